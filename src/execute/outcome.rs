@@ -1,0 +1,99 @@
+//! What became of an action.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Action;
+
+/// One action and what became of it.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct Report {
+    /// The action.
+    pub action: Action,
+    /// What became of it.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// Bytes that came back, measured; for an image on its file system, for logs the blocks of the files removed.
+    /// `null` = not measured.
+    #[serde(default)]
+    pub freed_bytes: Option<u64>,
+}
+
+/// What became of an action.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    /// It is gone, and we saw to it.
+    Removed {},
+    /// A dry run came this far.
+    WouldRemove {},
+    /// It was gone already: another collector, or an earlier try.
+    AlreadyGone {},
+    /// The recheck right before found that it must stay.
+    Refused {
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The measured space reached its target before this image's turn.
+    NotNeeded {},
+    /// It could not be removed.
+    Failed {
+        /// Why, for people.
+        error: String,
+    },
+}
+
+/// Why a recheck refused.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Refusal {
+    /// The container's state is not the planned one, as one that started meanwhile (I1).
+    StateChanged,
+    /// The sandbox is ready (I1).
+    Ready,
+    /// The sandbox has containers, or the log directory's pod is in the runtime (I1).
+    HasContainers,
+    /// A container uses the image (I6).
+    InUse,
+    /// The runtime pinned the image (I6).
+    Pinned,
+    /// The path is not directly beneath a configured root, or not the kind of entry that was planned (I7).
+    ForeignPath,
+    /// The link leads somewhere, or its container has not ended.
+    InUseLink,
+    /// The pod is back (I11).
+    PodPresent,
+}
+
+// === impl Outcome ===
+
+impl Outcome {
+    /// The word in documents, and a metric's label.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Removed {} => "removed",
+            Self::WouldRemove {} => "would_remove",
+            Self::AlreadyGone {} => "already_gone",
+            Self::Refused { .. } => "refused",
+            Self::NotNeeded {} => "not_needed",
+            Self::Failed { .. } => "failed",
+        }
+    }
+}
+
+// === impl Refusal ===
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::StateChanged => "its state changed",
+            Self::Ready => "the sandbox is ready",
+            Self::HasContainers => "it has containers",
+            Self::InUse => "a container uses it",
+            Self::Pinned => "it is pinned",
+            Self::ForeignPath => "the path is not ours",
+            Self::InUseLink => "the link is in use",
+            Self::PodPresent => "its pod is back",
+        })
+    }
+}

@@ -1,0 +1,3 @@
+//! The `kubegc` command.
+
+fn main() {}

@@ -1,0 +1,19 @@
+//! Plain data that every room shares: ids, one moment of the node, what the past tells.
+//!
+//! Nothing here has a handle, a clock or a decision. The JSON shapes are documents that other programs read, so a field
+//! may be added but not renamed: unknown fields are ignored on reading, missing optional ones take their default.
+
+#![forbid(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod ids;
+mod memory;
+mod seen;
+mod snapshot;
+
+pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId};
+pub use memory::{Absence, Failure, ImageMemory, ListCounts, Memory};
+pub use seen::Seen;
+pub use snapshot::{
+    Container, ContainerState, EntryKind, FileSystem, Image, LinkTarget, LogDir, LogLink, Phase, Pod, PodList, Runtime,
+    Sandbox, SandboxState, Snapshot, SnapshotKind,
+};

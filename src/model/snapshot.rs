@@ -1,0 +1,344 @@
+//! Everything about one moment of the node, as plain data.
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{ContainerId, ImageId, Memory, PodRef, PodUid, SandboxId, Seen};
+
+/// One moment of the node: what each source said, and what the past tells.
+///
+/// The lists are taken in this order: log directories and links, images, sandboxes, containers, pods. A thing made in
+/// between is then known to the later list, and a log directory is never newer than the pods it is compared with
+/// (races 5 and 21 of an outside agent).
+#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct Snapshot {
+    /// Always `Snapshot`.
+    #[serde(default)]
+    pub kind: SnapshotKind,
+    /// The document's version, 1.
+    #[serde(default = "one")]
+    pub version: u32,
+    /// The one clock of the pass: every age counts back from here.
+    pub taken_at: Timestamp,
+    /// The node's name; empty where it is not known.
+    #[serde(default)]
+    pub node: String,
+    /// The runtime itself.
+    #[serde(default)]
+    pub runtime: Seen<Runtime>,
+    /// Every container in every state.
+    #[serde(default)]
+    pub containers: Seen<Vec<Container>>,
+    /// Every sandbox.
+    #[serde(default)]
+    pub sandboxes: Seen<Vec<Sandbox>>,
+    /// Every image.
+    #[serde(default)]
+    pub images: Seen<Vec<Image>>,
+    /// The file system that holds the images.
+    #[serde(default)]
+    pub image_filesystem: Seen<FileSystem>,
+    /// The entries of the pod log root.
+    #[serde(default)]
+    pub log_dirs: Seen<Vec<LogDir>>,
+    /// The `*.log` entries of the container log root.
+    #[serde(default)]
+    pub log_links: Seen<Vec<LogLink>>,
+    /// The pods that should be here.
+    #[serde(default)]
+    pub pods: Seen<PodList>,
+    /// The uids under `<kubelet root>/pods`: a veto against calling a pod gone (I11).
+    #[serde(default = "nothing_seen")]
+    pub pod_dirs: Seen<Vec<PodUid>>,
+    /// Images that the kubelet is pulling right now, as named in the pod specs (I6).
+    #[serde(default)]
+    pub pulling: Vec<String>,
+    /// What earlier passes learnt.
+    #[serde(default)]
+    pub memory: Memory,
+}
+
+/// The word that begins a snapshot document.
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub enum SnapshotKind {
+    /// The only one.
+    #[default]
+    Snapshot,
+}
+
+/// The runtime behind the socket.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct Runtime {
+    /// Its own name for itself, as `containerd`.
+    pub name: String,
+    /// Its version.
+    #[serde(default)]
+    pub version: String,
+    /// The name of the image that its sandboxes run, where it tells.
+    #[serde(default)]
+    pub sandbox_image: Option<String>,
+    /// Since when its socket exists: the last restart, as far as can be seen from outside (I12).
+    #[serde(default)]
+    pub listening_since: Option<Timestamp>,
+}
+
+/// A container's state in the CRI. All but `Running` are dead in the kubelet's words.
+#[derive(Clone, Copy, Debug, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContainerState {
+    /// Made, not started: perhaps about to start.
+    Created,
+    /// Running.
+    Running,
+    /// Finished.
+    Exited,
+    /// The runtime cannot tell; perhaps still running.
+    Unknown,
+}
+
+/// A container as the runtime lists it.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct Container {
+    /// Its id.
+    pub id: ContainerId,
+    /// The sandbox that it belongs to.
+    #[serde(default)]
+    pub sandbox_id: SandboxId,
+    /// The pod by its labels; `null` = no kubelet made it.
+    #[serde(default)]
+    pub pod: Option<PodRef>,
+    /// The name in the pod spec, from the CRI metadata.
+    #[serde(default)]
+    pub name: String,
+    /// The kubelet's restart number. Garbage collection does not order by it.
+    #[serde(default)]
+    pub attempt: u32,
+    /// Its state.
+    pub state: ContainerState,
+    /// When it was made, by the runtime's clock.
+    pub created_at: Timestamp,
+    /// When it ended. Asked for only where the age counts from it.
+    #[serde(default)]
+    pub finished_at: Option<Timestamp>,
+    /// What the runtime says it runs: an image id, or with older runtimes a digest.
+    #[serde(default)]
+    pub image_id: Option<String>,
+    /// The image as the pod named it.
+    #[serde(default)]
+    pub image: Option<String>,
+    /// Images mounted as volumes, by id. Known only where images are about to go.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub image_volumes: Vec<String>,
+    /// Its log file. Known only after its status was asked.
+    #[serde(default)]
+    pub log_path: Option<PathBuf>,
+}
+
+/// A sandbox's state in the CRI.
+#[derive(Clone, Copy, Debug, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxState {
+    /// Its network and pause process are up.
+    Ready,
+    /// Stopped, failed, or still being made.
+    NotReady,
+}
+
+/// A pod sandbox as the runtime lists it.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct Sandbox {
+    /// Its id.
+    pub id: SandboxId,
+    /// The pod by the CRI metadata; `null` = no kubelet made it.
+    #[serde(default)]
+    pub pod: Option<PodRef>,
+    /// The kubelet's number of the sandbox. Garbage collection does not order by it.
+    #[serde(default)]
+    pub attempt: u32,
+    /// Its state.
+    pub state: SandboxState,
+    /// When it was made, by the runtime's clock.
+    pub created_at: Timestamp,
+}
+
+/// An image as the runtime lists it.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct Image {
+    /// Its id.
+    pub id: ImageId,
+    /// Its names, `repository:tag`. Removing it removes all of them.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// Its names, `repository@sha256:…`.
+    #[serde(default)]
+    pub digests: Vec<String>,
+    /// Bytes as the runtime counts them: containerd says the compressed size, and shared layers count in each image.
+    #[serde(default)]
+    pub size_bytes: u64,
+    /// The runtime asks not to remove it.
+    #[serde(default)]
+    pub pinned: bool,
+}
+
+/// A file system as statvfs tells it.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct FileSystem {
+    /// A directory on it, as the runtime names it.
+    #[serde(default)]
+    pub mountpoint: PathBuf,
+    /// All bytes; 0 = not known, which is an error for the image pass.
+    #[serde(default, deserialize_with = "null_is_zero")]
+    pub capacity_bytes: u64,
+    /// Bytes that an ordinary user may still take.
+    #[serde(default, deserialize_with = "null_is_zero")]
+    pub available_bytes: u64,
+    /// All inodes; `null` = not counted there.
+    #[serde(default)]
+    pub inodes: Option<u64>,
+    /// Free inodes.
+    #[serde(default)]
+    pub inodes_free: Option<u64>,
+}
+
+/// What a directory entry is, without following it.
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EntryKind {
+    /// A directory.
+    #[default]
+    Directory,
+    /// A regular file.
+    File,
+    /// A symbolic link.
+    Symlink,
+    /// Anything else.
+    Other,
+}
+
+/// An entry of the pod log root.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct LogDir {
+    /// Its name, `NAMESPACE_NAME_UID` where a kubelet made it.
+    pub name: String,
+    /// What it is.
+    #[serde(default)]
+    pub entry: EntryKind,
+    /// Its last change.
+    #[serde(default)]
+    pub modified_at: Option<Timestamp>,
+}
+
+/// Whether a link leads anywhere.
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkTarget {
+    /// It does.
+    Exists,
+    /// It dangles: some hop does not exist.
+    Missing,
+    /// It could not be told, as without permission.
+    #[default]
+    Unknown,
+}
+
+/// An entry of the container log root.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct LogLink {
+    /// Its name, `POD_NAMESPACE_CONTAINER-ID.log` where a kubelet made it.
+    pub name: String,
+    /// Whether it leads anywhere.
+    #[serde(default)]
+    pub target: LinkTarget,
+}
+
+/// The pods of this node, from one source or several together.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct PodList {
+    /// Where it comes from, as `kube-api` or `runtime`.
+    pub source: String,
+    /// Says that no pod is missing. Without it nothing counts as deleted (I2).
+    #[serde(default)]
+    pub complete: bool,
+    /// The pods.
+    #[serde(default)]
+    pub pods: Vec<Pod>,
+}
+
+/// A pod that should be here, or that is still being torn down.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct Pod {
+    /// The uid that the CRI shows for it.
+    pub uid: PodUid,
+    /// Its namespace.
+    #[serde(default)]
+    pub namespace: String,
+    /// Its name.
+    #[serde(default)]
+    pub name: String,
+    /// How far it is.
+    #[serde(default)]
+    pub phase: Phase,
+    /// Every image that its spec names, containers of all kinds and image volumes (I6).
+    #[serde(default)]
+    pub images: Vec<String>,
+}
+
+/// A pod's phase, `status.phase`.
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Bound, not all started.
+    Pending,
+    /// At least one container runs or will run again.
+    Running,
+    /// All containers ended well and none runs again: terminal.
+    Succeeded,
+    /// All containers ended, one of them badly: terminal.
+    Failed,
+    /// The source does not tell.
+    #[default]
+    Unknown,
+}
+
+// === impl Phase ===
+
+impl Phase {
+    /// Says whether the pod finished but still exists: what the kubelet calls terminated.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+// === impl Container ===
+
+impl Container {
+    /// The pod's uid; `None` for a container that no kubelet made.
+    pub fn pod_uid(&self) -> Option<&PodUid> {
+        self.pod.as_ref().map(|pod| &pod.uid).filter(|uid| !uid.is_empty())
+    }
+}
+
+// === impl Sandbox ===
+
+impl Sandbox {
+    /// The pod's uid; `None` for a sandbox that no kubelet made.
+    pub fn pod_uid(&self) -> Option<&PodUid> {
+        self.pod.as_ref().map(|pod| &pod.uid).filter(|uid| !uid.is_empty())
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn nothing_seen() -> Seen<Vec<PodUid>> {
+    Seen::Seen(Vec::new())
+}
+
+/// Reads a missing number as 0, as the kubelet reads missing statistics.
+fn null_is_zero<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    Option::<u64>::deserialize(deserializer).map(Option::unwrap_or_default)
+}

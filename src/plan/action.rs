@@ -1,0 +1,284 @@
+//! The plan as data: what goes, what stays, and why.
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{KeepReason, Profile, RemoveReason};
+use crate::model::{ContainerId, ContainerState, ImageId, PodRef, SandboxId};
+
+/// What one pass will do, in order, and why everything else stays.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct Plan {
+    /// Always `Plan`.
+    pub kind: PlanKind,
+    /// The document's version, 1.
+    pub version: u32,
+    /// The snapshot's moment.
+    pub taken_at: Timestamp,
+    /// The node's name; empty where it is not known.
+    #[serde(default)]
+    pub node: String,
+    /// The rules that were applied.
+    pub profile: Profile,
+    /// What goes, in the order in which it goes.
+    pub actions: Vec<Action>,
+    /// What stays.
+    #[serde(default)]
+    pub kept: Vec<Kept>,
+    /// What the image step wants and what it found.
+    #[serde(default)]
+    pub images: ImageSummary,
+    /// Why a step could not do its work.
+    #[serde(default)]
+    pub errors: Vec<PlanError>,
+}
+
+/// The word that begins a plan document.
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub enum PlanKind {
+    /// The only one.
+    #[default]
+    Plan,
+}
+
+/// One removal.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct Action {
+    /// What goes.
+    #[serde(flatten)]
+    pub target: Target,
+    /// The pod that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodRef>,
+    /// Seconds since it was made; for an image since it was first seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_seconds: Option<i64>,
+    /// The rule, with the setting's value.
+    #[serde(flatten)]
+    pub reason: RemoveReason,
+}
+
+/// What an action removes.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+#[expect(clippy::enum_variant_names, reason = "the words of the document")]
+pub enum Target {
+    /// A dead container, its log files and its log link; the container last.
+    RemoveContainer {
+        /// Its id.
+        id: ContainerId,
+        /// Its name in the pod spec.
+        #[serde(default)]
+        name: String,
+        /// Its state when it was planned. A container that changed since is refused.
+        state: ContainerState,
+    },
+    /// A dead sandbox: stopped, then removed.
+    RemoveSandbox {
+        /// Its id.
+        id: SandboxId,
+    },
+    /// A pod's log directory with all that is in it.
+    RemoveLogDir {
+        /// Its path: the pod log root and one name.
+        path: PathBuf,
+    },
+    /// A log link that leads nowhere.
+    RemoveLogLink {
+        /// Its path: the container log root and one name.
+        path: PathBuf,
+    },
+    /// An image with all its tags.
+    RemoveImage {
+        /// Its id.
+        id: ImageId,
+        /// Its tags, for people.
+        #[serde(default)]
+        tags: Vec<String>,
+        /// The runtime's size. What really comes back is measured.
+        #[serde(default)]
+        estimated_bytes: u64,
+    },
+}
+
+/// A kind of object, as `kept` names it.
+#[derive(Clone, Copy, Debug, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A container.
+    Container,
+    /// A pod sandbox.
+    Sandbox,
+    /// An entry of the pod log root.
+    LogDir,
+    /// An entry of the container log root.
+    LogLink,
+    /// An image.
+    Image,
+}
+
+/// Something that stays.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct Kept {
+    /// What it is.
+    pub kind: Kind,
+    /// Its id; for logs its path.
+    pub id: String,
+    /// The container's name, or the image's first tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The pod that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodRef>,
+    /// The rule, with the setting's value.
+    #[serde(flatten)]
+    pub reason: KeepReason,
+}
+
+/// What set the image step off.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ImageTrigger {
+    /// The disk reached the high threshold.
+    PercentUsed,
+    /// Images were unused for longer than the maximum age; the disk is below the threshold.
+    Age,
+    /// Everything unused was asked for.
+    AllUnused,
+}
+
+/// What the image step wants and what it found.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct ImageSummary {
+    /// What set it off; `null` = nothing to do.
+    #[serde(default)]
+    pub triggered_by: Option<ImageTrigger>,
+    /// Used space in percent, rounded up as the kubelet does; `null` = not looked at.
+    #[serde(default)]
+    pub used_percent: Option<u64>,
+    /// Bytes to free to come down to the low threshold.
+    #[serde(default)]
+    pub target_bytes: u64,
+    /// Bytes by which all removable images together, as the runtime counts them, miss the target.
+    #[serde(default)]
+    pub shortfall_bytes: u64,
+    /// Available bytes at which the collection stops; 0 = it does not stop early.
+    #[serde(default)]
+    pub stop_at_available_bytes: u64,
+    /// Next in line, in order: taken only if the measured space is still short when the actions are done (I9).
+    #[serde(default)]
+    pub reserve: Vec<Action>,
+}
+
+/// Why a step could not do its work.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[serde(tag = "error", rename_all = "snake_case")]
+pub enum PlanError {
+    /// A list that the step needs could not be had.
+    NotSeen {
+        /// Which, as the snapshot names it.
+        source: String,
+        /// Why.
+        cause: String,
+    },
+    /// The image file system says that it has no bytes (the kubelet's `InvalidDiskCapacity`).
+    InvalidDiskCapacity {
+        /// The file system.
+        mountpoint: PathBuf,
+    },
+    /// All that may go is not enough (the kubelet's `FreeDiskSpaceFailed`).
+    FreeDiskSpaceFailed {
+        /// Bytes to free.
+        target_bytes: u64,
+        /// Bytes that the removable images are said to have.
+        estimated_bytes: u64,
+        /// Used space in percent.
+        used_percent: u64,
+    },
+}
+
+// === impl Target ===
+
+impl Target {
+    /// What kind of object goes.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::RemoveContainer { .. } => Kind::Container,
+            Self::RemoveSandbox { .. } => Kind::Sandbox,
+            Self::RemoveLogDir { .. } => Kind::LogDir,
+            Self::RemoveLogLink { .. } => Kind::LogLink,
+            Self::RemoveImage { .. } => Kind::Image,
+        }
+    }
+
+    /// The object's id; for logs its path.
+    pub fn id(&self) -> String {
+        match self {
+            Self::RemoveContainer { id, .. } => id.to_string(),
+            Self::RemoveSandbox { id } => id.to_string(),
+            Self::RemoveLogDir { path } | Self::RemoveLogLink { path } => path.display().to_string(),
+            Self::RemoveImage { id, .. } => id.to_string(),
+        }
+    }
+
+    /// The container's name or the image's first tag.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::RemoveContainer { name, .. } => Some(name),
+            Self::RemoveImage { tags, .. } => tags.first().map(String::as_str),
+            _ => None,
+        }
+    }
+}
+
+// === impl Action ===
+
+impl Action {
+    /// What the memory knows this object by: kind and id.
+    pub fn key(&self) -> String {
+        key(self.target.kind(), &self.target.id())
+    }
+}
+
+/// What the memory knows an object by.
+pub fn key(kind: Kind, id: &str) -> String {
+    format!("{}/{id}", kind.as_str())
+}
+
+// === impl Kind ===
+
+impl Kind {
+    /// All kinds, in the order in which a pass treats them.
+    pub const ALL: [Self; 5] = [Self::Container, Self::Sandbox, Self::LogDir, Self::LogLink, Self::Image];
+
+    /// The word in documents.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Container => "container",
+            Self::Sandbox => "sandbox",
+            Self::LogDir => "log_dir",
+            Self::LogLink => "log_link",
+            Self::Image => "image",
+        }
+    }
+}
+
+// === impl PlanError ===
+
+impl std::fmt::Display for PlanError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotSeen { source, cause } => write!(f, "{source} not seen: {cause}"),
+            Self::InvalidDiskCapacity { mountpoint } => {
+                write!(f, "invalid capacity 0 on image filesystem {}", mountpoint.display())
+            }
+            Self::FreeDiskSpaceFailed { target_bytes, estimated_bytes, used_percent } => write!(
+                f,
+                "{used_percent} % used, {target_bytes} bytes to free, but all removable images have {estimated_bytes} bytes"
+            ),
+        }
+    }
+}
