@@ -14,7 +14,7 @@ pub use writer::RuntimeWriter;
 
 /// The generated types and stubs of `proto/cri.proto`, for `sim` and the tests alone.
 #[doc(hidden)]
-#[expect(clippy::all, clippy::pedantic, missing_docs, reason = "generated")]
+#[expect(clippy::all, clippy::pedantic, reason = "generated")]
 pub mod generated {
     tonic::include_proto!("runtime.v1");
 }
