@@ -144,33 +144,40 @@ fn remove_over_unit_limit<'a>(world: &World<'a>, draft: &mut Draft<'a>, units: &
 
 /// Takes the oldest of each unit beyond an equal share, then the oldest of all.
 ///
-/// The share rounds down, is at least 1 and is not topped up: 7 allowed over 3 units of 3 leave 6.
-fn remove_over_total_limit<'a>(world: &World<'a>, draft: &mut Draft<'a>, units: &mut Vec<Unit<'a>>, newest: &Newest) {
+/// The share rounds down, is at least 1 and is not topped up: 7 allowed over 3 units of 3 leave 6. Units of pods that
+/// only a guard keeps are not counted: nobody else pays for them.
+fn remove_over_total_limit<'a>(world: &World<'a>, draft: &mut Draft<'a>, units: &mut [Unit<'a>], newest: &Newest) {
     let limit = world.policy.containers.max_containers;
     let Ok(allowed) = usize::try_from(limit) else { return };
-    units.retain(|unit| !unit.containers.is_empty());
-    if count(units) <= allowed {
+    let is_counted = |unit: &&mut Unit| !unit.containers.is_empty() && !unit.standing.is_guarded();
+    let mut units: Vec<_> = units.iter_mut().filter(is_counted).collect();
+    if count(&units) <= allowed {
         return;
     }
     let reason = RemoveReason::OverTotalLimit { limit };
     let share = (allowed / units.len().max(1)).max(1);
-    for unit in units.iter_mut() {
+    for unit in &mut units {
         remove_beyond(world, draft, unit, newest, share, &reason);
     }
-    let surplus = count(units).saturating_sub(allowed);
-    let mut all: Vec<_> = units.iter().flat_map(|unit| unit.containers.iter().copied()).collect();
-    all.sort_by_key(|container| (container.created_at, &container.id));
-    all.truncate(surplus);
-    let decided: HashSet<_> = all.iter().map(|container| &container.id).collect();
-    for unit in units {
-        unit.containers.retain(|container| !decided.contains(&container.id));
-    }
-    for container in all {
+    let surplus = count(&units).saturating_sub(allowed);
+    for container in take_oldest(&mut units, surplus) {
         take(world, draft, container, newest, &reason);
     }
 }
 
-fn count(units: &[Unit]) -> usize {
+/// Takes the oldest containers out of their units, oldest first.
+fn take_oldest<'a>(units: &mut [&mut Unit<'a>], count: usize) -> Vec<&'a Container> {
+    let mut all: Vec<_> = units.iter().flat_map(|unit| unit.containers.iter().copied()).collect();
+    all.sort_by_key(|container| (container.created_at, &container.id));
+    all.truncate(count);
+    let taken: HashSet<_> = all.iter().map(|container| &container.id).collect();
+    for unit in units {
+        unit.containers.retain(|container| !taken.contains(&container.id));
+    }
+    all
+}
+
+fn count(units: &[&mut Unit]) -> usize {
     units.iter().map(|unit| unit.containers.len()).sum()
 }
 

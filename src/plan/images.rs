@@ -95,11 +95,19 @@ fn decide_unused(world: &World, draft: &mut Draft, candidates: Vec<Candidate>) {
         draft.images.triggered_by = Some(ImageTrigger::AllUnused);
         return free(world, draft, candidates, i128::MAX, &RemoveReason::Unused {});
     }
-    if policy.high_threshold_percent >= 100 && policy.max_age.is_zero() {
-        return keep_all(draft, candidates.iter().map(|candidate| candidate.image), &KeepReason::ImageGcOff {});
+    if policy.is_off() {
+        return keep_all_off(world, draft, &candidates);
     }
     let rest = remove_old(world, draft, candidates);
     free_space(world, draft, rest);
+}
+
+/// Off, a pass still says that a disk without a capacity cannot be judged.
+fn keep_all_off(world: &World, draft: &mut Draft, candidates: &[Candidate]) {
+    if let Err(error @ PlanError::InvalidDiskCapacity { .. }) = usage(world) {
+        draft.fail(error);
+    }
+    keep_all(draft, candidates.iter().map(|candidate| candidate.image), &KeepReason::ImageGcOff {});
 }
 
 /// Takes what was unused for longer than the maximum age; gives back the rest.
@@ -134,7 +142,7 @@ fn free_space(world: &World, draft: &mut Draft, candidates: Vec<Candidate>) {
         Ok(usage) => usage,
         Err(error) => {
             draft.fail(error);
-            return keep_all(draft, candidates.iter().map(|candidate| candidate.image), &KeepReason::StepFailed {});
+            return keep_unless_old(world, draft, &candidates, &KeepReason::StepFailed {});
         }
     };
     let high_threshold_percent = policy.high_threshold_percent;
@@ -142,7 +150,8 @@ fn free_space(world: &World, draft: &mut Draft, candidates: Vec<Candidate>) {
     draft.images.used_percent = Some(used_percent);
     let target = usage.bytes_to_free(policy.low_threshold_percent);
     if used_percent < high_threshold_percent || (target <= 0 && world.policy.guards.measure_space) {
-        return keep_below_threshold(world, draft, &candidates, used_percent);
+        let below = KeepReason::BelowThreshold { used_percent, high_threshold_percent };
+        return keep_unless_old(world, draft, &candidates, &below);
     }
     draft.images.triggered_by = Some(ImageTrigger::PercentUsed);
     draft.images.target_bytes = u64::try_from(target).unwrap_or(0);
@@ -189,11 +198,10 @@ fn tell_shortfall(draft: &mut Draft, used_percent: u64) {
     }
 }
 
-fn keep_below_threshold(world: &World, draft: &mut Draft, candidates: &[Candidate], used_percent: u64) {
-    let high_threshold_percent = world.policy.images.high_threshold_percent;
-    let below = KeepReason::BelowThreshold { used_percent, high_threshold_percent };
+/// Keeps all; where there is a maximum age it names why that did not take them.
+fn keep_unless_old(world: &World, draft: &mut Draft, candidates: &[Candidate], reason: &KeepReason) {
     for candidate in candidates {
-        keep(draft, candidate.image, candidate.is_not_old(world).unwrap_or_else(|| below.clone()));
+        keep(draft, candidate.image, candidate.is_not_old(world).unwrap_or_else(|| reason.clone()));
     }
 }
 
@@ -268,6 +276,13 @@ impl<'a> Candidate<'a> {
 }
 
 // === impl ImagePolicy ===
+
+impl ImagePolicy {
+    /// Says whether no image ever goes: the kubelet does not even start its loop then (spec 1.2).
+    pub fn is_off(&self) -> bool {
+        self.high_threshold_percent >= 100 && self.max_age.is_zero() && !self.all_unused
+    }
+}
 
 impl Default for ImagePolicy {
     fn default() -> Self {

@@ -20,6 +20,7 @@ pub(super) struct Pods<'a> {
     absent_since: HashMap<&'a PodUid, Timestamp>,
     doubt: Option<KeepReason>,
     guards: &'a Guards,
+    evicts_terminal: bool,
     now: Timestamp,
 }
 
@@ -27,7 +28,7 @@ pub(super) struct Pods<'a> {
 pub(super) enum Standing {
     /// It is in the list.
     Present {
-        /// It finished, and nothing of it runs.
+        /// It finished.
         terminal: bool,
     },
     /// It is in no list, and that is proven.
@@ -61,6 +62,7 @@ impl<'a> Pods<'a> {
             absent_since: absent.iter().map(|absence| (&absence.uid, absence.since)).collect(),
             doubt: doubt(snapshot, &policy.guards),
             guards: &policy.guards,
+            evicts_terminal: policy.containers.evict_terminated_pods,
             now: snapshot.taken_at,
         }
     }
@@ -72,8 +74,8 @@ impl<'a> Pods<'a> {
             Seen::NotSeen(cause) => return Standing::Unproven(KeepReason::PodsNotSeen { cause: cause.clone() }),
         };
         if let Some(pod) = self.listed.get(uid) {
-            let terminal = pod.phase.is_terminal() && !(self.is_careful() && self.running.contains(uid));
-            return Standing::Present { terminal };
+            let terminal = pod.phase.is_terminal() && (list.complete || asks == Asks::Any);
+            return self.present(uid, terminal);
         }
         if !list.complete && (self.is_careful() || asks == Asks::Complete) {
             return Standing::Unproven(KeepReason::PodsIncomplete { source: list.source.clone() });
@@ -104,6 +106,14 @@ impl<'a> Pods<'a> {
         !self.guards.gone_after.is_zero()
     }
 
+    /// A pod of the list. One that is said to have finished while something of it runs is not to be evicted yet.
+    fn present(&self, uid: &PodUid, terminal: bool) -> Standing {
+        if terminal && self.evicts_terminal && self.is_careful() && self.running.contains(uid) {
+            return Standing::Unproven(KeepReason::PodStillRuns {});
+        }
+        Standing::Present { terminal }
+    }
+
     /// Why a pod that a complete list does not name may not be gone all the same (I11).
     fn unproven(&self, uid: &PodUid) -> Option<KeepReason> {
         if self.running.contains(uid) {
@@ -127,6 +137,11 @@ impl<'a> Pods<'a> {
 // === impl Standing ===
 
 impl Standing {
+    /// Says whether one of our guards is what keeps the pod's objects.
+    pub fn is_guarded(&self) -> bool {
+        matches!(self, Self::Unproven(reason) if reason.is_guard())
+    }
+
     /// The reason for people, where one of our guards is what keeps the pod's objects.
     pub fn guard(self) -> Option<KeepReason> {
         match self {

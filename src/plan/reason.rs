@@ -151,7 +151,7 @@ pub enum KeepReason {
         /// `guards.gone_after`.
         gone_after_seconds: i64,
     },
-    /// Its pod is in no list, but something of it runs (I11).
+    /// Its pod is in no list, or finished and to be evicted, but something of it runs (I11).
     PodStillRuns {},
     /// Its pod is in no list, but the kubelet still has its directory (I11).
     PodDirExists {},

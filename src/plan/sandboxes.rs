@@ -63,7 +63,10 @@ fn decide_pod<'a>(
         }
         _ => None,
     };
-    let newest_stays = standing.guard().unwrap_or(KeepReason::NewestSandbox {});
+    let newest_stays = match standing {
+        Standing::Unproven(reason) if !matches!(reason, KeepReason::PodsNotSeen { .. }) => reason,
+        _ => KeepReason::NewestSandbox {},
+    };
     for (rank, sandbox) in sandboxes.iter().enumerate().rev() {
         let spared = (rank == 0 && whole_pod.is_none()).then(|| newest_stays.clone());
         match active(inhabitants, sandbox).or(spared).or_else(|| guarded(world, sandbox)) {
