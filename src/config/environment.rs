@@ -18,6 +18,8 @@ pub struct Environment {
     pub node_name: Option<String>,
     /// `CRI_CONFIG_FILE`: where crictl's own configuration lies.
     pub crictl_config: Option<PathBuf>,
+    /// `NO_COLOR`, or a terminal that knows no colours (`TERM=dumb`).
+    pub plain: bool,
 }
 
 // === impl Environment ===
@@ -31,6 +33,7 @@ impl Environment {
             image_endpoint: variable("IMAGE_SERVICE_ENDPOINT"),
             node_name: variable("NODE_NAME"),
             crictl_config: variable("CRI_CONFIG_FILE").map(PathBuf::from),
+            plain: variable("NO_COLOR").is_some() || variable("TERM").as_deref() == Some("dumb"),
         }
     }
 

@@ -17,7 +17,9 @@ impl Etc {
     fn new(files: &[(&str, &str)]) -> Self {
         let etc = Self(tempfile::tempdir().unwrap());
         std::fs::create_dir(etc.path("conf.d")).unwrap();
-        files.iter().for_each(|(name, text)| std::fs::write(etc.path(name), text).unwrap());
+        for (name, text) in files {
+            std::fs::write(etc.path(name), text).unwrap();
+        }
         etc
     }
 
@@ -79,7 +81,7 @@ fn the_commented_file_says_what_the_code_says() {
 
 #[test]
 fn the_commented_file_names_every_flag_of_its_key() {
-    for key in KEYS.iter() {
+    for key in &KEYS {
         let Some(flag) = key.flag() else { continue };
         assert!(DEFAULT_TOML.contains(&format!("--{flag}")), "--{flag}");
     }
