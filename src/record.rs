@@ -17,7 +17,25 @@
 //! **One agent per node.** Whoever writes holds a [`Lock`] first. Whoever only reads needs none, see
 //! [`Store::open_read_only`].
 
+mod columns;
 mod error;
+mod file;
+mod history;
+mod lock;
+mod memory;
 mod migrations;
+mod outcomes;
+mod reason;
+mod report;
+mod runs;
+mod store;
+#[cfg(test)]
+mod tests;
 
 pub use error::{StoreError, StoreNote};
+pub use history::{HistoryEntry, HistoryFilter};
+pub use lock::{Lock, LockError};
+pub use outcomes::after_outcomes;
+pub use report::{Tallies, Tally, note};
+pub use runs::{RunEntry, RunId};
+pub use store::{Opened, Store};

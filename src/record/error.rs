@@ -24,6 +24,14 @@ pub enum StoreError {
         /// What the system said.
         source: io::Error,
     },
+    /// The file cannot be opened at all.
+    #[error("cannot open the store {}: {source}", path.display())]
+    Access {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// A newer version made the store.
     #[error("the store {} has schema version {found}, and this kubegc knows versions up to {known}; run the newer kubegc, or move the file away", path.display())]
     Newer {
@@ -46,6 +54,14 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
         /// What SQLite found.
+        detail: String,
+    },
+    /// The disk is full, and not even reading went without space on it.
+    #[error("no space to read the store {} ({detail}); make some, or set state.path to another place", path.display())]
+    NoSpace {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite or the system said.
         detail: String,
     },
     /// The file is damaged and could not be set aside.

@@ -118,8 +118,9 @@ mod tests {
         steps.push("ALTER TABLE images ADD COLUMN pulls INTEGER NOT NULL DEFAULT 7");
         migrate(&mut connection, &steps).unwrap();
         migrate(&mut connection, &steps).unwrap();
-        let row: (i64, i64) =
-            connection.query_row("SELECT last_used, pulls FROM images", [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        let row: (i64, i64) = connection
+            .query_row("SELECT last_used, pulls FROM images", [], |row| Ok((row.get(0)?, row.get(1)?)))
+            .unwrap();
         assert_eq!(row, (2, 7));
         assert_eq!(standing(&connection, MIGRATIONS).unwrap(), Standing::Newer(2), "the program of before sees it");
     }
