@@ -94,6 +94,8 @@ impl Rig {
 
     /// Starts containerd after [`Rig::stop`] and waits until it answers.
     pub async fn begin(&mut self) {
+        let socket = self.disk.dir().join("containerd.sock");
+        assert!(std::os::unix::net::UnixStream::connect(socket).is_err(), "an earlier containerd still runs");
         self.cell.order(Order::Start);
         let runtime = self.runtime();
         let answers = async || runtime.clone().version(pb::VersionRequest::default()).await.is_ok();
