@@ -120,6 +120,11 @@ pub enum KeepReason {
         /// `images.high_threshold_percent`.
         high_threshold_percent: u64,
     },
+    /// The disk is below the high threshold, and it was not unused for longer than the maximum age.
+    WithinMaxAge {
+        /// `images.max_age`.
+        max_age_seconds: i64,
+    },
     /// What goes before it is enough.
     TargetReached {},
     /// Image collection is off: high threshold 100 and no maximum age.
@@ -146,7 +151,7 @@ pub enum KeepReason {
         /// `guards.gone_after`.
         gone_after_seconds: i64,
     },
-    /// Its pod is in no list, but something of it runs (I11).
+    /// Its pod is in no list, or finished and to be evicted, but something of it runs (I11).
     PodStillRuns {},
     /// Its pod is in no list, but the kubelet still has its directory (I11).
     PodDirExists {},
@@ -178,11 +183,6 @@ pub enum KeepReason {
         /// The pod.
         pod: String,
     },
-    /// Not used since it was first seen, which is shorter ago than the maximum age.
-    WithinMaxAge {
-        /// `images.max_age`.
-        max_age_seconds: i64,
-    },
     /// The runtime started a moment ago; its lists may not be whole (I12).
     RuntimeJustStarted {
         /// `guards.settle`.
@@ -204,4 +204,32 @@ pub enum KeepReason {
         /// What the last try answered.
         error: String,
     },
+}
+
+// === impl KeepReason ===
+
+impl KeepReason {
+    /// Says whether this is one of our guards, which only keep what the kubelet would remove.
+    pub fn is_guard(&self) -> bool {
+        matches!(
+            self,
+            Self::NewestOfUnit {}
+                | Self::MaybeStarting { .. }
+                | Self::Foreign {}
+                | Self::NotYetGone { .. }
+                | Self::PodStillRuns {}
+                | Self::PodDirExists {}
+                | Self::YoungSandbox { .. }
+                | Self::Unrecognized {}
+                | Self::PodInRuntime {}
+                | Self::RuntimeNotSeen { .. }
+                | Self::SandboxImage {}
+                | Self::KeepPattern { .. }
+                | Self::BeingPulled {}
+                | Self::NamedByPod { .. }
+                | Self::RuntimeJustStarted { .. }
+                | Self::ListFell { .. }
+                | Self::BackingOff { .. }
+        )
+    }
 }

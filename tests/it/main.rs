@@ -1,8 +1,18 @@
-//! Tests from outside: over a socket, or through the binary.
+//! All tests that go through the public door, in one binary.
 
-#![allow(clippy::disallowed_methods, reason = "tests have a clock, files and children of their own")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::match_bool,
+    reason = "a test may fail loudly, ask the clock, start programs and remove its own files"
+)]
 
 mod containerd_reader;
 mod containerd_rig;
 mod rig;
+mod vectors;
