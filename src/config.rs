@@ -4,9 +4,7 @@
 //! way from one to the other. One table, [`KEYS`], knows every key. Nothing but this room reads the environment or a
 //! configuration file, and it reads them once: `plan` gets a [`crate::plan::Policy`] and never asks where it comes from.
 
-mod crictl;
 mod duration;
-mod endpoint;
 mod environment;
 mod fault;
 mod keys;
@@ -20,7 +18,6 @@ mod slot;
 mod tests;
 
 pub use duration::text as duration_text;
-pub use endpoint::EndpointInputs;
 pub use environment::Environment;
 pub use fault::{ConfigError, Fault, Origin};
 pub use keys::{KEYS, Key, find, nearest};

@@ -133,6 +133,9 @@ impl Snapshots {
 
     /// Says what is wrong: first whether it is a snapshot of ours at all.
     fn refuse(&self, error: &serde_json::Error) -> CliError {
+        if self.rest().starts_with(b"[") {
+            return self.error(format_args!("a Snapshot is wanted, and this is a list; write one after the other"));
+        }
         let header = parse::<Header>(self.rest()).map(|(header, _)| header).unwrap_or_default();
         match (&header.kind, &header.version) {
             (serde_json::Value::String(kind), _) if kind != "Snapshot" => {
@@ -291,7 +294,7 @@ mod tests {
             ),
             ("{\"kind\":\"Snapshot\",\"version\":3}".to_owned(), "f, line 1: a snapshot of version 3; this program"),
             (format!("{ONE}\n{}\n", &ONE[..10]), "f, line 2: control character"),
-            ("[]".to_owned(), "f, line 1, column 1: invalid type: sequence, expected struct Snapshot"),
+            ("[]".to_owned(), "f, line 1: a Snapshot is wanted, and this is a list"),
         ];
         for (text, wanted) in cases {
             let last = read(&text).pop().unwrap().unwrap_err();

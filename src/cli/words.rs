@@ -88,6 +88,7 @@ fn plain_words(reason: &KeepReason) -> &'static str {
         Keep::NewestOfUnit {} => "the newest instance; it may be run again (guards.keep_newest_of_unit)",
         Keep::Foreign {} => "not a pod's (guards.keep_foreign)",
         Keep::PodStillRuns {} => "something of its pod runs",
+        Keep::PodDirsNotSeen { .. } => "no list of the kubelet's directories",
         Keep::PodDirExists {} => "the kubelet has a directory for its pod",
         Keep::Unrecognized {} => "not a kubelet's name or entry (guards.keep_unrecognized_logs)",
         Keep::PodInRuntime {} => "its pod is in the runtime",
@@ -106,9 +107,9 @@ pub(super) fn detail(reason: &KeepReason) -> Option<String> {
     Some(match reason {
         Keep::InUse { container } | Keep::ImageVolume { container } => human::short_id(container).to_owned(),
         Keep::HasContainers { containers } => human::count(*containers, "container"),
-        Keep::NamedByPod { pod } => format!("pod {pod}"),
+        Keep::NamedByPod { named_by } => named_by.clone(),
         Keep::NotYetGone { absent_since: Some(since), .. } => format!("missing since {since}"),
-        Keep::PodsNotSeen { cause } | Keep::RuntimeNotSeen { cause } => cause.clone(),
+        Keep::PodsNotSeen { cause } | Keep::RuntimeNotSeen { cause } | Keep::PodDirsNotSeen { cause } => cause.clone(),
         Keep::BackingOff { retry_at, failures, error } => {
             format!("{}, next try at {retry_at}: {error}", human::count(*failures as usize, "failure"))
         }

@@ -1,9 +1,9 @@
 //! The environment variables that mean something to us. Nobody else reads the environment.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// What crictl reads where it is not told otherwise.
-const CRICTL_FILE: &str = "/etc/crictl.yaml";
+/// What crictl reads where it is not told otherwise, beneath the host's root.
+const CRICTL_FILE: &str = "etc/crictl.yaml";
 
 /// The variables, `None` where unset or empty.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -47,9 +47,11 @@ impl Environment {
         all.into_iter().filter_map(|(variable, key, value)| Some((variable, key, value.as_deref()?)))
     }
 
-    /// Where crictl's configuration lies.
-    pub(super) fn crictl_file(&self) -> PathBuf {
-        self.crictl_config.clone().unwrap_or_else(|| CRICTL_FILE.into())
+    /// The text of crictl's configuration; `None` = there is none that can be read. It is a help and not ours, so what
+    /// is wrong with it matters only to whoever comes to need it.
+    pub(super) fn crictl(&self, host_root: &Path) -> Option<String> {
+        let path = self.crictl_config.clone().unwrap_or_else(|| host_root.join(CRICTL_FILE));
+        std::fs::read_to_string(path).ok()
     }
 }
 

@@ -16,8 +16,6 @@ pub enum Origin {
     HostName,
     /// Our configuration file, or one from `conf.d`.
     File(PathBuf),
-    /// Crictl's file, and its own name for the setting.
-    Crictl(PathBuf, &'static str),
     /// The kubelet's file, and its own name for the setting.
     Kubelet(PathBuf, &'static str),
     /// An environment variable.
@@ -63,7 +61,7 @@ impl fmt::Display for Origin {
             Self::Profile(profile) => write!(f, "profile {profile}"),
             Self::HostName => f.write_str("host name"),
             Self::File(path) => write!(f, "{}", path.display()),
-            Self::Crictl(path, name) | Self::Kubelet(path, name) => write!(f, "{} ({name})", path.display()),
+            Self::Kubelet(path, name) => write!(f, "{} ({name})", path.display()),
             Self::Environment(name) => write!(f, "${name}"),
             Self::Flag(name) => write!(f, "--{name}"),
             Self::Set => f.write_str("--set"),

@@ -23,7 +23,7 @@ pub struct Key {
 }
 
 /// All keys, in the order in which `config show` prints them.
-pub static KEYS: [Key; 44] = [
+pub static KEYS: [Key; 46] = [
     key(
         "profile",
         Slot::Profile(|s| &mut s.policy.profile),
@@ -223,6 +223,16 @@ pub static KEYS: [Key; 44] = [
         "runtime.max_message_bytes",
         Slot::Bytes(|s| &mut s.runtime.options.max_message_bytes),
         "The largest answer taken from the runtime.",
+    ),
+    key(
+        "runtime.answer_timeout",
+        Slot::Wait(|s| &mut s.runtime.options.answer_timeout),
+        "The longest wait for the first sign of life, by which a runtime that hangs is told from one that works.",
+    ),
+    key(
+        "runtime.patience",
+        Slot::Duration(|s| &mut s.runtime.options.patience),
+        "For how long a reading call tries again while the runtime is away. 0 = it fails at once.",
     ),
     key("state.path", Slot::File(|s| &mut s.state.path), "The store. The lock lies beside it.").flags(&["state"]),
     key("state.history_max_age", Slot::Duration(|s| &mut s.state.history_max_age), "History older than this goes."),

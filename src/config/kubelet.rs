@@ -1,6 +1,7 @@
 //! What a kubelet's own configuration file says about garbage collection: `--kubelet-config`.
 //!
-//! Only the fields below are read, in the kubelet's spelling and meaning; the hundreds of others are none of ours.
+//! Only the fields below are read, in the kubelet's spelling and meaning; the hundreds of others are none of ours. Its
+//! endpoints are read where endpoints are looked for, since crictl's file comes before them.
 
 use std::path::Path;
 
@@ -28,26 +29,16 @@ enum Read {
     Wants(&'static str),
 }
 
-const FIELDS: [Field; 7] = [
+const FIELDS: [Field; 5] = [
     Field { name: "imageGCHighThresholdPercent", key: "images.high_threshold_percent", read: percent },
     Field { name: "imageGCLowThresholdPercent", key: "images.low_threshold_percent", read: percent },
     Field { name: "imageMinimumGCAge", key: "images.min_age", read: minimum_age },
     Field { name: "imageMaximumGCAge", key: "images.max_age", read: age },
-    Field { name: "containerRuntimeEndpoint", key: "runtime.endpoint", read: text },
-    Field { name: "imageServiceEndpoint", key: "runtime.image_endpoint", read: text },
     Field { name: "podLogsDir", key: "logs.pods_root", read: text },
 ];
 
-/// Reads the file. Everything that is wrong with it comes back at once.
-pub(super) fn read(path: &Path) -> (Vec<Entry>, Vec<Fault>) {
-    let whole = |right: String| (Vec::new(), vec![Fault::whole(Origin::File(path.to_owned()), right)]);
-    match std::fs::read_to_string(path) {
-        Ok(text) => entries(path, &text),
-        Err(error) => whole(format!("cannot be read: {error}")),
-    }
-}
-
-fn entries(path: &Path, text: &str) -> (Vec<Entry>, Vec<Fault>) {
+/// Reads the file's text. Everything that is wrong with it comes back at once.
+pub(super) fn entries(path: &Path, text: &str) -> (Vec<Entry>, Vec<Fault>) {
     let document = match serde_saphyr::from_str::<Json>(text) {
         Ok(document) => document,
         Err(error) => {
@@ -147,7 +138,6 @@ mod tests {
             ("images.low_threshold_percent", "0"),
             ("images.min_age", "\"2m\""),
             ("images.max_age", "\"1h30m\""),
-            ("runtime.endpoint", "\"unix:///run/c.sock\""),
             ("logs.pods_root", "\"/data/pods\""),
         ];
         assert_eq!(entries, pairs(&wanted));

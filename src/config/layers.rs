@@ -6,7 +6,7 @@ use toml::{Table, Value};
 
 use super::fault::{Fault, Origin};
 use super::keys::KEYS;
-use super::{Environment, crictl, kubelet};
+use super::{Environment, kubelet};
 
 /// The file that is read where no other is named. It need not be there.
 const DEFAULT_FILE: &str = "/etc/kubegc/kubegc.toml";
@@ -44,26 +44,19 @@ pub(super) struct Layers {
     pub(super) entries: Vec<Entry>,
     /// What could not even be read.
     pub(super) faults: Vec<Fault>,
-    /// What is odd, but no reason to stop.
-    pub(super) notes: Vec<String>,
+    /// The text of the kubelet's file, where one was named and read.
+    pub(super) kubelet: Option<String>,
 }
 
 // === impl Layers ===
 
 impl Layers {
     /// Reads everything. The order here is the order of precedence.
-    ///
-    /// Two kinds of other programs' knowledge come below our own files: where the runtime listens according to the
-    /// kubelet and to crictl. Its thresholds come above them, because `--kubelet-config` was asked for.
     pub(super) fn read(typed: &Typed, environment: &Environment) -> Self {
         let mut layers = Self::default();
-        let kubelet = typed.kubelet_config.as_deref().map(|path| layers.kubelet(path)).unwrap_or_default();
-        let (endpoints, thresholds) = kubelet.into_iter().partition(|entry| entry.key.starts_with("runtime."));
         layers.host_name();
-        layers.entries.extend::<Vec<_>>(endpoints);
-        layers.crictl(&environment.crictl_file());
         layers.files(typed.config.as_deref().or(environment.config.as_deref()));
-        layers.entries.extend::<Vec<_>>(thresholds);
+        layers.kubelet(typed.kubelet_config.as_deref());
         layers.environment(environment);
         layers.flags(&typed.flags);
         layers.set(&typed.set);
@@ -80,17 +73,16 @@ impl Layers {
         }
     }
 
-    fn kubelet(&mut self, path: &Path) -> Vec<Entry> {
-        let (entries, mut faults) = kubelet::read(path);
-        self.faults.append(&mut faults);
-        entries
-    }
-
-    /// Crictl's file is a help and not ours: a fault in it is told and passed over.
-    fn crictl(&mut self, path: &Path) {
-        match crictl::read(path) {
-            Ok(entries) => self.entries.extend(entries),
-            Err(note) => self.notes.push(note),
+    fn kubelet(&mut self, path: Option<&Path>) {
+        let Some(path) = path else { return };
+        match std::fs::read_to_string(path) {
+            Ok(text) => {
+                let (entries, faults) = kubelet::entries(path, &text);
+                self.entries.extend(entries);
+                self.faults.extend(faults);
+                self.kubelet = Some(text);
+            }
+            Err(error) => self.unreadable(path, &error),
         }
     }
 

@@ -7,7 +7,8 @@ use super::fault::{ConfigError, Fault, Origin};
 use super::keys::{self, Key};
 use super::layers::{Entry, Layers, is_section};
 use super::slot::Wrong;
-use super::{EndpointInputs, Environment, Settings, Typed};
+use super::{Environment, Settings, Typed};
+use crate::cri::Candidates;
 use crate::plan::Guards;
 
 /// The settings in force, and where each comes from.
@@ -16,11 +17,7 @@ pub struct Loaded {
     /// What it all means.
     pub settings: Settings,
     /// Where to look for the runtime.
-    pub endpoint: EndpointInputs,
-    /// Where to look for the image service.
-    pub image_endpoint: EndpointInputs,
-    /// What is odd, but no reason to stop; a line each.
-    pub notes: Vec<String>,
+    pub candidates: Candidates,
     origins: BTreeMap<&'static str, Origin>,
 }
 
@@ -42,21 +39,23 @@ struct Resolver {
 ///
 /// Every fault there is, not only the first.
 pub fn load(typed: &Typed, environment: &Environment) -> Result<Loaded, ConfigError> {
-    settle(Layers::read(typed, environment))
+    let mut loaded = settle(Layers::read(typed, environment))?;
+    loaded.candidates.crictl = environment.crictl(&loaded.settings.host_root);
+    Ok(loaded)
 }
 
 /// Settles what was read.
 pub(super) fn settle(layers: Layers) -> Result<Loaded, ConfigError> {
-    let Layers { mut entries, faults, notes } = layers;
+    let Layers { mut entries, faults, kubelet } = layers;
     let mut resolver = Resolver { faults, ..Resolver::default() };
-    let (endpoint, image_endpoint) = (inputs(&entries, "runtime.endpoint"), inputs(&entries, "runtime.image_endpoint"));
     forget_guards(&mut entries);
     resolver.profile(&entries);
     entries.iter().filter(|entry| entry.key != "profile").for_each(|entry| resolver.take(entry));
     resolver.check_together();
     let Resolver { settings, origins, faults, .. } = resolver;
     if faults.is_empty() {
-        Ok(Loaded { settings, endpoint, image_endpoint, notes, origins })
+        let candidates = Candidates { kubelet, host_root: settings.host_root.clone(), ..candidates(&entries) };
+        Ok(Loaded { settings, candidates, origins })
     } else {
         Err(ConfigError { faults })
     }
@@ -178,20 +177,21 @@ fn wants(key: &Key, wrong: Wrong, value: &impl fmt::Display) -> String {
     }
 }
 
-/// Sorts what was said about a socket by who said it; within one source the last word counts.
-fn inputs(entries: &[Entry], key: &str) -> EndpointInputs {
-    let mut inputs = EndpointInputs::default();
-    for entry in entries.iter().filter(|entry| entry.key == key) {
-        let Some(value) = entry.value.as_str().filter(|value| !value.is_empty()) else { continue };
-        let value = Some(value.to_owned());
-        match &entry.origin {
-            Origin::Flag(_) | Origin::Set => inputs.flag = value,
-            Origin::Environment(_) => inputs.environment = value,
-            Origin::File(_) => inputs.config = value,
-            Origin::Crictl(..) => inputs.crictl = value,
-            Origin::Kubelet(..) => inputs.kubelet = value,
-            Origin::BuiltIn | Origin::Profile(_) | Origin::HostName => {}
-        }
+/// Sorts what was said about the sockets by who said it; within one source the last word counts.
+fn candidates(entries: &[Entry]) -> Candidates {
+    let mut candidates = Candidates::default();
+    for entry in entries {
+        let named = match entry.origin {
+            Origin::Flag(_) | Origin::Set => &mut candidates.flag,
+            Origin::Environment(_) => &mut candidates.environment,
+            _ => &mut candidates.config,
+        };
+        let field = match entry.key.as_str() {
+            "runtime.endpoint" => &mut named.runtime,
+            "runtime.image_endpoint" => &mut named.images,
+            _ => continue,
+        };
+        *field = entry.value.as_str().filter(|value| !value.is_empty()).map(str::to_owned).or(field.take());
     }
-    inputs
+    candidates
 }

@@ -8,6 +8,7 @@ use super::fault::ConfigError;
 use super::layers::Layers;
 use super::resolve::settle;
 use super::*;
+use crate::cri::{Candidates, Named};
 use crate::plan::{Guards, Profile};
 
 /// A directory with configuration files in it.
@@ -142,36 +143,45 @@ fn later_layers_win() {
 }
 
 #[test]
-fn the_runtime_is_looked_for_in_this_order() {
-    let kubelet =
-        "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\ncontainerRuntimeEndpoint: /kubelet\n";
+fn what_was_said_about_the_runtime_is_sorted_by_who_said_it() {
+    let kubelet = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n";
     let etc = Etc::new(&[
-        ("kubegc.toml", ""),
+        ("kubegc.toml", "runtime.endpoint = \"/own\"\n"),
+        ("conf.d/empty.toml", "runtime.endpoint = \"\"\n"),
         ("kubelet.yaml", kubelet),
-        ("crictl.yaml", "runtime-endpoint: /crictl\n"),
-        ("own.toml", "runtime.endpoint = \"/own\"\n"),
-        ("empty.toml", "runtime.endpoint = \"\"\n"),
+        ("crictl.yaml", "runtime-endpoint: [\n"),
     ]);
-    let mut typed = Typed { kubelet_config: Some(etc.path("kubelet.yaml")), ..Typed::default() };
-    let mut environment =
-        Environment { crictl_config: None, config: Some(etc.path("kubegc.toml")), ..Environment::default() };
-    environment.crictl_config = Some(etc.path("no-crictl.yaml"));
-    let chosen = |typed: &Typed, environment: &Environment| {
-        let loaded = load(typed, environment).unwrap();
-        assert_eq!(loaded.settings.runtime.endpoint.as_deref(), loaded.endpoint.chosen());
-        loaded.settings.runtime.endpoint.unwrap()
+    let mut typed = Typed { kubelet_config: Some(etc.path("kubelet.yaml")), ..set(&["runtime.image_endpoint=/set"]) };
+    typed.flags.push(("runtime-endpoint", "unix:///flag".to_owned()));
+    let environment = Environment { runtime_endpoint: Some("/variable".to_owned()), ..etc.environment() };
+    let loaded = load(&typed, &environment).unwrap();
+    let named = |runtime: &str, images: Option<&str>| Named {
+        runtime: Some(runtime.to_owned()),
+        images: images.map(str::to_owned),
     };
-    assert_eq!(chosen(&typed, &environment), "/kubelet");
-    environment.crictl_config = Some(etc.path("crictl.yaml"));
-    assert_eq!(chosen(&typed, &environment), "/crictl");
-    typed.config = Some(etc.path("empty.toml"));
-    assert_eq!(chosen(&typed, &environment), "/crictl");
-    typed.config = Some(etc.path("own.toml"));
-    assert_eq!(chosen(&typed, &environment), "/own");
-    environment.runtime_endpoint = Some("/environment".to_owned());
-    assert_eq!(chosen(&typed, &environment), "/environment");
-    typed.flags.push(("runtime-endpoint", "/flag".to_owned()));
-    assert_eq!(chosen(&typed, &environment), "/flag");
+    let wanted = Candidates {
+        flag: named("unix:///flag", Some("/set")),
+        environment: named("/variable", None),
+        config: named("/own", None),
+        crictl: Some("runtime-endpoint: [\n".to_owned()),
+        kubelet: Some(kubelet.to_owned()),
+        ..Candidates::default()
+    };
+    assert_eq!(loaded.candidates, wanted);
+    assert_eq!(loaded.settings.runtime.endpoint.as_deref(), Some("unix:///flag"));
+}
+
+#[test]
+fn crictls_file_is_looked_for_on_the_host() {
+    let etc = Etc::new(&[("kubegc.toml", "")]);
+    std::fs::create_dir(etc.path("etc")).unwrap();
+    std::fs::write(etc.path("etc/crictl.yaml"), "debug: true\n").unwrap();
+    let host_root = format!("host_root={}", etc.0.path().display());
+    let environment = Environment { crictl_config: None, ..etc.environment() };
+    let candidates = load(&set(&[&host_root]), &environment).unwrap().candidates;
+    assert_eq!(candidates.crictl.as_deref(), Some("debug: true\n"));
+    assert_eq!(candidates.host_root, etc.0.path());
+    assert_eq!(etc.load(&Typed::default()).unwrap().candidates.crictl, None);
 }
 
 #[test]
@@ -348,13 +358,5 @@ fn a_named_file_must_be_there() {
     let message = "cannot be read: No such file or directory (os error 2)";
     assert_eq!(etc.faults(&Typed::default()), [format!("kubegc.toml: {message}")]);
     let kubelet_config = Some(etc.path("kubelet.yaml"));
-    assert_eq!(etc.faults(&Typed { kubelet_config, ..Typed::default() })[0], format!("kubelet.yaml: {message}"));
-}
-
-#[test]
-fn a_broken_crictl_file_is_a_note() {
-    let etc = Etc::new(&[("kubegc.toml", ""), ("crictl.yaml", "runtime-endpoint: [")]);
-    let notes = etc.load(&Typed::default()).unwrap().notes;
-    assert_eq!(notes.len(), 1);
-    assert!(notes[0].contains("crictl.yaml is passed over: not YAML"), "{notes:?}");
+    assert_eq!(etc.faults(&Typed { kubelet_config, ..Typed::default() })[1], format!("kubelet.yaml: {message}"));
 }

@@ -13,4 +13,8 @@
 )]
 
 mod cli;
+mod containerd_reader;
+mod containerd_rig;
+mod properties;
+mod rig;
 mod vectors;
