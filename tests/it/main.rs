@@ -12,6 +12,7 @@
     reason = "a test may fail loudly, ask the clock, start programs and remove its own files"
 )]
 
+mod cli;
 mod containerd_reader;
 mod containerd_rig;
 mod properties;
