@@ -12,5 +12,7 @@
     reason = "a test may fail loudly, ask the clock, start programs and remove its own files"
 )]
 
+mod contract;
 mod properties;
+mod sim;
 mod vectors;
