@@ -12,7 +12,10 @@
     reason = "a test may fail loudly, ask the clock, start programs and remove its own files"
 )]
 
+mod containerd_reader;
+mod containerd_rig;
 mod contract;
 mod properties;
+mod rig;
 mod sim;
 mod vectors;
