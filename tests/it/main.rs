@@ -12,4 +12,5 @@
     reason = "a test may fail loudly, ask the clock, start programs and remove its own files"
 )]
 
+mod properties;
 mod vectors;
