@@ -28,6 +28,16 @@ pub struct LogFile {
 // === impl LogRoots ===
 
 impl LogRoots {
+    /// Does something on a thread of its own, where it may take its time.
+    pub async fn apart<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, LogError> + Send + 'static,
+    ) -> Result<T, LogError> {
+        let roots = self.clone();
+        let done = tokio::task::spawn_blocking(move || work(&roots)).await;
+        done.unwrap_or_else(|source| Err(LogError::Cut { root: self.policy.pods_root.clone(), source }))
+    }
+
     /// The name of a pod's log directory, if the path is the pod log root and one name.
     pub fn dir_name(&self, path: &Path) -> Result<OsString, LogError> {
         only_name(&self.policy.pods_root, path)
@@ -122,6 +132,15 @@ impl LogRoots {
         };
         let parent = rooted::resolve(&self.host_root, parent).map_err(|error| LogError::io("find", parent, error))?;
         Folder::open(&parent.into_path().join(name))
+    }
+}
+
+// === impl LogFile ===
+
+impl LogFile {
+    /// Its path beneath the pod log root, for people.
+    pub fn path(&self) -> PathBuf {
+        self.folders.iter().chain([&self.name]).collect()
     }
 }
 
