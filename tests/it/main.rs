@@ -15,6 +15,8 @@
 mod cli;
 mod containerd_reader;
 mod containerd_rig;
+mod contract;
 mod properties;
 mod rig;
+mod sim;
 mod vectors;
