@@ -112,6 +112,8 @@ fn what_config_show_prints_can_be_read_again() {
 fn later_layers_win() {
     let etc = Etc::new(&[
         ("kubegc.toml", "[images]\nhigh_threshold_percent = 90\nlow_threshold_percent = 50\nmin_age = \"1m\"\n"),
+        // Not in the order of their names, nor in its reverse: no file system lists them rightly by itself.
+        ("conf.d/15-c.toml", "images.high_threshold_percent = 93\n"),
         ("conf.d/20-b.toml", "images.high_threshold_percent = 92\n"),
         ("conf.d/10-a.toml", "[images]\nhigh_threshold_percent = 91\nlow_threshold_percent = 51\n"),
         ("conf.d/.30.toml.swp", "not toml"),
@@ -169,6 +171,18 @@ fn what_was_said_about_the_runtime_is_sorted_by_who_said_it() {
     };
     assert_eq!(loaded.candidates, wanted);
     assert_eq!(loaded.settings.runtime.endpoint.as_deref(), Some("unix:///flag"));
+}
+
+#[test]
+fn an_empty_name_leaves_it_to_the_source_before() {
+    let etc = Etc::new(&[
+        ("kubegc.toml", "runtime.endpoint = \"/own\"\n"),
+        ("conf.d/default.toml", "node = \"\"\nruntime.endpoint = \"\"\n"),
+    ]);
+    let loaded = etc.load(&Typed::default()).unwrap();
+    assert_eq!(loaded.settings.runtime.endpoint.as_deref(), Some("/own"));
+    assert_eq!(etc.origin(&loaded, "node"), "host name");
+    assert_ne!(loaded.settings.node, "");
 }
 
 #[test]
