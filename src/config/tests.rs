@@ -112,8 +112,6 @@ fn what_config_show_prints_can_be_read_again() {
 fn later_layers_win() {
     let etc = Etc::new(&[
         ("kubegc.toml", "[images]\nhigh_threshold_percent = 90\nlow_threshold_percent = 50\nmin_age = \"1m\"\n"),
-        // Not in the order of their names, nor in its reverse: no file system lists them rightly by itself.
-        ("conf.d/15-c.toml", "images.high_threshold_percent = 93\n"),
         ("conf.d/20-b.toml", "images.high_threshold_percent = 92\n"),
         ("conf.d/10-a.toml", "[images]\nhigh_threshold_percent = 91\nlow_threshold_percent = 51\n"),
         ("conf.d/.30.toml.swp", "not toml"),
@@ -171,6 +169,18 @@ fn what_was_said_about_the_runtime_is_sorted_by_who_said_it() {
     };
     assert_eq!(loaded.candidates, wanted);
     assert_eq!(loaded.settings.runtime.endpoint.as_deref(), Some("unix:///flag"));
+}
+
+#[test]
+fn drop_ins_are_read_in_the_order_of_their_names() {
+    // So many that no file system lists them rightly by itself.
+    let files: Vec<_> =
+        (10..60).map(|n| (format!("conf.d/{n}.toml"), format!("images.interval = \"{n}m\"\n"))).collect();
+    let mut files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    files.rotate_left(20);
+    files.push(("kubegc.toml", ""));
+    let loaded = Etc::new(&files).load(&Typed::default()).unwrap();
+    assert_eq!(loaded.settings.intervals.images, Duration::from_mins(59));
 }
 
 #[test]
