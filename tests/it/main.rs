@@ -12,4 +12,8 @@
     reason = "a test may fail loudly, ask the clock, start programs and remove its own files"
 )]
 
+mod containerd_reader;
+mod containerd_rig;
+mod properties;
+mod rig;
 mod vectors;
