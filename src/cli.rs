@@ -7,11 +7,14 @@ mod completions;
 mod config;
 mod documents;
 mod error;
+mod find;
 mod global;
+mod history;
 mod human;
 mod output;
 mod plan;
 mod render;
+mod why;
 mod words;
 
 use std::process::ExitCode;
@@ -38,6 +41,8 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Plan(plan::Args),
+    Why(why::Args),
+    History(history::Args),
     Config(config::Args),
     Completions(completions::Args),
 }
@@ -60,6 +65,8 @@ impl Cli {
         let load = || self.global.load(environment);
         match &self.verb {
             Verb::Plan(args) => plan::run(args, &load()?, output),
+            Verb::Why(args) => why::run(args, &load()?, output),
+            Verb::History(args) => history::run(args, &load()?, output),
             Verb::Config(args) => config::run(args, load, output),
             Verb::Completions(args) => completions::run(args, output),
         }

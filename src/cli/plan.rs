@@ -18,7 +18,7 @@ pub struct Args {
     ///
     /// With more than one, the plans are printed as JSON, one a line, unless -o says otherwise.
     #[arg(long, value_name = "FILE")]
-    snapshot: Option<PathBuf>,
+    snapshot: PathBuf,
     /// What to look at
     #[arg(long, value_enum, default_value = "all")]
     scope: ScopeArg,
@@ -51,10 +51,7 @@ impl From<ScopeArg> for Scope {
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let policy = &loaded.settings.policy;
     let scope = args.scope.into();
-    match &args.snapshot {
-        Some(path) => offline(Snapshots::open(path)?, |snapshot| decide(snapshot, policy, scope), output),
-        None => Ok(()),
-    }
+    offline(Snapshots::open(&args.snapshot)?, |snapshot| decide(snapshot, policy, scope), output)
 }
 
 /// Plans each snapshot as it comes. Only where the format hangs on whether there is a second one, it is waited for.

@@ -6,6 +6,9 @@ use super::human;
 use crate::config::duration_text;
 use crate::plan::{KeepReason, Kind, PlanError, RemoveReason};
 
+/// The widest a name may be in a narrow table.
+const NAME_WIDTH: usize = 40;
+
 /// Why something goes.
 pub(super) fn removed(reason: &RemoveReason) -> String {
     match reason {
@@ -127,6 +130,30 @@ pub(super) fn plan_error(error: &PlanError) -> String {
         ),
         other => other.to_string(),
     }
+}
+
+/// An object's id in a table. A log has no id but its path, and that is its name.
+pub(super) fn object_id(kind: Kind, id: &str, wide: bool) -> String {
+    match kind {
+        Kind::LogDir | Kind::LogLink => String::new(),
+        _ if wide => id.to_owned(),
+        _ => human::short_id(id).to_owned(),
+    }
+}
+
+/// An object's name in a table: of a log the last part of its path, in a wide table all of it.
+pub(super) fn object_name(kind: Kind, id: &str, name: Option<&str>, wide: bool) -> String {
+    match (kind, name.filter(|name| !name.is_empty())) {
+        (Kind::LogDir | Kind::LogLink, _) if wide => id.to_owned(),
+        (Kind::LogDir | Kind::LogLink, _) => fit(id.rsplit('/').next().unwrap_or(id), wide),
+        (Kind::Image, None) => "<none>".to_owned(),
+        (_, name) => fit(name.unwrap_or_default(), wide),
+    }
+}
+
+/// A name that is not too wide for the narrow table.
+pub(super) fn fit(text: &str, wide: bool) -> String {
+    if wide { text.to_owned() } else { human::middle(text, NAME_WIDTH) }
 }
 
 /// What kind of object it is.

@@ -5,8 +5,10 @@ use std::io::{BufRead, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use kubegc::execute::{Outcome, Refusal, Report};
 use kubegc::model::Snapshot;
 use kubegc::plan::{Plan, Policy, Scope, decide};
+use kubegc::record::{Store, Tallies};
 
 /// A snapshot of a node with a full image disk.
 const FULL_DISK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/snapshots/full_disk.json");
@@ -245,7 +247,7 @@ fn other_documents_are_refused_clearly() {
 
 #[test]
 fn a_reader_that_leaves_is_no_failure() {
-    let input: String = (0..2000).map(|_| line("n1")).collect();
+    let input = line("n1").repeat(500);
     let shell = Shell::new().with("s.jsonl", &input);
     let mut command = shell.command(&["plan", "--snapshot", "s.jsonl"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -403,7 +405,7 @@ fn usage_errors_have_status_2_and_help_has_0() {
     insta::assert_snapshot!(shell.run(&["plan", "-h"]), @r#"
     Say what would go and why the rest stays; change nothing
 
-    Usage: kubegc plan [OPTIONS]
+    Usage: kubegc plan [OPTIONS] --snapshot <FILE>
 
     Options:
           --snapshot <FILE>  Plan for these snapshots, not for this node: a file with one or more, or -
@@ -429,4 +431,125 @@ fn completions_are_printed_for_every_shell() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(Shell::new().run(&["completions", shell]).contains("kubegc"), "{shell}");
     }
+}
+
+#[test]
+fn why_tells_the_rule_the_setting_and_what_would_change_it() {
+    let shell = Shell::new().with("kubegc.toml", "[images]\nkeep = [\"registry.example.com/ml/*\"]\n");
+    let why = |what: &str| shell.run(&["why", "--snapshot", FULL_DISK, what]);
+    insta::assert_snapshot!(why("2ed73f98"), @r#"
+    container worker 2ed73f9875cda0716b41f8d0e3c53ebed5e19b4c847eef768cd68600f419f2b1, exited, of pod shop/crash-7d9f4
+      goes: more than 1 dead instances of this container, and this is one of the oldest
+      setting: containers.max_per_pod_container = 1 (built-in)
+      what would change it: a higher containers.max_per_pod_container; a negative one is no limit
+    "#);
+    insta::assert_snapshot!(why("registry.example.com/web"), @r#"
+    image registry.example.com/web:2.0, registry.example.com/web:latest, sha256:2c91238ec2eb73e8dee40c4d0c33bf5a08e31217e793561fd312cfd3c5b5f1de
+      stays: container 2855d15d983b704a6dcda09145155a23f87104b8cbe9d4e5b23ecf84f5717eed uses it
+      what would change it: the last container that uses it going
+
+    image registry.example.com/web:1.0, sha256:94f21335c902c4f2cd206a56e0333f4813d7790f4d414aaae5e1dc62086b9512
+      stays: container f019e610bfc5947d4c1efcdf389206cd70d34b1ac6fbf047bc25fa28555aef67 uses it
+      what would change it: the last container that uses it going
+
+    image registry.example.com/web:0.9, sha256:9b0ff0bc1b2ceb570eac9785817222185ea9f78b0a22013909e2a4ae429f6fa6
+      goes: the disk is 91 % full, 85 % or more, and it is next in line
+      setting: images.high_threshold_percent = 85 (built-in)
+      what would change it: more free space, a container that uses it, a pattern in images.keep, or a higher threshold
+    "#);
+    insta::assert_snapshot!(why("registry.example.com/ml/train:12"), @r#"
+    image registry.example.com/ml/train:12, sha256:95a8cb4e331a803a8c93597f232d80ef48824be2a6beab7cb4e295e16398bd58
+      stays: the pattern registry.example.com/ml/* keeps it
+      setting: images.keep = ["registry.example.com/ml/*"] (kubegc.toml)
+      what would change it: taking the pattern out
+    "#);
+    insta::assert_snapshot!(why("shop/old-6c5b9"), @r#"
+    container app f019e610bfc5947d4c1efcdf389206cd70d34b1ac6fbf047bc25fa28555aef67, exited, of pod shop/old-6c5b9
+      goes: its pod is gone
+      setting: guards.gone_after = "1m" (built-in)
+      what would change it: the pod coming back
+
+    sandbox b8bd8ed4f8061db4e58582e835d9f8142362e13261ce8b59c340210119d18fff, not ready, of pod shop/old-6c5b9
+      goes: its pod is gone
+      setting: guards.gone_after = "1m" (built-in)
+      what would change it: the pod coming back
+
+    log directory /var/log/pods/shop_old-6c5b9_85d2fd70-0962-fe22-2f77-e841d9b3c48f
+      goes: its pod is gone
+      setting: guards.gone_after = "1m" (built-in)
+      what would change it: the pod coming back
+    "#);
+    insta::assert_snapshot!(why("/var/log/pods/lost+found"), @r#"
+    log directory /var/log/pods/lost+found
+      stays: no kubelet gave it this name, or it is not the kind of entry expected
+      setting: guards.keep_unrecognized_logs = true (built-in)
+      what would change it: nothing; remove it by hand if nobody needs it
+    "#);
+    insta::assert_snapshot!(why("no/such-pod"), @r#"
+    exit Some(2)
+    ! error: nothing here is "no/such-pod"
+    ! hint: looked at the ids of containers, sandboxes and images, names and digests of images, pods, log paths
+    "#);
+}
+
+#[test]
+fn why_answers_programs_too() {
+    let text = Shell::new().run(&["why", "--snapshot", FULL_DISK, "registry.example.com/next:1", "-o", "json"]);
+    insta::assert_snapshot!(text, @r#"
+    [{"kind":"image","id":"sha256:5f2d47ca10f634c8fb9d0e0d7f84e2faca45b0141fc7f96ee2c90b155838f33b","decision":"keep","reason":{"min_age_seconds":120,"reason":"younger_than_min_age"},"rule":"younger than 2m","setting":{"key":"images.min_age","value":"2m","origin":"built-in"},"change":"time, or a shorter containers.min_age or images.min_age"}]
+    "#);
+}
+
+/// A store in which two runs left their traces.
+fn store(path: &std::path::Path) {
+    let plan = decide(&full_disk(), &Policy::default(), Scope::All);
+    let mut store = Store::open(path).unwrap().store;
+    let at = |second: i64| plan.taken_at + jiff::SignedDuration::from_secs(second);
+    let run = store.begin_run(at(0), Scope::All, false).unwrap();
+    let mut tallies = Tallies::default();
+    let outcomes = [
+        (0, Outcome::Removed {}, None),
+        (4, Outcome::Refused { refusal: Refusal::Ready }, None),
+        (6, Outcome::Removed {}, Some(8192)),
+        (9, Outcome::Removed {}, Some(200 << 20)),
+        (10, Outcome::Failed { error: "RemoveImage: disk quota exceeded".to_owned() }, None),
+    ];
+    for (second, (index, outcome, freed_bytes)) in outcomes.into_iter().enumerate() {
+        let report = Report { action: plan.actions[index].clone(), outcome, freed_bytes };
+        store.record(run, at(second as i64 + 1), &report).unwrap();
+        kubegc::record::note(&report, &mut tallies);
+    }
+    store.finish_run(run, at(75), &tallies.total(), Some("1 removal failed")).unwrap();
+}
+
+#[test]
+fn history_tells_what_was_removed_and_what_was_not() {
+    let shell = Shell::new();
+    store(&shell.path("kubegc.db"));
+    let history = |arguments: &[&str]| shell.run(&[&["history", "--state", "kubegc.db"], arguments].concat());
+    insta::assert_snapshot!(history(&[]), @r#"
+    TIME                   KIND            ID              NAME                                       POD                OUTCOME   FREED      WHY
+    2026-11-21T12:00:05Z   image           9b0ff0bc1b2ce   registry.example.com/web:0.9                                  failed               disk 91 % used, images.high_threshold_percent = 85; RemoveImage: disk quota exceeded
+    2026-11-21T12:00:04Z   image           5db2c03fbaa9f   <none>                                                        removed   200.0MiB   disk 91 % used, images.high_threshold_percent = 85
+    2026-11-21T12:00:03Z   log directory                   shop_gone-1_a6173aaf…c-bb78-632a38fb6238   shop/gone-1        removed   8.0KiB     its pod is gone
+    2026-11-21T12:00:02Z   sandbox         8a3c0e1cba8dd                                              shop/migrate-29x   refused              its pod has a newer sandbox; the sandbox is ready
+    2026-11-21T12:00:01Z   container       f019e610bfc59   app                                        shop/old-6c5b9     removed              its pod is gone
+    "#);
+    insta::assert_snapshot!(history(&["--runs"]), @r#"
+    STARTED                TOOK   SCOPE   REMOVED   GONE ALREADY   REFUSED   FAILED   FREED      ERROR
+    2026-11-21T12:00:00Z   75s    all     3         0              1         1        200.0MiB   1 removal failed
+    "#);
+    insta::assert_snapshot!(history(&["web:0.9", "-o", "json"]), @r#"
+    {"run":1,"at":"2026-11-21T12:00:05Z","kind":"image","id":"sha256:9b0ff0bc1b2ceb570eac9785817222185ea9f78b0a22013909e2a4ae429f6fa6","name":"registry.example.com/web:0.9","tags":["registry.example.com/web:0.9"],"age_seconds":540000,"reason":"space","high_threshold_percent":85,"used_percent":91,"outcome":"failed","detail":"RemoveImage: disk quota exceeded","estimated_bytes":179306496,"freed_bytes":null}
+    "#);
+    assert_eq!(history(&["-n", "2", "-o", "json"]).lines().count(), 2);
+    assert_eq!(history(&["--kind", "image", "-o", "json"]).lines().count(), 2);
+    assert_eq!(history(&["--since", "2026-11-21T12:00:05Z", "-o", "json"]).lines().count(), 1);
+    insta::assert_snapshot!(history(&["no such thing"]), @"no removals");
+}
+
+#[test]
+fn history_of_a_node_without_a_past_is_no_failure() {
+    insta::assert_snapshot!(Shell::new().run(&["history", "--state", "kubegc.db"]), @"nothing was removed yet: there is no store at kubegc.db");
+    assert_eq!(Shell::new().run(&["history", "--state", "kubegc.db", "-o", "json"]), "");
 }

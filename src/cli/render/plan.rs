@@ -7,9 +7,6 @@ use super::{Grid, Paint};
 use crate::cli::{human, words};
 use crate::plan::{Action, ImageSummary, ImageTrigger, Kept, Kind, Plan, Target};
 
-/// The widest a name may be in the narrow table.
-const NAME_WIDTH: usize = 40;
-
 /// The plan as a table; `wide` names everything that stays and leaves no name short.
 pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
     let mut text = String::new();
@@ -36,9 +33,9 @@ fn actions(actions: &[Action], wide: bool) -> String {
         let id = action.target.id();
         grid.row([
             words::kind(action.target.kind()).to_owned(),
-            object_id(action.target.kind(), &id, wide),
+            words::object_id(action.target.kind(), &id, wide),
             name(&action.target, wide),
-            action.pod.as_ref().map(|pod| fit(&pod.to_string(), wide)).unwrap_or_default(),
+            action.pod.as_ref().map(|pod| words::fit(&pod.to_string(), wide)).unwrap_or_default(),
             action.age_seconds.map(human::age).unwrap_or_default(),
             size(&action.target),
             words::removed(&action.reason),
@@ -47,27 +44,12 @@ fn actions(actions: &[Action], wide: bool) -> String {
     grid.text()
 }
 
-/// A log has no id but its path, and that is its name.
-fn object_id(kind: Kind, id: &str, wide: bool) -> String {
-    match kind {
-        Kind::LogDir | Kind::LogLink => String::new(),
-        _ if wide => id.to_owned(),
-        _ => human::short_id(id).to_owned(),
-    }
-}
-
+/// What goes under this name; of an image with many tags the first and how many more.
 fn name(target: &Target, wide: bool) -> String {
+    let name = words::object_name(target.kind(), &target.id(), target.name(), wide);
     match target {
-        Target::RemoveLogDir { path } | Target::RemoveLogLink { path } if wide => path.display().to_string(),
-        Target::RemoveLogDir { path } | Target::RemoveLogLink { path } => {
-            fit(&path.file_name().unwrap_or_default().to_string_lossy(), wide)
-        }
-        Target::RemoveImage { tags, .. } => match tags.as_slice() {
-            [] => "<none>".to_owned(),
-            [one] => fit(one, wide),
-            [first, rest @ ..] => format!("{} +{}", fit(first, wide), rest.len()),
-        },
-        other => fit(other.name().unwrap_or_default(), wide),
+        Target::RemoveImage { tags, .. } if tags.len() > 1 => format!("{name} +{}", tags.len() - 1),
+        _ => name,
     }
 }
 
@@ -76,10 +58,6 @@ fn size(target: &Target) -> String {
         Target::RemoveImage { estimated_bytes, .. } => human::size(*estimated_bytes),
         _ => String::new(),
     }
-}
-
-fn fit(text: &str, wide: bool) -> String {
-    if wide { text.to_owned() } else { human::middle(text, NAME_WIDTH) }
 }
 
 /// One line for each kind and reason, in the order of the kinds, the most frequent first.
@@ -99,13 +77,11 @@ fn kept(kept: &[Kept]) -> String {
 fn all_kept(kept: &[Kept]) -> String {
     let mut grid = Grid::new(&["KIND", "ID", "NAME", "POD", "WHY"]);
     for one in kept {
-        let log = matches!(one.kind, Kind::LogDir | Kind::LogLink);
-        let name = if log { Some(&one.id) } else { one.name.as_ref() };
         let why = words::kept(one.kind, &one.reason);
         grid.row([
             words::kind(one.kind).to_owned(),
-            object_id(one.kind, &one.id, true),
-            name.cloned().unwrap_or_default(),
+            words::object_id(one.kind, &one.id, true),
+            words::object_name(one.kind, &one.id, one.name.as_deref(), true),
             one.pod.as_ref().map(ToString::to_string).unwrap_or_default(),
             words::detail(&one.reason).map_or(why.clone(), |detail| format!("{why}: {detail}")),
         ]);
