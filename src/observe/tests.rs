@@ -169,7 +169,7 @@ async fn a_unary_list_that_fails_is_not_seen_either() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_is_away_is_asked_once_and_everything_of_it_is_not_seen() {
+async fn everything_of_a_runtime_that_is_away_is_not_seen() {
     let mut sim = Sim::start(node()).unwrap();
     sim.vanish();
     let snapshot = observed(&sim).await;
@@ -177,6 +177,16 @@ async fn a_runtime_that_is_away_is_asked_once_and_everything_of_it_is_not_seen()
     assert_eq!(not_seen(&snapshot), sources);
     assert!(snapshot.images.cause().unwrap().contains("no such socket"), "{:?}", snapshot.images);
     assert_eq!(snapshot.log_dirs.as_ref().unwrap().len(), 1, "the host is looked at all the same");
+}
+
+#[tokio::test]
+async fn a_runtime_that_hangs_costs_one_deadline() {
+    let sim = Sim::start(node()).unwrap();
+    sim.fault(Method::Version, Fault::Hang, Times::Forever);
+    let snapshot = observed(&sim).await;
+    assert!(snapshot.containers.cause().unwrap().contains("did not answer Version"), "{:?}", snapshot.containers);
+    let methods: Vec<Method> = sim.calls().into_iter().map(|call| call.method).collect();
+    assert_eq!(methods, [Method::Version]);
 }
 
 #[tokio::test]
