@@ -71,7 +71,7 @@ impl<'a> Keepers<'a> {
 
     fn named_by_pod(&self, image: &Image) -> Option<KeepReason> {
         let pod = names(image).find_map(|name| self.named.get(name))?;
-        Some(KeepReason::NamedByPod { pod: format!("{}/{}", pod.namespace, pod.name) })
+        Some(KeepReason::NamedByPod { named_by: format!("{}/{}", pod.namespace, pod.name) })
     }
 }
 

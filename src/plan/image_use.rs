@@ -32,14 +32,13 @@ impl<'a> Uses<'a> {
         let mut running: HashMap<Cow<str>, &Container> = HashMap::new();
         let mut mounted = HashMap::new();
         for container in containers {
-            if let Some(id) = &container.image_id {
-                running.entry(Cow::Borrowed(id)).or_insert(container);
-            }
-            if let Some(name) = container.image.as_deref().filter(|_| by_any_name) {
-                running.entry(full_name(name)).or_insert(container);
+            let by_id = container.image_id.as_deref().map(Cow::Borrowed);
+            let by_name = container.image.as_deref().filter(|_| by_any_name).map(full_name);
+            for name in by_id.into_iter().chain(by_name) {
+                first(running.entry(name).or_insert(container), container);
             }
             for volume in &container.image_volumes {
-                mounted.entry(volume.as_str()).or_insert(container);
+                first(mounted.entry(volume.as_str()).or_insert(container), container);
             }
         }
         Self { running, mounted, by_any_name }
@@ -58,6 +57,13 @@ impl<'a> Uses<'a> {
     fn names<'i>(&self, image: &'i Image) -> impl Iterator<Item = &'i str> {
         let names = image.tags.iter().chain(&image.digests).map(String::as_str);
         names.take(if self.by_any_name { usize::MAX } else { 0 })
+    }
+}
+
+/// Keeps the container with the smaller id, so that the order of the list does not matter.
+fn first<'a>(known: &mut &'a Container, container: &'a Container) {
+    if container.id < known.id {
+        *known = container;
     }
 }
 

@@ -84,7 +84,7 @@ fn in_runtime<'a>(world: &World<'a>, draft: &Draft<'a>) -> Seen<HashSet<&'a PodU
 
 fn decide_links(world: &World, draft: &mut Draft, links: &[LogLink]) {
     let containers = match &world.snapshot.containers {
-        Seen::Seen(containers) => Seen::Seen(ById::new(containers)),
+        Seen::Seen(containers) => Seen::Seen(ById::new(containers, draft)),
         Seen::NotSeen(cause) => Seen::NotSeen(cause.clone()),
     };
     let mut links: Vec<_> = links.iter().collect();
@@ -126,8 +126,10 @@ fn is_log(name: &str) -> bool {
 // === impl ById ===
 
 impl<'a> ById<'a> {
-    fn new(containers: &'a [Container]) -> Self {
-        let mut containers: Vec<_> = containers.iter().collect();
+    /// The containers that this pass leaves.
+    fn new(containers: &'a [Container], draft: &Draft) -> Self {
+        let is_left = |container: &&Container| !draft.gone_containers.contains(&container.id);
+        let mut containers: Vec<_> = containers.iter().filter(is_left).collect();
         containers.sort_by(|a, b| a.id.cmp(&b.id));
         Self(containers)
     }

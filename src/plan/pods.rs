@@ -1,6 +1,7 @@
 //! Which pods are gone (I2, I11) and which only finished.
 //!
-//! Gives `pods_not_seen`, `pods_incomplete`, `pod_still_runs`, `pod_dir_exists`, `not_yet_gone` and the two doubts of I12,
+//! Gives `pods_not_seen`, `pods_incomplete`, `pod_still_runs`, `pod_dir_exists`, `pod_dirs_not_seen`,
+//! `not_yet_gone` and the two doubts of I12,
 //! `runtime_just_started` and `list_fell`.
 
 use std::collections::{HashMap, HashSet};
@@ -121,7 +122,7 @@ impl<'a> Pods<'a> {
         }
         match &self.dirs {
             Seen::Seen(dirs) if dirs.contains(uid) => return Some(KeepReason::PodDirExists {}),
-            Seen::NotSeen(cause) => return Some(KeepReason::PodsNotSeen { cause: cause.clone() }),
+            Seen::NotSeen(cause) => return Some(KeepReason::PodDirsNotSeen { cause: cause.clone() }),
             Seen::Seen(_) => {}
         }
         if self.doubt.is_some() {

@@ -155,6 +155,11 @@ pub enum KeepReason {
     PodStillRuns {},
     /// Its pod is in no list, but the kubelet still has its directory (I11).
     PodDirExists {},
+    /// Its pod is in no list, but the kubelet's directories could not be read (I11).
+    PodDirsNotSeen {
+        /// Why.
+        cause: String,
+    },
     /// A dead sandbox so young that it may be one in the making (I4).
     YoungSandbox {
         /// `guards.sandbox_grace`.
@@ -180,8 +185,8 @@ pub enum KeepReason {
     BeingPulled {},
     /// A pod of this node names it (I6).
     NamedByPod {
-        /// The pod.
-        pod: String,
+        /// The pod, as namespace/name.
+        named_by: String,
     },
     /// The runtime started a moment ago; its lists may not be whole (I12).
     RuntimeJustStarted {
@@ -219,6 +224,7 @@ impl KeepReason {
                 | Self::NotYetGone { .. }
                 | Self::PodStillRuns {}
                 | Self::PodDirExists {}
+                | Self::PodDirsNotSeen { .. }
                 | Self::YoungSandbox { .. }
                 | Self::Unrecognized {}
                 | Self::PodInRuntime {}

@@ -14,5 +14,6 @@
 
 mod containerd_reader;
 mod containerd_rig;
+mod properties;
 mod rig;
 mod vectors;

@@ -38,7 +38,7 @@ fn at(seconds: f64) -> Timestamp {
 fn cases(file: &str) -> Vec<Value> {
     let text =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/vectors").join(file)).unwrap();
-    match file.ends_with(".jsonl") {
+    match file.contains(".jsonl") {
         true => text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
         false => serde_json::from_str(&text).unwrap(),
     }

@@ -84,9 +84,10 @@ pub(super) fn safe_differs_by_guard(case: &str, snapshot: &Snapshot, policy: &Po
     let spared: Vec<_> = by_kubelet.difference(&by_us).collect();
     for id in &spared {
         let named = match reason(id) {
-            KeepReason::YoungerThanMinAge { .. } | KeepReason::WithinMaxAge { .. } => !policy.max_age().is_zero(),
-            // Not old by our count, so it waits in the line for space, which ends before it.
-            KeepReason::TargetReached {} => !policy.max_age().is_zero(),
+            // Not old by our count; it may then wait in the line for space, which ends before it.
+            KeepReason::YoungerThanMinAge { .. } | KeepReason::WithinMaxAge { .. } | KeepReason::TargetReached {} => {
+                !policy.max_age().is_zero()
+            }
             KeepReason::BelowThreshold { .. } => is_at_target(snapshot, policy),
             KeepReason::Pinned {} => is_listed_twice(snapshot, id),
             reason => reason.is_guard(),

@@ -173,7 +173,7 @@ fn pod_logs(case: &Value) -> Snapshot {
 /// A root as in the cases, so that paths come out the same.
 fn link_policy(case: &Value) -> Policy {
     let mut policy = kubelet();
-    policy.logs.containers_root = Path::new(text(case, "link")).parent().unwrap().to_owned();
+    policy.logs.containers_root = Path::new(text(case, "link")).parent().unwrap().into();
     // The container only stands for its status; it is not to be collected itself.
     policy.containers.max_per_pod_container = -1;
     policy

@@ -1,0 +1,169 @@
+//! What can go wrong with the store, and what was done about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// Why the store could not do its work.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// The directory of the store does not exist and could not be made.
+    #[error("cannot create the state directory {}: {source}; create it, or set state.path to another place", dir.display())]
+    CreateDir {
+        /// The directory.
+        dir: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The directory of the store cannot be written: no permission, or a read-only file system.
+    #[error("the state directory {} cannot be written: {source}; make it writable for this user, or set state.path to another place", dir.display())]
+    ReadOnly {
+        /// The directory.
+        dir: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file cannot be opened at all.
+    #[error("cannot open the store {}: {source}", path.display())]
+    Access {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A newer version made the store.
+    #[error("the store {} has schema version {found}, and this kubegc knows versions up to {known}; run the newer kubegc, or move the file away", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The newest version that this program knows.
+        known: u32,
+    },
+    /// Another program's database lies there.
+    #[error("{} is a database, but not of kubegc; set state.path to another place", path.display())]
+    NotOurs {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is damaged, and whoever asked may not set it aside.
+    #[error("the store {} is damaged ({detail}); the next collecting run sets it aside and begins a fresh one", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite found.
+        detail: String,
+    },
+    /// The disk is full, and not even reading went without space on it.
+    #[error("no space to read the store {} ({detail}); make some, or set state.path to another place", path.display())]
+    NoSpace {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite or the system said.
+        detail: String,
+    },
+    /// The file is damaged and could not be set aside.
+    #[error("the store {} is damaged and cannot be moved to {}: {source}", path.display(), to.display())]
+    SetAside {
+        /// The file.
+        path: PathBuf,
+        /// The name that it was to get.
+        to: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file could not be opened or brought to this version's schema.
+    #[error("cannot open the store {}: {source}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+    /// Something could not be read from the store.
+    #[error("cannot read {what} from the store {}: {source}", path.display())]
+    Read {
+        /// What.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+    /// Something could not be written to the store.
+    #[error("cannot write {what} to the store {}: {source}", path.display())]
+    Write {
+        /// What.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+}
+
+/// What the store did about a trouble that need not stop anybody.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum StoreNote {
+    /// The file was damaged; it has another name now, and a fresh one was begun.
+    SetAside {
+        /// The store.
+        path: PathBuf,
+        /// The damaged file's new name.
+        to: PathBuf,
+        /// What was wrong.
+        detail: String,
+    },
+    /// The disk is full: what is learnt from here on is kept in memory only.
+    InMemory {
+        /// The store.
+        path: PathBuf,
+        /// What SQLite or the system said.
+        cause: String,
+    },
+    /// There is space again: all that was kept in memory is in the file.
+    BackOnDisk {
+        /// The store.
+        path: PathBuf,
+    },
+}
+
+// === impl StoreError ===
+
+impl StoreError {
+    /// Says whether the file itself is damaged, so that opening it anew would set it aside.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Damaged { .. } | Self::SetAside { .. } => true,
+            Self::Open { source, .. } | Self::Read { source, .. } | Self::Write { source, .. } => is_damage(source),
+            _ => false,
+        }
+    }
+}
+
+/// Says whether SQLite found the file to be no database, or a broken one.
+pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+    matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
+}
+
+// === impl StoreNote ===
+
+impl std::fmt::Display for StoreNote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::SetAside { path, to, detail } => write!(
+                f,
+                "the store {} was damaged ({detail}); it is now {}, and a fresh one was begun",
+                path.display(),
+                to.display()
+            ),
+            Self::InMemory { path, cause } => {
+                write!(f, "no space for the store {} ({cause}); going on in memory", path.display())
+            }
+            Self::BackOnDisk { path } => write!(f, "there is space again; the store {} is up to date", path.display()),
+        }
+    }
+}

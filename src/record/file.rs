@@ -1,0 +1,364 @@
+//! The store's file: how it is opened, copied and, when it is damaged, set aside.
+//!
+//! Nothing here knows what is in the tables. Whoever opens the file for writing holds the [`super::Lock`], so nobody else
+//! writes or renames it meanwhile; readers may be there at any time.
+
+use std::ffi::OsString;
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::backup::{Backup, StepResult};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::error::{StoreError, is_damage};
+use super::migrations::{self, MIGRATIONS, Standing};
+
+/// How long a statement waits for another program's transaction. A reader never makes a writer wait, so only two
+/// programs that bring an old file up to date together meet here.
+const BUSY: Duration = Duration::from_secs(5);
+/// How often a copy of a file that changes while it is read is begun anew.
+const COPIES: usize = 10;
+/// What the name of the log adds to that of the file.
+const LOG: &str = "-wal";
+/// What SQLite puts beside the file: its log, and the index to it.
+const BESIDE: [&str; 2] = [LOG, "-shm"];
+/// What is wrong with a file that has a log and nothing else.
+const EMPTIED: &str = "it is empty beside a log that is not";
+
+/// Why a file could not be opened.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// There is no space to work in it; the cause.
+    Full(String),
+    /// It is broken; what SQLite found.
+    Damaged(String),
+    /// Something that a person must see to.
+    Error(StoreError),
+}
+
+/// Who may be at work on a file that is copied.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Beside {
+    /// Perhaps an agent, which must not notice.
+    Anybody,
+    /// Nobody: the caller holds the lock. Works without space on the disk.
+    Nobody,
+}
+
+// === impl Trouble ===
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Opens the file for writing, makes it and its directory where there is none, and brings it up to today's schema.
+pub(super) fn open(path: &Path) -> Result<Connection, Trouble> {
+    make_dir(dir_of(path))?;
+    make_file(path)?;
+    let had_log = Look::at(path).has_log;
+    if is_emptied(path) {
+        return Err(Trouble::Damaged(EMPTIED.to_owned()));
+    }
+    let mut connection = connect(path).map_err(|error| classify(path, error))?;
+    if let Err(trouble) = check(path, &connection) {
+        keep_log(&connection, had_log).map_err(|error| classify(path, error))?;
+        return Err(trouble);
+    }
+    prepare(&mut connection).map_err(|error| classify(path, error))?;
+    Ok(connection)
+}
+
+/// The directory that a file lies in.
+pub(super) fn dir_of(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Makes a directory that only its owner reads; one that is there already stays as it is.
+pub(super) fn make_dir(dir: &Path) -> Result<(), Trouble> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|source| match source.kind() {
+        kind if is_full_kind(kind) => Trouble::Full(source.to_string()),
+        _ => StoreError::CreateDir { dir: dir.to_owned(), source }.into(),
+    })
+}
+
+/// Makes the file before SQLite does, so that nobody but its owner reads it. SQLite gives its companions the same mode.
+fn make_file(path: &Path) -> Result<(), Trouble> {
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+    file.map(drop).map_err(|source| of_io(path, source))
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.busy_timeout(BUSY)?;
+    keep_log(&connection, true)?;
+    Ok(connection)
+}
+
+/// Whether the log stays beside the file when the last connection closes. Else SQLite works it into the file and throws
+/// it away, which is right but for a file that is damaged or not to be changed.
+fn keep_log(connection: &Connection, keep: bool) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep).map(drop)
+}
+
+/// Says whether a file that had a log lost all that was in it. SQLite would throw the log away.
+fn is_emptied(path: &Path) -> bool {
+    let length = |path: &Path| path.metadata().map_or(0, |file| file.len());
+    length(path) == 0 && length(&with_suffix(path, LOG)) > 0
+}
+
+/// Finds out whether the file is one that this program can work with.
+///
+/// The whole file is looked through, which takes some milliseconds for a full history: a broken page that is found only
+/// in the middle of a pass would stop every pass that comes to it.
+fn check(path: &Path, connection: &Connection) -> Result<(), Trouble> {
+    match migrations::standing(connection, MIGRATIONS).map_err(|error| classify(path, error))? {
+        Standing::Usable => {}
+        Standing::NotOurs => return Err(StoreError::NotOurs { path: path.to_owned() }.into()),
+        Standing::Newer(found) => {
+            let known = u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX);
+            return Err(StoreError::Newer { path: path.to_owned(), found, known }.into());
+        }
+    }
+    match connection.pragma_query_value(None, "quick_check", |row| row.get::<_, String>(0)) {
+        Ok(answer) if answer == "ok" => Ok(()),
+        Ok(answer) => Err(Trouble::Damaged(answer)),
+        Err(error) => Err(classify(path, error)),
+    }
+}
+
+fn prepare(connection: &mut Connection) -> rusqlite::Result<()> {
+    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    migrations::migrate(connection, MIGRATIONS)?;
+    keep_log(connection, false)
+}
+
+/// A fresh store in memory.
+pub(super) fn in_memory() -> rusqlite::Result<Connection> {
+    let mut connection = Connection::open_in_memory()?;
+    migrations::migrate(&mut connection, MIGRATIONS)?;
+    Ok(connection)
+}
+
+/// A copy of the file in memory, brought up to today's schema; the file stays as it is. `None` = there is no file.
+///
+/// This is how a dry run reads. A read-only connection kept open would do for reading, but SQLite makes the index of the
+/// log anew where it is missing, and a copy is also what an older file can be brought up to date in. How the file is
+/// read depends on its log:
+/// - There is a log: an agent is at work, or one was killed. SQLite's own locks are used then; all that changes is the
+///   index of the log, which is shared memory that happens to have a name.
+/// - There is none: the file was closed cleanly, and nobody has it open. It is read as an immutable one, without locks
+///   and without making a log. If it changed all the same meanwhile, the copy is made again.
+pub(super) fn copy(path: &Path, beside: Beside) -> Result<Option<Connection>, Trouble> {
+    match File::open(path).and_then(|file| file.metadata()) {
+        Ok(_) if is_emptied(path) => return Err(Trouble::Damaged(EMPTIED.to_owned())),
+        Ok(file) if file.len() == 0 => return Ok(None),
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(StoreError::Access { path: path.to_owned(), source }.into()),
+    }
+    let mut copy = read_whole(path, beside).map_err(|error| classify(path, error))?;
+    check(path, &copy)?;
+    migrations::migrate(&mut copy, MIGRATIONS).map_err(|error| classify(path, error))?;
+    Ok(Some(copy))
+}
+
+fn read_whole(path: &Path, beside: Beside) -> rusqlite::Result<Connection> {
+    for _ in 0..COPIES {
+        let before = Look::at(path);
+        let source = source(path, &before, beside)?;
+        source.busy_timeout(BUSY)?;
+        let mut copy = Connection::open_in_memory()?;
+        transfer(&source, &mut copy)?;
+        if before.has_log || Look::at(path) == before {
+            return Ok(copy);
+        }
+    }
+    Err(busy())
+}
+
+/// Opens a file for nothing but being copied.
+fn source(path: &Path, look: &Look, beside: Beside) -> rusqlite::Result<Connection> {
+    match (look.has_log, beside) {
+        (false, _) => {
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+            Connection::open_with_flags(immutable_uri(path), flags)
+        }
+        (true, Beside::Anybody) => Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY),
+        (true, Beside::Nobody) => {
+            // With the exclusive lock SQLite keeps the index of the log on the heap: a full disk has no room for it.
+            let source = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+            keep_log(&source, true)?;
+            source.pragma_update_and_check(None, "locking_mode", "EXCLUSIVE", |_| Ok(()))?;
+            Ok(source)
+        }
+    }
+}
+
+/// Puts all that is in `from` in the place of all that is in `to`, in one transaction.
+pub(super) fn transfer(from: &Connection, to: &mut Connection) -> rusqlite::Result<()> {
+    match Backup::new(from, to)?.step(-1)? {
+        StepResult::Done => Ok(()),
+        _ => Err(busy()),
+    }
+}
+
+/// Gives a damaged file and what lies beside it another name that nobody has: `kubegc.db.corrupt-1` and so on.
+///
+/// The log goes first: a log without its file would be thrown away by SQLite when the fresh file is made, and a kill in
+/// between must not cost it.
+pub(super) fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
+    let to = free_name(path);
+    for suffix in BESIDE.into_iter().chain([""]) {
+        let (from, to) = (with_suffix(path, suffix), with_suffix(&to, suffix));
+        match std::fs::rename(&from, &to) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(StoreError::SetAside { path: from, to, source }),
+            Ok(()) => {}
+        }
+    }
+    Ok(to)
+}
+
+fn free_name(path: &Path) -> PathBuf {
+    let is_free = |name: &PathBuf| {
+        BESIDE.into_iter().chain([""]).all(|suffix| with_suffix(name, suffix).symlink_metadata().is_err())
+    };
+    let mut names = (1_u64..).map(|number| with_suffix(path, &format!(".corrupt-{number}")));
+    names.find(is_free).unwrap_or_else(|| with_suffix(path, ".corrupt"))
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Says whether a writing failed for want of space.
+///
+/// SQLite has a code for a write that found none, but not for a file beside the store that could not be made or grown.
+/// The directory is asked then.
+pub(super) fn is_full(path: &Path, error: &rusqlite::Error) -> bool {
+    matches!(classify_code(path, error), Some(Trouble::Full(_)))
+}
+
+fn classify(path: &Path, error: rusqlite::Error) -> Trouble {
+    if is_damage(&error) {
+        return Trouble::Damaged(error.to_string());
+    }
+    classify_code(path, &error).unwrap_or_else(|| StoreError::Open { path: path.to_owned(), source: error }.into())
+}
+
+fn classify_code(path: &Path, error: &rusqlite::Error) -> Option<Trouble> {
+    match error.sqlite_error_code()? {
+        ErrorCode::DiskFull => Some(Trouble::Full(error.to_string())),
+        ErrorCode::CannotOpen | ErrorCode::SystemIoFailure | ErrorCode::ReadOnly => {
+            probe(dir_of(path)).err().and_then(|source| of_dir(path, source))
+        }
+        _ => None,
+    }
+}
+
+/// Tries to put a page into the directory; nothing of it stays.
+fn probe(dir: &Path) -> io::Result<()> {
+    tempfile::tempfile_in(dir)?.write_all(&[0; 4096])
+}
+
+fn of_io(path: &Path, source: io::Error) -> Trouble {
+    let kind = source.kind();
+    if is_full_kind(kind) || is_read_only_kind(kind) {
+        return of_dir(path, source).unwrap_or_else(|| Trouble::Full(kind.to_string()));
+    }
+    StoreError::Access { path: path.to_owned(), source }.into()
+}
+
+fn of_dir(path: &Path, source: io::Error) -> Option<Trouble> {
+    match source.kind() {
+        kind if is_full_kind(kind) => Some(Trouble::Full(source.to_string())),
+        kind if is_read_only_kind(kind) => Some(StoreError::ReadOnly { dir: dir_of(path).to_owned(), source }.into()),
+        _ => None,
+    }
+}
+
+fn is_full_kind(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+fn is_read_only_kind(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
+}
+
+fn busy() -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY), None)
+}
+
+/// A path as SQLite reads URIs; `immutable` exists only there.
+fn immutable_uri(path: &Path) -> OsString {
+    let mut uri = b"file:".to_vec();
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'?' | b'#' | b'%' => uri.extend(format!("%{byte:02X}").bytes()),
+            _ => uri.push(byte),
+        }
+    }
+    uri.extend(b"?immutable=1");
+    OsString::from_vec(uri)
+}
+
+/// What tells whether a file changed: which file it is, its length, its last change, and whether a log lies beside it.
+#[derive(Debug, Eq, PartialEq)]
+struct Look {
+    file: Option<(u64, u64, i64, i64)>,
+    has_log: bool,
+}
+
+// === impl Look ===
+
+impl Look {
+    fn at(path: &Path) -> Self {
+        let key = |file: Metadata| (file.ino(), file.len(), file.mtime(), file.mtime_nsec());
+        Self { file: path.metadata().ok().map(key), has_log: with_suffix(path, LOG).exists() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trouble(kind: io::ErrorKind) -> Trouble {
+        of_io(Path::new("/state/kubegc.db"), kind.into())
+    }
+
+    #[test]
+    fn want_of_space_is_told_from_want_of_permission() {
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
+            assert!(matches!(trouble(kind), Trouble::Full(_)), "{kind}");
+        }
+        for kind in [io::ErrorKind::ReadOnlyFilesystem, io::ErrorKind::PermissionDenied] {
+            let Trouble::Error(error) = trouble(kind) else { panic!("{kind}") };
+            let text = format!(
+                "the state directory /state cannot be written: {kind}; \
+                 make it writable for this user, or set state.path to another place"
+            );
+            assert_eq!(error.to_string(), text);
+        }
+        let other = trouble(io::ErrorKind::IsADirectory);
+        assert!(matches!(other, Trouble::Error(StoreError::Access { .. })), "{other:?}");
+    }
+
+    #[test]
+    fn a_free_name_is_one_that_nothing_of_a_set_has() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("kubegc.db");
+        std::fs::write(with_suffix(&path, ".corrupt-1"), "").unwrap();
+        std::os::unix::fs::symlink("nowhere", with_suffix(&path, ".corrupt-2-shm")).unwrap();
+        assert_eq!(free_name(&path), with_suffix(&path, ".corrupt-3"));
+    }
+}

@@ -1,0 +1,204 @@
+//! Removals: every one with its reason and what became of it, for `kubegc history` and for the next person who asks.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rusqlite::types::{Type, Value};
+use rusqlite::{Row, params_from_iter};
+use serde::Serialize;
+
+use super::columns::{count, from_json, integer, json, moment, nanos, nanos_before};
+use super::error::StoreError;
+use super::reason::word_and_values;
+use super::runs::RunId;
+use super::store::Store;
+use crate::execute::{Outcome, Report};
+use crate::model::PodRef;
+use crate::plan::{Kind, Target};
+
+/// One removal as it is remembered.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HistoryEntry {
+    /// The run that it belongs to.
+    pub run: RunId,
+    /// When it was done.
+    pub at: Timestamp,
+    /// What kind of object it was.
+    pub kind: Kind,
+    /// Its id; for logs its path.
+    pub id: String,
+    /// The container's name, or the image's first tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The image's tags.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// The pod that it belonged to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodRef>,
+    /// Seconds since it was made; for an image since it was first seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub age_seconds: Option<i64>,
+    /// The rule that chose it, as plans name it.
+    pub reason: String,
+    /// The values that the rule decided by, as plans name them.
+    #[serde(flatten)]
+    pub reason_values: serde_json::Map<String, serde_json::Value>,
+    /// What became of it, as [`Outcome::kind`] says.
+    pub outcome: String,
+    /// Why it was refused or failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// The image's size as the runtime counts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimated_bytes: Option<u64>,
+    /// Bytes that came back, measured; `null` = not measured.
+    pub freed_bytes: Option<u64>,
+}
+
+/// Which removals are asked for. The default asks for all.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct HistoryFilter {
+    /// At most so many; `None` = all.
+    pub limit: Option<usize>,
+    /// Not before; `None` = from the beginning.
+    pub since: Option<Timestamp>,
+    /// Only of this kind.
+    pub kind: Option<Kind>,
+    /// Only those that have this text, in whatever case, in their id, path, name, tags, pod uid or `namespace/name`.
+    pub text: Option<String>,
+}
+
+// === impl Store ===
+
+impl Store {
+    /// Records what became of an action, committed when this returns: a kill loses only the action in flight (I10).
+    ///
+    /// An image whose turn did not come is not recorded: nothing was done to it.
+    ///
+    /// # Errors
+    /// The store cannot be written, for another reason than want of space.
+    pub fn record(&mut self, run: RunId, at: Timestamp, report: &Report) -> Result<(), StoreError> {
+        if matches!(report.outcome, Outcome::NotNeeded {}) {
+            return Ok(());
+        }
+        self.write("a removal", |transaction| {
+            let row = columns(run, at, report)?;
+            let mut insert = transaction.prepare_cached(
+                "INSERT INTO removals (run, at, kind, object, name, tags, pod_namespace, pod_name, pod_uid,
+                     age_seconds, reason, reason_values, outcome, detail, estimated_bytes, freed_bytes)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+            )?;
+            insert.execute(params_from_iter(row)).map(drop)
+        })
+    }
+
+    /// The removals that `filter` asks for, newest first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn history(&self, filter: &HistoryFilter) -> Result<Vec<HistoryEntry>, StoreError> {
+        self.read("the history", |connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT run, at, kind, object, name, tags, pod_namespace, pod_name, pod_uid, age_seconds, reason,
+                     reason_values, outcome, detail, estimated_bytes, freed_bytes FROM removals
+                 WHERE at >= ?1 AND (?2 IS NULL OR kind = ?2) AND (?3 IS NULL OR instr(lower(
+                     object || ' ' || coalesce(name, '') || ' ' || tags || ' ' || coalesce(pod_uid, '') || ' '
+                         || coalesce(pod_namespace || '/' || pod_name, '')), lower(?3)))
+                 ORDER BY at DESC, id DESC LIMIT ?4",
+            )?;
+            let since = filter.since.map_or(i64::MIN, nanos);
+            let limit = filter.limit.map_or(-1, |limit| integer(limit as u64));
+            let rows = statement.query_map((since, filter.kind.map(Kind::as_str), &filter.text, limit), entry)?;
+            rows.collect()
+        })
+    }
+
+    /// Forgets removals and runs that are older than `max_age`, and of each all but the newest `max_rows`. Returns how
+    /// many removals that were.
+    ///
+    /// # Errors
+    /// The store cannot be written, for another reason than want of space.
+    pub fn prune(&mut self, now: Timestamp, max_age: Duration, max_rows: u64) -> Result<u64, StoreError> {
+        let (before, rows) = (nanos_before(now, max_age), integer(max_rows));
+        self.write("the history's end", |transaction| {
+            let removals = transaction.execute(
+                "DELETE FROM removals WHERE at < ?1
+                     OR id <= (SELECT id FROM removals ORDER BY id DESC LIMIT 1 OFFSET ?2)",
+                [before, rows],
+            )?;
+            transaction.execute(
+                "DELETE FROM runs WHERE finished_at IS NOT NULL AND (started_at < ?1
+                     OR id <= (SELECT id FROM runs ORDER BY id DESC LIMIT 1 OFFSET ?2))",
+                [before, rows],
+            )?;
+            Ok(removals as u64)
+        })
+    }
+}
+
+/// A report in the order of the columns.
+fn columns(run: RunId, at: Timestamp, report: &Report) -> rusqlite::Result<[Value; 16]> {
+    let action = &report.action;
+    let pod = |field: fn(&PodRef) -> String| action.pod.as_ref().map(field);
+    let (tags, estimated) = match &action.target {
+        Target::RemoveImage { tags, estimated_bytes, .. } => (tags.as_slice(), Some(integer(*estimated_bytes))),
+        _ => (&[][..], None),
+    };
+    let (reason, values) = word_and_values(&action.reason);
+    Ok([
+        run.0.into(),
+        nanos(at).into(),
+        action.target.kind().as_str().to_owned().into(),
+        action.target.id().into(),
+        action.target.name().map(str::to_owned).into(),
+        json(&tags)?.into(),
+        pod(|pod| pod.namespace.clone()).into(),
+        pod(|pod| pod.name.clone()).into(),
+        pod(|pod| pod.uid.to_string()).into(),
+        action.age_seconds.into(),
+        reason.into(),
+        json(&values)?.into(),
+        report.outcome.kind().to_owned().into(),
+        detail(&report.outcome).into(),
+        estimated.into(),
+        report.freed_bytes.map(integer).into(),
+    ])
+}
+
+fn detail(outcome: &Outcome) -> Option<String> {
+    match outcome {
+        Outcome::Refused { refusal } => Some(refusal.to_string()),
+        Outcome::Failed { error } => Some(error.clone()),
+        _ => None,
+    }
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<HistoryEntry> {
+    Ok(HistoryEntry {
+        run: RunId(row.get(0)?),
+        at: moment(row.get(1)?),
+        kind: kind(2, &row.get::<_, String>(2)?)?,
+        id: row.get(3)?,
+        name: row.get(4)?,
+        tags: from_json(5, &row.get::<_, String>(5)?)?,
+        pod: pod(row.get(6)?, row.get(7)?, row.get(8)?),
+        age_seconds: row.get(9)?,
+        reason: row.get(10)?,
+        reason_values: from_json(11, &row.get::<_, String>(11)?)?,
+        outcome: row.get(12)?,
+        detail: row.get(13)?,
+        estimated_bytes: row.get::<_, Option<i64>>(14)?.map(count),
+        freed_bytes: row.get::<_, Option<i64>>(15)?.map(count),
+    })
+}
+
+fn pod(namespace: Option<String>, name: Option<String>, uid: Option<String>) -> Option<PodRef> {
+    let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
+    uid.map(|uid| PodRef { uid: uid.into(), namespace, name })
+}
+
+fn kind(column: usize, word: &str) -> rusqlite::Result<Kind> {
+    let unknown = || rusqlite::Error::FromSqlConversionFailure(column, Type::Text, format!("no kind {word}").into());
+    Kind::ALL.into_iter().find(|kind| kind.as_str() == word).ok_or_else(unknown)
+}

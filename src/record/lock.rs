@@ -1,0 +1,202 @@
+//! One agent per node: a lock on a file beside the store.
+//!
+//! The kernel holds the lock for as long as the file is open, so it goes with the process, however that ends (I10). The
+//! file itself stays: one that removed it could remove another's. What stands in it is only for the message of whoever
+//! comes second.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use super::error::StoreError;
+use super::file::{self, Trouble};
+
+/// The most that is read of what another agent wrote about itself.
+const HOLDER: u64 = 128;
+
+/// The right to be this node's agent, until it is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+/// Why there is no lock.
+#[derive(Debug, Error)]
+pub enum LockError {
+    /// Another agent is at work.
+    #[error("another kubegc{} holds {}; one agent collects on a node", holder_text(holder), path.display())]
+    Held {
+        /// The lock's file.
+        path: PathBuf,
+        /// What it says of itself, as `pid 123, run`; empty where it says nothing.
+        holder: String,
+    },
+    /// The directory of the lock cannot be made.
+    #[error(transparent)]
+    Dir(StoreError),
+    /// The lock's file cannot be opened.
+    #[error("cannot open the lock {}: {source}; make its directory writable for this user, or set state.path to another place", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file system cannot lock.
+    #[error("cannot lock {}: {source}; set state.path to a local file system", path.display())]
+    Take {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+// === impl Lock ===
+
+impl Lock {
+    /// The lock's place for a store: `kubegc.lock` in the same directory.
+    pub fn path_beside(store: &Path) -> PathBuf {
+        file::dir_of(store).join("kubegc.lock")
+    }
+
+    /// Takes the lock or says who has it; never waits. `what` tells the other what this agent is, as `run` or `collect`.
+    ///
+    /// Makes the directory (mode 0700) where there is none.
+    ///
+    /// # Errors
+    /// Another agent holds it, or the file cannot be made, opened or locked.
+    pub fn take(path: &Path, what: &str) -> Result<Self, LockError> {
+        make_dir(file::dir_of(path))?;
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)
+            .map_err(|source| LockError::Open { path: path.to_owned(), source })?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(LockError::Held { path: path.to_owned(), holder: holder(&file) });
+            }
+            Err(TryLockError::Error(source)) => return Err(LockError::Take { path: path.to_owned(), source }),
+        }
+        // On a full disk the text cannot be written; the lock is as good without it.
+        let _ = sign(&mut file, what);
+        Ok(Self { _file: file })
+    }
+}
+
+fn make_dir(dir: &Path) -> Result<(), LockError> {
+    file::make_dir(dir).map_err(|trouble| match trouble {
+        Trouble::Error(error) => LockError::Dir(error),
+        Trouble::Full(cause) | Trouble::Damaged(cause) => {
+            LockError::Open { path: dir.to_owned(), source: io::Error::new(io::ErrorKind::StorageFull, cause) }
+        }
+    })
+}
+
+/// Writes who holds the lock, in place of what the one before wrote.
+fn sign(file: &mut File, what: &str) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    writeln!(file, "pid {}, {what}", std::process::id())
+}
+
+fn holder(file: &File) -> String {
+    let mut text = String::new();
+    // Whoever cannot read it, or reads it in the moment between truncation and writing, does without.
+    let _ = file.take(HOLDER).read_to_string(&mut text);
+    text.lines().next().unwrap_or_default().trim().to_owned()
+}
+
+fn holder_text(holder: &str) -> String {
+    if holder.is_empty() { String::new() } else { format!(" ({holder})") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::record::tests::place;
+
+    fn lock_path() -> (tempfile::TempDir, PathBuf) {
+        let (dir, store) = place();
+        (dir, Lock::path_beside(&store))
+    }
+
+    #[test]
+    fn the_second_agent_is_told_who_the_first_is() {
+        let (_dir, path) = lock_path();
+        let _first = Lock::take(&path, "run").unwrap();
+        let error = Lock::take(&path, "collect").unwrap_err();
+        let expected = format!(
+            "another kubegc (pid {}, run) holds {}; one agent collects on a node",
+            std::process::id(),
+            path.display()
+        );
+        assert_eq!(error.to_string(), expected);
+        assert_eq!(
+            std::fs::read_to_string(&path).unwrap(),
+            format!("pid {}, run\n", std::process::id()),
+            "it wrote nothing"
+        );
+    }
+
+    #[test]
+    fn a_lock_that_is_dropped_is_free_for_the_next_who_signs_it() {
+        let (_dir, path) = lock_path();
+        drop(Lock::take(&path, "a run with a long name").unwrap());
+        let _second = Lock::take(&path, "collect").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("pid {}, collect\n", std::process::id()));
+    }
+
+    #[test]
+    fn a_holder_that_says_nothing_is_a_holder() {
+        let (_dir, path) = lock_path();
+        make_dir(path.parent().unwrap()).unwrap();
+        let file = File::create(&path).unwrap();
+        file.lock().unwrap();
+        let error = Lock::take(&path, "run").unwrap_err();
+        assert!(error.to_string().starts_with("another kubegc holds /"), "{error}");
+    }
+
+    /// Another process that takes the lock as soon as it is free, and keeps it.
+    #[expect(clippy::disallowed_methods, reason = "the lock is one between processes")]
+    fn other_process(path: &Path) -> Child {
+        let other = Command::new("flock").args(["--no-fork", "--exclusive"]).arg(path).args(["sleep", "600"]).spawn();
+        other.expect("this test needs flock, from util-linux")
+    }
+
+    /// Asks until `done` says so, for a minute at most.
+    #[expect(clippy::disallowed_methods, reason = "bounds a wait for another process")]
+    fn until(what: &str, mut done: impl FnMut() -> bool) {
+        let begin = Instant::now();
+        while !done() {
+            assert!(begin.elapsed() < Duration::from_mins(1), "waited a minute for: {what}");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_lock_goes_with_the_process_that_is_killed() {
+        let (_dir, path) = lock_path();
+        let first = Lock::take(&path, "run").unwrap();
+        let mut other = other_process(&path);
+        drop(first);
+        until("the other process takes the lock", || {
+            matches!(Lock::take(&path, "collect"), Err(LockError::Held { .. }))
+        });
+        other.kill().unwrap();
+        other.wait().unwrap();
+        Lock::take(&path, "collect").unwrap();
+        assert!(path.exists(), "the file stays");
+    }
+}

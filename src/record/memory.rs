@@ -1,0 +1,187 @@
+//! What the past tells, read from the store and written back as far as it changed.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Transaction};
+
+use super::columns::{count, from_json, integer, json, moment, nanos};
+use super::error::StoreError;
+use super::store::Store;
+use crate::model::{Absence, Failure, ImageMemory, Memory};
+
+/// A stamp that is newer than the stored one by less than this is not written, which spares the disk: what it decides
+/// is counted in hours and days.
+const STAMP: Duration = Duration::from_mins(1);
+/// The key under which the beginning of the memory is kept.
+const BEGUN_AT: &str = "begun_at";
+/// The key under which the counts of the last look are kept.
+const LAST_COUNTS: &str = "last_counts";
+
+// === impl Store ===
+
+impl Store {
+    /// When this memory began: the `agent_started_at` that it first learnt. `None` = it has learnt nothing yet.
+    ///
+    /// A run from a shell watches since then; the service watches since its own start.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn begun_at(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.read("the beginning of the memory", |connection| fact(connection, BEGUN_AT))
+    }
+
+    /// Everything that earlier passes learnt. `started_at` becomes its `agent_started_at`.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn memory(&self, started_at: Timestamp) -> Result<Memory, StoreError> {
+        self.read("the memory", |connection| {
+            Ok(Memory {
+                agent_started_at: Some(started_at),
+                images: images(connection)?,
+                absent_since: absences(connection)?,
+                failures: failures(connection)?.into_iter().collect(),
+                last_counts: fact(connection, LAST_COUNTS)?,
+            })
+        })
+    }
+
+    /// Writes what `after` has and `before` has not, in one transaction: all of it or nothing.
+    ///
+    /// `before` is what [`Self::memory`] gave, or what was learnt last. A last use that is newer than the stored one by
+    /// less than a minute is left for a later pass to write.
+    ///
+    /// # Errors
+    /// The store cannot be written, for another reason than want of space.
+    pub fn learn(&mut self, before: &Memory, after: &Memory) -> Result<(), StoreError> {
+        if before == after && self.begun_at()?.is_some() {
+            return Ok(());
+        }
+        self.write("the memory", |transaction| {
+            learn_images(transaction, &before.images, &after.images)?;
+            learn_absences(transaction, &before.absent_since, &after.absent_since)?;
+            learn_failures(transaction, before, after)?;
+            learn_facts(transaction, before, after)
+        })
+    }
+}
+
+fn images(connection: &Connection) -> rusqlite::Result<Vec<ImageMemory>> {
+    let mut statement = connection.prepare_cached("SELECT id, first_seen, last_used FROM images ORDER BY id")?;
+    let rows = statement.query_map([], |row| {
+        Ok(ImageMemory {
+            id: row.get::<_, String>(0)?.into(),
+            first_seen: row.get::<_, Option<i64>>(1)?.map(moment),
+            last_used: row.get::<_, Option<i64>>(2)?.map(moment),
+        })
+    })?;
+    rows.collect()
+}
+
+fn absences(connection: &Connection) -> rusqlite::Result<Vec<Absence>> {
+    let mut statement = connection.prepare_cached("SELECT uid, since FROM absences ORDER BY uid")?;
+    let rows = statement
+        .query_map([], |row| Ok(Absence { uid: row.get::<_, String>(0)?.into(), since: moment(row.get(1)?) }))?;
+    rows.collect()
+}
+
+fn failures(connection: &Connection) -> rusqlite::Result<Vec<(String, Failure)>> {
+    let mut statement = connection.prepare_cached("SELECT key, count, retry_at, error FROM failures")?;
+    let rows = statement.query_map([], |row| {
+        let count = u32::try_from(count(row.get(1)?)).unwrap_or(u32::MAX);
+        Ok((row.get(0)?, Failure { count, retry_at: moment(row.get(2)?), error: row.get(3)? }))
+    })?;
+    rows.collect()
+}
+
+fn fact<T: serde::de::DeserializeOwned>(connection: &Connection, key: &str) -> rusqlite::Result<Option<T>> {
+    let mut statement = connection.prepare_cached("SELECT value FROM facts WHERE key = ?1")?;
+    let text: Option<String> = statement.query_row([key], |row| row.get(0)).optional()?;
+    text.map(|text| from_json(0, &text)).transpose()
+}
+
+fn learn_images(transaction: &Transaction<'_>, before: &[ImageMemory], after: &[ImageMemory]) -> rusqlite::Result<()> {
+    let changes = Changes::between(before.iter().map(|image| (&image.id, image)), after.iter().map(|i| (&i.id, i)));
+    let mut forget = transaction.prepare_cached("DELETE FROM images WHERE id = ?1")?;
+    for id in changes.gone {
+        forget.execute([id.as_str()])?;
+    }
+    let mut put = transaction.prepare_cached(
+        "INSERT INTO images (id, first_seen, last_used) VALUES (?1, ?2, ?3)
+         ON CONFLICT (id) DO UPDATE SET first_seen = excluded.first_seen, last_used = excluded.last_used
+         WHERE first_seen IS NOT excluded.first_seen OR (last_used IS NULL) <> (excluded.last_used IS NULL)
+            OR excluded.last_used < last_used OR excluded.last_used - last_used >= ?4",
+    )?;
+    let stamp = i64::try_from(STAMP.as_nanos()).unwrap_or(i64::MAX);
+    for (id, image) in changes.put {
+        put.execute((id.as_str(), image.first_seen.map(nanos), image.last_used.map(nanos), stamp))?;
+    }
+    Ok(())
+}
+
+fn learn_absences(transaction: &Transaction<'_>, before: &[Absence], after: &[Absence]) -> rusqlite::Result<()> {
+    let changes = Changes::between(before.iter().map(|pod| (&pod.uid, pod)), after.iter().map(|pod| (&pod.uid, pod)));
+    let mut forget = transaction.prepare_cached("DELETE FROM absences WHERE uid = ?1")?;
+    for uid in changes.gone {
+        forget.execute([uid.as_str()])?;
+    }
+    let mut put = transaction.prepare_cached("INSERT OR REPLACE INTO absences (uid, since) VALUES (?1, ?2)")?;
+    for (uid, absence) in changes.put {
+        put.execute((uid.as_str(), nanos(absence.since)))?;
+    }
+    Ok(())
+}
+
+fn learn_failures(transaction: &Transaction<'_>, before: &Memory, after: &Memory) -> rusqlite::Result<()> {
+    let changes = Changes::between(before.failures.iter(), after.failures.iter());
+    let mut forget = transaction.prepare_cached("DELETE FROM failures WHERE key = ?1")?;
+    for key in changes.gone {
+        forget.execute([key])?;
+    }
+    let mut put = transaction
+        .prepare_cached("INSERT OR REPLACE INTO failures (key, count, retry_at, error) VALUES (?1, ?2, ?3, ?4)")?;
+    for (key, failure) in changes.put {
+        put.execute((key, integer(failure.count.into()), nanos(failure.retry_at), &failure.error))?;
+    }
+    Ok(())
+}
+
+fn learn_facts(transaction: &Transaction<'_>, before: &Memory, after: &Memory) -> rusqlite::Result<()> {
+    let mut put = transaction.prepare_cached("INSERT OR REPLACE INTO facts (key, value) VALUES (?1, ?2)")?;
+    if let Some(started_at) = &after.agent_started_at
+        && fact::<Timestamp>(transaction, BEGUN_AT)?.is_none()
+    {
+        put.execute((BEGUN_AT, json(started_at)?))?;
+    }
+    match &after.last_counts {
+        counts if *counts == before.last_counts => {}
+        Some(counts) => {
+            put.execute((LAST_COUNTS, json(counts)?))?;
+        }
+        None => {
+            transaction.execute("DELETE FROM facts WHERE key = ?1", [LAST_COUNTS])?;
+        }
+    }
+    Ok(())
+}
+
+/// What one map has and another has not.
+struct Changes<'a, K, V> {
+    /// Entries that are new or different.
+    put: Vec<(&'a K, &'a V)>,
+    /// Keys that are there no more.
+    gone: Vec<&'a K>,
+}
+
+// === impl Changes ===
+
+impl<'a, K: Eq + Hash, V: PartialEq> Changes<'a, K, V> {
+    fn between(before: impl Iterator<Item = (&'a K, &'a V)>, after: impl Iterator<Item = (&'a K, &'a V)>) -> Self {
+        let mut before: HashMap<_, _> = before.collect();
+        let put = after.filter(|(key, value)| before.remove(key) != Some(*value)).collect();
+        Self { put, gone: before.into_keys().collect() }
+    }
+}

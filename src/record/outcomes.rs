@@ -1,0 +1,135 @@
+//! What the outcomes of a pass teach for the next one.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::execute::{Outcome, Report};
+use crate::model::{Failure, Memory};
+use crate::plan::{Kind, Target};
+
+/// The longest wait before an action is tried again.
+const LONGEST: Duration = Duration::from_hours(1);
+/// A failure whose time came so long ago without another try belongs to an object that nobody plans to remove any more.
+const STALE: SignedDuration = SignedDuration::from_hours(24);
+
+/// The memory after a pass whose actions came out as `reports` say.
+///
+/// - An action that failed waits: `retry_after` from `taken_at`, twice that after the second failure in a row and so on,
+///   at most an hour. `retry_after` 0 = it is tried in each pass. One that succeeded, or whose object was gone, starts
+///   anew; one that was refused keeps its count.
+/// - An image that went is forgotten: if it is pulled again before the next look it is a new one, with its own minimum
+///   age.
+/// - Containers and sandboxes that went are taken off the counts of the last look, so that our own work does not look
+///   like a sharp fall (I12).
+pub fn after_outcomes(memory: &Memory, reports: &[Report], taken_at: Timestamp, retry_after: Duration) -> Memory {
+    let mut memory = memory.clone();
+    for report in reports {
+        match &report.outcome {
+            Outcome::Failed { error } => fail(&mut memory, report, error, taken_at, retry_after),
+            Outcome::Removed {} | Outcome::AlreadyGone {} => forget(&mut memory, report),
+            Outcome::Refused { .. } | Outcome::NotNeeded {} | Outcome::WouldRemove {} => {}
+        }
+    }
+    memory.failures.retain(|_, failure| taken_at.duration_since(failure.retry_at) < STALE);
+    memory
+}
+
+fn fail(memory: &mut Memory, report: &Report, error: &str, taken_at: Timestamp, retry_after: Duration) {
+    let before = memory.failures.get(&report.action.key()).map_or(0, |failure| failure.count);
+    let wait = retry_after.saturating_mul(2_u32.saturating_pow(before)).min(LONGEST);
+    let retry_at = taken_at.saturating_add(wait).unwrap_or(Timestamp::MAX);
+    let failure = Failure { count: before.saturating_add(1), retry_at, error: error.to_owned() };
+    memory.failures.insert(report.action.key(), failure);
+}
+
+fn forget(memory: &mut Memory, report: &Report) {
+    memory.failures.remove(&report.action.key());
+    if let Target::RemoveImage { id, .. } = &report.action.target {
+        memory.images.retain(|image| image.id != *id);
+    }
+    if let Some(counts) = &mut memory.last_counts {
+        match report.action.target.kind() {
+            Kind::Container => counts.containers = counts.containers.saturating_sub(1),
+            Kind::Sandbox => counts.sandboxes = counts.sandboxes.saturating_sub(1),
+            Kind::LogDir | Kind::LogLink | Kind::Image => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ImageMemory, ListCounts};
+    use crate::record::tests::{at, container, failed, image, refused, removed};
+
+    const MINUTE: Duration = Duration::from_mins(1);
+
+    fn retry_seconds(memory: &Memory, key: &str) -> i64 {
+        memory.failures[key].retry_at.as_second() - at(0).as_second()
+    }
+
+    #[test]
+    fn a_failed_action_waits_twice_as_long_each_time_up_to_an_hour() {
+        let mut memory = Memory::default();
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            memory = after_outcomes(&memory, &[failed(container("c1"), "busy")], at(0), MINUTE);
+            waits.push(retry_seconds(&memory, "container/c1"));
+        }
+        assert_eq!(waits, [60, 120, 240, 480, 960, 1920, 3600, 3600]);
+        assert_eq!((memory.failures["container/c1"].count, &*memory.failures["container/c1"].error), (8, "busy"));
+    }
+
+    #[test]
+    fn a_thousand_failures_in_a_row_still_wait_an_hour() {
+        let failure = Failure { count: u32::MAX, retry_at: at(0), error: String::new() };
+        let memory = Memory { failures: [("container/c1".to_owned(), failure)].into(), ..Memory::default() };
+        let memory = after_outcomes(&memory, &[failed(container("c1"), "busy")], at(0), MINUTE);
+        assert_eq!(retry_seconds(&memory, "container/c1"), 3600);
+        assert_eq!(memory.failures["container/c1"].count, u32::MAX);
+    }
+
+    #[test]
+    fn without_a_wait_it_is_tried_in_the_next_pass() {
+        let memory = after_outcomes(&Memory::default(), &[failed(container("c1"), "busy")], at(5), Duration::ZERO);
+        assert_eq!(memory.failures["container/c1"].retry_at, at(5));
+    }
+
+    #[test]
+    fn success_clears_a_failure_and_refusal_keeps_it() {
+        let failures =
+            [failed(container("c1"), "busy"), failed(container("c2"), "busy"), failed(container("c3"), "busy")];
+        let memory = after_outcomes(&Memory::default(), &failures, at(0), MINUTE);
+        let gone = Report { outcome: Outcome::AlreadyGone {}, ..removed(container("c2"), None) };
+        let reports = [removed(container("c1"), None), gone, refused(container("c3"))];
+        let memory = after_outcomes(&memory, &reports, at(60), MINUTE);
+        assert_eq!(memory.failures.keys().collect::<Vec<_>>(), ["container/c3"]);
+    }
+
+    #[test]
+    fn a_failure_that_nobody_tried_again_for_a_day_is_forgotten() {
+        let memory = after_outcomes(&Memory::default(), &[failed(container("c1"), "busy")], at(0), MINUTE);
+        let day = 24 * 60 * 60;
+        assert_eq!(after_outcomes(&memory, &[], at(day + 59), MINUTE).failures.len(), 1);
+        assert_eq!(after_outcomes(&memory, &[], at(day + 60), MINUTE).failures.len(), 0);
+    }
+
+    #[test]
+    fn an_image_that_went_is_a_new_one_when_it_comes_back() {
+        let image_memory = |id: &str| ImageMemory { id: id.into(), first_seen: Some(at(0)), last_used: None };
+        let memory = Memory { images: vec![image_memory("sha256:aa"), image_memory("sha256:bb")], ..Memory::default() };
+        let reports = [removed(image("sha256:aa"), Some(1)), failed(image("sha256:bb"), "busy")];
+        let memory = after_outcomes(&memory, &reports, at(0), MINUTE);
+        assert_eq!(memory.images, [image_memory("sha256:bb")]);
+    }
+
+    #[test]
+    fn our_own_removals_are_no_sharp_fall() {
+        let counts = ListCounts { containers: 3, sandboxes: 1 };
+        let memory = Memory { last_counts: Some(counts), ..Memory::default() };
+        let reports = [removed(container("c1"), None), failed(container("c2"), "busy"), removed(image("i"), None)];
+        let memory = after_outcomes(&memory, &reports, at(0), MINUTE);
+        assert_eq!(memory.last_counts, Some(ListCounts { containers: 2, sandboxes: 1 }));
+    }
+}

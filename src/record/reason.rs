@@ -1,0 +1,26 @@
+//! A rule as it is remembered and logged: its word, and the values beside it.
+
+use serde_json::{Map, Value};
+
+use crate::plan::RemoveReason;
+
+/// The rule's word and its values, both as plans name them.
+///
+/// They are kept apart, and not as the enum, so that the record of a rule that is no longer given stays readable.
+pub(super) fn word_and_values(reason: &RemoveReason) -> (String, Map<String, Value>) {
+    let Ok(Value::Object(mut values)) = serde_json::to_value(reason) else { return Default::default() };
+    let word = values.remove("reason").and_then(|word| word.as_str().map(str::to_owned));
+    (word.unwrap_or_default(), values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_one_word_and_its_values() {
+        let (word, values) = word_and_values(&RemoveReason::OverUnitLimit { limit: 1 });
+        assert_eq!((word.as_str(), Value::Object(values)), ("over_unit_limit", serde_json::json!({"limit": 1})));
+        assert_eq!(word_and_values(&RemoveReason::PodGone {}), ("pod_gone".to_owned(), Map::new()));
+    }
+}

@@ -1,0 +1,121 @@
+//! The one place where an outcome becomes a log line and a number.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::reason::word_and_values;
+use crate::execute::{Outcome, Report};
+use crate::plan::Kind;
+
+/// How many actions came out how.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Tally {
+    /// Gone, and we saw to it.
+    pub removed: u64,
+    /// Gone before our turn.
+    pub already_gone: u64,
+    /// Kept by the recheck right before.
+    pub refused: u64,
+    /// Could not be removed.
+    pub failed: u64,
+    /// Images whose turn did not come.
+    pub not_needed: u64,
+    /// Would have gone, had it not been a dry run.
+    pub would_remove: u64,
+    /// Bytes that came back, measured.
+    pub freed_bytes: u64,
+}
+
+/// The tallies of a pass, by kind of object.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Tallies {
+    by_kind: BTreeMap<Kind, Tally>,
+}
+
+/// Logs what became of an action, and counts it.
+///
+/// Info tells what was destroyed, warn what could not be, debug what stayed.
+pub fn note(report: &Report, tallies: &mut Tallies) {
+    tallies.by_kind.entry(report.action.target.kind()).or_default().count(report);
+    log(report);
+}
+
+// === impl Tallies ===
+
+impl Tallies {
+    /// The tally of one kind.
+    pub fn of(&self, kind: Kind) -> Tally {
+        self.by_kind.get(&kind).copied().unwrap_or_default()
+    }
+
+    /// The tally of all kinds together.
+    pub fn total(&self) -> Tally {
+        self.by_kind.values().fold(Tally::default(), Tally::plus)
+    }
+
+    /// Each kind that had actions, in the order in which a pass treats them.
+    pub fn iter(&self) -> impl Iterator<Item = (Kind, &Tally)> {
+        self.by_kind.iter().map(|(kind, tally)| (*kind, tally))
+    }
+}
+
+// === impl Tally ===
+
+impl Tally {
+    fn count(&mut self, report: &Report) {
+        let counter = match report.outcome {
+            Outcome::Removed {} => &mut self.removed,
+            Outcome::AlreadyGone {} => &mut self.already_gone,
+            Outcome::Refused { .. } => &mut self.refused,
+            Outcome::Failed { .. } => &mut self.failed,
+            Outcome::NotNeeded {} => &mut self.not_needed,
+            Outcome::WouldRemove {} => &mut self.would_remove,
+        };
+        *counter += 1;
+        self.freed_bytes = self.freed_bytes.saturating_add(report.freed_bytes.unwrap_or(0));
+    }
+
+    fn plus(self, other: &Self) -> Self {
+        Self {
+            removed: self.removed + other.removed,
+            already_gone: self.already_gone + other.already_gone,
+            refused: self.refused + other.refused,
+            failed: self.failed + other.failed,
+            not_needed: self.not_needed + other.not_needed,
+            would_remove: self.would_remove + other.would_remove,
+            freed_bytes: self.freed_bytes.saturating_add(other.freed_bytes),
+        }
+    }
+}
+
+fn log(report: &Report) {
+    let (reason, values) = word_and_values(&report.action.reason);
+    let values = serde_json::Value::Object(values);
+    // One event with the fields that all of them have, and those that only some have.
+    macro_rules! event {
+        ($level:ident, $message:literal $(, $field:ident = $value:expr)*) => {
+            tracing::$level!(
+                kind = report.action.target.kind().as_str(),
+                id = report.action.target.id(),
+                name = report.action.target.name(),
+                pod = report.action.pod.as_ref().map(tracing::field::display),
+                reason,
+                values = %values,
+                age_seconds = report.action.age_seconds,
+                freed_bytes = report.freed_bytes,
+                $($field = $value,)*
+                $message
+            )
+        };
+    }
+    match &report.outcome {
+        Outcome::Removed {} => event!(info, "removed"),
+        Outcome::Failed { error } => event!(warn, "could not be removed", error = error),
+        Outcome::Refused { refusal } => event!(debug, "kept on recheck", refusal = tracing::field::display(refusal)),
+        Outcome::AlreadyGone {} => event!(debug, "gone already"),
+        Outcome::NotNeeded {} => event!(debug, "not needed any more"),
+        Outcome::WouldRemove {} => event!(debug, "would be removed"),
+    }
+}

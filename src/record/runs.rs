@@ -1,0 +1,160 @@
+//! Runs: which passes were made, and what each of them came to.
+
+use jiff::Timestamp;
+use rusqlite::{Row, Transaction};
+use serde::Serialize;
+
+use super::columns::{count, integer, moment, nanos};
+use super::error::StoreError;
+use super::report::Tally;
+use super::store::Store;
+use crate::plan::Scope;
+
+/// What a run is recorded under.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(transparent)]
+pub struct RunId(pub(super) i64);
+
+/// A run as it is remembered.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct RunEntry {
+    /// What it is recorded under.
+    pub id: RunId,
+    /// The moment of its snapshot.
+    pub started_at: Timestamp,
+    /// Its end; `null` = it goes on.
+    pub finished_at: Option<Timestamp>,
+    /// Which steps it took: `containers`, `images` or `all`.
+    pub scope: String,
+    /// Says that it was a dry run.
+    pub dry: bool,
+    /// Objects that it removed.
+    pub removed: u64,
+    /// Objects that were gone already.
+    pub already_gone: u64,
+    /// Objects that the recheck kept.
+    pub refused: u64,
+    /// Objects that could not be removed.
+    pub failed: u64,
+    /// Bytes that came back, measured.
+    pub freed_bytes: u64,
+    /// Why it could not do its work; `interrupted` where the agent was killed in the middle.
+    pub error: Option<String>,
+}
+
+// === impl Store ===
+
+impl Store {
+    /// Begins a run. A store that fled to memory returns to its file here, if there is space again.
+    ///
+    /// A run that never ended was killed, for there is one agent on a node; it is closed with what it did up to then.
+    ///
+    /// # Errors
+    /// The store cannot be written, for another reason than want of space.
+    pub fn begin_run(&mut self, started_at: Timestamp, scope: Scope, dry: bool) -> Result<RunId, StoreError> {
+        self.return_to_disk();
+        self.write("the beginning of a run", |transaction| {
+            close_interrupted(transaction)?;
+            transaction.execute(
+                "INSERT INTO runs (started_at, scope, dry) VALUES (?1, ?2, ?3)",
+                (nanos(started_at), word(scope), dry),
+            )?;
+            Ok(RunId(transaction.last_insert_rowid()))
+        })
+    }
+
+    /// Ends a run. `error` says why it could not do its work.
+    ///
+    /// Of runs that found nothing to do only the newest of each scope is kept: the service makes one a minute.
+    ///
+    /// # Errors
+    /// The store cannot be written, for another reason than want of space.
+    pub fn finish_run(
+        &mut self,
+        run: RunId,
+        finished_at: Timestamp,
+        total: &Tally,
+        error: Option<&str>,
+    ) -> Result<(), StoreError> {
+        self.write("the end of a run", |transaction| {
+            transaction.execute(
+                "UPDATE runs SET finished_at = ?2, removed = ?3, already_gone = ?4, refused = ?5, failed = ?6,
+                     freed_bytes = ?7, error = ?8 WHERE id = ?1",
+                (
+                    run.0,
+                    nanos(finished_at),
+                    integer(total.removed),
+                    integer(total.already_gone),
+                    integer(total.refused),
+                    integer(total.failed),
+                    integer(total.freed_bytes),
+                    error,
+                ),
+            )?;
+            forget_empty(transaction, run)
+        })
+    }
+
+    /// The newest runs, newest first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn runs(&self, limit: usize) -> Result<Vec<RunEntry>, StoreError> {
+        self.read("the runs", |connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT id, started_at, finished_at, scope, dry, removed, already_gone, refused, failed, freed_bytes,
+                     error FROM runs ORDER BY id DESC LIMIT ?1",
+            )?;
+            let rows = statement.query_map([integer(limit as u64)], entry)?;
+            rows.collect()
+        })
+    }
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<RunEntry> {
+    Ok(RunEntry {
+        id: RunId(row.get(0)?),
+        started_at: moment(row.get(1)?),
+        finished_at: row.get::<_, Option<i64>>(2)?.map(moment),
+        scope: row.get(3)?,
+        dry: row.get(4)?,
+        removed: count(row.get(5)?),
+        already_gone: count(row.get(6)?),
+        refused: count(row.get(7)?),
+        failed: count(row.get(8)?),
+        freed_bytes: count(row.get(9)?),
+        error: row.get(10)?,
+    })
+}
+
+fn word(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Containers => "containers",
+        Scope::Images => "images",
+        Scope::All => "all",
+    }
+}
+
+/// Closes runs that nobody will end any more, with what their removals say.
+fn close_interrupted(transaction: &Transaction<'_>) -> rusqlite::Result<usize> {
+    transaction.execute(
+        "UPDATE runs SET error = 'interrupted',
+             finished_at = (SELECT coalesce(max(at), started_at) FROM removals WHERE run = runs.id),
+             removed = (SELECT count(*) FROM removals WHERE run = runs.id AND outcome = 'removed'),
+             already_gone = (SELECT count(*) FROM removals WHERE run = runs.id AND outcome = 'already_gone'),
+             refused = (SELECT count(*) FROM removals WHERE run = runs.id AND outcome = 'refused'),
+             failed = (SELECT count(*) FROM removals WHERE run = runs.id AND outcome = 'failed'),
+             freed_bytes = (SELECT coalesce(sum(freed_bytes), 0) FROM removals WHERE run = runs.id)
+         WHERE finished_at IS NULL",
+        [],
+    )
+}
+
+/// Forgets the runs before this one, of the same scope, that ended well and did nothing.
+fn forget_empty(transaction: &Transaction<'_>, run: RunId) -> rusqlite::Result<()> {
+    let mut forget = transaction.prepare_cached(
+        "DELETE FROM runs WHERE id < ?1 AND scope = (SELECT scope FROM runs WHERE id = ?1) AND error IS NULL
+             AND finished_at IS NOT NULL AND removed + already_gone + refused + failed = 0",
+    )?;
+    forget.execute([run.0]).map(drop)
+}

@@ -1,0 +1,156 @@
+//! Tests of the room, and the words that they are written in.
+
+mod as_root;
+mod history;
+mod learning;
+mod opening;
+mod space;
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hasher};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use tempfile::TempDir;
+
+use super::{HistoryFilter, RunId, Store};
+use crate::execute::{Outcome, Refusal, Report};
+use crate::model::{Absence, ContainerState, Failure, ImageMemory, ListCounts, Memory, PodRef};
+use crate::plan::{Action, RemoveReason, Scope, Target};
+
+/// The moment from which tests count.
+const EPOCH: i64 = 1_790_000_000;
+
+/// `seconds` after the moment from which tests count.
+pub(super) fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(EPOCH + seconds).unwrap()
+}
+
+pub(super) fn container(id: &str) -> Action {
+    Action {
+        target: Target::RemoveContainer { id: id.into(), name: "app".to_owned(), state: ContainerState::Exited },
+        pod: Some(PodRef { uid: "u1".into(), namespace: "default".to_owned(), name: "web-0".to_owned() }),
+        age_seconds: Some(90),
+        reason: RemoveReason::OverUnitLimit { limit: 1 },
+    }
+}
+
+pub(super) fn image(id: &str) -> Action {
+    let tags = vec!["docker.io/library/a:1".to_owned(), "docker.io/library/a:latest".to_owned()];
+    Action {
+        target: Target::RemoveImage { id: id.into(), tags, estimated_bytes: 7 << 20 },
+        pod: None,
+        age_seconds: None,
+        reason: RemoveReason::Space { high_threshold_percent: 85, used_percent: 91 },
+    }
+}
+
+pub(super) fn removed(action: Action, freed_bytes: Option<u64>) -> Report {
+    Report { action, outcome: Outcome::Removed {}, freed_bytes }
+}
+
+pub(super) fn failed(action: Action, error: &str) -> Report {
+    Report { action, outcome: Outcome::Failed { error: error.to_owned() }, freed_bytes: None }
+}
+
+pub(super) fn refused(action: Action) -> Report {
+    Report { action, outcome: Outcome::Refused { refusal: Refusal::StateChanged }, freed_bytes: None }
+}
+
+/// A directory for one test, and the store's place in it.
+pub(super) fn place() -> (TempDir, PathBuf) {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("state/kubegc.db");
+    (dir, path)
+}
+
+/// Opens a store that needs no help.
+pub(super) fn open(path: &Path) -> Store {
+    let opened = Store::open(path).unwrap();
+    assert_eq!(opened.notes, []);
+    opened.store
+}
+
+/// A memory in which every field says something.
+pub(super) fn memory() -> Memory {
+    let failure = Failure { count: 2, retry_at: at(120), error: "busy".to_owned() };
+    Memory {
+        agent_started_at: Some(at(0)),
+        images: vec![
+            ImageMemory { id: "sha256:aa".into(), first_seen: None, last_used: Some(at(30)) },
+            ImageMemory { id: "sha256:bb".into(), first_seen: Some(at(10)), last_used: None },
+        ],
+        absent_since: vec![Absence { uid: "u1".into(), since: at(20) }],
+        failures: [("image/sha256:bb".to_owned(), failure)].into(),
+        last_counts: Some(ListCounts { containers: 7, sandboxes: 3 }),
+    }
+}
+
+/// Fills a store with a memory and one finished run of two removals.
+pub(super) fn fill(store: &mut Store) {
+    store.learn(&Memory::default(), &memory()).unwrap();
+    let run = store.begin_run(at(40), Scope::All, false).unwrap();
+    store.record(run, at(41), &removed(container("c1"), Some(4096))).unwrap();
+    store.record(run, at(42), &failed(image("sha256:bb"), "busy")).unwrap();
+    let total = super::Tally { removed: 1, failed: 1, freed_bytes: 4096, ..Default::default() };
+    store.finish_run(run, at(43), &total, None).unwrap();
+}
+
+/// Records a removal of each id in a run.
+pub(super) fn record(store: &mut Store, run: RunId, ids: impl IntoIterator<Item = String>) {
+    for id in ids {
+        store.record(run, at(50), &removed(container(&id), None)).unwrap();
+    }
+}
+
+/// The ids that the history names, oldest first.
+pub(super) fn recorded(store: &Store) -> Vec<String> {
+    let entries = store.history(&HistoryFilter::default()).unwrap();
+    entries.into_iter().map(|entry| entry.id).rev().collect()
+}
+
+/// Every file of a directory with its length and what stands for its content.
+pub(super) fn files(dir: &Path) -> BTreeMap<String, (usize, u64)> {
+    let sum = |bytes: Vec<u8>| {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&bytes);
+        (bytes.len(), hasher.finish())
+    };
+    let entries = std::fs::read_dir(dir).unwrap().map(Result::unwrap);
+    entries.map(|e| (e.file_name().into_string().unwrap(), sum(std::fs::read(e.path()).unwrap()))).collect()
+}
+
+/// What a kill -9 leaves of a store in its directory: what was written up to now. The index of the log is not copied;
+/// it is worth nothing to the next program.
+pub(super) fn killed(path: &Path) -> (TempDir, PathBuf) {
+    let (dir, copy) = place();
+    std::fs::create_dir(copy.parent().unwrap()).unwrap();
+    std::fs::copy(path, &copy).unwrap();
+    std::fs::copy(path.with_extension("db-wal"), copy.with_extension("db-wal")).unwrap();
+    (dir, copy)
+}
+
+/// All that is logged while `work` runs, one event a line.
+pub(super) fn logged(work: impl FnOnce()) -> String {
+    #[derive(Clone, Default)]
+    struct Lines(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+    impl std::io::Write for Lines {
+        fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().map_or(Ok(0), |mut lines| lines.write(text))
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::DEBUG)
+        .with_ansi(false)
+        .without_time()
+        .with_target(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    tracing::subscriber::with_default(subscriber, work);
+    String::from_utf8(lines.0.lock().unwrap().clone()).unwrap()
+}

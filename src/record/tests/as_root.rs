@@ -1,0 +1,157 @@
+//! A disk that is really full and one that is really read-only: small file systems in a mount namespace of their own.
+
+use std::fs::File;
+use std::io::Write;
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+
+use super::*;
+use crate::record::{Lock, LockError, StoreError, StoreNote};
+
+/// Runs `test` on a fresh file system of 512 KiB that nobody else sees and that goes with the thread.
+fn on_a_small_disk(test: impl FnOnce(&Path) + Send + 'static) {
+    let dir = TempDir::new().unwrap();
+    let disk = dir.path().to_owned();
+    let thread = std::thread::spawn(move || {
+        unshare(CloneFlags::CLONE_NEWNS).expect("this test needs root, to have a mount namespace of its own");
+        let none = None::<&str>;
+        mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
+        mount(Some("tmpfs"), &disk, Some("tmpfs"), MsFlags::empty(), Some("size=512k")).unwrap();
+        test(&disk);
+    });
+    thread.join().unwrap();
+}
+
+fn read_only(disk: &Path) {
+    let none = None::<&str>;
+    mount(none, disk, none, MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY, none).unwrap();
+}
+
+/// Takes all space that is left; truncating the file gives it back.
+fn fill_disk(disk: &Path) -> File {
+    let mut ballast = File::create(disk.join("ballast")).unwrap();
+    while ballast.write(&[1; 4096]).is_ok() {}
+    ballast
+}
+
+fn fled(path: &Path) -> Store {
+    let opened = Store::open(path).unwrap();
+    assert!(matches!(opened.notes[..], [StoreNote::InMemory { .. }]), "{:?}", opened.notes);
+    opened.store
+}
+
+#[test]
+fn a_first_start_on_a_full_disk_works_in_memory() {
+    on_a_small_disk(|disk| {
+        let path = disk.join("state/kubegc.db");
+        let ballast = fill_disk(disk);
+        let mut store = fled(&path);
+        fill(&mut store);
+        assert_eq!(recorded(&store), ["c1", "sha256:bb"]);
+        assert_eq!(store.take_notes(), [], "the disk is still full when the run begins");
+
+        ballast.set_len(0).unwrap();
+        store.begin_run(at(60), Scope::All, false).unwrap();
+        assert_eq!(store.take_notes(), [StoreNote::BackOnDisk { path: path.clone() }]);
+        drop(store);
+        assert_eq!(recorded(&open(&path)), ["c1", "sha256:bb"]);
+    });
+}
+
+#[test]
+fn on_a_full_disk_the_past_is_still_known() {
+    on_a_small_disk(|disk| {
+        let path = disk.join("kubegc.db");
+        fill(&mut open(&path));
+        fill_disk(disk);
+        let store = fled(&path);
+        assert_eq!(store.memory(at(0)).unwrap(), memory());
+        assert_eq!(recorded(&store), ["c1", "sha256:bb"]);
+    });
+}
+
+#[test]
+fn on_a_full_disk_the_log_of_a_killed_agent_is_read() {
+    on_a_small_disk(|disk| {
+        let (_dir, path) = place();
+        let mut agent = open(&path);
+        fill(&mut agent);
+        let (_killed, left) = killed(&path);
+        let path = disk.join("kubegc.db");
+        for extension in ["db", "db-wal"] {
+            std::fs::copy(left.with_extension(extension), path.with_extension(extension)).unwrap();
+        }
+        fill_disk(disk);
+        let before = files(disk);
+        let store = fled(&path);
+        assert_eq!(store.memory(at(0)).unwrap(), memory());
+        assert_eq!(recorded(&store), ["c1", "sha256:bb"]);
+        drop(store);
+        let mut after = files(disk);
+        after.remove("kubegc.db-shm");
+        assert_eq!(after, before, "the log waits for space");
+    });
+}
+
+#[test]
+fn a_disk_that_fills_in_the_middle_of_a_run_costs_no_record() {
+    on_a_small_disk(|disk| {
+        let path = disk.join("kubegc.db");
+        let mut store = open(&path);
+        fill(&mut store);
+        let run = store.begin_run(at(50), Scope::All, false).unwrap();
+        let ballast = fill_disk(disk);
+        record(&mut store, run, (0..200).map(|number| format!("m{number}")));
+        assert!(matches!(store.take_notes()[..], [StoreNote::InMemory { .. }]));
+        assert_eq!(recorded(&store).len(), 202);
+
+        ballast.set_len(0).unwrap();
+        store.begin_run(at(60), Scope::All, false).unwrap();
+        drop(store);
+        assert_eq!(recorded(&open(&path)).len(), 202);
+    });
+}
+
+#[test]
+fn a_damaged_store_on_a_full_disk_is_set_aside() {
+    on_a_small_disk(|disk| {
+        let path = disk.join("kubegc.db");
+        std::fs::write(&path, [7; 5000]).unwrap();
+        fill_disk(disk);
+        let opened = Store::open(&path).unwrap();
+        assert!(
+            matches!(opened.notes[..], [StoreNote::SetAside { .. }, StoreNote::InMemory { .. }]),
+            "{:?}",
+            opened.notes
+        );
+        assert!(std::fs::read(disk.join("kubegc.db.corrupt-1")).unwrap() == [7; 5000]);
+    });
+}
+
+#[test]
+fn a_full_disk_does_not_hinder_the_lock() {
+    on_a_small_disk(|disk| {
+        fill_disk(disk);
+        let lock = Lock::take(&disk.join("kubegc.lock"), "run").unwrap();
+        let error = Lock::take(&disk.join("kubegc.lock"), "collect").unwrap_err();
+        assert!(matches!(error, LockError::Held { .. }), "{error:?}");
+        drop(lock);
+    });
+}
+
+#[test]
+fn a_read_only_disk_is_an_error_that_says_so_and_looking_still_works() {
+    on_a_small_disk(|disk| {
+        let path = disk.join("kubegc.db");
+        fill(&mut open(&path));
+        read_only(disk);
+        let error = Store::open(&path).unwrap_err();
+        assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
+        let text = format!("the state directory {} cannot be written: Read-only file system", disk.display());
+        assert!(error.to_string().starts_with(&text), "{error}");
+        let error = Lock::take(&disk.join("kubegc.lock"), "run").unwrap_err().to_string();
+        assert!(error.contains("Read-only file system") && error.contains("set state.path"), "{error}");
+        assert_eq!(recorded(&Store::open_read_only(&path).unwrap().unwrap()), ["c1", "sha256:bb"]);
+    });
+}

@@ -1,0 +1,222 @@
+//! Runs, removals and their end.
+
+use std::time::Duration;
+
+use super::*;
+use crate::plan::Kind;
+use crate::record::{HistoryEntry, Tallies, Tally, note};
+
+fn store() -> Store {
+    let mut store = Store::in_memory().unwrap();
+    fill(&mut store);
+    store
+}
+
+fn ids(entries: &[HistoryEntry]) -> Vec<&str> {
+    entries.iter().map(|entry| entry.id.as_str()).collect()
+}
+
+#[test]
+fn a_removal_is_remembered_with_its_reason_and_its_bytes() {
+    let entries = serde_json::to_value(store().history(&HistoryFilter::default()).unwrap()).unwrap();
+    let expected = serde_json::json!([
+        {
+            "run": 1, "at": at(42).to_string(), "kind": "image", "id": "sha256:bb", "name": "docker.io/library/a:1",
+            "tags": ["docker.io/library/a:1", "docker.io/library/a:latest"],
+            "reason": "space", "high_threshold_percent": 85, "used_percent": 91,
+            "outcome": "failed", "detail": "busy", "estimated_bytes": 7 << 20, "freed_bytes": null,
+        },
+        {
+            "run": 1, "at": at(41).to_string(), "kind": "container", "id": "c1", "name": "app",
+            "pod": {"uid": "u1", "namespace": "default", "name": "web-0"}, "age_seconds": 90,
+            "reason": "over_unit_limit", "limit": 1, "outcome": "removed", "freed_bytes": 4096,
+        },
+    ]);
+    assert_eq!(entries, expected);
+}
+
+#[test]
+fn a_refusal_and_a_thing_already_gone_are_remembered_too() {
+    let mut store = Store::in_memory().unwrap();
+    let run = store.begin_run(at(0), Scope::Containers, false).unwrap();
+    let gone = Report { outcome: Outcome::AlreadyGone {}, ..removed(container("c2"), None) };
+    let not_needed = Report { outcome: Outcome::NotNeeded {}, ..removed(image("sha256:cc"), None) };
+    for report in [refused(container("c1")), gone, not_needed] {
+        store.record(run, at(1), &report).unwrap();
+    }
+    let entries = store.history(&HistoryFilter::default()).unwrap();
+    let seen: Vec<_> = entries.iter().map(|e| (e.id.as_str(), e.outcome.as_str(), e.detail.as_deref())).collect();
+    assert_eq!(seen, [("c2", "already_gone", None), ("c1", "refused", Some("its state changed"))]);
+}
+
+#[test]
+fn sizes_beyond_the_range_become_its_end() {
+    let mut store = Store::in_memory().unwrap();
+    let run = store.begin_run(at(0), Scope::Images, false).unwrap();
+    store.record(run, at(1), &removed(image("sha256:aa"), Some(u64::MAX))).unwrap();
+    let entries = store.history(&HistoryFilter::default()).unwrap();
+    assert_eq!(entries[0].freed_bytes, Some(i64::MAX as u64));
+}
+
+#[test]
+fn the_history_is_asked_by_count_time_kind_and_text() {
+    let store = store();
+    let ask =
+        |filter: HistoryFilter| store.history(&filter).unwrap().into_iter().map(|entry| entry.id).collect::<Vec<_>>();
+    let text = |text: &str| HistoryFilter { text: Some(text.to_owned()), ..HistoryFilter::default() };
+    let none = HistoryFilter::default;
+    let rows: [(&str, HistoryFilter, &[&str]); 12] = [
+        ("everything, newest first", none(), &["sha256:bb", "c1"]),
+        ("the newest", HistoryFilter { limit: Some(1), ..none() }, &["sha256:bb"]),
+        ("none", HistoryFilter { limit: Some(0), ..none() }, &[]),
+        ("from a moment on", HistoryFilter { since: Some(at(42)), ..none() }, &["sha256:bb"]),
+        ("from the moment after", HistoryFilter { since: Some(at(43)), ..none() }, &[]),
+        ("one kind", HistoryFilter { kind: Some(Kind::Container), ..none() }, &["c1"]),
+        ("by id", text("sha256:b"), &["sha256:bb"]),
+        ("by a tag that is not the first", text("a:latest"), &["sha256:bb"]),
+        ("by the pod, in another case", text("Default/WEB-0"), &["c1"]),
+        ("by the pod's uid", text("u1"), &["c1"]),
+        ("by what is no pattern", text("%"), &[]),
+        (
+            "by everything at once",
+            HistoryFilter { kind: Some(Kind::Image), limit: Some(5), since: Some(at(0)), ..text("bb") },
+            &["sha256:bb"],
+        ),
+    ];
+    for (case, filter, expected) in rows {
+        assert_eq!(ask(filter), expected, "{case}");
+    }
+}
+
+#[test]
+fn a_run_says_what_it_came_to() {
+    let runs = serde_json::to_value(store().runs(10).unwrap()).unwrap();
+    let expected = serde_json::json!([{
+        "id": 1, "started_at": at(40).to_string(), "finished_at": at(43).to_string(), "scope": "all", "dry": false,
+        "removed": 1, "already_gone": 0, "refused": 0, "failed": 1, "freed_bytes": 4096, "error": null,
+    }]);
+    assert_eq!(runs, expected);
+}
+
+#[test]
+fn a_run_that_could_not_work_says_why() {
+    let mut store = Store::in_memory().unwrap();
+    let run = store.begin_run(at(0), Scope::Images, true).unwrap();
+    store.finish_run(run, at(1), &Tally::default(), Some("the runtime is away")).unwrap();
+    let runs = store.runs(1).unwrap();
+    assert_eq!(
+        (runs[0].error.as_deref(), runs[0].scope.as_str(), runs[0].dry),
+        (Some("the runtime is away"), "images", true)
+    );
+}
+
+#[test]
+fn of_runs_with_nothing_to_do_the_newest_of_each_scope_stays() {
+    let mut store = store();
+    for (second, scope, error) in [
+        (100, Scope::Containers, None),
+        (101, Scope::Images, None),
+        (102, Scope::Containers, Some("the runtime is away")),
+        (103, Scope::Containers, None),
+        (104, Scope::Containers, None),
+    ] {
+        let run = store.begin_run(at(second), scope, false).unwrap();
+        store.finish_run(run, at(second), &Tally::default(), error).unwrap();
+    }
+    let seconds: Vec<_> =
+        store.runs(10).unwrap().iter().map(|r| r.started_at.as_second() - at(0).as_second()).collect();
+    assert_eq!(seconds, [104, 102, 101, 40]);
+}
+
+#[test]
+fn a_run_that_was_killed_is_closed_by_the_next_with_what_it_did() {
+    let (_dir, path) = place();
+    let mut store = open(&path);
+    let run = store.begin_run(at(0), Scope::All, false).unwrap();
+    store.record(run, at(1), &removed(container("c1"), Some(5))).unwrap();
+    store.record(run, at(2), &failed(container("c2"), "busy")).unwrap();
+
+    let (_killed, path) = killed(&path);
+    let mut store = open(&path);
+    assert_eq!(recorded(&store), ["c1", "c2"], "each removal was committed when it was recorded");
+    store.begin_run(at(60), Scope::All, false).unwrap();
+    let runs = store.runs(10).unwrap();
+    let old = &runs[1];
+    assert_eq!((old.finished_at, old.error.as_deref()), (Some(at(2)), Some("interrupted")));
+    assert_eq!((old.removed, old.failed, old.freed_bytes), (1, 1, 5));
+    assert_eq!((runs[0].finished_at, runs[0].error.as_deref()), (None, None), "the one that began now goes on");
+}
+
+#[test]
+fn a_transaction_that_a_kill_cuts_off_leaves_no_trace() {
+    let (_dir, path) = place();
+    let mut store = open(&path);
+    fill(&mut store);
+    let transaction = store.connection.transaction().unwrap();
+    transaction.execute("DELETE FROM removals", []).unwrap();
+    transaction.execute_batch("PRAGMA cache_spill = 1").unwrap();
+    let (_killed, copy) = killed(&path);
+    assert_eq!(recorded(&open(&copy)), ["c1", "sha256:bb"]);
+}
+
+#[test]
+fn what_is_too_old_or_too_much_goes_and_the_newest_stay() {
+    let mut store = Store::in_memory().unwrap();
+    for number in 0..10 {
+        let run = store.begin_run(at(number), Scope::All, false).unwrap();
+        store.record(run, at(number), &removed(container(&format!("c{number}")), None)).unwrap();
+        let total = Tally { removed: 1, ..Tally::default() };
+        store.finish_run(run, at(number), &total, None).unwrap();
+    }
+    let day = Duration::from_hours(24);
+    assert_eq!(store.prune(at(9), day, 10).unwrap(), 0, "ten are allowed, and none is older than a day");
+    assert_eq!(store.prune(at(9), Duration::from_secs(8), 10).unwrap(), 1, "c0 is 9 s old, c1 just 8 s");
+    assert_eq!(recorded(&store).first().map(String::as_str), Some("c1"));
+    assert_eq!(store.prune(at(9), day, 3).unwrap(), 6);
+    assert_eq!(recorded(&store), ["c7", "c8", "c9"]);
+    assert_eq!(store.runs(100).unwrap().len(), 3, "the runs go with their removals");
+    assert_eq!(store.prune(at(9), day, 0).unwrap(), 3);
+}
+
+#[test]
+fn a_run_that_goes_on_is_not_pruned() {
+    let mut store = Store::in_memory().unwrap();
+    store.begin_run(at(0), Scope::All, false).unwrap();
+    store.prune(at(1_000_000), Duration::ZERO, 0).unwrap();
+    assert_eq!(store.runs(10).unwrap().len(), 1);
+}
+
+#[test]
+fn an_outcome_is_logged_and_counted_in_one_place() {
+    let mut tallies = Tallies::default();
+    let gone = Report { outcome: Outcome::AlreadyGone {}, ..removed(image("sha256:cc"), None) };
+    let log = logged(|| {
+        note(&removed(container("c1"), Some(4096)), &mut tallies);
+        note(&failed(image("sha256:bb"), "busy"), &mut tallies);
+        note(&refused(container("c2")), &mut tallies);
+        note(&gone, &mut tallies);
+    });
+    let expected = r#"
+ INFO removed kind="container" id="c1" name="app" pod=default/web-0 reason="over_unit_limit" values={"limit":1} age_seconds=90 freed_bytes=4096
+ WARN could not be removed kind="image" id="sha256:bb" name="docker.io/library/a:1" reason="space" values={"high_threshold_percent":85,"used_percent":91} error="busy"
+DEBUG kept on recheck kind="container" id="c2" name="app" pod=default/web-0 reason="over_unit_limit" values={"limit":1} age_seconds=90 refusal=its state changed
+DEBUG gone already kind="image" id="sha256:cc" name="docker.io/library/a:1" reason="space" values={"high_threshold_percent":85,"used_percent":91}
+"#;
+    assert_eq!(log, expected.trim_start_matches('\n'));
+    let containers = Tally { removed: 1, refused: 1, freed_bytes: 4096, ..Tally::default() };
+    let images = Tally { failed: 1, already_gone: 1, ..Tally::default() };
+    assert_eq!((tallies.of(Kind::Container), tallies.of(Kind::Image)), (containers, images));
+    assert_eq!(tallies.iter().map(|(kind, _)| kind).collect::<Vec<_>>(), [Kind::Container, Kind::Image]);
+    let total = Tally { removed: 1, refused: 1, failed: 1, already_gone: 1, freed_bytes: 4096, ..Tally::default() };
+    assert_eq!(tallies.total(), total);
+    assert_eq!(tallies.of(Kind::LogDir), Tally::default());
+}
+
+#[test]
+fn each_entry_of_the_same_moment_keeps_its_order() {
+    let mut store = Store::in_memory().unwrap();
+    let run = store.begin_run(at(0), Scope::All, false).unwrap();
+    record(&mut store, run, (0..20).map(|number| format!("c{number:02}")));
+    let entries = store.history(&HistoryFilter { limit: Some(3), ..HistoryFilter::default() }).unwrap();
+    assert_eq!(ids(&entries), ["c19", "c18", "c17"]);
+}

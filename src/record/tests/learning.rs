@@ -1,0 +1,108 @@
+//! What the memory keeps.
+
+use super::*;
+
+/// Image `aa` alone, last used at `last_used`.
+fn used(last_used: Option<Timestamp>) -> Memory {
+    Memory {
+        agent_started_at: Some(at(0)),
+        images: vec![ImageMemory { id: "sha256:aa".into(), first_seen: Some(at(0)), last_used }],
+        ..Memory::default()
+    }
+}
+
+fn learnt(steps: &[Memory]) -> Memory {
+    let mut store = Store::in_memory().unwrap();
+    let mut before = Memory::default();
+    for after in steps {
+        store.learn(&before, after).unwrap();
+        before = after.clone();
+    }
+    store.memory(at(0)).unwrap()
+}
+
+#[test]
+fn an_empty_store_remembers_nothing() {
+    let store = Store::in_memory().unwrap();
+    assert_eq!(store.memory(at(5)).unwrap(), Memory { agent_started_at: Some(at(5)), ..Memory::default() });
+    assert_eq!(store.begun_at().unwrap(), None);
+}
+
+#[test]
+fn all_that_was_learnt_comes_back() {
+    assert_eq!(learnt(&[memory()]), memory());
+}
+
+#[test]
+fn what_is_no_longer_known_goes() {
+    let nothing = Memory { agent_started_at: Some(at(0)), ..Memory::default() };
+    assert_eq!(learnt(&[memory(), nothing.clone()]), nothing);
+}
+
+#[test]
+fn what_changed_is_changed_and_the_rest_stays() {
+    let mut after = memory();
+    after.images[1].last_used = Some(at(100));
+    after.absent_since[0].since = at(5);
+    after.failures.values_mut().for_each(|failure| failure.count = 3);
+    after.last_counts = Some(ListCounts { containers: 8, sandboxes: 3 });
+    assert_eq!(learnt(&[memory(), after.clone()]), after);
+}
+
+#[test]
+fn times_keep_their_nanoseconds() {
+    let exact: Timestamp = "2026-11-21T12:00:00.123456789Z".parse().unwrap();
+    assert_eq!(learnt(&[used(Some(exact))]), used(Some(exact)));
+}
+
+#[test]
+fn times_beyond_the_range_become_its_ends() {
+    let Memory { images, .. } = learnt(&[used(Some(Timestamp::MAX))]);
+    assert_eq!(images[0].last_used.unwrap().to_string(), "2262-04-11T23:47:16.854775807Z");
+    let Memory { images, .. } = learnt(&[used(Some(Timestamp::MIN))]);
+    assert_eq!(images[0].last_used.unwrap().to_string(), "1677-09-21T00:12:43.145224192Z");
+}
+
+#[test]
+fn a_stamp_is_rewritten_once_a_minute() {
+    let rows = [
+        ("59 s newer: left", Some(at(1000)), Some(at(1059)), Some(at(1000))),
+        ("60 s newer: written", Some(at(1000)), Some(at(1060)), Some(at(1060))),
+        ("older, as after the clock was set back: written", Some(at(1000)), Some(at(999)), Some(at(999))),
+        ("the first use: written", None, Some(at(1)), Some(at(1))),
+        ("unknown again: written", Some(at(1)), None, None),
+    ];
+    for (case, before, after, stored) in rows {
+        assert_eq!(learnt(&[used(before), used(after)]), used(stored), "{case}");
+    }
+}
+
+#[test]
+fn stamps_that_come_more_often_than_once_a_minute_are_written_all_the_same() {
+    let steps: Vec<_> = (0..=6).map(|step| used(Some(at(20 * step)))).collect();
+    assert_eq!(learnt(&steps), used(Some(at(120))), "compared with what is stored, not with what was learnt last");
+}
+
+#[test]
+fn the_memory_begins_once() {
+    let (_dir, path) = place();
+    let mut store = open(&path);
+    let nothing = |start| Memory { agent_started_at: Some(start), ..Memory::default() };
+    store.learn(&nothing(at(7)), &nothing(at(7))).unwrap();
+    drop(store);
+    let mut store = open(&path);
+    store.learn(&nothing(at(99)), &memory()).unwrap();
+    assert_eq!(store.begun_at().unwrap(), Some(at(7)));
+}
+
+#[test]
+fn learning_is_all_or_nothing() {
+    let (_dir, path) = place();
+    let mut store = open(&path);
+    store.learn(&Memory::default(), &memory()).unwrap();
+    store.connection.execute_batch("DROP TABLE failures").unwrap();
+    let error = store.learn(&memory(), &Memory::default()).unwrap_err().to_string();
+    assert!(error.starts_with("cannot write the memory to the store /"), "{error}");
+    let images: i64 = store.connection.query_row("SELECT count(*) FROM images", [], |row| row.get(0)).unwrap();
+    assert_eq!(images, 2, "the images came before the failures, and were to go");
+}

@@ -1,0 +1,280 @@
+//! How a store is opened, whatever lies there.
+
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+use crate::record::migrations::MIGRATIONS;
+use crate::record::{StoreError, StoreNote};
+
+/// A filled store that was closed cleanly.
+fn closed() -> (TempDir, PathBuf) {
+    let (dir, path) = place();
+    fill(&mut open(&path));
+    (dir, path)
+}
+
+fn mode(path: &Path) -> u32 {
+    path.metadata().unwrap().permissions().mode() & 0o777
+}
+
+/// Bytes that look random and are the same each time.
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let step = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[0]
+    };
+    std::iter::repeat_with(step).take(length).collect()
+}
+
+#[test]
+fn a_fresh_store_is_for_its_owner_alone() {
+    let (_dir, path) = place();
+    let mut store = open(&path);
+    fill(&mut store);
+    assert_eq!(mode(path.parent().unwrap()), 0o700);
+    let names = files(path.parent().unwrap()).into_keys();
+    for name in names {
+        assert_eq!(mode(&path.with_file_name(&name)), 0o600, "{name}");
+    }
+}
+
+#[test]
+fn a_directory_that_is_there_keeps_its_mode() {
+    let (dir, _) = place();
+    std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    open(&dir.path().join("kubegc.db"));
+    assert_eq!(mode(dir.path()), 0o755);
+}
+
+#[test]
+fn a_store_that_is_opened_again_knows_everything() {
+    let (_dir, path) = closed();
+    let store = open(&path);
+    assert_eq!(store.memory(at(0)).unwrap(), memory());
+    assert_eq!(recorded(&store), ["c1", "sha256:bb"]);
+}
+
+/// The files of all schemas that were ever released, see `tests/data/stores/README.md`.
+fn old_stores() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stores")
+}
+
+#[test]
+fn a_file_of_every_earlier_schema_opens_with_all_that_it_knew() {
+    for version in 1..=MIGRATIONS.len() {
+        let (_dir, path) = place();
+        std::fs::create_dir(path.parent().unwrap()).unwrap();
+        std::fs::copy(old_stores().join(format!("v{version}.db")), &path).unwrap();
+        let read_only = Store::open_read_only(&path).unwrap().unwrap();
+        for store in [read_only, open(&path)] {
+            assert_eq!(store.memory(at(0)).unwrap(), memory(), "version {version}");
+            assert_eq!(recorded(&store), ["c1", "sha256:bb"], "version {version}");
+            assert_eq!(store.begun_at().unwrap(), Some(at(0)), "version {version}");
+        }
+    }
+}
+
+#[test]
+fn todays_schema_has_a_file_that_tomorrow_will_open() {
+    let kept = old_stores().join(format!("v{}.db", MIGRATIONS.len()));
+    if !kept.exists() {
+        let (dir, path) = closed();
+        let dir = dir.keep();
+        panic!("{} is missing; one was made in {}: copy {} there", kept.display(), dir.display(), path.display());
+    }
+}
+
+#[test]
+fn a_newer_store_is_refused_and_stays_as_it_is() {
+    let (_dir, path) = closed();
+    open(&path).connection.pragma_update(None, "user_version", 99).unwrap();
+    let before = files(path.parent().unwrap());
+    for error in [Store::open(&path).unwrap_err(), Store::open_read_only(&path).unwrap_err()] {
+        assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error:?}");
+        let (path, known) = (path.display(), MIGRATIONS.len());
+        let text = format!(
+            "the store {path} has schema version 99, and this kubegc knows versions up to {known}; \
+             run the newer kubegc, or move the file away"
+        );
+        assert_eq!(error.to_string(), text);
+    }
+    assert_eq!(files(path.parent().unwrap()), before);
+}
+
+#[test]
+fn the_database_of_another_program_is_refused_and_stays_as_it_is() {
+    let (dir, _) = place();
+    let path = dir.path().join("songs.db");
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("CREATE TABLE songs (title TEXT)").unwrap();
+    drop(other);
+    let before = files(dir.path());
+    for error in [Store::open(&path).unwrap_err(), Store::open_read_only(&path).unwrap_err()] {
+        assert!(matches!(error, StoreError::NotOurs { .. }), "{error:?}");
+    }
+    assert_eq!(files(dir.path()), before);
+}
+
+#[test]
+fn a_damaged_file_is_set_aside_whole_and_a_fresh_one_begun() {
+    let (_dir, path) = closed();
+    let good = std::fs::read(&path).unwrap();
+    let header_only = [&good[..100], &noise(good.len() - 100)].concat();
+    let damages = [
+        ("random bytes", noise(10_000)),
+        ("a few bytes", b"hello".to_vec()),
+        ("nothing, beside a log", Vec::new()),
+        ("cut off in the middle", good[..good.len() / 2].to_vec()),
+        ("cut off in the header", good[..100].to_vec()),
+        ("a good header before random bytes", header_only),
+    ];
+    let mut aside = Vec::new();
+    for (number, (case, bytes)) in (1..).zip(damages) {
+        std::fs::write(&path, &bytes).unwrap();
+        std::fs::write(path.with_extension("db-wal"), b"a log").unwrap();
+        let Err(error) = Store::open_read_only(&path) else { panic!("{case}") };
+        assert!(
+            error.is_damage() && error.to_string().contains("the next collecting run sets it aside"),
+            "{case}: {error}"
+        );
+
+        let opened = Store::open(&path).unwrap();
+        let to = path.with_extension(format!("db.corrupt-{number}"));
+        let [StoreNote::SetAside { to: said, .. }] = &opened.notes[..] else { panic!("{case}: {:?}", opened.notes) };
+        assert_eq!(*said, to, "{case}");
+        assert_eq!(opened.store.memory(at(0)).unwrap().images, [], "{case}: unknown history is no history");
+        aside.push((case, to, bytes));
+    }
+    for (case, to, bytes) in aside {
+        let log = std::fs::read(format!("{}-wal", to.display())).unwrap();
+        assert_eq!(log, b"a log", "{case}");
+        assert!(std::fs::read(&to).unwrap() == bytes, "{case}: later ones changed it");
+    }
+}
+
+#[test]
+fn whichever_page_breaks_the_store_opens() {
+    let (_dir, path) = closed();
+    let good = std::fs::read(&path).unwrap();
+    let page = 4096;
+    for number in 0..good.len() / page {
+        let (_dir, path) = place();
+        std::fs::create_dir(path.parent().unwrap()).unwrap();
+        let mut bytes = good.clone();
+        bytes[number * page..(number + 1) * page].copy_from_slice(&noise(page));
+        std::fs::write(&path, &bytes).unwrap();
+        let mut opened = Store::open(&path).unwrap();
+        assert_eq!(opened.notes.len(), 1, "page {number}");
+        fill(&mut opened.store);
+    }
+}
+
+#[test]
+fn a_damage_is_logged_when_it_is_found() {
+    let (_dir, path) = closed();
+    std::fs::write(&path, noise(5000)).unwrap();
+    let log = logged(|| drop(Store::open(&path).unwrap()));
+    assert!(log.starts_with(" WARN the store was damaged; a fresh one was begun path="), "{log}");
+    assert_eq!(log.lines().count(), 1, "{log}");
+}
+
+#[test]
+fn an_empty_file_is_a_fresh_store() {
+    let (dir, _) = place();
+    let path = dir.path().join("kubegc.db");
+    std::fs::write(&path, b"").unwrap();
+    assert!(Store::open_read_only(&path).unwrap().is_none());
+    fill(&mut open(&path));
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_an_error_that_says_what_to_do() {
+    let (dir, _) = place();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let error = Store::open(&file.join("kubegc.db")).unwrap_err();
+    assert!(matches!(error, StoreError::CreateDir { .. }), "{error:?}");
+    let text = error.to_string();
+    assert!(text.starts_with(&format!("cannot create the state directory {}: ", file.display())), "{text}");
+    assert!(text.ends_with("; create it, or set state.path to another place"), "{text}");
+}
+
+#[test]
+fn a_directory_in_the_place_of_the_file_is_an_error_and_stays() {
+    let (dir, _) = place();
+    for error in [Store::open(dir.path()).unwrap_err(), Store::open_read_only(dir.path()).unwrap_err()] {
+        assert!(matches!(error, StoreError::Access { .. } | StoreError::Open { .. }), "{error:?}");
+    }
+}
+
+#[test]
+fn where_there_is_no_store_looking_makes_none() {
+    let (dir, path) = place();
+    assert!(Store::open_read_only(&path).unwrap().is_none());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn looking_at_a_closed_store_changes_nothing() {
+    let (_dir, path) = closed();
+    let before = (files(path.parent().unwrap()), path.metadata().unwrap().modified().unwrap());
+    let mut store = Store::open_read_only(&path).unwrap().unwrap();
+    assert_eq!(store.memory(at(0)).unwrap(), memory());
+    assert_eq!(recorded(&store), ["c1", "sha256:bb"]);
+    fill(&mut store);
+    store.prune(at(1_000_000), std::time::Duration::ZERO, 0).unwrap();
+    drop(store);
+    assert_eq!((files(path.parent().unwrap()), path.metadata().unwrap().modified().unwrap()), before);
+}
+
+#[test]
+fn looking_beside_an_agent_at_work_shows_what_it_committed() {
+    let (_dir, path) = place();
+    let mut agent = open(&path);
+    fill(&mut agent);
+    let transaction = agent.connection.transaction().unwrap();
+    transaction.execute("DELETE FROM removals", []).unwrap();
+    let stable = |dir: &Path| files(dir).into_iter().filter(|(name, _)| !name.ends_with("-shm")).collect::<Vec<_>>();
+    let before = stable(path.parent().unwrap());
+    let store = Store::open_read_only(&path).unwrap().unwrap();
+    assert_eq!(recorded(&store), ["c1", "sha256:bb"]);
+    assert_eq!(stable(path.parent().unwrap()), before);
+    transaction.commit().unwrap();
+    assert_eq!(recorded(&agent), Vec::<String>::new(), "the agent did not notice");
+}
+
+#[test]
+fn looking_after_a_kill_shows_all_and_leaves_the_file_and_its_log() {
+    let (_dir, path) = place();
+    let mut agent = open(&path);
+    fill(&mut agent);
+    let (_killed, path) = killed(&path);
+    let before = files(path.parent().unwrap());
+    assert_eq!(before.len(), 2, "a file and its log");
+    let store = Store::open_read_only(&path).unwrap().unwrap();
+    assert_eq!(recorded(&store), ["c1", "sha256:bb"]);
+    drop(store);
+    let mut after = files(path.parent().unwrap());
+    after.remove("kubegc.db-shm");
+    assert_eq!(after, before);
+}
+
+#[test]
+fn odd_names_are_opened_like_any_other() {
+    for name in ["a b.db", "what?.db", "50%.db", "a#b.db", "%41.db", "new\nline.db", "ü.db"] {
+        let (dir, _) = place();
+        let path = dir.path().join(name);
+        fill(&mut open(&path));
+        let store = Store::open_read_only(&path).unwrap().unwrap();
+        assert_eq!(recorded(&store).len(), 2, "{name:?}");
+        assert_eq!(files(dir.path()).len(), 1, "{name:?}");
+    }
+    let (dir, _) = place();
+    let path = dir.path().join(std::ffi::OsStr::from_bytes(b"\xff.db"));
+    fill(&mut open(&path));
+    assert_eq!(recorded(&Store::open_read_only(&path).unwrap().unwrap()).len(), 2, "a name that is no text");
+}

@@ -1,0 +1,115 @@
+//! The disk is full in the middle of a run. A limit on the pages of the file stands for the disk.
+
+use super::*;
+use crate::record::StoreNote;
+
+/// Lets the file of a store grow by so many pages and no more.
+fn leave_pages(store: &Store, pages: i64) {
+    let now: i64 = store.connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+    store.connection.pragma_update_and_check(None, "max_page_count", now + pages, |_| Ok(())).unwrap();
+}
+
+fn many() -> impl Iterator<Item = String> {
+    (0..200).map(|number| format!("m{number:03}"))
+}
+
+/// A store that fled to memory in the middle of a run, and that run.
+fn fled(path: &Path) -> (Store, RunId) {
+    let mut store = open(path);
+    fill(&mut store);
+    let run = store.begin_run(at(50), Scope::All, false).unwrap();
+    leave_pages(&store, 2);
+    record(&mut store, run, many());
+    (store, run)
+}
+
+#[test]
+fn a_full_disk_costs_no_record_and_is_told_once() {
+    let (_dir, path) = place();
+    let mut notes = Vec::new();
+    let log = logged(|| {
+        let (mut store, _) = fled(&path);
+        let expected: Vec<_> = ["c1".to_owned(), "sha256:bb".to_owned()].into_iter().chain(many()).collect();
+        assert_eq!(recorded(&store), expected);
+        assert_eq!(store.memory(at(0)).unwrap(), memory());
+        notes = store.take_notes();
+        assert_eq!(store.take_notes(), []);
+    });
+    let [StoreNote::InMemory { path: said, cause }] = &notes[..] else { panic!("{notes:?}") };
+    assert_eq!((said, cause.as_str()), (&path, "database or disk is full"));
+    assert_eq!(
+        notes[0].to_string(),
+        format!("no space for the store {} ({cause}); going on in memory", path.display())
+    );
+    assert_eq!(
+        log.lines().filter(|line| line.contains("no space for the store; going on in memory")).count(),
+        1,
+        "{log}"
+    );
+}
+
+#[test]
+fn learning_flees_from_a_full_disk_too() {
+    let (_dir, path) = place();
+    let mut store = open(&path);
+    leave_pages(&store, 0);
+    let images = (0..500).map(|number| ImageMemory {
+        id: format!("sha256:{number:064}").into(),
+        first_seen: None,
+        last_used: None,
+    });
+    let full = Memory { images: images.collect(), ..memory() };
+    store.learn(&Memory::default(), &full).unwrap();
+    assert_eq!(store.memory(at(0)).unwrap(), full);
+    assert!(matches!(store.take_notes()[..], [StoreNote::InMemory { .. }]));
+}
+
+#[test]
+fn the_file_has_what_was_committed_before_the_disk_was_full() {
+    let (_dir, path) = place();
+    let (store, _) = fled(&path);
+    drop(store);
+    let kept = recorded(&open(&path));
+    assert!(kept.len() > 2 && kept.len() < 202, "{}", kept.len());
+    assert_eq!(kept[..3], ["c1", "sha256:bb", "m000"]);
+}
+
+#[test]
+fn the_next_run_that_finds_space_brings_everything_back_to_the_file() {
+    let (_dir, path) = place();
+    let (mut store, run) = fled(&path);
+    store.take_notes();
+    store.finish_run(run, at(51), &crate::record::Tally { removed: 200, ..Default::default() }, None).unwrap();
+    let run = store.begin_run(at(60), Scope::All, false).unwrap();
+    assert_eq!(store.take_notes(), [StoreNote::BackOnDisk { path: path.clone() }]);
+    record(&mut store, run, ["last".to_owned()]);
+
+    let (_killed, copy) = killed(&path);
+    let store = open(&copy);
+    assert_eq!(recorded(&store).len(), 203);
+    assert_eq!(recorded(&store).last().map(String::as_str), Some("last"));
+    assert_eq!(store.memory(at(0)).unwrap(), memory());
+    assert_eq!(store.runs(10).unwrap().iter().map(|run| run.removed).collect::<Vec<_>>(), [0, 200, 1]);
+}
+
+#[test]
+fn a_dry_run_never_comes_back_to_the_file() {
+    let (_dir, path) = place();
+    fill(&mut open(&path));
+    let before = files(path.parent().unwrap());
+    let mut store = Store::open_read_only(&path).unwrap().unwrap();
+    store.begin_run(at(60), Scope::All, true).unwrap();
+    assert_eq!(store.take_notes(), []);
+    assert_eq!(files(path.parent().unwrap()), before);
+}
+
+#[test]
+fn another_failure_than_want_of_space_is_an_error() {
+    let (_dir, path) = place();
+    let mut store = open(&path);
+    let run = store.begin_run(at(0), Scope::All, false).unwrap();
+    store.connection.pragma_update(None, "query_only", true).unwrap();
+    let error = store.record(run, at(1), &removed(container("c1"), None)).unwrap_err().to_string();
+    assert!(error.starts_with("cannot write a removal to the store /"), "{error}");
+    assert_eq!(store.take_notes(), []);
+}
