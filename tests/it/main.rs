@@ -14,6 +14,8 @@
 
 mod containerd_reader;
 mod containerd_rig;
+mod contract;
 mod properties;
 mod rig;
+mod sim;
 mod vectors;
