@@ -50,7 +50,7 @@ fn a_tag_moves_from_one_image_to_another() {
 #[test]
 fn images_are_found_by_every_name_they_have() {
     let node = Node::new().id("sha256:aabb").image(WEB, &[]).image("docker.io/library/web:latest", &[]);
-    let digest = node.list_images(None).into_iter().find(|image| image.id == "sha256:aabb").unwrap().repo_digests;
+    let digest = node.list_images().into_iter().find(|image| image.id == "sha256:aabb").unwrap().repo_digests;
     for name in ["sha256:aabb", "sha256:aa", "aabb", "aa", WEB, "web:1", "library/web:1", &digest.concat()] {
         assert_eq!(node.image_id(name).as_deref(), Some("sha256:aabb"), "{name}");
     }

@@ -112,7 +112,8 @@ pub async fn stopping_twice_is_fine<R: Runtime>(subject: Subject<R>) {
     assert_eq!(subject.status(&id).await.unwrap().finished_at, ended);
 }
 
-/// There is nothing to stop.
+/// There is nothing to stop. Where it is gone, the CRI says that it is no error, but containerd 1.6 answers with
+/// `NotFound`, which our writer takes.
 pub async fn stopping_the_created_or_unknown_changes_nothing<R: Runtime>(subject: Subject<R>) {
     let pod = subject.pod("web-0", "uid-0").await;
     let id = subject.created(&pod, "app").await;

@@ -19,18 +19,14 @@ pub async fn what_was_imported_is_listed<R: Runtime>(subject: Subject<R>) {
     assert_ne!(single.id, listed.id);
 }
 
-/// By its id, by each tag, by the digits that people copy; and a list may be narrowed to it.
+/// By its id, by each tag, by the digits that people copy. The filter of the list is nothing to rely on: containerd
+/// overlooks it.
 pub async fn an_image_is_found_by_each_of_its_names<R: Runtime>(subject: Subject<R>) {
     let id = subject.image_id(TWICE[0]).await;
     let digits = id.as_str().trim_start_matches("sha256:");
     for name in [id.as_str(), TWICE[0], TWICE[1], digits, &digits[..12]] {
         assert_eq!(subject.reader.image(name).await.unwrap().map(|image| image.id), Some(id.clone()), "{name}");
     }
-    let image = Some(pb::ImageSpec { image: TWICE[1].to_owned(), ..pb::ImageSpec::default() });
-    let filter = Some(pb::ImageFilter { image });
-    let list = subject.images.clone().list_images(pb::ListImagesRequest { filter }).await.unwrap();
-    let ids: Vec<_> = list.into_inner().images.into_iter().map(|image| image.id).collect();
-    assert_eq!(ids, [id.to_string()]);
 }
 
 /// No image and no error.
