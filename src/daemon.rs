@@ -1,1 +1,4 @@
 //! To be filled.
+
+pub mod schedule;
+pub mod signals;

@@ -13,6 +13,7 @@
 )]
 
 mod containerd_contract;
+mod cli;
 mod containerd_reader;
 mod containerd_rig;
 mod contract;
