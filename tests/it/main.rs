@@ -12,8 +12,8 @@
     reason = "a test may fail loudly, ask the clock, start programs and remove its own files"
 )]
 
-mod containerd_contract;
 mod cli;
+mod containerd_contract;
 mod containerd_reader;
 mod containerd_rig;
 mod contract;
