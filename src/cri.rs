@@ -3,11 +3,21 @@
 //! Whoever observes gets a [`RuntimeReader`], which has no way to remove anything; only `execute` gets a
 //! [`RuntimeWriter`]. Generated types stay inside, but for the simulated node, which serves them.
 
+mod connect;
 mod convert;
+mod endpoint;
 mod error;
+mod lists;
 mod reader;
+mod retry;
+pub mod rooted;
+#[cfg(test)]
+mod scripted;
+#[cfg(test)]
+mod tests;
 mod writer;
 
+pub use endpoint::{Candidates, Endpoint, Named, Rule, WELL_KNOWN, resolve};
 pub use error::CriError;
 pub use reader::{ContainerStatus, Only, RuntimeReader};
 pub use writer::RuntimeWriter;
@@ -21,10 +31,6 @@ pub mod generated {
 
 use std::time::Duration;
 
-use hyper_util::rt::TokioIo;
-use tokio::net::UnixStream;
-use tonic::transport::{Channel, Endpoint, Uri};
-
 /// How the runtime is spoken to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CriOptions {
@@ -35,6 +41,11 @@ pub struct CriOptions {
     pub removal_timeout: Duration,
     /// The largest message taken. Default 256 MiB; tonic's own 4 MiB are passed at about 3,000 containers.
     pub max_message_bytes: usize,
+    /// The longest wait for the answer to Version, by which a runtime that hangs is told from one that works. Default 5 s.
+    pub answer_timeout: Duration,
+    /// For how long, waits added up, a reading call tries again while the runtime is away. Default 0 = it fails at once;
+    /// the service, which outlives the runtime's restarts, sets some seconds.
+    pub patience: Duration,
 }
 
 // === impl CriOptions ===
@@ -45,15 +56,8 @@ impl Default for CriOptions {
             read_timeout: Duration::from_mins(2),
             removal_timeout: Duration::from_mins(10),
             max_message_bytes: 256 << 20,
+            answer_timeout: Duration::from_secs(5),
+            patience: Duration::ZERO,
         }
     }
-}
-
-/// Opens nothing yet: the first call connects, and so does the first after a restart of the runtime.
-fn channel(socket: &str) -> Channel {
-    let path = socket.strip_prefix("unix://").unwrap_or(socket).to_owned();
-    Endpoint::from_static("http://localhost").connect_with_connector_lazy(tower::service_fn(move |_: Uri| {
-        let path = path.clone();
-        async move { UnixStream::connect(path).await.map(TokioIo::new) }
-    }))
 }

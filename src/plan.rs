@@ -8,11 +8,17 @@
 
 mod action;
 mod containers;
+mod disk;
+mod doubt;
+mod draft;
 mod explain;
 mod guards;
+mod image_keep;
+mod image_use;
 mod images;
 mod logs;
 mod names;
+mod pattern;
 mod pods;
 mod reason;
 mod remember;
@@ -22,13 +28,20 @@ pub use action::{Action, ImageSummary, ImageTrigger, Kept, Kind, Plan, PlanError
 pub use containers::{AgeFrom, ContainerPolicy};
 pub use explain::Explanation;
 pub use guards::{Guards, Profile};
-pub use images::{ImagePolicy, Pattern};
+pub use image_use::is_named;
+pub use images::ImagePolicy;
 pub use logs::LogPolicy;
-pub use names::{container_id_of_link, log_link_name, pod_uid_of_dir};
+pub use names::{container_id_of_link, log_link_name, pod_of_dir, pod_uid_of_dir};
+pub use pattern::Pattern;
 pub use reason::{KeepReason, RemoveReason};
 pub use remember::remember;
 
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
 use crate::model::Snapshot;
+use draft::{Draft, World};
 
 /// All that a plan depends on besides the snapshot.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -58,16 +71,30 @@ pub enum Scope {
 
 /// Decides one pass.
 pub fn decide(snapshot: &Snapshot, policy: &Policy, scope: Scope) -> Plan {
-    let _ = scope;
-    Plan {
-        kind: PlanKind::Plan,
-        version: 1,
-        taken_at: snapshot.taken_at,
-        node: snapshot.node.clone(),
-        profile: policy.profile,
-        actions: Vec::new(),
-        kept: Vec::new(),
-        images: ImageSummary::default(),
-        errors: Vec::new(),
+    let world = World::new(snapshot, policy);
+    let mut draft = Draft::default();
+    if scope != Scope::Images {
+        containers::decide(&world, &mut draft);
+        sandboxes::decide(&world, &mut draft);
+        logs::decide(&world, &mut draft);
     }
+    if scope != Scope::Containers {
+        images::decide(&world, &mut draft);
+    }
+    draft.into_plan(snapshot, policy)
+}
+
+/// The time since a moment; 0 for one in the future, since clocks step.
+fn age(now: Timestamp, since: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(since)).unwrap_or(Duration::ZERO)
+}
+
+/// Says whether a moment lies at least `min_age` back. The future never does, as in the kubelet.
+fn is_older(now: Timestamp, since: Timestamp, min_age: Duration) -> bool {
+    SignedDuration::try_from(min_age).is_ok_and(|min_age| now.duration_since(since) >= min_age)
+}
+
+/// Whole seconds, for documents.
+fn seconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
 }

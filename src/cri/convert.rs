@@ -1,21 +1,23 @@
 //! Protobuf in, model out. The zero values of the CRI mean CREATED and READY, and times are nanoseconds since 1970.
 
 use jiff::Timestamp;
+use prost::Message;
+use prost::bytes::Bytes;
 
-use super::generated as pb;
-use crate::model::{Container, ContainerState, Image, PodRef, Sandbox, SandboxState};
+use super::{generated as pb, lists};
+use crate::model::{Container, ContainerState, Image, PodRef, PodUid, Sandbox, SandboxState};
 
 const POD_UID: &str = "io.kubernetes.pod.uid";
 const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
 const POD_NAME: &str = "io.kubernetes.pod.name";
-
-type Labels = std::collections::HashMap<String, String>;
+const POD_LABELS: &[u8] = b"io.kubernetes.pod.";
 
 /// Reads a time; an unset one is 1970, very long ago, as for the kubelet.
 pub fn time(nanoseconds: i64) -> Timestamp {
     Timestamp::from_nanosecond(nanoseconds.into()).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
+/// A state that is not in the CRI reads as unknown: such a container perhaps still runs.
 pub fn container_state(state: i32) -> ContainerState {
     match pb::ContainerState::try_from(state) {
         Ok(pb::ContainerState::ContainerCreated) => ContainerState::Created,
@@ -34,29 +36,48 @@ fn sandbox_state(state: i32) -> SandboxState {
 }
 
 /// The pod by a container's labels, the way the kubelet's container collection reads it.
-pub fn pod_of_labels(mut labels: Labels) -> Option<PodRef> {
-    let uid = labels.remove(POD_UID).filter(|uid| !uid.is_empty())?;
-    Some(PodRef {
-        uid: uid.into(),
-        namespace: labels.remove(POD_NAMESPACE).unwrap_or_default(),
-        name: labels.remove(POD_NAME).unwrap_or_default(),
-    })
+pub fn pod_of_labels(labels: impl IntoIterator<Item = (String, String)>) -> Option<PodRef> {
+    let mut pod = PodRef::default();
+    for (key, value) in labels {
+        match key.as_str() {
+            POD_UID => pod.uid = value.into(),
+            POD_NAMESPACE => pod.namespace = value,
+            POD_NAME => pod.name = value,
+            _ => {}
+        }
+    }
+    Some(pod).filter(|pod| !pod.uid.is_empty())
+}
+
+/// The selector for what carries this pod's label.
+pub fn pod_selector(uid: &PodUid) -> std::collections::HashMap<String, String> {
+    [(POD_UID.to_owned(), uid.to_string())].into()
 }
 
 /// The pod by a sandbox's metadata, the way the kubelet's sandbox collection reads it; the label must be there too,
 /// since other tools fill in the metadata as well (I5).
-fn pod_of_metadata(metadata: Option<pb::PodSandboxMetadata>, labels: &Labels) -> Option<PodRef> {
-    let metadata = metadata.filter(|metadata| !metadata.uid.is_empty() && labels.contains_key(POD_UID))?;
-    Some(PodRef { uid: metadata.uid.into(), namespace: metadata.namespace, name: metadata.name })
+fn pod_of_metadata(metadata: Option<pb::PodSandboxMetadata>, labels: &[Bytes]) -> Option<PodRef> {
+    let metadata = metadata.filter(|metadata| !metadata.uid.is_empty())?;
+    kubernetes_labels(labels).any(|(key, _)| key == POD_UID).then(|| PodRef {
+        uid: metadata.uid.into(),
+        namespace: metadata.namespace,
+        name: metadata.name,
+    })
 }
 
-pub fn container(from: pb::Container) -> Container {
+/// Picks the labels that name the pod, and decodes no others. One that cannot be decoded is not there.
+fn kubernetes_labels(labels: &[Bytes]) -> impl Iterator<Item = (String, String)> {
+    let ours = labels.iter().filter(|raw| raw.windows(POD_LABELS.len()).any(|window| window == POD_LABELS));
+    ours.filter_map(|raw| lists::Label::decode(raw.as_ref()).ok()).map(|label| (label.key, label.value))
+}
+
+pub fn container(from: lists::Container) -> Container {
     let metadata = from.metadata.unwrap_or_default();
     let image_id = if from.image_id.is_empty() { from.image_ref } else { from.image_id };
     Container {
         id: from.id.into(),
         sandbox_id: from.pod_sandbox_id.into(),
-        pod: pod_of_labels(from.labels),
+        pod: pod_of_labels(kubernetes_labels(&from.labels)),
         name: metadata.name,
         attempt: metadata.attempt,
         state: container_state(from.state),
@@ -69,7 +90,7 @@ pub fn container(from: pb::Container) -> Container {
     }
 }
 
-pub fn sandbox(from: pb::PodSandbox) -> Sandbox {
+pub fn sandbox(from: lists::PodSandbox) -> Sandbox {
     Sandbox {
         id: from.id.into(),
         attempt: from.metadata.as_ref().map_or(0, |metadata| metadata.attempt),
@@ -88,3 +109,18 @@ pub fn image(from: pb::Image) -> Image {
         pinned: from.pinned,
     }
 }
+
+/// The image of the runtime's sandboxes from Status verbose: containerd 1.x and CRI-O put their configuration as JSON
+/// under "config". containerd 2.x does not name it there, and pins the image instead.
+pub fn sandbox_image(info: &std::collections::HashMap<String, String>) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Config {
+        #[serde(default, rename = "sandboxImage")]
+        sandbox_image: Option<String>,
+    }
+    let config: Config = serde_json::from_str(info.get("config")?).ok()?;
+    config.sandbox_image.filter(|image| !image.is_empty())
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,84 +2,89 @@
 
 use std::time::Duration;
 
-use tonic::transport::Channel;
+use prost::Message;
+use tonic::Status;
 
+use super::connect::{Method, Socket};
 use super::generated as pb;
-use super::generated::{image_service_client::ImageServiceClient, runtime_service_client::RuntimeServiceClient};
-use super::{CriError, CriOptions, channel};
+use super::{CriError, CriOptions};
 use crate::model::{ContainerId, ImageId, SandboxId};
 
-/// Stops and removes. A call once sent is never cancelled: it runs in a task of its own.
+/// Stops and removes. A call once sent is never cancelled: it runs in a task of its own, and carries no deadline that the
+/// runtime could cut it off by.
 #[derive(Clone, Debug)]
 pub struct RuntimeWriter {
-    runtime: RuntimeServiceClient<Channel>,
-    images: ImageServiceClient<Channel>,
+    runtime: Socket,
+    images: Socket,
     options: CriOptions,
 }
 
 // === impl RuntimeWriter ===
 
 impl RuntimeWriter {
-    /// A writer for the runtime and the image service, which may be two sockets. Connects at the first call.
+    /// A writer for the runtime and the image service, which may be two sockets: paths, with or without `unix://`.
+    /// Connects at the first call. Must be called within a tokio runtime.
     pub fn new(endpoint: &str, image_endpoint: &str, options: CriOptions) -> Self {
-        Self {
-            runtime: RuntimeServiceClient::new(channel(endpoint)),
-            images: ImageServiceClient::new(channel(image_endpoint)),
-            options,
-        }
+        let runtime = Socket::new(endpoint);
+        let images = if endpoint == image_endpoint { runtime.clone() } else { Socket::new(image_endpoint) };
+        Self { runtime, images, options }
     }
 
     /// Stops a container, with `grace` before the kill. Gone is success.
     pub async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), CriError> {
         let timeout = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
         let request = pb::StopContainerRequest { container_id: id.to_string(), timeout };
-        let mut client = self.runtime.clone();
-        self.call("StopContainer", async move { client.stop_container(request).await }).await
+        self.call(&self.runtime, Method("/runtime.v1.RuntimeService/StopContainer"), request).await
     }
 
     /// Removes a container. Gone is success.
     pub async fn remove_container(&self, id: &ContainerId) -> Result<(), CriError> {
         let request = pb::RemoveContainerRequest { container_id: id.to_string() };
-        let mut client = self.runtime.clone();
-        self.call("RemoveContainer", async move { client.remove_container(request).await }).await
+        self.call(&self.runtime, Method("/runtime.v1.RuntimeService/RemoveContainer"), request).await
     }
 
     /// Stops a sandbox and gives back its network. Gone is success.
     pub async fn stop_sandbox(&self, id: &SandboxId) -> Result<(), CriError> {
         let request = pb::StopPodSandboxRequest { pod_sandbox_id: id.to_string() };
-        let mut client = self.runtime.clone();
-        self.call("StopPodSandbox", async move { client.stop_pod_sandbox(request).await }).await
+        self.call(&self.runtime, Method("/runtime.v1.RuntimeService/StopPodSandbox"), request).await
     }
 
     /// Removes a sandbox. Gone is success.
     pub async fn remove_sandbox(&self, id: &SandboxId) -> Result<(), CriError> {
         let request = pb::RemovePodSandboxRequest { pod_sandbox_id: id.to_string() };
-        let mut client = self.runtime.clone();
-        self.call("RemovePodSandbox", async move { client.remove_pod_sandbox(request).await }).await
+        self.call(&self.runtime, Method("/runtime.v1.RuntimeService/RemovePodSandbox"), request).await
     }
 
     /// Removes an image with all its tags. Gone is success.
     pub async fn remove_image(&self, id: &ImageId) -> Result<(), CriError> {
         let image = pb::ImageSpec { image: id.to_string(), ..pb::ImageSpec::default() };
         let request = pb::RemoveImageRequest { image: Some(image) };
-        let mut client = self.images.clone();
-        self.call("RemoveImage", async move { client.remove_image(request).await }).await
+        self.call(&self.images, Method("/runtime.v1.ImageService/RemoveImage"), request).await
     }
 
-    /// Sends a call in a task of its own and waits for it within the limit for removals.
-    async fn call<T: Send + 'static>(
-        &self,
-        name: &'static str,
-        answer: impl Future<Output = Result<tonic::Response<T>, tonic::Status>> + Send + 'static,
-    ) -> Result<(), CriError> {
-        let limit = self.options.removal_timeout;
-        let answer = match tokio::time::timeout(limit, tokio::spawn(answer)).await {
-            Ok(joined) => joined.unwrap_or_else(|error| Err(tonic::Status::internal(error.to_string()))),
-            Err(_) => return Err(CriError::Timeout { call: name, seconds: limit.as_secs() }),
+    /// Sends a call, and once more at once if the connection broke, which is how a restart of the runtime since the last
+    /// call shows; removals may come twice. A runtime that is away is not waited for: the recheck that came before would
+    /// no longer be fresh.
+    async fn call<Q: Message + Clone + 'static>(&self, on: &Socket, call: Method, request: Q) -> Result<(), CriError> {
+        let answer = match self.wait(on, call, request.clone()).await {
+            Err(CriError::Broken { .. }) => self.wait(on, call, request).await,
+            answer => answer,
         };
-        match answer.map_err(|status| CriError::call(name, status)) {
+        match answer {
             Err(error) if !error.is_not_found() => Err(error),
             _ => Ok(()),
+        }
+    }
+
+    /// Sends a call in a task of its own and waits for it within the limit for removals. The task outlives the wait.
+    async fn wait<Q: Message + 'static>(&self, on: &Socket, call: Method, request: Q) -> Result<(), CriError> {
+        let (socket, max_bytes) = (on.clone(), self.options.max_message_bytes);
+        let sent = tokio::spawn(async move { socket.unary::<Q, ()>(call, request, max_bytes).await });
+        let limit = self.options.removal_timeout;
+        match tokio::time::timeout(limit, sent).await {
+            Ok(Ok(answer)) => answer.map_err(|status| on.error(call, status)),
+            Ok(Err(broken)) => Err(on.error(call, Status::internal(broken.to_string()))),
+            Err(_) => Err(CriError::Timeout { call: call.name(), seconds: limit.as_secs() }),
         }
     }
 }

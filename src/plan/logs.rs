@@ -1,6 +1,16 @@
 //! Log directories of pods that are gone, and log links that lead nowhere.
+//!
+//! Removes for `pod_gone` and `dangling`. Keeps for `pod_present`, `pods_not_seen`, `pods_incomplete`, `target_exists`,
+//! `target_unknown`, `container_not_exited`, and by the guards `unrecognized` (I7), `pod_in_runtime`, `runtime_not_seen`,
+//! `backing_off`, and those of `pods`.
 
-use std::path::PathBuf;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use super::draft::{Draft, World};
+use super::pods::{Asks, Standing};
+use super::{KeepReason, Kind, RemoveReason, Target, names};
+use crate::model::{Container, ContainerState, EntryKind, LinkTarget, LogDir, LogLink, PodUid, Seen};
 
 /// Where logs lie.
 #[derive(Clone, Debug, PartialEq)]
@@ -9,6 +19,127 @@ pub struct LogPolicy {
     pub pods_root: PathBuf,
     /// The container log root. Default `/var/log/containers`.
     pub containers_root: PathBuf,
+}
+
+/// Containers by id, to be found by a prefix: a link's name may have been cut.
+struct ById<'a>(Vec<&'a Container>);
+
+/// Decides log directories, then links.
+pub(super) fn decide<'a>(world: &World<'a>, draft: &mut Draft<'a>) {
+    if let Some(dirs) = draft.need("log_dirs", &world.snapshot.log_dirs) {
+        decide_dirs(world, draft, dirs);
+    }
+    if let Some(links) = draft.need("log_links", &world.snapshot.log_links) {
+        decide_links(world, draft, links);
+    }
+}
+
+fn decide_dirs<'a>(world: &World<'a>, draft: &mut Draft<'a>, dirs: &[LogDir]) {
+    let in_runtime = in_runtime(world, draft);
+    let mut dirs: Vec<_> = dirs.iter().collect();
+    dirs.sort_by(|a, b| a.name.cmp(&b.name));
+    for dir in dirs {
+        let path = world.policy.logs.pods_root.join(&dir.name);
+        let id = path.display().to_string();
+        let pod = names::pod_of_dir(&dir.name);
+        let age = dir.modified_at.map(|at| world.age_seconds(at));
+        match dir_stays(world, &in_runtime, dir).or_else(|| world.backing_off(Kind::LogDir, &id)) {
+            Some(reason) => draft.keep(Kind::LogDir, &id, None, pod.as_ref(), reason),
+            None => draft.remove(Target::RemoveLogDir { path }, pod.as_ref(), age, RemoveReason::PodGone {}),
+        }
+    }
+}
+
+/// Why a log directory stays.
+fn dir_stays(world: &World, in_runtime: &Seen<HashSet<&PodUid>>, dir: &LogDir) -> Option<KeepReason> {
+    let guards = &world.policy.guards;
+    let is_ours = dir.entry == EntryKind::Directory && names::pod_of_dir(&dir.name).is_some();
+    if guards.keep_unrecognized_logs && !is_ours {
+        return Some(KeepReason::Unrecognized {});
+    }
+    let uid = names::pod_uid_of_dir(&dir.name);
+    match world.pods.standing(&uid, Asks::Complete) {
+        Standing::Present { .. } => return Some(KeepReason::PodPresent { source: world.pods.source() }),
+        Standing::Unproven(reason) => return Some(reason),
+        Standing::Gone if guards.gone_after.is_zero() => return None,
+        Standing::Gone => {}
+    }
+    match in_runtime {
+        Seen::Seen(uids) => uids.contains(&uid).then_some(KeepReason::PodInRuntime {}),
+        Seen::NotSeen(cause) => Some(KeepReason::RuntimeNotSeen { cause: cause.clone() }),
+    }
+}
+
+/// The pods of which this pass leaves something in the runtime.
+fn in_runtime<'a>(world: &World<'a>, draft: &Draft<'a>) -> Seen<HashSet<&'a PodUid>> {
+    let (containers, sandboxes) = match (&world.snapshot.containers, &world.snapshot.sandboxes) {
+        (Seen::Seen(containers), Seen::Seen(sandboxes)) => (containers, sandboxes),
+        (Seen::NotSeen(cause), _) | (_, Seen::NotSeen(cause)) => return Seen::NotSeen(cause.clone()),
+    };
+    let containers = containers.iter().filter(|container| !draft.gone_containers.contains(&container.id));
+    let sandboxes = sandboxes.iter().filter(|sandbox| !draft.gone_sandboxes.contains(&sandbox.id));
+    let uids = containers.filter_map(|container| container.pod_uid());
+    Seen::Seen(uids.chain(sandboxes.filter_map(|sandbox| sandbox.pod_uid())).collect())
+}
+
+fn decide_links(world: &World, draft: &mut Draft, links: &[LogLink]) {
+    let containers = match &world.snapshot.containers {
+        Seen::Seen(containers) => Seen::Seen(ById::new(containers, draft)),
+        Seen::NotSeen(cause) => Seen::NotSeen(cause.clone()),
+    };
+    let mut links: Vec<_> = links.iter().collect();
+    links.sort_by(|a, b| a.name.cmp(&b.name));
+    for link in links {
+        let path = world.policy.logs.containers_root.join(&link.name);
+        let id = path.display().to_string();
+        match link_stays(world, &containers, link).or_else(|| world.backing_off(Kind::LogLink, &id)) {
+            Some(reason) => draft.keep(Kind::LogLink, &id, None, None, reason),
+            None => draft.remove(Target::RemoveLogLink { path }, None, None, RemoveReason::Dangling {}),
+        }
+    }
+}
+
+/// Why a log link stays. A dangling link whose container has not ended is normal: its log is being rotated.
+fn link_stays(world: &World, containers: &Seen<ById>, link: &LogLink) -> Option<KeepReason> {
+    let is_careful = world.policy.guards.keep_unrecognized_logs;
+    if !is_log(&link.name) || (is_careful && !names::is_log_link(&link.name)) {
+        return Some(KeepReason::Unrecognized {});
+    }
+    match link.target {
+        LinkTarget::Exists => return Some(KeepReason::TargetExists {}),
+        LinkTarget::Unknown => return Some(KeepReason::TargetUnknown {}),
+        LinkTarget::Missing => {}
+    }
+    let id = names::container_id_of_link(&link.name)?;
+    match containers {
+        Seen::Seen(containers) => {
+            containers.not_exited(id.as_str()).map(|state| KeepReason::ContainerNotExited { state })
+        }
+        Seen::NotSeen(cause) => is_careful.then(|| KeepReason::RuntimeNotSeen { cause: cause.clone() }),
+    }
+}
+
+fn is_log(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == "log")
+}
+
+// === impl ById ===
+
+impl<'a> ById<'a> {
+    /// The containers that this pass leaves.
+    fn new(containers: &'a [Container], draft: &Draft) -> Self {
+        let is_left = |container: &&Container| !draft.gone_containers.contains(&container.id);
+        let mut containers: Vec<_> = containers.iter().filter(is_left).collect();
+        containers.sort_by(|a, b| a.id.cmp(&b.id));
+        Self(containers)
+    }
+
+    /// The state of a container whose id begins so and that has not ended, if there is one.
+    fn not_exited(&self, prefix: &str) -> Option<ContainerState> {
+        let from = self.0.partition_point(|container| container.id.as_str() < prefix);
+        let mut found = self.0.iter().skip(from).take_while(|container| container.id.as_str().starts_with(prefix));
+        found.find(|container| container.state != ContainerState::Exited).map(|container| container.state)
+    }
 }
 
 // === impl LogPolicy ===

@@ -1,1 +1,164 @@
-//! Dead sandboxes.
+//! Which pods are gone (I2, I11) and which only finished.
+//!
+//! Gives `pods_not_seen`, `pods_incomplete`, `pod_still_runs`, `pod_dir_exists`, `pod_dirs_not_seen`,
+//! `not_yet_gone` and the two doubts of I12,
+//! `runtime_just_started` and `list_fell`.
+
+use std::collections::{HashMap, HashSet};
+
+use jiff::Timestamp;
+
+use super::doubt::doubt;
+use super::{Guards, KeepReason, Policy};
+use crate::model::{ContainerState, Pod, PodList, PodUid, SandboxState, Seen, Snapshot};
+
+/// What is known of all pods, looked up by uid.
+pub(super) struct Pods<'a> {
+    list: &'a Seen<PodList>,
+    listed: HashMap<&'a PodUid, &'a Pod>,
+    running: HashSet<&'a PodUid>,
+    dirs: Seen<HashSet<&'a PodUid>>,
+    absent_since: HashMap<&'a PodUid, Timestamp>,
+    doubt: Option<KeepReason>,
+    guards: &'a Guards,
+    evicts_terminal: bool,
+    now: Timestamp,
+}
+
+/// What is known of one pod.
+pub(super) enum Standing {
+    /// It is in the list.
+    Present {
+        /// It finished.
+        terminal: bool,
+    },
+    /// It is in no list, and that is proven.
+    Gone,
+    /// It is in no list, or there is none, and nothing is proven; with the reason.
+    Unproven(KeepReason),
+}
+
+/// Whether a step asks for a complete list. The kubelet's sandbox step does not (spec 4).
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(super) enum Asks {
+    Complete,
+    Any,
+}
+
+// === impl Pods ===
+
+impl<'a> Pods<'a> {
+    pub fn new(snapshot: &'a Snapshot, policy: &'a Policy) -> Self {
+        let listed = snapshot.pods.as_ref().map_or(&[][..], |list| &list.pods);
+        let dirs = match &snapshot.pod_dirs {
+            Seen::Seen(dirs) => Seen::Seen(dirs.iter().collect()),
+            Seen::NotSeen(cause) => Seen::NotSeen(cause.clone()),
+        };
+        let absent = &snapshot.memory.absent_since;
+        Self {
+            list: &snapshot.pods,
+            listed: listed.iter().map(|pod| (&pod.uid, pod)).collect(),
+            running: running(snapshot),
+            dirs,
+            absent_since: absent.iter().map(|absence| (&absence.uid, absence.since)).collect(),
+            doubt: doubt(snapshot, &policy.guards),
+            guards: &policy.guards,
+            evicts_terminal: policy.containers.evict_terminated_pods,
+            now: snapshot.taken_at,
+        }
+    }
+
+    /// What is known of a pod.
+    pub fn standing(&self, uid: &PodUid, asks: Asks) -> Standing {
+        let list = match self.list {
+            Seen::Seen(list) => list,
+            Seen::NotSeen(cause) => return Standing::Unproven(KeepReason::PodsNotSeen { cause: cause.clone() }),
+        };
+        if let Some(pod) = self.listed.get(uid) {
+            let terminal = pod.phase.is_terminal() && (list.complete || asks == Asks::Any);
+            return self.present(uid, terminal);
+        }
+        if !list.complete && (self.is_careful() || asks == Asks::Complete) {
+            return Standing::Unproven(KeepReason::PodsIncomplete { source: list.source.clone() });
+        }
+        if !self.is_careful() {
+            return Standing::Gone;
+        }
+        self.unproven(uid).map_or(Standing::Gone, Standing::Unproven)
+    }
+
+    /// Says whether this look shows a pod to be away: the half of I11 that one look can tell. `None` = cannot be told.
+    pub fn is_absent(&self, uid: &PodUid) -> Option<bool> {
+        if self.running.contains(uid) || self.listed.contains_key(uid) {
+            return Some(false);
+        }
+        let complete = self.list.as_ref().is_some_and(|list| list.complete) && self.doubt.is_none();
+        let dirs = self.dirs.as_ref().filter(|_| complete)?;
+        Some(!dirs.contains(uid))
+    }
+
+    /// Where the list of pods comes from.
+    pub fn source(&self) -> String {
+        self.list.as_ref().map_or_else(String::new, |list| list.source.clone())
+    }
+
+    /// Asks for proof, or takes absence for enough as the kubelet does, which knows its pods itself.
+    fn is_careful(&self) -> bool {
+        !self.guards.gone_after.is_zero()
+    }
+
+    /// A pod of the list. One that is said to have finished while something of it runs is not to be evicted yet.
+    fn present(&self, uid: &PodUid, terminal: bool) -> Standing {
+        if terminal && self.evicts_terminal && self.is_careful() && self.running.contains(uid) {
+            return Standing::Unproven(KeepReason::PodStillRuns {});
+        }
+        Standing::Present { terminal }
+    }
+
+    /// Why a pod that a complete list does not name may not be gone all the same (I11).
+    fn unproven(&self, uid: &PodUid) -> Option<KeepReason> {
+        if self.running.contains(uid) {
+            return Some(KeepReason::PodStillRuns {});
+        }
+        match &self.dirs {
+            Seen::Seen(dirs) if dirs.contains(uid) => return Some(KeepReason::PodDirExists {}),
+            Seen::NotSeen(cause) => return Some(KeepReason::PodDirsNotSeen { cause: cause.clone() }),
+            Seen::Seen(_) => {}
+        }
+        if self.doubt.is_some() {
+            return self.doubt.clone();
+        }
+        let since = self.absent_since.get(uid).copied();
+        let long_enough = since.is_some_and(|since| super::age(self.now, since) >= self.guards.gone_after);
+        let gone_after_seconds = super::seconds(self.guards.gone_after);
+        (!long_enough).then_some(KeepReason::NotYetGone { absent_since: since, gone_after_seconds })
+    }
+}
+
+// === impl Standing ===
+
+impl Standing {
+    /// Says whether one of our guards is what keeps the pod's objects.
+    pub fn is_guarded(&self) -> bool {
+        matches!(self, Self::Unproven(reason) if reason.is_guard())
+    }
+
+    /// The reason for people, where one of our guards is what keeps the pod's objects.
+    pub fn guard(self) -> Option<KeepReason> {
+        match self {
+            Self::Unproven(reason) if reason.is_guard() => Some(reason),
+            _ => None,
+        }
+    }
+}
+
+/// Pods with a RUNNING container or a READY sandbox.
+fn running(snapshot: &Snapshot) -> HashSet<&PodUid> {
+    let containers = snapshot.containers.as_ref().into_iter().flatten();
+    let sandboxes = snapshot.sandboxes.as_ref().into_iter().flatten();
+    containers
+        .filter(|container| container.state == ContainerState::Running)
+        .filter_map(|container| container.pod_uid())
+        .chain(sandboxes.filter(|sandbox| sandbox.state == SandboxState::Ready).filter_map(|sandbox| sandbox.pod_uid()))
+        .collect()
+}

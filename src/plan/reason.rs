@@ -120,6 +120,11 @@ pub enum KeepReason {
         /// `images.high_threshold_percent`.
         high_threshold_percent: u64,
     },
+    /// The disk is below the high threshold, and it was not unused for longer than the maximum age.
+    WithinMaxAge {
+        /// `images.max_age`.
+        max_age_seconds: i64,
+    },
     /// What goes before it is enough.
     TargetReached {},
     /// Image collection is off: high threshold 100 and no maximum age.
@@ -146,10 +151,15 @@ pub enum KeepReason {
         /// `guards.gone_after`.
         gone_after_seconds: i64,
     },
-    /// Its pod is in no list, but something of it runs (I11).
+    /// Its pod is in no list, or finished and to be evicted, but something of it runs (I11).
     PodStillRuns {},
     /// Its pod is in no list, but the kubelet still has its directory (I11).
     PodDirExists {},
+    /// Its pod is in no list, but the kubelet's directories could not be read (I11).
+    PodDirsNotSeen {
+        /// Why.
+        cause: String,
+    },
     /// A dead sandbox so young that it may be one in the making (I4).
     YoungSandbox {
         /// `guards.sandbox_grace`.
@@ -175,13 +185,8 @@ pub enum KeepReason {
     BeingPulled {},
     /// A pod of this node names it (I6).
     NamedByPod {
-        /// The pod.
-        pod: String,
-    },
-    /// Not used since it was first seen, which is shorter ago than the maximum age.
-    WithinMaxAge {
-        /// `images.max_age`.
-        max_age_seconds: i64,
+        /// The pod, as namespace/name.
+        named_by: String,
     },
     /// The runtime started a moment ago; its lists may not be whole (I12).
     RuntimeJustStarted {
@@ -204,4 +209,33 @@ pub enum KeepReason {
         /// What the last try answered.
         error: String,
     },
+}
+
+// === impl KeepReason ===
+
+impl KeepReason {
+    /// Says whether this is one of our guards, which only keep what the kubelet would remove.
+    pub fn is_guard(&self) -> bool {
+        matches!(
+            self,
+            Self::NewestOfUnit {}
+                | Self::MaybeStarting { .. }
+                | Self::Foreign {}
+                | Self::NotYetGone { .. }
+                | Self::PodStillRuns {}
+                | Self::PodDirExists {}
+                | Self::PodDirsNotSeen { .. }
+                | Self::YoungSandbox { .. }
+                | Self::Unrecognized {}
+                | Self::PodInRuntime {}
+                | Self::RuntimeNotSeen { .. }
+                | Self::SandboxImage {}
+                | Self::KeepPattern { .. }
+                | Self::BeingPulled {}
+                | Self::NamedByPod { .. }
+                | Self::RuntimeJustStarted { .. }
+                | Self::ListFell { .. }
+                | Self::BackingOff { .. }
+        )
+    }
 }

@@ -1,0 +1,127 @@
+//! One socket and the connection to it, and what a failed call on it means.
+//!
+//! Tonic folds a failed connect into a status; the connector here leaves a note of its own in the status, so that "no
+//! such socket" and "the runtime answered Unavailable" stay two things.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hyper_util::rt::TokioIo;
+use prost::Message;
+use tokio::net::UnixStream;
+use tonic::client::Grpc;
+use tonic::codegen::http::Uri;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::Channel;
+use tonic::{Request, Status, Streaming};
+use tonic_prost::ProstCodec;
+
+use super::CriError;
+
+/// A runtime's socket. Cheap to clone; all clones share one connection.
+#[derive(Clone, Debug)]
+pub struct Socket {
+    path: Arc<Path>,
+    channel: Channel,
+}
+
+/// A method by its path, `/PACKAGE.SERVICE/NAME`. Calls go by path rather than through generated clients, so that answers
+/// can be read into messages that hold less than the published ones.
+#[derive(Clone, Copy, Debug)]
+pub struct Method(pub &'static str);
+
+/// The note that the connector leaves: this connect failed, so no request was sent.
+#[derive(Debug, thiserror::Error)]
+#[error("connect to {}", path.display())]
+struct Unreached {
+    path: PathBuf,
+    source: io::Error,
+}
+
+// === impl Method ===
+
+impl Method {
+    /// The call, as the CRI names it.
+    pub fn name(self) -> &'static str {
+        self.0.rsplit('/').next().unwrap_or(self.0)
+    }
+}
+
+// === impl Socket ===
+
+impl Socket {
+    /// Opens nothing yet: the first call connects, and so does the first after a restart of the runtime. Must be called
+    /// within a tokio runtime.
+    pub fn new(endpoint: &str) -> Self {
+        let path: Arc<Path> = Path::new(endpoint.strip_prefix("unix://").unwrap_or(endpoint)).into();
+        let target = Arc::clone(&path);
+        // The authority must be a host name: Go's servers refuse a socket path in its place.
+        let channel = tonic::transport::Endpoint::from_static("http://localhost")
+            .connect_with_connector_lazy(tower::service_fn(move |_: Uri| connect(Arc::clone(&target))));
+        Self { path, channel }
+    }
+
+    /// The socket file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Asks and takes one answer of at most `limit` bytes. No deadline is sent along.
+    pub async fn unary<Q, A>(&self, method: Method, request: Q, limit: usize) -> Result<A, Status>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        let mut grpc = self.grpc(limit).await?;
+        let path = PathAndQuery::from_static(method.0);
+        Ok(grpc.unary(Request::new(request), path, ProstCodec::<Q, A>::default()).await?.into_inner())
+    }
+
+    /// Asks and takes many answers of at most `limit` bytes each.
+    pub async fn stream<Q, A>(&self, method: Method, request: Q, limit: usize) -> Result<Streaming<A>, Status>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        let mut grpc = self.grpc(limit).await?;
+        let path = PathAndQuery::from_static(method.0);
+        Ok(grpc.server_streaming(Request::new(request), path, ProstCodec::<Q, A>::default()).await?.into_inner())
+    }
+
+    /// Tells what a status on this socket means: never connected, connection broken, or the runtime's own answer.
+    pub fn error(&self, method: Method, status: Status) -> CriError {
+        if let Some(unreached) = find::<Unreached>(&status) {
+            return CriError::unreached(&unreached.path, &unreached.source);
+        }
+        let call = method.name();
+        // Only a status that was made on this side has a source.
+        if std::error::Error::source(&status).is_some() {
+            return CriError::Broken { call, endpoint: self.path.to_path_buf(), status: Box::new(status) };
+        }
+        CriError::Call { call, status: Box::new(status) }
+    }
+
+    async fn grpc(&self, limit: usize) -> Result<Grpc<Channel>, Status> {
+        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(limit);
+        grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
+        Ok(grpc)
+    }
+}
+
+async fn connect(path: Arc<Path>) -> Result<TokioIo<UnixStream>, Unreached> {
+    let stream = UnixStream::connect(&path).await;
+    stream.map(TokioIo::new).map_err(|source| Unreached { path: path.to_path_buf(), source })
+}
+
+/// Looks for an error of a kind among the causes of another.
+fn find<'a, E: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a E> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref::<E>() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}

@@ -1,0 +1,103 @@
+//! What a runtime may leave out or fill in oddly, and how it reads.
+
+use super::*;
+
+fn raw_labels(entries: &[(&str, &str)]) -> Vec<Bytes> {
+    let label = |(key, value): &(&str, &str)| lists::Label { key: (*key).into(), value: (*value).into() };
+    entries.iter().map(|entry| label(entry).encode_to_vec().into()).collect()
+}
+
+fn metadata(uid: &str) -> pb::PodSandboxMetadata {
+    pb::PodSandboxMetadata { name: "web-0".into(), uid: uid.into(), namespace: "default".into(), attempt: 0 }
+}
+
+#[test]
+fn a_container_state_by_its_number() {
+    use ContainerState::{Created, Exited, Running, Unknown};
+    for (number, state) in [(0, Created), (1, Running), (2, Exited), (3, Unknown), (4, Unknown), (-1, Unknown)] {
+        assert_eq!(container_state(number), state, "state {number}");
+    }
+}
+
+#[test]
+fn a_sandbox_state_that_is_not_in_the_cri_reads_as_ready() {
+    for (number, state) in [(0, SandboxState::Ready), (1, SandboxState::NotReady), (2, SandboxState::Ready)] {
+        assert_eq!(sandbox_state(number), state, "state {number}");
+    }
+}
+
+#[test]
+fn the_pod_of_a_container_is_in_its_labels() {
+    type Labels = &'static [(&'static str, &'static str)];
+    let rows: [(&str, Labels, Option<&str>); 7] = [
+        ("no labels", &[], None),
+        ("labels of somebody else", &[("app", "web"), ("io.kubernetes.container.name", "c")], None),
+        ("a name and no uid", &[(POD_NAME, "web-0")], None),
+        ("an empty uid", &[(POD_UID, ""), (POD_NAME, "web-0")], None),
+        ("a uid alone", &[(POD_UID, "u1")], Some("u1//")),
+        (
+            "all three among others",
+            &[("app", "web"), (POD_NAME, "web-0"), (POD_NAMESPACE, "default"), (POD_UID, "u1")],
+            Some("u1/default/web-0"),
+        ),
+        ("a value that only looks like the key", &[("note", POD_UID)], None),
+    ];
+    for (row, labels, pod) in rows {
+        let read = pod_of_labels(kubernetes_labels(&raw_labels(labels)));
+        let read = read.map(|pod| format!("{}/{}/{}", pod.uid, pod.namespace, pod.name));
+        assert_eq!(read.as_deref(), pod, "{row}");
+    }
+}
+
+#[test]
+fn the_pod_of_a_sandbox_needs_both_metadata_and_label() {
+    let rows = [
+        ("both", Some(metadata("u1")), vec![(POD_UID, "u1")], Some("u1")),
+        ("metadata alone, as crictl makes it", Some(metadata("u1")), vec![("app", "web")], None),
+        ("metadata and the pod's other labels", Some(metadata("u1")), vec![(POD_NAME, "web-0")], None),
+        ("label alone", None, vec![(POD_UID, "u1")], None),
+        ("an empty uid in the metadata", Some(metadata("")), vec![(POD_UID, "u1")], None),
+        (
+            "two uids: the metadata's counts, as for the kubelet",
+            Some(metadata("u1")),
+            vec![(POD_UID, "u2")],
+            Some("u1"),
+        ),
+    ];
+    for (row, metadata, labels, uid) in rows {
+        let pod = pod_of_metadata(metadata, &raw_labels(&labels));
+        assert_eq!(pod.as_ref().map(|pod| pod.uid.as_str()), uid, "{row}");
+    }
+}
+
+#[test]
+fn the_image_of_a_container_is_its_id_and_else_its_reference() {
+    for (row, id, reference, read) in [
+        ("both", "sha256:aa", "docker.io/a@sha256:01", Some("sha256:aa")),
+        ("an older runtime", "", "docker.io/a@sha256:01", Some("docker.io/a@sha256:01")),
+        ("neither", "", "", None),
+    ] {
+        let from = lists::Container { image_id: id.into(), image_ref: reference.into(), ..Default::default() };
+        assert_eq!(container(from).image_id.as_deref(), read, "{row}");
+    }
+}
+
+#[test]
+fn the_sandbox_image_is_read_from_the_verbose_status_where_it_is_told() {
+    for (row, key, text, image) in [
+        (
+            "containerd 1.x",
+            "config",
+            r#"{"containerd":{"snapshotter":"overlayfs"},"sandboxImage":"k8s/pause:3.6"}"#,
+            Some("k8s/pause:3.6"),
+        ),
+        ("containerd 2.x", "config", r#"{"containerd":{"defaultRuntimeName":"runc"}}"#, None),
+        ("an empty name", "config", r#"{"sandboxImage":""}"#, None),
+        ("not a name", "config", r#"{"sandboxImage":7}"#, None),
+        ("not JSON", "config", "[plugins]", None),
+        ("elsewhere", "golang", r#"{"sandboxImage":"k8s/pause:3.6"}"#, None),
+    ] {
+        let info = [(key.to_owned(), text.to_owned())].into();
+        assert_eq!(sandbox_image(&info).as_deref(), image, "{row}");
+    }
+}

@@ -1,0 +1,262 @@
+//! The three lists, decoded into messages of our own that hold no more than the model needs.
+//!
+//! On a node with 10,000 containers most of a list is annotations and labels that nobody here reads. Messages without
+//! those fields let the decoder step over them, and labels stay raw until the few that name the pod are picked out. Names
+//! and numbers are those of `proto/cri.proto`; a test holds the two together. A unary answer and a batch of a stream look
+//! the same on the wire, so one type serves both.
+
+use prost::Message;
+use prost::bytes::Bytes;
+use tonic::{Code, Status};
+
+use super::connect::{Method, Socket};
+use super::{convert, generated as pb};
+use crate::model;
+
+/// An answer to a list call.
+pub trait Listed: Message + Default + 'static {
+    /// What the model calls one entry.
+    type Item;
+    /// The call that answers with the whole list.
+    const UNARY: Method;
+    /// The call that answers batch by batch.
+    const STREAM: Method;
+
+    /// The entries.
+    fn into_items(self) -> impl Iterator<Item = Self::Item>;
+}
+
+/// `ListContainersResponse` and `StreamContainersResponse`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Containers {
+    #[prost(message, repeated, tag = "1")]
+    items: Vec<Container>,
+}
+
+/// `ListPodSandboxResponse` and `StreamPodSandboxesResponse`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Sandboxes {
+    #[prost(message, repeated, tag = "1")]
+    items: Vec<PodSandbox>,
+}
+
+/// `ListImagesResponse` and `StreamImagesResponse`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Images {
+    #[prost(message, repeated, tag = "1")]
+    items: Vec<pb::Image>,
+}
+
+/// `Container` without its annotations.
+#[derive(Clone, PartialEq, Message)]
+pub struct Container {
+    #[prost(string, tag = "1")]
+    pub id: String,
+    #[prost(string, tag = "2")]
+    pub pod_sandbox_id: String,
+    #[prost(message, optional, tag = "3")]
+    pub metadata: Option<pb::ContainerMetadata>,
+    #[prost(message, optional, tag = "4")]
+    pub image: Option<ImageName>,
+    #[prost(string, tag = "5")]
+    pub image_ref: String,
+    #[prost(enumeration = "pb::ContainerState", tag = "6")]
+    pub state: i32,
+    #[prost(int64, tag = "7")]
+    pub created_at: i64,
+    /// Each a raw [`Label`].
+    #[prost(bytes = "bytes", repeated, tag = "8")]
+    pub labels: Vec<Bytes>,
+    #[prost(string, tag = "10")]
+    pub image_id: String,
+}
+
+/// `PodSandbox` without its annotations.
+#[derive(Clone, PartialEq, Message)]
+pub struct PodSandbox {
+    #[prost(string, tag = "1")]
+    pub id: String,
+    #[prost(message, optional, tag = "2")]
+    pub metadata: Option<pb::PodSandboxMetadata>,
+    #[prost(enumeration = "pb::PodSandboxState", tag = "3")]
+    pub state: i32,
+    #[prost(int64, tag = "4")]
+    pub created_at: i64,
+    /// Each a raw [`Label`].
+    #[prost(bytes = "bytes", repeated, tag = "5")]
+    pub labels: Vec<Bytes>,
+}
+
+/// `ImageSpec` without its annotations.
+#[derive(Clone, PartialEq, Message)]
+pub struct ImageName {
+    #[prost(string, tag = "1")]
+    pub image: String,
+}
+
+/// An entry of a map of labels.
+#[derive(Clone, PartialEq, Message)]
+pub struct Label {
+    #[prost(string, tag = "1")]
+    pub key: String,
+    #[prost(string, tag = "2")]
+    pub value: String,
+}
+
+// === impl Containers ===
+
+impl Listed for Containers {
+    type Item = model::Container;
+    const UNARY: Method = Method("/runtime.v1.RuntimeService/ListContainers");
+    const STREAM: Method = Method("/runtime.v1.RuntimeService/StreamContainers");
+
+    fn into_items(self) -> impl Iterator<Item = Self::Item> {
+        self.items.into_iter().map(convert::container)
+    }
+}
+
+// === impl Sandboxes ===
+
+impl Listed for Sandboxes {
+    type Item = model::Sandbox;
+    const UNARY: Method = Method("/runtime.v1.RuntimeService/ListPodSandbox");
+    const STREAM: Method = Method("/runtime.v1.RuntimeService/StreamPodSandboxes");
+
+    fn into_items(self) -> impl Iterator<Item = Self::Item> {
+        self.items.into_iter().map(convert::sandbox)
+    }
+}
+
+// === impl Images ===
+
+impl Listed for Images {
+    type Item = model::Image;
+    const UNARY: Method = Method("/runtime.v1.ImageService/ListImages");
+    const STREAM: Method = Method("/runtime.v1.ImageService/StreamImages");
+
+    fn into_items(self) -> impl Iterator<Item = Self::Item> {
+        self.items.into_iter().map(convert::image)
+    }
+}
+
+/// Takes a whole list batch by batch. A part is never returned; Unimplemented only if it came before any batch.
+pub async fn stream<L: Listed>(socket: &Socket, limit: usize) -> Result<Vec<L::Item>, Status> {
+    let mut batches = socket.stream::<(), L>(L::STREAM, (), limit).await?;
+    let mut items = Vec::new();
+    let mut begun = false;
+    while let Some(batch) = batches.message().await.map_err(|status| broken_off(status, begun))? {
+        begun = true;
+        items.extend(batch.into_items());
+    }
+    Ok(items)
+}
+
+/// Keeps an Unimplemented in mid-stream from reading as "this runtime does not stream".
+fn broken_off(status: Status, begun: bool) -> Status {
+    if begun && status.code() == Code::Unimplemented {
+        return Status::internal(format!("the stream broke off: {}", status.message()));
+    }
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(entries: &[(&str, &str)]) -> std::collections::HashMap<String, String> {
+        entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn pod_labels() -> std::collections::HashMap<String, String> {
+        map(&[
+            ("io.kubernetes.pod.uid", "u1"),
+            ("io.kubernetes.pod.namespace", "default"),
+            ("io.kubernetes.pod.name", "web-0"),
+            ("app", "web"),
+        ])
+    }
+
+    #[test]
+    fn a_container_is_read_as_the_published_message_was_written() {
+        let written = pb::Container {
+            id: "c1".into(),
+            pod_sandbox_id: "s1".into(),
+            metadata: Some(pb::ContainerMetadata { name: "app".into(), attempt: 3 }),
+            image: Some(pb::ImageSpec {
+                image: "docker.io/library/a:1".into(),
+                annotations: map(&[("k", "v")]),
+                user_specified_image: "a:1".into(),
+            }),
+            image_ref: "docker.io/library/a@sha256:01".into(),
+            state: pb::ContainerState::ContainerExited.into(),
+            created_at: 1_000_000_001,
+            labels: pod_labels(),
+            annotations: map(&[("io.kubernetes.container.restartCount", "3")]),
+            image_id: "sha256:aa".into(),
+        };
+        let wire = pb::ListContainersResponse { containers: vec![written] }.encode_to_vec();
+        let read: Vec<_> = Containers::decode(wire.as_slice()).unwrap().into_items().collect();
+        assert_eq!(
+            serde_json::to_value(read).unwrap(),
+            serde_json::json!([{
+                "id": "c1", "sandbox_id": "s1", "name": "app", "attempt": 3, "state": "exited",
+                "pod": {"uid": "u1", "namespace": "default", "name": "web-0"},
+                "created_at": "1970-01-01T00:00:01.000000001Z", "finished_at": null,
+                "image_id": "sha256:aa", "image": "docker.io/library/a:1", "log_path": null
+            }])
+        );
+    }
+
+    #[test]
+    fn a_sandbox_is_read_as_the_published_message_was_written() {
+        let written = pb::PodSandbox {
+            id: "s1".into(),
+            metadata: Some(pb::PodSandboxMetadata {
+                name: "web-0".into(),
+                uid: "u1".into(),
+                namespace: "default".into(),
+                attempt: 2,
+            }),
+            state: pb::PodSandboxState::SandboxNotready.into(),
+            created_at: 2_000_000_000,
+            labels: pod_labels(),
+            annotations: map(&[("kubernetes.io/config.source", "api")]),
+        };
+        let wire = pb::ListPodSandboxResponse { items: vec![written] }.encode_to_vec();
+        let read: Vec<_> = Sandboxes::decode(wire.as_slice()).unwrap().into_items().collect();
+        assert_eq!(
+            serde_json::to_value(read).unwrap(),
+            serde_json::json!([{
+                "id": "s1", "pod": {"uid": "u1", "namespace": "default", "name": "web-0"},
+                "attempt": 2, "state": "not_ready", "created_at": "1970-01-01T00:00:02Z"
+            }])
+        );
+    }
+
+    #[test]
+    fn an_image_is_read_as_the_published_message_was_written() {
+        let written = pb::Image {
+            id: "sha256:aa".into(),
+            repo_tags: vec!["docker.io/library/a:1".into()],
+            repo_digests: vec!["docker.io/library/a@sha256:01".into()],
+            size: 7,
+            pinned: true,
+        };
+        let wire = pb::ListImagesResponse { images: vec![written] }.encode_to_vec();
+        let read: Vec<_> = Images::decode(wire.as_slice()).unwrap().into_items().collect();
+        assert_eq!(
+            serde_json::to_value(read).unwrap(),
+            serde_json::json!([{
+                "id": "sha256:aa", "tags": ["docker.io/library/a:1"], "digests": ["docker.io/library/a@sha256:01"],
+                "size_bytes": 7, "pinned": true
+            }])
+        );
+    }
+
+    #[test]
+    fn unimplemented_means_no_streaming_only_before_the_first_batch() {
+        let status = || Status::unimplemented("unknown method StreamContainers");
+        assert_eq!(broken_off(status(), false).code(), Code::Unimplemented);
+        assert_eq!(broken_off(status(), true).code(), Code::Internal);
+    }
+}

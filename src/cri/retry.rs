@@ -1,0 +1,88 @@
+//! When a failed reading call is tried again.
+//!
+//! Two cases: the connection had broken unnoticed (the runtime was restarted since the last call), which a second try at
+//! once heals; and the runtime is away, which is waited for with growing pauses as long as the patience lasts. Removals
+//! never wait: what was rechecked a moment ago would no longer be fresh.
+
+use std::time::Duration;
+
+use super::CriError;
+
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+const LONGEST_WAIT: Duration = Duration::from_secs(3);
+
+/// The state of one call's tries. It counts the waits themselves and needs no clock.
+#[derive(Debug)]
+pub struct Retry {
+    next: Duration,
+    left: Duration,
+    reconnected: bool,
+}
+
+// === impl Retry ===
+
+impl Retry {
+    /// A call that waits for `patience` in all.
+    pub fn new(patience: Duration) -> Self {
+        Self { next: FIRST_WAIT, left: patience, reconnected: false }
+    }
+
+    /// How long to wait before the next try; `None` = the error stands.
+    pub fn after(&mut self, error: &CriError) -> Option<Duration> {
+        if matches!(error, CriError::Broken { .. }) && !self.reconnected {
+            self.reconnected = true;
+            return Some(Duration::ZERO);
+        }
+        if self.left.is_zero() || !error.is_away() {
+            return None;
+        }
+        let wait = self.next.min(self.left);
+        self.left -= wait;
+        self.next = (self.next * 2).min(LONGEST_WAIT);
+        Some(wait)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused() -> CriError {
+        CriError::Refused { endpoint: "/run/x.sock".into() }
+    }
+
+    fn broken() -> CriError {
+        CriError::Broken {
+            call: "Version",
+            endpoint: "/run/x.sock".into(),
+            status: Box::new(tonic::Status::unknown("broken pipe")),
+        }
+    }
+
+    fn waits(patience: Duration, error: &CriError) -> Vec<u128> {
+        let mut retry = Retry::new(patience);
+        std::iter::from_fn(|| retry.after(error)).take(100).map(|wait| wait.as_millis()).collect()
+    }
+
+    #[test]
+    fn without_patience_an_absent_runtime_is_told_at_once() {
+        assert_eq!(waits(Duration::ZERO, &refused()), [0; 0]);
+    }
+
+    #[test]
+    fn the_pauses_double_up_to_three_seconds_and_add_up_to_the_patience() {
+        let waits = waits(Duration::from_secs(15), &refused());
+        assert_eq!(waits, [100, 200, 400, 800, 1600, 3000, 3000, 3000, 2900]);
+    }
+
+    #[test]
+    fn a_broken_connection_is_made_anew_once_without_patience() {
+        assert_eq!(waits(Duration::ZERO, &broken()), [0]);
+    }
+
+    #[test]
+    fn a_runtime_that_says_no_is_not_asked_again() {
+        let no = CriError::Call { call: "ListImages", status: Box::new(tonic::Status::internal("disk")) };
+        assert_eq!(waits(Duration::from_secs(15), &no), [0; 0]);
+    }
+}

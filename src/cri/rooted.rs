@@ -1,0 +1,143 @@
+//! Paths of the host, seen by an agent whose host is mounted somewhere (`host_root`).
+//!
+//! The host's links are absolute for the host: `/host/var/run -> /run` must lead to `/host/run`, while the system would
+//! follow it to the agent's own `/run`. So links are followed by hand, beneath the root. This is for finding and looking
+//! only; what is removed is opened without following links, by `execute`.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// As many links as the system itself follows.
+const MOST_LINKS: usize = 40;
+
+/// Where a path of the host leads.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Place {
+    /// To this, as the agent names it.
+    There(PathBuf),
+    /// Nowhere: some part of it does not exist. The path it would have, as far as links could be followed.
+    Missing(PathBuf),
+}
+
+// === impl Place ===
+
+impl Place {
+    /// The path, there or not.
+    pub fn into_path(self) -> PathBuf {
+        match self {
+            Self::There(path) | Self::Missing(path) => path,
+        }
+    }
+}
+
+/// Follows `path` as a process of the host would, every link included, and never leaves `root`. Fails where the system
+/// fails, but for a missing part; also after too many links.
+pub fn resolve(root: &Path, path: &Path) -> io::Result<Place> {
+    let mut ahead: VecDeque<OsString> = parts(path).collect();
+    let mut real = PathBuf::new();
+    let mut links = 0;
+    while let Some(part) = ahead.pop_front() {
+        if part == ".." {
+            real.pop();
+            continue;
+        }
+        let here = root.join(&real).join(&part);
+        let kind = match std::fs::symlink_metadata(&here) {
+            Ok(metadata) => metadata.file_type(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Place::Missing(ahead.iter().fold(here, |path, part| path.join(part))));
+            }
+            Err(error) => return Err(error),
+        };
+        if !kind.is_symlink() {
+            real.push(part);
+            continue;
+        }
+        links += 1;
+        if links > MOST_LINKS {
+            return Err(io::Error::from_raw_os_error(nix::libc::ELOOP));
+        }
+        let target = std::fs::read_link(&here)?;
+        if target.is_absolute() {
+            real = PathBuf::new();
+        }
+        for part in parts(&target).collect::<Vec<_>>().into_iter().rev() {
+            ahead.push_front(part);
+        }
+    }
+    Ok(Place::There(root.join(real)))
+}
+
+/// The steps of a path; `/` and `.` are none.
+fn parts(path: &Path) -> impl Iterator<Item = OsString> {
+    path.components().filter_map(|component| match component {
+        Component::Normal(part) => Some(part.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A host with /run, /var/run -> /run and a few odd links.
+    fn host() -> tempfile::TempDir {
+        let host = tempfile::tempdir().unwrap();
+        let at = |path: &str| host.path().join(path);
+        std::fs::create_dir_all(at("run/crio")).unwrap();
+        std::fs::create_dir_all(at("var/log")).unwrap();
+        std::fs::write(at("run/crio/crio.sock"), "").unwrap();
+        for (link, target) in [
+            ("var/run", "/run"),
+            ("var/up", "../run"),
+            ("var/out", "../../../../../../run"),
+            ("var/chain", "/var/run/crio"),
+            ("var/nowhere", "/run/absent/x"),
+            ("var/loop", "/var/loop"),
+            ("var/through-file", "/run/crio/crio.sock/x"),
+        ] {
+            symlink(target, at(link)).unwrap();
+        }
+        host
+    }
+
+    #[test]
+    fn a_path_of_the_host_leads_where_it_leads_on_the_host() {
+        let host = host();
+        for (path, place) in [
+            ("/run/crio/crio.sock", "run/crio/crio.sock"),
+            ("/var/run/crio/crio.sock", "run/crio/crio.sock"),
+            ("/var/up/crio", "run/crio"),
+            ("/var/out/crio", "run/crio"),
+            ("/var/chain/crio.sock", "run/crio/crio.sock"),
+            ("/var/../run/./crio", "run/crio"),
+            ("/", ""),
+        ] {
+            assert_eq!(resolve(host.path(), path.as_ref()).unwrap(), Place::There(host.path().join(place)), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_keeps_the_path_it_would_have() {
+        let host = host();
+        for (path, place) in
+            [("/var/run/new/new.sock", "run/new/new.sock"), ("/var/nowhere", "run/absent/x"), ("/absent", "absent")]
+        {
+            let place = Place::Missing(host.path().join(place));
+            assert_eq!(resolve(host.path(), path.as_ref()).unwrap(), place, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_link_to_itself_and_a_way_through_a_file_are_errors() {
+        let host = host();
+        for (path, number) in [("/var/loop", nix::libc::ELOOP), ("/var/through-file", nix::libc::ENOTDIR)] {
+            assert_eq!(resolve(host.path(), path.as_ref()).unwrap_err().raw_os_error(), Some(number), "{path}");
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! The client against sockets that misbehave in every way we know.
+
+mod over_sim;
+
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::UnixListener;
+use tokio::sync::Semaphore;
+use tonic::Code;
+
+use super::generated as pb;
+use super::scripted::{Scripted, Step, say};
+use super::*;
+use crate::model::{ContainerId, ImageId};
+
+/// No wait in these tests lasts longer.
+const BOUND: Duration = Duration::from_secs(20);
+
+fn quick() -> CriOptions {
+    CriOptions { answer_timeout: Duration::from_millis(200), ..CriOptions::default() }
+}
+
+fn reader(endpoint: &str, options: CriOptions) -> RuntimeReader {
+    RuntimeReader::new(endpoint, endpoint, options)
+}
+
+async fn check(endpoint: &str) -> CriError {
+    reader(endpoint, quick()).check().await.unwrap_err()
+}
+
+async fn within<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(BOUND, work).await.expect("no end within the bound")
+}
+
+fn containers(ids: &[&str]) -> Step {
+    let container = |id: &&str| pb::Container { id: (*id).into(), ..Default::default() };
+    say(&pb::ListContainersResponse { containers: ids.iter().map(container).collect() })
+}
+
+async fn listed(reader: &RuntimeReader) -> Result<Vec<String>, CriError> {
+    let list = within(reader.containers(Only::All)).await?;
+    Ok(list.into_iter().map(|container| container.id.to_string()).collect())
+}
+
+// --- a runtime that is not there -------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn a_socket_that_is_not_there_is_told_as_such() {
+    let error = check("/nonexistent/x.sock").await;
+    assert!(matches!(error, CriError::NoSocket { .. }), "{error}");
+    assert!(error.is_unreachable());
+    assert_eq!(
+        error.to_string(),
+        "/nonexistent/x.sock: no such socket; start the runtime, or name its socket with --runtime-endpoint or runtime.endpoint"
+    );
+}
+
+#[tokio::test]
+async fn a_socket_that_nobody_listens_on_any_more_is_told_as_such() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("stale.sock");
+    drop(UnixListener::bind(&path).unwrap());
+    let error = check(path.to_str().unwrap()).await;
+    assert!(matches!(error, CriError::Refused { .. }), "{error}");
+    assert!(error.is_unreachable());
+}
+
+/// Root may open every socket, so the error is made where the system's answer is read.
+#[tokio::test]
+async fn a_socket_that_may_not_be_opened_is_told_as_such() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.sock");
+    let _listener = UnixListener::bind(&path).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
+    let error = if nix::unistd::geteuid().is_root() {
+        CriError::unreached(&path, &std::io::Error::from_raw_os_error(nix::libc::EACCES))
+    } else {
+        check(path.to_str().unwrap()).await
+    };
+    assert!(matches!(error, CriError::NoPermission { .. }), "{error}");
+    assert!(error.is_unreachable());
+}
+
+#[tokio::test]
+async fn a_socket_that_accepts_and_never_answers_is_told_within_the_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("mute.sock");
+    let _listener = UnixListener::bind(&path).unwrap();
+    let error = within(check(path.to_str().unwrap())).await;
+    assert!(matches!(error, CriError::Unanswered { call: "Version", .. }), "{error}");
+    assert!(error.is_unreachable());
+}
+
+#[tokio::test]
+async fn a_runtime_that_speaks_only_v1alpha2_is_told_as_such() {
+    let dir = tempfile::tempdir().unwrap();
+    let old = Scripted::start_with_paths(dir.path(), |path| match path {
+        "/runtime.v1alpha2.RuntimeService/Version" => vec![say(&pb::VersionResponse::default())],
+        _ => vec![Step::Fail(Code::Unimplemented)],
+    });
+    let error = within(check(old.endpoint())).await;
+    assert!(matches!(error, CriError::OnlyV1alpha2 { .. }), "{error}");
+    assert!(error.is_unreachable());
+}
+
+#[tokio::test]
+async fn a_server_without_any_cri_is_told_as_such() {
+    let dir = tempfile::tempdir().unwrap();
+    let other = Scripted::start_with_paths(dir.path(), |_| vec![Step::Fail(Code::Unimplemented)]);
+    let error = within(check(other.endpoint())).await;
+    assert!(matches!(error, CriError::NotCri { .. }), "{error}");
+    assert!(error.is_unreachable());
+}
+
+#[tokio::test]
+async fn a_socket_that_speaks_something_else_is_told_as_such() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("http.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let server = tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            stream.writable().await.unwrap();
+            let _ = stream.try_write(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+        }
+    });
+    let error = within(check(path.to_str().unwrap())).await;
+    server.abort();
+    assert!(matches!(error, CriError::Broken { .. }), "{error}");
+    assert!(error.is_unreachable());
+}
+
+#[tokio::test]
+async fn an_image_service_that_is_not_there_is_told_by_its_own_socket() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = Scripted::start(dir.path(), |_| vec![]);
+    let reader = RuntimeReader::new(runtime.endpoint(), "/nonexistent/images.sock", quick());
+    let error = within(reader.check()).await.unwrap_err();
+    assert!(error.to_string().starts_with("/nonexistent/images.sock: no such socket"), "{error}");
+}
+
+#[tokio::test]
+async fn a_runtime_that_works_passes_the_check() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = Scripted::start(dir.path(), |_| vec![]);
+    within(reader(&format!("unix://{}", runtime.endpoint()), quick()).check()).await.unwrap();
+}
+
+// --- a runtime that goes and comes -----------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn the_same_reader_survives_a_restart_of_the_runtime() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = Scripted::start(dir.path(), |_| vec![containers(&["before"])]);
+    let reader = reader(first.endpoint(), quick());
+    assert_eq!(listed(&reader).await.unwrap(), ["before"]);
+    drop(first);
+    let error = listed(&reader).await.unwrap_err();
+    assert!(matches!(error, CriError::Refused { .. }), "{error}");
+    let _second = Scripted::start(dir.path(), |_| vec![containers(&["after"])]);
+    assert_eq!(listed(&reader).await.unwrap(), ["after"]);
+}
+
+#[tokio::test]
+async fn a_patient_call_waits_for_the_runtime_to_come() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("cri.sock");
+    let patient = CriOptions { patience: BOUND, ..quick() };
+    let reader = reader(path.to_str().unwrap(), patient);
+    let asking = tokio::spawn(async move { reader.containers(Only::All).await });
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    let _runtime = Scripted::start(dir.path(), |_| vec![containers(&["c1"])]);
+    assert_eq!(within(asking).await.unwrap().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_read_that_hangs_ends_at_its_deadline() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = Scripted::start(dir.path(), |_| vec![Step::Hang]);
+    let reader = reader(runtime.endpoint(), CriOptions { read_timeout: Duration::from_millis(100), ..quick() });
+    let error = listed(&reader).await.unwrap_err();
+    assert!(matches!(error, CriError::Timeout { call: "StreamContainers", .. }), "{error}");
+}
+
+// --- streaming lists -------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn a_streamed_list_is_all_its_batches() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = Scripted::start(dir.path(), |_| vec![containers(&["c1", "c2"]), containers(&["c3"])]);
+    assert_eq!(listed(&reader(runtime.endpoint(), quick())).await.unwrap(), ["c1", "c2", "c3"]);
+    assert_eq!(runtime.methods(), ["StreamContainers"]);
+}
+
+/// Answers the unary lists, and Unimplemented to the streams: as the whole answer, or at the first receive.
+fn unary_only(opened_first: bool) -> impl Fn(&str) -> Vec<Step> + Send + Sync {
+    move |name| match name {
+        "ListContainers" => vec![containers(&["c1"])],
+        "ListPodSandbox" | "ListImages" => vec![Step::Say(Vec::new())],
+        _ if opened_first => vec![Step::Note("opened"), Step::Fail(Code::Unimplemented)],
+        _ => vec![Step::Fail(Code::Unimplemented)],
+    }
+}
+
+#[tokio::test]
+async fn a_runtime_that_does_not_stream_is_asked_for_it_once_per_list() {
+    for opened_first in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let runtime = Scripted::start(dir.path(), unary_only(opened_first));
+        let reader = reader(runtime.endpoint(), quick());
+        for reader in [&reader, &reader.clone()] {
+            assert_eq!(listed(reader).await.unwrap(), ["c1"]);
+            assert_eq!(within(reader.sandboxes(Only::All)).await.unwrap(), []);
+            assert_eq!(within(reader.images()).await.unwrap(), []);
+        }
+        let first = ["StreamContainers", "ListContainers", "StreamPodSandboxes", "ListPodSandbox"];
+        let rest = ["StreamImages", "ListImages", "ListContainers", "ListPodSandbox", "ListImages"];
+        assert_eq!(runtime.methods(), [&first[..], &rest[..]].concat(), "opened first: {opened_first}");
+    }
+}
+
+#[tokio::test]
+async fn a_part_of_a_stream_is_thrown_away() {
+    for code in [Code::Internal, Code::Unimplemented, Code::ResourceExhausted] {
+        let dir = tempfile::tempdir().unwrap();
+        let runtime = Scripted::start(dir.path(), move |_| vec![containers(&["c1"]), Step::Fail(code)]);
+        let error = listed(&reader(runtime.endpoint(), quick())).await.unwrap_err();
+        assert!(error.to_string().contains("scripted"), "{code:?}: {error}");
+        assert_eq!(runtime.methods(), ["StreamContainers"], "{code:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_hangs_half_way_ends_at_the_deadline_with_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = Scripted::start(dir.path(), |_| vec![containers(&["c1"]), Step::Hang]);
+    let reader = reader(runtime.endpoint(), CriOptions { read_timeout: Duration::from_millis(100), ..quick() });
+    assert!(matches!(listed(&reader).await, Err(CriError::Timeout { .. })));
+}
+
+#[tokio::test]
+async fn a_list_for_one_object_is_never_streamed() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = Scripted::start(dir.path(), |_| vec![containers(&["c1"])]);
+    let reader = reader(runtime.endpoint(), quick());
+    within(reader.containers(Only::Container("c1".into()))).await.unwrap();
+    assert_eq!(runtime.methods(), ["ListContainers"]);
+}
+
+#[tokio::test]
+async fn a_message_over_the_limit_is_an_error_and_one_below_is_not() {
+    let long = "x".repeat(5 << 20);
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = Scripted::start(dir.path(), move |_| vec![containers(&[&long])]);
+    let small = CriOptions { max_message_bytes: 1 << 20, ..quick() };
+    let error = listed(&reader(runtime.endpoint(), small)).await.unwrap_err();
+    assert!(error.to_string().contains("decoded message length too large"), "{error}");
+    assert_eq!(listed(&reader(runtime.endpoint(), quick())).await.unwrap().len(), 1);
+}
+
+// --- removals --------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn a_removal_that_is_no_longer_waited_for_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (turn, arrived) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let script = [Step::Await(Arc::clone(&turn)), Step::Note("removed"), Step::Say(Vec::new())];
+    let arrivals = Arc::clone(&arrived);
+    let runtime = Scripted::start(dir.path(), move |_| {
+        arrivals.add_permits(1);
+        script.to_vec()
+    });
+    let options = CriOptions { removal_timeout: Duration::from_millis(50), ..quick() };
+    let writer = RuntimeWriter::new(runtime.endpoint(), runtime.endpoint(), options);
+    let error = within(writer.remove_image(&ImageId::from("sha256:aa"))).await.unwrap_err();
+    assert!(matches!(error, CriError::Timeout { call: "RemoveImage", .. }), "{error}");
+
+    // Also when the caller itself is dropped.
+    let id = ContainerId::from("c1");
+    let dropped = tokio::time::timeout(Duration::from_millis(50), writer.remove_container(&id)).await;
+    assert!(dropped.is_err() || matches!(dropped, Ok(Err(CriError::Timeout { .. }))));
+    drop(writer);
+    within(arrived.acquire_many(2)).await.unwrap().forget();
+    turn.add_permits(2);
+    within(async {
+        while runtime.noted() != ["removed", "removed"] {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_removal_carries_no_deadline() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = Scripted::start(dir.path(), |_| vec![Step::Say(Vec::new())]);
+    let writer = RuntimeWriter::new(runtime.endpoint(), runtime.endpoint(), quick());
+    within(async {
+        writer.stop_container(&"c1".into(), Duration::from_secs(3)).await.unwrap();
+        writer.remove_container(&"c1".into()).await.unwrap();
+        writer.stop_sandbox(&"s1".into()).await.unwrap();
+        writer.remove_sandbox(&"s1".into()).await.unwrap();
+        writer.remove_image(&"sha256:aa".into()).await.unwrap();
+    })
+    .await;
+    let asked = runtime.asked();
+    assert_eq!(asked.len(), 5);
+    assert!(asked.iter().all(|asked| asked.deadline.is_none()), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_removal_of_what_is_gone_succeeds_and_any_other_error_is_told() {
+    for (code, succeeds) in [(Code::NotFound, true), (Code::Internal, false), (Code::Unavailable, false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let runtime = Scripted::start(dir.path(), move |_| vec![Step::Fail(code)]);
+        let writer = RuntimeWriter::new(runtime.endpoint(), runtime.endpoint(), quick());
+        let answer = within(writer.remove_container(&"c1".into())).await;
+        assert_eq!(answer.is_ok(), succeeds, "{code:?}: {answer:?}");
+        assert_eq!(runtime.methods(), ["RemoveContainer"], "{code:?}: sent once");
+    }
+}
+
+#[tokio::test]
+async fn a_removal_does_not_wait_for_a_runtime_that_is_away() {
+    let writer = RuntimeWriter::new(
+        "/nonexistent/x.sock",
+        "/nonexistent/x.sock",
+        CriOptions { patience: Duration::from_hours(1), ..quick() },
+    );
+    let error = within(writer.remove_container(&"c1".into())).await.unwrap_err();
+    assert!(matches!(error, CriError::NoSocket { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn the_writer_survives_a_restart_of_the_runtime() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = Scripted::start(dir.path(), |_| vec![Step::Say(Vec::new())]);
+    let writer = RuntimeWriter::new(first.endpoint(), first.endpoint(), quick());
+    within(writer.remove_container(&"c1".into())).await.unwrap();
+    drop(first);
+    let _second = Scripted::start(dir.path(), |_| vec![Step::Say(Vec::new())]);
+    within(writer.remove_container(&"c2".into())).await.unwrap();
+}
+
+// --- what the runtime says of itself ---------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn a_verbose_status_that_fails_is_no_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = Scripted::start(dir.path(), |_| vec![Step::Fail(Code::Internal)]);
+    let told = within(reader(runtime.endpoint(), quick()).runtime()).await.unwrap();
+    assert_eq!((told.name.as_str(), told.sandbox_image), ("scripted", None));
+    assert!(told.listening_since.is_some());
+}
+
+#[tokio::test]
+async fn a_verbose_status_tells_the_sandbox_image() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = r#"{"sandboxImage":"registry.k8s.io/pause:3.6"}"#;
+    let status = pb::StatusResponse { info: [("config".into(), config.into())].into(), ..Default::default() };
+    let runtime = Scripted::start(dir.path(), move |_| vec![say(&status)]);
+    let told = within(reader(runtime.endpoint(), quick()).runtime()).await.unwrap();
+    assert_eq!(told.sandbox_image.as_deref(), Some("registry.k8s.io/pause:3.6"));
+}

@@ -1,0 +1,146 @@
+//! One open directory beneath a log root.
+//!
+//! Everything is done relative to a descriptor and one name, so a directory that is swapped for a link between two steps
+//! changes nothing: either the descriptor still means the directory that was looked at, or opening the name fails.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use nix::dir::Dir;
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
+use nix::unistd::UnlinkatFlags;
+
+use super::{Erased, LogError};
+use crate::model::EntryKind;
+
+/// The unit of `st_blocks`, whatever the block size of the file system.
+const BLOCK_BYTES: u64 = 512;
+
+/// An open directory.
+#[derive(Debug)]
+pub struct Folder {
+    dir: Dir,
+    /// The kernel's number of the mount. Device numbers would not tell a bind mount of the same file system.
+    mount: u64,
+    path: PathBuf,
+}
+
+/// What a name stands for, without following it.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Its kind.
+    pub kind: EntryKind,
+    /// What its removal gives back.
+    pub bytes: u64,
+}
+
+// === impl Folder ===
+
+impl Folder {
+    /// Opens a root by its path. `None` = it is not there. A root that is itself a link is not followed: who may write
+    /// beside it could point it anywhere.
+    pub fn open(path: &Path) -> Result<Option<Self>, LogError> {
+        Self::opened(Dir::open(path, flags(), Mode::empty()), path.to_owned())
+    }
+
+    /// Opens a directory in this one, on the same mount. `None` = it is not there.
+    pub fn enter(&self, name: &OsStr) -> Result<Option<Self>, LogError> {
+        let path = self.path.join(name);
+        let Some(folder) = Self::opened(Dir::openat(&self.dir, name, flags(), Mode::empty()), path)? else {
+            return Ok(None);
+        };
+        if folder.mount != self.mount {
+            return Err(LogError::foreign(folder.path, "another file system is mounted there"));
+        }
+        Ok(Some(folder))
+    }
+
+    fn opened(dir: nix::Result<Dir>, path: PathBuf) -> Result<Option<Self>, LogError> {
+        match dir {
+            Ok(dir) => {
+                let mount = mount_of(&dir).map_err(|error| LogError::io("tell the mount of", &path, error))?;
+                Ok(Some(Self { dir, mount, path }))
+            }
+            Err(Errno::ENOENT) => Ok(None),
+            Err(Errno::ELOOP | Errno::ENOTDIR) => Err(LogError::foreign(path, "it is not a directory")),
+            Err(error) => Err(LogError::io("open", &path, error)),
+        }
+    }
+
+    /// The path of a name in here, for messages.
+    pub fn path_of(&self, name: &OsStr) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// What a name stands for; `None` = nothing.
+    pub fn look(&self, name: &OsStr) -> Result<Option<Entry>, LogError> {
+        match fstatat(&self.dir, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(Entry::from(&stat))),
+            Err(Errno::ENOENT) => Ok(None),
+            Err(error) => Err(LogError::io("look at", &self.path_of(name), error)),
+        }
+    }
+
+    /// The first names that are wanted, at most `limit`, from the beginning of the directory each time.
+    pub fn names(&mut self, limit: usize, wanted: impl Fn(&OsStr) -> bool) -> Result<Vec<OsString>, LogError> {
+        let Self { dir, path, .. } = self;
+        let entries = dir.iter().filter(|entry| match entry {
+            Ok(entry) => {
+                let name = OsStr::from_bytes(entry.file_name().to_bytes());
+                name != "." && name != ".." && wanted(name)
+            }
+            Err(_) => true,
+        });
+        let names = entries.take(limit).map(|entry| Ok(OsStr::from_bytes(entry?.file_name().to_bytes()).to_owned()));
+        names.collect::<nix::Result<_>>().map_err(|error| LogError::io("list", path, error))
+    }
+
+    /// Removes whatever but a directory: a link goes itself, what it names stays.
+    pub fn unlink(&self, name: &OsStr, entry: Entry) -> Result<Erased, LogError> {
+        self.unlink_as(name, UnlinkatFlags::NoRemoveDir, entry.bytes)
+    }
+
+    /// Removes an empty directory.
+    pub fn unlink_dir(&self, name: &OsStr) -> Result<Erased, LogError> {
+        self.unlink_as(name, UnlinkatFlags::RemoveDir, 0)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the one place where files go: a single name in an open directory")]
+    fn unlink_as(&self, name: &OsStr, flag: UnlinkatFlags, bytes: u64) -> Result<Erased, LogError> {
+        match nix::unistd::unlinkat(&self.dir, name, flag) {
+            Ok(()) => Ok(Erased { entries: 1, bytes }),
+            Err(Errno::ENOENT) => Ok(Erased::default()),
+            Err(error) => Err(LogError::io("remove", &self.path_of(name), error)),
+        }
+    }
+}
+
+// === impl Entry ===
+
+impl From<&FileStat> for Entry {
+    fn from(stat: &FileStat) -> Self {
+        let kind = match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
+            SFlag::S_IFDIR => EntryKind::Directory,
+            SFlag::S_IFREG => EntryKind::File,
+            SFlag::S_IFLNK => EntryKind::Symlink,
+            _ => EntryKind::Other,
+        };
+        let blocks = u64::try_from(stat.st_blocks).unwrap_or_default();
+        Self { kind, bytes: if stat.st_nlink == 1 { blocks * BLOCK_BYTES } else { 0 } }
+    }
+}
+
+fn flags() -> OFlag {
+    OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC
+}
+
+/// The number of the mount that an open directory lies on. Any kernel tells it here; `statx` only from 5.8 on.
+fn mount_of(dir: &Dir) -> std::io::Result<u64> {
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", dir.as_fd().as_raw_fd()))?;
+    let number = info.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
+    number.ok_or_else(|| std::io::Error::other("no mnt_id in /proc/self/fdinfo"))
+}

@@ -1,0 +1,168 @@
+//! The two log roots: which paths lie beneath them, and the removals there.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Component, Path, PathBuf};
+
+use super::folder::Folder;
+use super::{Erased, LogError, tree};
+use crate::cri::rooted::{self, Place};
+use crate::model::{EntryKind, LinkTarget, PodRef};
+use crate::plan::{LogPolicy, pod_uid_of_dir};
+
+/// Where logs lie, as the runtime names it and as we reach it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogRoots {
+    /// Where the host's root is mounted; `/` unless the agent runs in a container.
+    pub host_root: PathBuf,
+    /// The two roots, by their paths on the host.
+    pub policy: LogPolicy,
+}
+
+/// A container's log file: the directories from the pod log root down to it, and its name.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LogFile {
+    folders: Vec<OsString>,
+    name: OsString,
+}
+
+// === impl LogRoots ===
+
+impl LogRoots {
+    /// Does something on a thread of its own, where it may take its time.
+    pub async fn apart<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, LogError> + Send + 'static,
+    ) -> Result<T, LogError> {
+        let roots = self.clone();
+        let done = tokio::task::spawn_blocking(move || work(&roots)).await;
+        done.unwrap_or_else(|source| Err(LogError::Cut { root: self.policy.pods_root.clone(), source }))
+    }
+
+    /// The name of a pod's log directory, if the path is the pod log root and one name.
+    pub fn dir_name(&self, path: &Path) -> Result<OsString, LogError> {
+        only_name(&self.policy.pods_root, path)
+    }
+
+    /// The name of a log link, if the path is the container log root and one name.
+    pub fn link_name(&self, path: &Path) -> Result<OsString, LogError> {
+        only_name(&self.policy.containers_root, path)
+    }
+
+    /// Takes a container's log path apart. Empty, relative, with `..` in it, not beneath the pod log root, or beneath
+    /// another pod's directory: foreign (I7).
+    pub fn log_file(&self, path: &Path, pod: Option<&PodRef>) -> Result<LogFile, LogError> {
+        let mut folders = names_beneath(&self.policy.pods_root, path)?;
+        let name = folders.pop().unwrap_or_default();
+        let Some(dir) = folders.first() else {
+            return Err(LogError::foreign(path, "it is not in a pod's log directory"));
+        };
+        let uid = pod_uid_of_dir(&dir.to_string_lossy());
+        if pod.is_some_and(|pod| pod.uid != uid) {
+            return Err(LogError::foreign(path, "it is in another pod's log directory"));
+        }
+        Ok(LogFile { folders, name })
+    }
+
+    /// Removes a pod's log directory with all that is in it. Nothing there is success.
+    pub fn remove_dir(&self, name: &OsStr) -> Result<Erased, LogError> {
+        match self.pods()? {
+            Some(root) => tree::remove_tree(&root, name),
+            None => Ok(Erased::default()),
+        }
+    }
+
+    /// Removes a container's log files. Nothing there is success.
+    pub fn remove_logs(&self, file: &LogFile) -> Result<Erased, LogError> {
+        let mut folder = self.pods()?;
+        for name in &file.folders {
+            folder = match folder {
+                Some(parent) => parent.enter(name)?,
+                None => return Ok(Erased::default()),
+            };
+        }
+        folder.map_or(Ok(Erased::default()), |mut folder| tree::remove_logs(&mut folder, &file.name))
+    }
+
+    /// Removes a log link, which must be one. Nothing there is success.
+    pub fn remove_link(&self, name: &OsStr) -> Result<Erased, LogError> {
+        match self.links()? {
+            Some(root) => tree::remove_link(&root, name),
+            None => Ok(Erased::default()),
+        }
+    }
+
+    /// What the name of a pod's log directory stands for; `None` = nothing.
+    pub fn look_at_dir(&self, name: &OsStr) -> Result<Option<EntryKind>, LogError> {
+        let Some(root) = self.pods()? else { return Ok(None) };
+        Ok(root.look(name)?.map(|entry| entry.kind))
+    }
+
+    /// Where a log link leads; `None` = there is no such entry. Something else than a link is foreign.
+    pub fn look_at_link(&self, name: &OsStr) -> Result<Option<LinkTarget>, LogError> {
+        let path = self.policy.containers_root.join(name);
+        let Some(root) = self.links()? else { return Ok(None) };
+        match root.look(name)?.map(|entry| entry.kind) {
+            None => Ok(None),
+            Some(EntryKind::Symlink) => Ok(Some(self.target_of(&path))),
+            Some(_) => Err(LogError::foreign(path, "it is not a symbolic link")),
+        }
+    }
+
+    /// Follows a link as the host would.
+    fn target_of(&self, path: &Path) -> LinkTarget {
+        match rooted::resolve(&self.host_root, path) {
+            Ok(Place::There(_)) => LinkTarget::Exists,
+            Ok(Place::Missing(_)) => LinkTarget::Missing,
+            Err(_) => LinkTarget::Unknown,
+        }
+    }
+
+    fn pods(&self) -> Result<Option<Folder>, LogError> {
+        self.open(&self.policy.pods_root)
+    }
+
+    fn links(&self) -> Result<Option<Folder>, LogError> {
+        self.open(&self.policy.containers_root)
+    }
+
+    /// Opens a root. The way to it is the administrator's, links included; the root itself may not be a link.
+    fn open(&self, root: &Path) -> Result<Option<Folder>, LogError> {
+        let (Some(parent), Some(name)) = (root.parent(), root.file_name()) else {
+            return Err(LogError::foreign(root, "it cannot be a log root"));
+        };
+        let parent = rooted::resolve(&self.host_root, parent).map_err(|error| LogError::io("find", parent, error))?;
+        Folder::open(&parent.into_path().join(name))
+    }
+}
+
+// === impl LogFile ===
+
+impl LogFile {
+    /// Its path beneath the pod log root, for people.
+    pub fn path(&self) -> PathBuf {
+        self.folders.iter().chain([&self.name]).collect()
+    }
+}
+
+/// The one name by which a path goes beyond its root.
+fn only_name(root: &Path, path: &Path) -> Result<OsString, LogError> {
+    let mut names = names_beneath(root, path)?;
+    match (names.pop(), names.is_empty()) {
+        (Some(name), true) => Ok(name),
+        _ => Err(LogError::foreign(path, "it is not directly beneath its root")),
+    }
+}
+
+/// The names by which a path goes beyond its root. Links are not looked at: whoever walks the names does not follow them.
+fn names_beneath(root: &Path, path: &Path) -> Result<Vec<OsString>, LogError> {
+    let rest = path.strip_prefix(root).ok().filter(|_| root.is_absolute());
+    let names = rest.and_then(|rest| rest.components().map(normal).collect());
+    names.ok_or_else(|| LogError::foreign(path, "it is not beneath its root"))
+}
+
+fn normal(component: Component<'_>) -> Option<OsString> {
+    match component {
+        Component::Normal(name) => Some(name.to_owned()),
+        _ => None,
+    }
+}

@@ -1,0 +1,104 @@
+//! A plan in the making: what the steps have put down so far.
+
+use std::collections::HashSet;
+
+use jiff::Timestamp;
+
+use super::action::key;
+use super::pods::Pods;
+use super::{Action, ImageSummary, KeepReason, Kept, Kind, Plan, PlanError, PlanKind, Policy, RemoveReason, Target};
+use crate::model::{ContainerId, PodRef, SandboxId, Seen, Snapshot};
+
+/// The facts that every step looks at.
+pub(super) struct World<'a> {
+    pub snapshot: &'a Snapshot,
+    pub policy: &'a Policy,
+    pub pods: Pods<'a>,
+    pub now: Timestamp,
+}
+
+/// What the steps have decided so far.
+#[derive(Default)]
+pub(super) struct Draft<'a> {
+    actions: Vec<Action>,
+    kept: Vec<Kept>,
+    errors: Vec<PlanError>,
+    pub images: ImageSummary,
+    /// Containers that go in this pass.
+    pub gone_containers: HashSet<&'a ContainerId>,
+    /// Sandboxes that go in this pass.
+    pub gone_sandboxes: HashSet<&'a SandboxId>,
+}
+
+// === impl World ===
+
+impl<'a> World<'a> {
+    pub fn new(snapshot: &'a Snapshot, policy: &'a Policy) -> Self {
+        Self { snapshot, policy, pods: Pods::new(snapshot, policy), now: snapshot.taken_at }
+    }
+
+    /// Why an object waits after a failed removal, if it does.
+    pub fn backing_off(&self, kind: Kind, id: &str) -> Option<KeepReason> {
+        if self.policy.guards.retry_after.is_zero() || self.snapshot.memory.failures.is_empty() {
+            return None;
+        }
+        let failure = self.snapshot.memory.failures.get(&key(kind, id))?;
+        (self.now < failure.retry_at).then(|| KeepReason::BackingOff {
+            retry_at: failure.retry_at,
+            failures: failure.count,
+            error: failure.error.clone(),
+        })
+    }
+
+    /// Whole seconds since a moment.
+    pub fn age_seconds(&self, since: Timestamp) -> i64 {
+        self.now.duration_since(since).as_secs()
+    }
+}
+
+// === impl Draft ===
+
+impl Draft<'_> {
+    pub fn remove(&mut self, target: Target, pod: Option<&PodRef>, age_seconds: Option<i64>, reason: RemoveReason) {
+        self.actions.push(Action { target, pod: pod.cloned(), age_seconds, reason });
+    }
+
+    pub fn keep(&mut self, kind: Kind, id: &str, name: Option<&str>, pod: Option<&PodRef>, reason: KeepReason) {
+        let name = name.filter(|name| !name.is_empty()).map(str::to_owned);
+        self.kept.push(Kept { kind, id: id.to_owned(), name, pod: pod.cloned(), reason });
+    }
+
+    pub fn fail(&mut self, error: PlanError) {
+        self.errors.push(error);
+    }
+
+    /// A list that a step cannot do without; its absence is an error of the plan, not an empty list (I2).
+    pub fn need<'s, T>(&mut self, source: &str, seen: &'s Seen<T>) -> Option<&'s T> {
+        match seen {
+            Seen::Seen(value) => Some(value),
+            Seen::NotSeen(cause) => {
+                let error = PlanError::NotSeen { source: source.to_owned(), cause: cause.clone() };
+                if !self.errors.contains(&error) {
+                    self.fail(error);
+                }
+                None
+            }
+        }
+    }
+
+    /// The finished plan. What stays is sorted, so that the same facts in another order give the same document.
+    pub fn into_plan(mut self, snapshot: &Snapshot, policy: &Policy) -> Plan {
+        self.kept.sort_by(|a, b| (a.kind, &a.id).cmp(&(b.kind, &b.id)));
+        Plan {
+            kind: PlanKind::Plan,
+            version: 1,
+            taken_at: snapshot.taken_at,
+            node: snapshot.node.clone(),
+            profile: policy.profile,
+            actions: self.actions,
+            kept: self.kept,
+            images: self.images,
+            errors: self.errors,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Lists with their filters. Whoever asks for one object, one sandbox or one pod does not walk through all of them.
+
+use std::collections::HashMap;
+
+use super::node::{Container, Node, Sandbox};
+use super::shelf::POD_UID;
+use crate::cri::generated as pb;
+
+type Labels = HashMap<String, String>;
+
+// === impl Node ===
+
+impl Node {
+    pub(super) fn list_containers(&self, filter: Option<pb::ContainerFilter>) -> Vec<pb::Container> {
+        let filter = filter.unwrap_or_default();
+        let fits = |container: &&Container| {
+            let listed = &container.listed;
+            filter.state.is_none_or(|wanted| wanted.state == listed.state)
+                && selects(&filter.label_selector, &listed.labels)
+        };
+        self.candidate_containers(&filter).into_iter().filter(fits).map(|found| found.listed.clone()).collect()
+    }
+
+    pub(super) fn list_sandboxes(&self, filter: Option<pb::PodSandboxFilter>) -> Vec<pb::PodSandbox> {
+        let filter = filter.unwrap_or_default();
+        let fits = |sandbox: &&Sandbox| {
+            let listed = &sandbox.listed;
+            filter.state.is_none_or(|wanted| wanted.state == listed.state)
+                && selects(&filter.label_selector, &listed.labels)
+        };
+        self.candidate_sandboxes(&filter).into_iter().filter(fits).map(|found| found.listed.clone()).collect()
+    }
+
+    /// All of them: containerd overlooks the filter.
+    pub(super) fn list_images(&self) -> Vec<pb::Image> {
+        self.images.iter().map(|image| image.listed.clone()).collect()
+    }
+
+    /// Those that the id, the sandbox or the pod of the filter leaves.
+    fn candidate_containers(&self, filter: &pb::ContainerFilter) -> Vec<&Container> {
+        let in_sandbox = self.sandboxes.resolve(&filter.pod_sandbox_id).ok();
+        if !filter.id.is_empty() {
+            let fits = |container: &&Container| {
+                filter.pod_sandbox_id.is_empty() || in_sandbox.as_ref() == Some(&container.listed.pod_sandbox_id)
+            };
+            return self.containers.find(&filter.id).ok().into_iter().filter(fits).collect();
+        }
+        if !filter.pod_sandbox_id.is_empty() {
+            let sandbox = in_sandbox.and_then(|id| self.sandboxes.get(&id));
+            let ids = sandbox.into_iter().flat_map(|sandbox| &sandbox.containers);
+            return ids.filter_map(|id| self.containers.get(id)).collect();
+        }
+        match filter.label_selector.get(POD_UID) {
+            Some(uid) => self.containers.of_pod(uid).collect(),
+            None => self.containers.iter().collect(),
+        }
+    }
+
+    fn candidate_sandboxes(&self, filter: &pb::PodSandboxFilter) -> Vec<&Sandbox> {
+        if !filter.id.is_empty() {
+            return self.sandboxes.find(&filter.id).ok().into_iter().collect();
+        }
+        match filter.label_selector.get(POD_UID) {
+            Some(uid) => self.sandboxes.of_pod(uid).collect(),
+            None => self.sandboxes.iter().collect(),
+        }
+    }
+}
+
+fn selects(selector: &Labels, labels: &Labels) -> bool {
+    selector.iter().all(|(key, value)| labels.get(key) == Some(value))
+}

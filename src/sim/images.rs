@@ -1,0 +1,182 @@
+//! The images, and the layers that they and the containers hold: a shared layer lies on the disk once.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use tonic::Status;
+
+use crate::cri::generated as pb;
+
+/// An image's layers: id and bytes of each.
+pub(super) type Layers = Arc<[(String, u64)]>;
+
+/// All images and all layers.
+#[derive(Debug, Default)]
+pub(super) struct Images {
+    by_id: BTreeMap<String, StoredImage>,
+    /// Image ids by tag and by digest.
+    names: HashMap<String, String>,
+    /// How many hold each layer.
+    holders: HashMap<String, u64>,
+    layer_bytes: u64,
+}
+
+/// One image.
+#[derive(Debug)]
+pub(super) struct StoredImage {
+    pub(super) listed: pb::Image,
+    pub(super) layers: Layers,
+}
+
+// === impl Images ===
+
+impl Images {
+    /// Bytes of all layers that anybody holds.
+    pub(super) fn layer_bytes(&self) -> u64 {
+        self.layer_bytes
+    }
+
+    /// How many layers anybody holds.
+    pub(super) fn layer_count(&self) -> u64 {
+        self.holders.len() as u64
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &StoredImage> {
+        self.by_id.values()
+    }
+
+    /// Adds an image under a tag. A tag that another image has moves over, and an image that is there already gets the
+    /// tag besides its own.
+    pub(super) fn add(&mut self, id: &str, tag: &str, layers: &[(&str, u64)]) {
+        if !self.by_id.contains_key(id) {
+            let layers: Layers = layers.iter().map(|(layer, bytes)| ((*layer).to_owned(), *bytes)).collect();
+            self.hold(&layers);
+            let size = layers.iter().map(|(_, bytes)| bytes).sum();
+            let listed = pb::Image { id: id.to_owned(), size, ..pb::Image::default() };
+            self.by_id.insert(id.to_owned(), StoredImage { listed, layers });
+        }
+        self.tag(id, tag);
+    }
+
+    /// Gives an image a tag, and a digest in the tag's repository.
+    pub(super) fn tag(&mut self, id: &str, tag: &str) {
+        if let Some(former) = self.names.get(tag).cloned().and_then(|former| self.by_id.get_mut(&former)) {
+            former.listed.repo_tags.retain(|name| name != tag);
+        }
+        let Some(image) = self.by_id.get_mut(id) else { return };
+        let digest = format!("{}@{}", repository(tag), digest_of(id));
+        image.listed.repo_tags.push(tag.to_owned());
+        if !image.listed.repo_digests.contains(&digest) {
+            image.listed.repo_digests.push(digest.clone());
+        }
+        self.names.insert(tag.to_owned(), id.to_owned());
+        self.names.insert(digest, id.to_owned());
+    }
+
+    pub(super) fn pin(&mut self, id: &str) {
+        if let Some(image) = self.by_id.get_mut(id) {
+            image.listed.pinned = true;
+        }
+    }
+
+    /// Takes an image's names away but leaves it, as a tag that moved on does.
+    pub(super) fn untag(&mut self, id: &str) {
+        if let Some(image) = self.by_id.get_mut(id) {
+            for tag in image.listed.repo_tags.drain(..) {
+                self.names.remove(&tag);
+            }
+        }
+    }
+
+    /// The image that an id, a short id, a tag or a digest names.
+    pub(super) fn find(&self, name: &str) -> Result<Option<&StoredImage>, Status> {
+        let named = self.names.get(name).or_else(|| self.names.get(&full_name(name)));
+        match named {
+            Some(id) => Ok(self.by_id.get(id)),
+            None => self.by_short_id(name),
+        }
+    }
+
+    /// Removes an image with all its names; its layers stay as long as anybody else holds them. A name of nothing is
+    /// no error.
+    pub(super) fn remove(&mut self, name: &str) -> Result<(), Status> {
+        let Some(id) = self.find(name)?.map(|image| image.listed.id.clone()) else { return Ok(()) };
+        let Some(image) = self.by_id.remove(&id) else { return Ok(()) };
+        for name in image.listed.repo_tags.iter().chain(&image.listed.repo_digests) {
+            self.names.remove(name);
+        }
+        self.release(&image.layers);
+        Ok(())
+    }
+
+    /// One more holds these layers.
+    pub(super) fn hold(&mut self, layers: &Layers) {
+        for (layer, bytes) in layers.iter() {
+            let holders = self.holders.entry(layer.clone()).or_default();
+            if *holders == 0 {
+                self.layer_bytes += bytes;
+            }
+            *holders += 1;
+        }
+    }
+
+    /// One less holds these layers.
+    pub(super) fn release(&mut self, layers: &Layers) {
+        for (layer, bytes) in layers.iter() {
+            let Some(holders) = self.holders.get_mut(layer) else { continue };
+            *holders -= 1;
+            if *holders == 0 {
+                self.holders.remove(layer);
+                self.layer_bytes -= bytes;
+            }
+        }
+    }
+
+    fn by_short_id(&self, name: &str) -> Result<Option<&StoredImage>, Status> {
+        let id = if name.starts_with("sha256:") { name.to_owned() } else { format!("sha256:{name}") };
+        let from = (Bound::Included(id.as_str()), Bound::Unbounded);
+        let mut matching = self.by_id.range::<str, _>(from).take_while(|(found, _)| found.starts_with(&id));
+        let first = matching.next().map(|(_, image)| image);
+        match matching.next() {
+            Some(_) => Err(Status::unknown(format!("several images begin with {name:?}"))),
+            None => Ok(first.filter(|_| !name.is_empty())),
+        }
+    }
+}
+
+/// The name as runtimes spell it out: with registry, `library/` and tag.
+fn full_name(name: &str) -> String {
+    let (domain, path) = match name.split_once('/') {
+        Some((domain, path)) if domain.contains(['.', ':']) || domain == "localhost" => (domain, path.to_owned()),
+        Some(_) => ("docker.io", name.to_owned()),
+        None => ("docker.io", format!("library/{name}")),
+    };
+    let tag = if path.contains([':', '@']) { "" } else { ":latest" };
+    format!("{domain}/{path}{tag}")
+}
+
+/// A tag without what follows the last colon of its last part.
+fn repository(tag: &str) -> &str {
+    match tag.rsplit_once(':') {
+        Some((repository, rest)) if !rest.contains('/') => repository,
+        _ => tag,
+    }
+}
+
+/// An image's manifest digest, which is not its id.
+fn digest_of(id: &str) -> String {
+    format!("sha256:{}", hex(&format!("manifest of {id}")))
+}
+
+/// 64 hexadecimal digits, the same ones for the same seed.
+pub(super) fn hex(seed: &str) -> String {
+    let word = |salt: u64| {
+        let start = 0xcbf2_9ce4_8422_2325_u64.wrapping_add(salt.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let hash = seed.bytes().fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        // FNV alone leaves the upper bits of short seeds alike, and prefixes matter here.
+        (hash ^ (hash >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
+    };
+    let word = |salt| format!("{:016x}", word(salt));
+    [0, 1, 2, 3].map(word).concat()
+}

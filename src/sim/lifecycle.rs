@@ -1,0 +1,203 @@
+//! How the state changes, as a runtime's does: stopping what is stopped and removing what is gone is no error, and
+//! removal is forced. To stop what is gone is an error, against the CRI but as containerd 1.6 has it: whoever can live
+//! with that can live with later ones. Hooks and tests use the same doors as the calls.
+
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use tonic::Status;
+
+use super::images::{Layers, hex};
+use super::logs::LogEntry;
+use super::node::{Container, Node, Sandbox};
+use crate::cri::generated as pb;
+use crate::model::ContainerState;
+
+/// The exit code of what was killed.
+const KILLED: i32 = 137;
+
+// === impl Node ===
+
+impl Node {
+    /// Runs a sandbox and returns its id.
+    pub(super) fn run_sandbox(&mut self, config: pb::PodSandboxConfig, at: Timestamp) -> Result<String, Status> {
+        let metadata = config.metadata.ok_or_else(|| Status::invalid_argument("sandbox without metadata"))?;
+        let id = self.new_id(&metadata.name);
+        let listed = pb::PodSandbox {
+            id: id.clone(),
+            metadata: Some(metadata),
+            state: pb::PodSandboxState::SandboxReady.into(),
+            created_at: nanoseconds(at),
+            labels: config.labels,
+            annotations: config.annotations,
+        };
+        let log_directory = config.log_directory.into();
+        self.sandboxes.put(&id, Sandbox { listed, log_directory, containers: [].into() });
+        Ok(id)
+    }
+
+    /// Makes a container in a sandbox and returns its id. Where its log lies is told by the sandbox's configuration as
+    /// the caller repeats it, as for containerd.
+    pub(super) fn create_container(
+        &mut self,
+        sandbox: &str,
+        config: pb::ContainerConfig,
+        sandbox_config: Option<pb::PodSandboxConfig>,
+        at: Timestamp,
+    ) -> Result<String, Status> {
+        let sandbox = self.sandboxes.resolve(sandbox)?;
+        let metadata = config.metadata.ok_or_else(|| Status::invalid_argument("container without metadata"))?;
+        let id = self.new_id(&metadata.name);
+        let (image_ref, layers) = self.image_of(config.image.as_ref())?;
+        self.images.hold(&layers);
+        let listed = pb::Container {
+            id: id.clone(),
+            pod_sandbox_id: sandbox.clone(),
+            metadata: Some(metadata),
+            image: config.image,
+            image_ref,
+            state: pb::ContainerState::ContainerCreated.into(),
+            created_at: nanoseconds(at),
+            labels: config.labels,
+            annotations: config.annotations,
+            image_id: String::new(),
+        };
+        let log_directory = match sandbox_config {
+            Some(config) => config.log_directory.into(),
+            None => self.sandboxes.get(&sandbox).map(|sandbox| sandbox.log_directory.clone()).unwrap_or_default(),
+        };
+        let log_path = log_path(&log_directory, &config.log_path);
+        let made =
+            Container { listed, started_at: 0, finished_at: 0, exit_code: 0, log_path, mounts: config.mounts, layers };
+        self.containers.put(&id, made);
+        if let Some(sandbox) = self.sandboxes.get_mut(&sandbox) {
+            sandbox.containers.insert(id.clone());
+        }
+        Ok(id)
+    }
+
+    /// Starts a container that was created.
+    pub fn start_container(&mut self, id: &str) -> Result<(), Status> {
+        let at = nanoseconds(self.now);
+        let id = self.containers.resolve(id)?;
+        let container = self.containers.get_mut(&id).ok_or_else(|| Status::not_found(&*id))?;
+        if container.state() != ContainerState::Created {
+            return Err(Status::unknown(format!("container {id:?} is not in created state")));
+        }
+        container.listed.state = pb::ContainerState::ContainerRunning.into();
+        container.started_at = at;
+        let log = LogEntry::file(container.log_path.clone());
+        self.will_write(log);
+        self.write_logs().map_err(|error| Status::internal(error.to_string()))
+    }
+
+    /// Stops a container. One that does not run stays as it is.
+    pub fn stop_container(&mut self, id: &str) -> Result<(), Status> {
+        let id = self.containers.resolve(id)?;
+        if matches!(self.container_state(&id), Some(ContainerState::Running | ContainerState::Unknown)) {
+            self.end_container(&id, KILLED);
+        }
+        Ok(())
+    }
+
+    /// Ends a running container with an exit code, as its process does.
+    pub fn end_container(&mut self, id: &str, exit_code: i32) {
+        let at = nanoseconds(self.now);
+        if let Some(container) = self.containers.get_mut(id) {
+            container.listed.state = pb::ContainerState::ContainerExited.into();
+            container.finished_at = at;
+            container.exit_code = exit_code;
+        }
+    }
+
+    /// Sets a container's state whatever it was.
+    pub fn set_container_state(&mut self, id: &str, state: ContainerState) {
+        if let Some(container) = self.containers.get_mut(id) {
+            container.listed.state = protobuf_state(state).into();
+        }
+    }
+
+    /// Removes a container, a running one too. One that is gone is no error.
+    pub fn remove_container(&mut self, id: &str) -> Result<(), Status> {
+        let Some(id) = gone_is_none(self.containers.resolve(id))? else { return Ok(()) };
+        if let Some(container) = self.containers.take(&id) {
+            self.images.release(&container.layers);
+            if let Some(sandbox) = self.sandboxes.get_mut(&container.listed.pod_sandbox_id) {
+                sandbox.containers.remove(&id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops a sandbox and its running containers.
+    pub fn stop_sandbox(&mut self, id: &str) -> Result<(), Status> {
+        let id = self.sandboxes.resolve(id)?;
+        for container in self.containers_of(&id) {
+            self.stop_container(&container)?;
+        }
+        if let Some(sandbox) = self.sandboxes.get_mut(&id) {
+            sandbox.listed.state = pb::PodSandboxState::SandboxNotready.into();
+        }
+        Ok(())
+    }
+
+    /// Removes a sandbox with all its containers. One that is gone is no error.
+    pub fn remove_sandbox(&mut self, id: &str) -> Result<(), Status> {
+        let Some(id) = gone_is_none(self.sandboxes.resolve(id))? else { return Ok(()) };
+        for container in self.containers_of(&id) {
+            self.remove_container(&container)?;
+        }
+        self.sandboxes.take(&id);
+        Ok(())
+    }
+
+    /// Removes an image with all its names, in use or not, as containerd does. One that is gone is no error.
+    pub fn remove_image(&mut self, name: &str) -> Result<(), Status> {
+        self.images.remove(name)
+    }
+
+    fn containers_of(&self, sandbox: &str) -> Vec<String> {
+        self.sandboxes.get(sandbox).map(|sandbox| sandbox.containers.iter().cloned().collect()).unwrap_or_default()
+    }
+
+    /// The id of a container's image, and the layers that it will hold.
+    fn image_of(&self, image: Option<&pb::ImageSpec>) -> Result<(String, Layers), Status> {
+        let name = image.map_or("", |image| &image.image);
+        let found = self.images.find(name)?.ok_or_else(|| Status::not_found(format!("image {name:?} not found")))?;
+        Ok((found.listed.id.clone(), found.layers.clone()))
+    }
+
+    /// The id that was asked for, or one that nobody has.
+    fn new_id(&mut self, name: &str) -> String {
+        self.made += 1;
+        self.cursor.next_id.take().unwrap_or_else(|| hex(&format!("{name} {}", self.made)))
+    }
+}
+
+/// Without a directory or a name there is no log.
+fn log_path(directory: &Path, name: &str) -> PathBuf {
+    if directory.as_os_str().is_empty() || name.is_empty() { PathBuf::new() } else { directory.join(name) }
+}
+
+pub(super) fn protobuf_state(state: ContainerState) -> pb::ContainerState {
+    match state {
+        ContainerState::Created => pb::ContainerState::ContainerCreated,
+        ContainerState::Running => pb::ContainerState::ContainerRunning,
+        ContainerState::Exited => pb::ContainerState::ContainerExited,
+        ContainerState::Unknown => pb::ContainerState::ContainerUnknown,
+    }
+}
+
+/// Times as the CRI tells them: nanoseconds since 1970.
+pub(super) fn nanoseconds(time: Timestamp) -> i64 {
+    i64::try_from(time.as_nanosecond()).unwrap_or(i64::MAX)
+}
+
+/// Turns "not found" into `None`; a prefix of several stays an error.
+fn gone_is_none(id: Result<String, Status>) -> Result<Option<String>, Status> {
+    match id {
+        Ok(id) => Ok(Some(id)),
+        Err(status) if status.code() == tonic::Code::NotFound => Ok(None),
+        Err(status) => Err(status),
+    }
+}

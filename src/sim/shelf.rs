@@ -1,0 +1,95 @@
+//! Things by id, found by a unique prefix too and by their pod without a walk through all of them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
+
+use tonic::Status;
+
+/// The label that tells the pod's uid.
+pub(super) const POD_UID: &str = "io.kubernetes.pod.uid";
+
+/// What lies on a shelf.
+pub(super) trait Labeled {
+    /// The labels as the runtime lists them. They do not change while the thing is on the shelf.
+    fn labels(&self) -> &HashMap<String, String>;
+}
+
+/// Things by id.
+#[derive(Debug)]
+pub(super) struct Shelf<T> {
+    /// What the things are, for error messages.
+    kind: &'static str,
+    items: BTreeMap<String, T>,
+    pods: HashMap<String, BTreeSet<String>>,
+}
+
+// === impl Shelf ===
+
+impl<T: Labeled> Shelf<T> {
+    pub(super) fn of(kind: &'static str) -> Self {
+        Self { kind, items: BTreeMap::new(), pods: HashMap::new() }
+    }
+
+    pub(super) fn put(&mut self, id: &str, item: T) {
+        if let Some(uid) = item.labels().get(POD_UID) {
+            self.pods.entry(uid.clone()).or_default().insert(id.to_owned());
+        }
+        self.items.insert(id.to_owned(), item);
+    }
+
+    pub(super) fn take(&mut self, id: &str) -> Option<T> {
+        let item = self.items.remove(id)?;
+        if let Some(uid) = item.labels().get(POD_UID)
+            && let Some(ids) = self.pods.get_mut(uid)
+        {
+            ids.remove(id);
+            if ids.is_empty() {
+                self.pods.remove(uid);
+            }
+        }
+        Some(item)
+    }
+
+    /// The whole id of what an id or a unique prefix names.
+    pub(super) fn resolve(&self, id: &str) -> Result<String, Status> {
+        let not_found = || Status::not_found(format!("{} {id:?} not found", self.kind));
+        if id.is_empty() {
+            return Err(not_found());
+        }
+        let from = (Bound::Included(id), Bound::Unbounded);
+        let mut matching = self.items.range::<str, _>(from).map(|(id, _)| id).take_while(|found| found.starts_with(id));
+        let first = matching.next().ok_or_else(not_found)?;
+        if first != id && matching.next().is_some() {
+            return Err(Status::unknown(format!("several {}s begin with {id:?}", self.kind)));
+        }
+        Ok(first.clone())
+    }
+
+    /// By the whole id.
+    pub(super) fn get(&self, id: &str) -> Option<&T> {
+        self.items.get(id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: &str) -> Option<&mut T> {
+        self.items.get_mut(id)
+    }
+
+    /// By the whole id or a unique prefix.
+    pub(super) fn find(&self, id: &str) -> Result<&T, Status> {
+        let whole = self.resolve(id)?;
+        self.items.get(&whole).ok_or_else(|| Status::not_found(whole))
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = &String> {
+        self.items.keys()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.items.values()
+    }
+
+    /// Those that carry the pod's label.
+    pub(super) fn of_pod(&self, uid: &str) -> impl Iterator<Item = &T> {
+        self.pods.get(uid).into_iter().flatten().filter_map(|id| self.items.get(id))
+    }
+}

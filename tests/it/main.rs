@@ -1,0 +1,23 @@
+//! All tests that go through the public door, in one binary.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::match_bool,
+    reason = "a test may fail loudly, ask the clock, start programs and remove its own files"
+)]
+
+mod cli;
+mod containerd_contract;
+mod containerd_reader;
+mod containerd_rig;
+mod contract;
+mod properties;
+mod rig;
+mod sim;
+mod vectors;

@@ -1,0 +1,271 @@
+//! The invariants of ARCHITECTURE.md, on random nodes.
+//!
+//! `PROPTEST_CASES=20000` looks longer. Every property takes the plan by what remains, and says again from the snapshot alone what must remain.
+
+mod nodes;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use kubegc::model::{Container, ContainerState, Image, PodUid, SandboxState, Seen, Snapshot};
+use kubegc::plan::{Guards, Kind, Plan, Policy, Profile, RemoveReason, Scope, Target, decide, remember};
+use nodes::{a_node, a_policy, now};
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn i1_what_runs_and_what_is_inhabited_is_never_removed(node in a_node(), policy in a_policy(), kubelet: bool) {
+        let policy = if kubelet { without_guards(policy) } else { policy };
+        let plan = decide(&node, &policy, Scope::All);
+        let gone = gone(&plan, Kind::Container);
+        for container in containers(&node) {
+            if container.state == ContainerState::Running {
+                prop_assert!(!gone.contains(container.id.as_str()));
+            }
+        }
+        for sandbox in gone_sandboxes(&node, &plan) {
+            prop_assert_eq!(sandbox.state, SandboxState::NotReady);
+            let left = containers(&node).iter().filter(|container| !gone.contains(container.id.as_str()));
+            prop_assert_eq!(left.filter(|container| container.sandbox_id == sandbox.id).count(), 0);
+        }
+    }
+
+    #[test]
+    fn i2_without_a_complete_list_of_pods_nothing_is_gone(node in a_node(), policy in a_policy()) {
+        let is_complete = node.pods.as_ref().is_some_and(|list| list.complete);
+        let plan = decide(&node, &policy, Scope::All);
+        let called_gone = plan.actions.iter().any(|action| action.reason == RemoveReason::PodGone {});
+        prop_assert!(is_complete || !called_gone);
+    }
+
+    #[test]
+    fn i3_the_newest_instance_of_a_unit_stays_until_its_pod_is_gone(node in a_node(), policy in a_policy()) {
+        let plan = decide(&node, &policy, Scope::All);
+        let mut newest: BTreeMap<_, &Container> = BTreeMap::new();
+        for container in containers(&node) {
+            let key = (container.pod_uid(), container.name.as_str());
+            let newest = newest.entry(key).or_insert(container);
+            if (container.created_at, &container.id) > (newest.created_at, &newest.id) {
+                *newest = container;
+            }
+        }
+        for action in of_kind(&plan, Kind::Container) {
+            let is_newest = newest.values().any(|container| container.id.as_str() == action.target.id());
+            prop_assert!(!is_newest || matches!(action.reason, RemoveReason::PodGone {} | RemoveReason::PodTerminal {}), "{:?}", action);
+        }
+    }
+
+    #[test]
+    fn i4_a_container_that_may_be_about_to_start_stays(node in a_node(), policy in a_policy()) {
+        let gone = gone(&decide(&node, &policy, Scope::All), Kind::Container);
+        for container in containers(&node).iter().filter(|container| container.state == ContainerState::Created) {
+            let is_young = seconds_since(container.created_at) < 600.0;
+            prop_assert!(!(is_young && gone.contains(container.id.as_str())));
+        }
+    }
+
+    #[test]
+    fn i5_what_no_kubelet_made_stays(node in a_node(), policy in a_policy()) {
+        let plan = decide(&node, &policy, Scope::All);
+        for action in plan.actions.iter().filter(|action| matches!(action.target.kind(), Kind::Container | Kind::Sandbox)) {
+            prop_assert!(action.pod.as_ref().is_some_and(|pod| !pod.uid.is_empty()));
+        }
+    }
+
+    #[test]
+    fn i6_an_image_that_anything_needs_stays(node in a_node(), policy in a_policy()) {
+        let plan = decide(&node, &policy, Scope::All);
+        let next = plan.images.reserve.iter().map(|action| action.target.id());
+        let gone: BTreeSet<_> = gone(&plan, Kind::Image).into_iter().chain(next).collect();
+        for image in node.images.as_ref().into_iter().flatten().filter(|image| gone.contains(image.id.as_str())) {
+            prop_assert!(!is_needed(&node, &policy, image), "{:?}", image);
+        }
+    }
+
+    #[test]
+    fn i7_log_paths_are_one_name_beneath_their_root(node in a_node(), policy in a_policy()) {
+        for action in decide(&node, &policy, Scope::All).actions {
+            let (path, root) = match &action.target {
+                Target::RemoveLogDir { path } => (path, &policy.logs.pods_root),
+                Target::RemoveLogLink { path } => (path, &policy.logs.containers_root),
+                _ => continue,
+            };
+            prop_assert_eq!(path.parent(), Some(root.as_path()));
+            let name = path.file_name().unwrap().to_str().unwrap();
+            prop_assert!(name.matches('_').count() == 2, "{}", name);
+        }
+    }
+
+    #[test]
+    fn i9_images_add_up_to_the_target_or_the_shortfall_is_told(node in a_node(), policy in a_policy()) {
+        let plan = decide(&node, &policy, Scope::Images);
+        let is_space = |reason: &RemoveReason| matches!(reason, RemoveReason::Space { .. });
+        let sizes: Vec<u64> = of_kind(&plan, Kind::Image).filter(|action| is_space(&action.reason)).map(|action| size(&action.target)).collect();
+        let sum: u64 = sizes.iter().sum();
+        prop_assert!(sum + plan.images.shortfall_bytes >= plan.images.target_bytes);
+        if let Some(last) = sizes.last() {
+            prop_assert!(sum - last < plan.images.target_bytes, "one image too many");
+        }
+        prop_assert!(plan.images.shortfall_bytes == 0 || !plan.errors.is_empty());
+        prop_assert!(plan.images.shortfall_bytes == 0 || plan.images.reserve.is_empty());
+    }
+
+    #[test]
+    fn i11_a_pod_is_gone_only_when_all_of_the_proof_is_there(node in a_node(), policy in a_policy()) {
+        for action in decide(&node, &policy, Scope::All).actions.iter().filter(|action| action.reason == RemoveReason::PodGone {}) {
+            let uid = &action.pod.as_ref().unwrap().uid;
+            let list = node.pods.as_ref().unwrap();
+            prop_assert!(list.complete && list.pods.iter().all(|pod| pod.uid != *uid));
+            prop_assert!(!runs(&node, uid));
+            prop_assert!(node.pod_dirs.as_ref().is_some_and(|dirs| !dirs.contains(uid)));
+            let since = node.memory.absent_since.iter().find(|absence| absence.uid == *uid).unwrap().since;
+            prop_assert!(seconds_since(since) >= 60.0);
+        }
+    }
+
+    #[test]
+    fn i12_a_doubtful_list_proves_nothing(node in a_node(), policy in a_policy()) {
+        let plan = decide(&node, &policy, Scope::All);
+        if is_doubtful(&node) {
+            prop_assert_eq!(of_kind(&plan, Kind::Image).count(), 0);
+            prop_assert!(plan.actions.iter().all(|action| action.reason != RemoveReason::PodGone {}), "{:?}", plan.actions);
+        }
+    }
+
+    #[test]
+    fn every_object_is_removed_or_kept_and_never_both(node in a_node(), policy in a_policy()) {
+        let plan = decide(&node, &policy, Scope::All);
+        let removed = plan.actions.iter().map(kubegc::plan::Action::key);
+        let kept = plan.kept.iter().map(|kept| kubegc::plan::key(kept.kind, &kept.id));
+        let mut decided: Vec<_> = removed.chain(kept).collect();
+        decided.sort();
+        let mut all = nodes::keys(&node, &policy);
+        all.sort();
+        prop_assert_eq!(decided, all);
+    }
+
+    #[test]
+    fn shuffled_lists_give_the_same_plan(node in a_node(), policy in a_policy(), seed: u64) {
+        prop_assert_eq!(decide(&nodes::shuffled(&node, seed), &policy, Scope::All), decide(&node, &policy, Scope::All));
+    }
+
+    #[test]
+    fn a_plan_carried_out_leaves_nothing_to_do(node in a_node(), policy in a_policy()) {
+        let node = nodes::believed(node); // Doubt passes with the pass; what it kept may go in the next.
+        let plan = decide(&node, &policy, Scope::All);
+        let after = decide(&nodes::carried_out(&node, &plan, &policy), &policy, Scope::All);
+        prop_assert_eq!(after.actions, vec![]);
+    }
+
+    #[test]
+    fn guards_only_ever_keep_more_containers_and_sandboxes(node in a_node(), policy in a_policy()) {
+        let by_us = decide(&node, &policy, Scope::Containers);
+        let by_kubelet = decide(&node, &without_guards(policy), Scope::Containers);
+        for kind in [Kind::Container, Kind::Sandbox, Kind::LogDir, Kind::LogLink] {
+            prop_assert!(gone(&by_us, kind).is_subset(&gone(&by_kubelet, kind)));
+        }
+    }
+
+    #[test]
+    fn memory_never_calls_a_new_image_old_or_a_present_pod_absent(node in a_node(), policy in a_policy()) {
+        let memory = remember(&node, &policy);
+        let known = |id| node.memory.images.iter().any(|image| image.id == id);
+        if node.containers.as_ref().is_some() && node.images.as_ref().is_some() {
+            for image in memory.images.iter().filter(|image| !known(image.id.clone())) {
+                prop_assert_eq!(image.first_seen, Some(now()));
+            }
+        }
+        for absence in &memory.absent_since {
+            let listed = node.pods.as_ref().is_some_and(|list| list.pods.iter().any(|pod| pod.uid == absence.uid));
+            prop_assert!(!listed && !runs(&node, &absence.uid) && absence.since <= now());
+        }
+    }
+
+    #[test]
+    fn documents_read_back_as_they_were_written(node in a_node(), policy in a_policy()) {
+        let plan = decide(&node, &policy, Scope::All);
+        let written = (serde_json::to_string(&node).unwrap(), serde_json::to_string(&plan).unwrap());
+        prop_assert_eq!(serde_json::from_str::<Snapshot>(&written.0).unwrap(), node);
+        prop_assert_eq!(serde_json::from_str::<Plan>(&written.1).unwrap(), plan.clone());
+        for (action, value) in plan.actions.iter().zip(serde_json::from_str::<serde_json::Value>(&written.1).unwrap()["actions"].as_array().unwrap()) {
+            prop_assert_eq!(action.reason.kind(), value["reason"].as_str().unwrap());
+            prop_assert!(!action.reason.explain().rule.is_empty());
+        }
+        for kept in &plan.kept {
+            let value = serde_json::to_value(kept).unwrap();
+            prop_assert_eq!(kept.reason.kind(), value["reason"].as_str().unwrap());
+            prop_assert!(!kept.reason.explain().change.is_empty());
+        }
+    }
+}
+
+fn without_guards(policy: Policy) -> Policy {
+    Policy { profile: Profile::Kubelet, guards: Guards::of(Profile::Kubelet), ..policy }
+}
+
+fn containers(node: &Snapshot) -> &[Container] {
+    node.containers.as_ref().map_or(&[], Vec::as_slice)
+}
+
+fn of_kind(plan: &Plan, kind: Kind) -> impl Iterator<Item = &kubegc::plan::Action> {
+    plan.actions.iter().filter(move |action| action.target.kind() == kind)
+}
+
+fn gone(plan: &Plan, kind: Kind) -> BTreeSet<String> {
+    of_kind(plan, kind).map(|action| action.target.id()).collect()
+}
+
+fn gone_sandboxes<'a>(node: &'a Snapshot, plan: &Plan) -> Vec<&'a kubegc::model::Sandbox> {
+    let gone = gone(plan, Kind::Sandbox);
+    let all = node.sandboxes.as_ref().into_iter().flatten();
+    all.filter(|sandbox| gone.contains(sandbox.id.as_str())).collect()
+}
+
+fn seconds_since(moment: Timestamp) -> f64 {
+    now().duration_since(moment).as_secs_f64()
+}
+
+fn size(target: &Target) -> u64 {
+    match target {
+        Target::RemoveImage { estimated_bytes, .. } => *estimated_bytes,
+        _ => 0,
+    }
+}
+
+fn runs(node: &Snapshot, uid: &PodUid) -> bool {
+    let sandboxes = node.sandboxes.as_ref().into_iter().flatten();
+    containers(node)
+        .iter()
+        .any(|container| container.state == ContainerState::Running && container.pod_uid() == Some(uid))
+        || sandboxes.into_iter().any(|sandbox| sandbox.state == SandboxState::Ready && sandbox.pod_uid() == Some(uid))
+}
+
+fn is_needed(node: &Snapshot, policy: &Policy, image: &Image) -> bool {
+    let names: Vec<&str> = std::iter::once(image.id.as_str()).chain(image.tags.iter().map(String::as_str)).collect();
+    let has = |name: &str| names.contains(&name);
+    let used = containers(node).iter().any(|container| {
+        let by_name = container.image_id.iter().chain(&container.image).any(|name| has(name));
+        by_name || container.image_volumes.iter().any(|name| has(name))
+    });
+    let sandbox_image = match &node.runtime {
+        Seen::Seen(runtime) => runtime.sandbox_image.as_deref().is_some_and(has),
+        Seen::NotSeen(_) => false,
+    };
+    let pods = node.pods.as_ref().into_iter().flat_map(|list| &list.pods);
+    used || image.pinned
+        || node.image_uses.as_ref().is_none()
+        || sandbox_image
+        || node.pulling.iter().any(|name| has(name))
+        || pods.flat_map(|pod| &pod.images).any(|name| has(name))
+        || policy.images.keep.iter().any(|pattern| names.iter().any(|name| pattern.matches(name)))
+}
+
+fn is_doubtful(node: &Snapshot) -> bool {
+    let started = node.runtime.as_ref().and_then(|runtime| runtime.listening_since);
+    let (Some(containers), Some(sandboxes)) = (node.containers.as_ref(), node.sandboxes.as_ref()) else { return false };
+    let listed = (containers.len() + sandboxes.len()) as u64;
+    let before = node.memory.last_counts.map_or(0, |last| last.containers + last.sandboxes);
+    started.is_some_and(|since| seconds_since(since) < 60.0) || (before >= 10 && listed * 2 < before)
+}

@@ -1,0 +1,342 @@
+//! Random nodes: few pods and names, so that things meet; ages that lie on and about the limits.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kubegc::model::{
+    Absence, Container, ContainerState, EntryKind, FileSystem, Image, ImageMemory, LinkTarget, ListCounts, LogDir,
+    LogLink, Memory, Phase, Pod, PodList, PodRef, PodUid, Runtime, Sandbox, SandboxState, Seen, Snapshot,
+};
+use kubegc::plan::{Kind, Plan, Policy, key, remember};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+/// The moment of every snapshot.
+pub fn now() -> Timestamp {
+    "2026-11-21T12:00:00Z".parse().unwrap()
+}
+
+fn ago(seconds: i64) -> Timestamp {
+    now().checked_sub(SignedDuration::from_secs(seconds)).unwrap()
+}
+
+/// A moment on or about a limit, or in the future.
+fn a_moment() -> impl Strategy<Value = Timestamp> {
+    const LIMITS: [i64; 15] = [-5, 0, 1, 59, 60, 61, 119, 120, 121, 599, 600, 601, 3600, 86_400, 864_000];
+    prop_oneof![select(&LIMITS[..]), 0..100_000_i64].prop_map(ago)
+}
+
+fn a_uid() -> impl Strategy<Value = String> {
+    select(&["0a", "1b", "2c", "3d"][..]).prop_map(str::to_owned)
+}
+
+fn a_pod_ref() -> impl Strategy<Value = Option<PodRef>> {
+    let pod = a_uid().prop_map(|uid| PodRef { name: format!("pod-{uid}"), namespace: "ns".into(), uid: uid.into() });
+    option::weighted(0.9, pod)
+}
+
+fn an_image_name() -> impl Strategy<Value = String> {
+    (0..6_u8, any::<bool>()).prop_map(|(n, by_id)| if by_id { image_id(n) } else { image_tag(n) })
+}
+
+fn image_id(n: u8) -> String {
+    format!("sha256:{n}")
+}
+
+fn image_tag(n: u8) -> String {
+    format!("docker.io/library/i{n}:1")
+}
+
+/// A source that answers most of the time.
+fn seen<T: Clone + std::fmt::Debug>(value: impl Strategy<Value = T>) -> impl Strategy<Value = Seen<T>> {
+    prop_oneof![9 => value.prop_map(Seen::Seen), 1 => Just(Seen::NotSeen("no answer".into()))]
+}
+
+fn a_container() -> impl Strategy<Value = Container> {
+    use ContainerState::{Created, Exited, Running, Unknown};
+    let state = select(&[Created, Running, Exited, Exited, Exited, Unknown][..]);
+    let names =
+        (option::weighted(0.8, an_image_name()), option::weighted(0.2, an_image_name()), vec(an_image_name(), 0..2));
+    let from = (a_pod_ref(), select(&["app", "init"][..]), 0..6_u8, state, a_moment(), option::of(a_moment()), names);
+    from.prop_map(|(pod, name, sandbox, state, created_at, finished_at, (image_id, image, image_volumes))| Container {
+        id: "".into(),
+        sandbox_id: format!("s{sandbox}").into(),
+        pod,
+        name: name.into(),
+        attempt: 0,
+        state,
+        created_at,
+        finished_at,
+        image_id,
+        image,
+        image_volumes,
+        log_path: None,
+    })
+}
+
+fn a_sandbox() -> impl Strategy<Value = Sandbox> {
+    let state = select(&[SandboxState::Ready, SandboxState::NotReady, SandboxState::NotReady][..]);
+    (a_pod_ref(), state, a_moment()).prop_map(|(pod, state, created_at)| Sandbox {
+        id: "".into(),
+        pod,
+        attempt: 0,
+        state,
+        created_at,
+    })
+}
+
+fn an_image() -> impl Strategy<Value = (u64, bool)> {
+    (1..50_u64, proptest::bool::weighted(0.1))
+}
+
+fn a_pod() -> impl Strategy<Value = Pod> {
+    let phase = select(&[Phase::Running, Phase::Succeeded, Phase::Failed, Phase::Pending][..]);
+    (a_uid(), phase, vec(an_image_name(), 0..2)).prop_map(|(uid, phase, images)| Pod {
+        name: format!("pod-{uid}"),
+        namespace: "ns".into(),
+        uid: uid.into(),
+        phase,
+        images,
+    })
+}
+
+fn pods() -> impl Strategy<Value = PodList> {
+    (vec(a_pod(), 0..3), proptest::bool::weighted(0.8)).prop_map(|(mut pods, complete)| {
+        pods.sort_by(|a, b| a.uid.cmp(&b.uid));
+        pods.dedup_by(|a, b| a.uid == b.uid);
+        PodList { source: "test".into(), complete, pods }
+    })
+}
+
+fn log_dirs() -> impl Strategy<Value = Vec<LogDir>> {
+    let name = prop_oneof![
+        4 => a_uid().prop_map(|uid| format!("ns_pod-{uid}_{uid}")),
+        1 => select(&["lost+found", "a_b_", "..", "x_y_z_0a", "file"][..]).prop_map(str::to_owned),
+    ];
+    let kind = select(&[EntryKind::Directory, EntryKind::Directory, EntryKind::Directory, EntryKind::Symlink][..]);
+    vec((name, kind), 0..4).prop_map(|entries| {
+        let entries = entries.into_iter().collect::<std::collections::BTreeMap<_, _>>();
+        entries.into_iter().map(|(name, entry)| LogDir { name, entry, modified_at: None }).collect()
+    })
+}
+
+fn log_links() -> impl Strategy<Value = Vec<LogLink>> {
+    let name = prop_oneof![
+        4 => (0..8_u8).prop_map(|n| format!("pod_ns_app-c00000{n}.log")),
+        1 => select(&["nodash.log", "x-abc.log", "other"][..]).prop_map(str::to_owned),
+    ];
+    let target = select(&[LinkTarget::Exists, LinkTarget::Missing, LinkTarget::Missing, LinkTarget::Unknown][..]);
+    vec((name, target), 0..4).prop_map(|entries| {
+        let entries = entries.into_iter().collect::<std::collections::BTreeMap<String, LinkTarget>>();
+        entries.into_iter().map(|(name, target)| LogLink { name, target }).collect()
+    })
+}
+
+fn memory() -> impl Strategy<Value = Memory> {
+    let image = (0..6_u8, option::weighted(0.9, a_moment()), option::of(a_moment()));
+    let images = vec(image, 0..6).prop_map(|images| {
+        let by_id: std::collections::BTreeMap<_, _> =
+            images.into_iter().map(|(n, first, last)| (n, (first, last))).collect();
+        let past = by_id.into_iter();
+        past.map(|(n, (first_seen, last_used))| ImageMemory { id: image_id(n).into(), first_seen, last_used }).collect()
+    });
+    let absent =
+        vec((a_uid(), a_moment().prop_filter("not in the future", |at| *at <= now())), 0..4).prop_map(|absent| {
+            let by_uid: std::collections::BTreeMap<String, Timestamp> = absent.into_iter().collect();
+            by_uid.into_iter().map(|(uid, since)| Absence { uid: uid.into(), since }).collect()
+        });
+    let counts = option::of((0..40_u64, 0..10_u64))
+        .prop_map(|counts| counts.map(|(containers, sandboxes)| ListCounts { containers, sandboxes }));
+    (images, absent, counts, option::of(a_moment())).prop_map(
+        |(images, absent_since, last_counts, agent_started_at)| Memory {
+            agent_started_at,
+            images,
+            absent_since,
+            last_counts,
+            ..Memory::default()
+        },
+    )
+}
+
+fn runtime() -> impl Strategy<Value = Runtime> {
+    (option::of((0..6_u8).prop_map(image_tag)), option::weighted(0.3, a_moment())).prop_map(
+        |(sandbox_image, listening_since)| Runtime {
+            name: "test".into(),
+            version: "1".into(),
+            sandbox_image,
+            listening_since,
+        },
+    )
+}
+
+fn disk() -> impl Strategy<Value = FileSystem> {
+    (select(&[0, 100, 1000, 1003][..]), 0..1100_u64).prop_map(|(capacity_bytes, available_bytes)| FileSystem {
+        capacity_bytes,
+        available_bytes,
+        ..FileSystem::default()
+    })
+}
+
+/// A node.
+pub fn a_node() -> impl Strategy<Value = Snapshot> {
+    let runtime = (
+        seen(vec(a_container(), 0..12)),
+        seen(vec(a_sandbox(), 0..6)),
+        seen(vec(an_image(), 0..6)),
+        seen(runtime()),
+        seen(disk()),
+    );
+    let files = (
+        seen(log_dirs()),
+        seen(log_links()),
+        seen(vec(a_uid().prop_map(PodUid::from), 0..2)),
+        vec(an_image_name(), 0..2),
+    );
+    (runtime, files, seen(pods()), seen(Just(())), memory()).prop_map(
+        |(
+            (containers, sandboxes, images, runtime, image_filesystem),
+            (log_dirs, log_links, pod_dirs, pulling),
+            pods,
+            image_uses,
+            memory,
+        )| {
+            Snapshot {
+                containers: containers
+                    .map(|list| numbered(list, |container, n| container.id = format!("c00000{n}").into())),
+                sandboxes: sandboxes.map(|list| numbered(list, |sandbox, n| sandbox.id = format!("s{n}").into())),
+                images: images.map(|list| list.into_iter().zip(0..).map(image).collect()),
+                runtime,
+                image_filesystem,
+                log_dirs,
+                log_links,
+                pod_dirs,
+                pulling,
+                image_uses,
+                pods,
+                memory,
+                ..serde_json::from_value(serde_json::json!({ "taken_at": now() })).unwrap()
+            }
+        },
+    )
+}
+
+fn image(((size_bytes, pinned), n): ((u64, bool), u8)) -> Image {
+    Image { id: image_id(n).into(), tags: vec![image_tag(n)], digests: Vec::new(), size_bytes, pinned }
+}
+
+fn numbered<T>(mut list: Vec<T>, name: impl Fn(&mut T, usize)) -> Vec<T> {
+    for (n, item) in list.iter_mut().enumerate() {
+        name(item, n);
+    }
+    list
+}
+
+/// A policy with all guards on.
+pub fn a_policy() -> impl Strategy<Value = Policy> {
+    let seconds = select(&[0, 60, 600][..]);
+    let containers = (seconds.clone(), -1..3_i64, -1..8_i64, any::<bool>());
+    let images = (
+        0..=100_u64,
+        0..=100_u64,
+        seconds.clone(),
+        seconds,
+        proptest::bool::weighted(0.2),
+        proptest::bool::weighted(0.2),
+    );
+    (containers, images).prop_map(
+        |((min_age, per_unit, total, evict), (a, b, image_min_age, max_age, all_unused, keep))| {
+            let mut policy = Policy::default();
+            policy.containers.min_age = Duration::from_secs(min_age);
+            policy.containers.max_per_pod_container = per_unit;
+            policy.containers.max_containers = total;
+            policy.containers.evict_terminated_pods = evict;
+            policy.images.high_threshold_percent = a.max(b);
+            policy.images.low_threshold_percent = a.min(b);
+            policy.images.min_age = Duration::from_secs(image_min_age);
+            policy.images.max_age = Duration::from_secs(max_age);
+            policy.images.all_unused = all_unused;
+            policy.images.keep = if keep { vec!["*/i1:*".into()] } else { Vec::new() };
+            policy
+        },
+    )
+}
+
+/// The same node with every list in another order.
+pub fn shuffled(node: &Snapshot, seed: u64) -> Snapshot {
+    fn shuffle<T: Clone>(seen: &Seen<Vec<T>>, seed: u64) -> Seen<Vec<T>> {
+        seen.clone().map(|mut list| {
+            let by = seed as usize % list.len().max(1);
+            list.rotate_left(by);
+            if seed % 2 == 1 {
+                list.reverse();
+            }
+            list
+        })
+    }
+    let mut node = node.clone();
+    node.containers = shuffle(&node.containers, seed);
+    node.sandboxes = shuffle(&node.sandboxes, seed >> 3);
+    node.images = shuffle(&node.images, seed >> 6);
+    node.log_dirs = shuffle(&node.log_dirs, seed >> 9);
+    node.log_links = shuffle(&node.log_links, seed >> 12);
+    node.memory.images.reverse();
+    node
+}
+
+/// The same node with nothing that casts doubt on its lists.
+pub fn believed(mut node: Snapshot) -> Snapshot {
+    node.memory.last_counts = None;
+    node.runtime = node.runtime.map(|runtime| Runtime { listening_since: None, ..runtime });
+    node
+}
+
+/// The node after a plan, each image giving back just its size, with what the pass taught.
+pub fn carried_out(node: &Snapshot, plan: &Plan, policy: &Policy) -> Snapshot {
+    let gone: std::collections::BTreeSet<_> = plan.actions.iter().map(kubegc::plan::Action::key).collect();
+    let is_left = |kind, id: &str| !gone.contains(&key(kind, id));
+    let before = node;
+    let mut node = node.clone();
+    node.containers = retain(node.containers, |container: &Container| is_left(Kind::Container, container.id.as_str()));
+    node.sandboxes = retain(node.sandboxes, |sandbox: &Sandbox| is_left(Kind::Sandbox, sandbox.id.as_str()));
+    node.log_dirs = retain(node.log_dirs, |dir: &LogDir| is_left(Kind::LogDir, &format!("/var/log/pods/{}", dir.name)));
+    node.log_links =
+        retain(node.log_links, |link: &LogLink| is_left(Kind::LogLink, &format!("/var/log/containers/{}", link.name)));
+    let freed: u64 = node
+        .images
+        .as_ref()
+        .into_iter()
+        .flatten()
+        .filter(|image| !is_left(Kind::Image, image.id.as_str()))
+        .map(|image| image.size_bytes)
+        .sum();
+    node.images = retain(node.images, |image: &Image| is_left(Kind::Image, image.id.as_str()));
+    node.image_filesystem =
+        node.image_filesystem.map(|disk| FileSystem { available_bytes: disk.available_bytes + freed, ..disk });
+    node.memory = remember(before, policy);
+    // The agent counts what it removed itself, so its own work is no sharp fall.
+    node.memory.last_counts = None;
+    node
+}
+
+fn retain<T>(seen: Seen<Vec<T>>, is_left: impl Fn(&T) -> bool) -> Seen<Vec<T>> {
+    seen.map(|mut list| {
+        list.retain(|item| is_left(item));
+        list
+    })
+}
+
+/// Everything that a plan must decide on.
+pub fn keys(node: &Snapshot, policy: &Policy) -> Vec<String> {
+    fn all<T>(seen: &Seen<Vec<T>>, kind: Kind, id: impl Fn(&T) -> String) -> Vec<String> {
+        seen.as_ref().into_iter().flatten().map(|item| key(kind, &id(item))).collect()
+    }
+    let path = |root: &std::path::Path, name: &str| root.join(name).display().to_string();
+    let mut keys = all(&node.containers, Kind::Container, |container| container.id.to_string());
+    keys.extend(all(&node.sandboxes, Kind::Sandbox, |sandbox| sandbox.id.to_string()));
+    keys.extend(all(&node.log_dirs, Kind::LogDir, |dir| path(&policy.logs.pods_root, &dir.name)));
+    keys.extend(all(&node.log_links, Kind::LogLink, |link| path(&policy.logs.containers_root, &link.name)));
+    keys.extend(all(&node.images, Kind::Image, |image| image.id.to_string()));
+    keys
+}

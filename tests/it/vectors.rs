@@ -1,0 +1,118 @@
+//! What the kubelet does, as data (`tests/data/vectors/README.md`): every case under profile `kubelet` with the kubelet's
+//! answer, and under `safe` with each difference named by the guard that keeps more.
+
+mod containers;
+mod images;
+mod logs;
+mod random;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kubegc::model::{Absence, Memory, Phase, Pod, PodList, Seen, Snapshot};
+use kubegc::plan::{Guards, KeepReason, Plan, Policy, Profile, Scope, Target, decide};
+use serde_json::Value;
+
+/// The kubelet's rules.
+fn kubelet() -> Policy {
+    Policy { profile: Profile::Kubelet, guards: Guards::of(Profile::Kubelet), ..Policy::default() }
+}
+
+/// The same policy with all guards.
+fn safe(policy: &Policy) -> Policy {
+    Policy { profile: Profile::Safe, guards: Guards::default(), ..policy.clone() }
+}
+
+fn now() -> Timestamp {
+    "2026-11-21T12:00:00Z".parse().unwrap()
+}
+
+/// A moment so many seconds from now.
+fn at(seconds: f64) -> Timestamp {
+    let nanoseconds = (seconds * 1e9).round() as i128;
+    now().checked_add(SignedDuration::from_nanos_i128(nanoseconds)).unwrap_or(Timestamp::MIN)
+}
+
+fn cases(file: &str) -> Vec<Value> {
+    let text =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/vectors").join(file)).unwrap();
+    match file.contains(".jsonl") {
+        true => text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
+        false => serde_json::from_str(&text).unwrap(),
+    }
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+fn texts(value: &Value) -> BTreeSet<String> {
+    value.as_array().into_iter().flatten().map(|text| text.as_str().unwrap().to_owned()).collect()
+}
+
+fn seconds(value: &Value) -> Duration {
+    Duration::from_secs_f64(value.as_f64().unwrap_or_default())
+}
+
+/// A node of which nothing is seen yet.
+fn blank() -> Snapshot {
+    serde_json::from_value(serde_json::json!({ "taken_at": now() })).unwrap()
+}
+
+/// The pods that the kubelet still has; deleted ones are in no list.
+fn pod_list<'a>(ready: bool, pods: impl Iterator<Item = (&'a str, &'a str)>) -> PodList {
+    let pods = pods.filter(|(_, state)| *state != "deleted").map(|(uid, state)| Pod {
+        uid: uid.into(),
+        phase: if state == "terminated" { Phase::Succeeded } else { Phase::Running },
+        ..Pod::default()
+    });
+    PodList { source: "kubelet".into(), complete: ready, pods: pods.collect() }
+}
+
+/// The memory of a node on which every pod that is away has been away for an hour.
+fn long_absent(snapshot: &Snapshot, uids: impl Iterator<Item = String>) -> Memory {
+    let absent_since = uids.map(|uid| Absence { uid: uid.into(), since: at(-3600.0) }).collect();
+    Memory { absent_since, ..snapshot.memory.clone() }
+}
+
+fn removed(plan: &Plan) -> BTreeSet<String> {
+    plan.actions.iter().map(|action| name(&action.target)).collect()
+}
+
+/// What the vectors call an object: its id, for logs the name of the entry.
+fn name(target: &Target) -> String {
+    match target {
+        Target::RemoveLogDir { path } => path.file_name().unwrap().to_str().unwrap().to_owned(),
+        target => target.id(),
+    }
+}
+
+/// Plans under `safe`, and for everything that the kubelet would remove and `safe` keeps asks `named` whether the reason
+/// names a guard. Nothing else may go than what the kubelet removes.
+fn safe_keeps_more(
+    case: &str,
+    snapshot: &Snapshot,
+    kubelet: &Policy,
+    named: impl Fn(&Plan, &str, &KeepReason) -> bool,
+) {
+    let by_kubelet = removed(&decide(snapshot, kubelet, Scope::All));
+    let plan = decide(snapshot, &safe(kubelet), Scope::All);
+    let by_us = removed(&plan);
+    assert!(by_us.is_subset(&by_kubelet), "{case}: safe removes {by_us:?}, the kubelet {by_kubelet:?}");
+    for id in by_kubelet.difference(&by_us) {
+        let kept = plan.kept.iter().find(|kept| kept.id == *id || kept.id.ends_with(&format!("/{id}")));
+        let reason = &kept.unwrap_or_else(|| panic!("{case}: {id} is neither removed nor kept")).reason;
+        assert!(named(&plan, id, reason), "{case}: {id} is kept for {reason:?}, which is no guard");
+    }
+}
+
+/// The reason is a guard.
+fn is_guard(_: &Plan, _: &str, reason: &KeepReason) -> bool {
+    reason.is_guard()
+}
+
+fn seen<T>(value: T) -> Seen<T> {
+    Seen::Seen(value)
+}
