@@ -2,8 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::cri::Named;
+
 /// What crictl reads where it is not told otherwise, beneath the host's root.
 const CRICTL_FILE: &str = "etc/crictl.yaml";
+const CRICTL_KEYS: [&str; 2] = ["runtime-endpoint", "image-endpoint"];
+/// The kubelet's own names for the same.
+pub(super) const KUBELET_KEYS: [&str; 2] = ["containerRuntimeEndpoint", "imageServiceEndpoint"];
 
 /// The variables, `None` where unset or empty.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -47,12 +52,18 @@ impl Environment {
         all.into_iter().filter_map(|(variable, key, value)| Some((variable, key, value.as_deref()?)))
     }
 
-    /// The text of crictl's configuration; `None` = there is none that can be read. It is a help and not ours, so what
-    /// is wrong with it matters only to whoever comes to need it.
-    pub(super) fn crictl(&self, host_root: &Path) -> Option<String> {
+    /// The endpoints in crictl's configuration. The file is a help and not ours: what cannot be read names nothing.
+    pub(super) fn crictl(&self, host_root: &Path) -> Named {
         let path = self.crictl_config.clone().unwrap_or_else(|| host_root.join(CRICTL_FILE));
-        std::fs::read_to_string(path).ok()
+        std::fs::read_to_string(path).map_or_else(|_| Named::default(), |text| named(&text, CRICTL_KEYS))
     }
+}
+
+/// The endpoints that a YAML file names, by the keys of the runtime's and the image service's.
+pub(super) fn named(text: &str, [runtime, images]: [&str; 2]) -> Named {
+    let document: serde_json::Value = serde_saphyr::from_str(text).unwrap_or_default();
+    let endpoint = |key| document.get(key).and_then(|value| value.as_str()).map(str::to_owned);
+    Named { runtime: endpoint(runtime), images: endpoint(images) }
 }
 
 /// A variable that is not Unicode is none of ours: every value here is a socket, a name or a path that a person typed.

@@ -7,8 +7,8 @@ use super::fault::{ConfigError, Fault, Origin};
 use super::keys::{self, Key};
 use super::layers::{Entry, Layers, is_section};
 use super::slot::Wrong;
-use super::{Environment, Settings, Typed};
-use crate::cri::Candidates;
+use super::{Environment, Settings, Typed, environment};
+use crate::cri::{Candidates, Named};
 use crate::plan::Guards;
 
 /// The settings in force, and where each comes from.
@@ -54,6 +54,7 @@ pub(super) fn settle(layers: Layers) -> Result<Loaded, ConfigError> {
     resolver.check_together();
     let Resolver { settings, origins, faults, .. } = resolver;
     if faults.is_empty() {
+        let kubelet = kubelet.map_or_else(Named::default, |text| environment::named(&text, environment::KUBELET_KEYS));
         let candidates = Candidates { kubelet, host_root: settings.host_root.clone(), ..candidates(&entries) };
         Ok(Loaded { settings, candidates, origins })
     } else {

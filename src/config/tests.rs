@@ -144,12 +144,12 @@ fn later_layers_win() {
 
 #[test]
 fn what_was_said_about_the_runtime_is_sorted_by_who_said_it() {
-    let kubelet = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n";
+    let kubelet = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\ncontainerRuntimeEndpoint: unix:///kubelet\n";
     let etc = Etc::new(&[
         ("kubegc.toml", "runtime.endpoint = \"/own\"\n"),
         ("conf.d/empty.toml", "runtime.endpoint = \"\"\n"),
         ("kubelet.yaml", kubelet),
-        ("crictl.yaml", "runtime-endpoint: [\n"),
+        ("crictl.yaml", "runtime-endpoint: unix:///crictl\nimage-endpoint: /images\n"),
     ]);
     let mut typed = Typed { kubelet_config: Some(etc.path("kubelet.yaml")), ..set(&["runtime.image_endpoint=/set"]) };
     typed.flags.push(("runtime-endpoint", "unix:///flag".to_owned()));
@@ -163,8 +163,8 @@ fn what_was_said_about_the_runtime_is_sorted_by_who_said_it() {
         flag: named("unix:///flag", Some("/set")),
         environment: named("/variable", None),
         config: named("/own", None),
-        crictl: Some("runtime-endpoint: [\n".to_owned()),
-        kubelet: Some(kubelet.to_owned()),
+        crictl: named("unix:///crictl", Some("/images")),
+        kubelet: named("unix:///kubelet", None),
         ..Candidates::default()
     };
     assert_eq!(loaded.candidates, wanted);
@@ -199,13 +199,13 @@ fn an_empty_name_leaves_it_to_the_source_before() {
 fn crictls_file_is_looked_for_on_the_host() {
     let etc = Etc::new(&[("kubegc.toml", "")]);
     std::fs::create_dir(etc.path("etc")).unwrap();
-    std::fs::write(etc.path("etc/crictl.yaml"), "debug: true\n").unwrap();
+    std::fs::write(etc.path("etc/crictl.yaml"), "runtime-endpoint: /here\n").unwrap();
     let host_root = format!("host_root={}", etc.0.path().display());
     let environment = Environment { crictl_config: None, ..etc.environment() };
     let candidates = load(&set(&[&host_root]), &environment).unwrap().candidates;
-    assert_eq!(candidates.crictl.as_deref(), Some("debug: true\n"));
+    assert_eq!(candidates.crictl.runtime.as_deref(), Some("/here"));
     assert_eq!(candidates.host_root, etc.0.path());
-    assert_eq!(etc.load(&Typed::default()).unwrap().candidates.crictl, None);
+    assert_eq!(etc.load(&Typed::default()).unwrap().candidates.crictl, Named::default());
 }
 
 #[test]

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::signals::Stop;
 use crate::config::Intervals;
+use crate::execute::Stop;
 use crate::plan::Scope;
 
 /// The shortest wait between two passes of one loop, whatever is set.
@@ -50,7 +50,7 @@ pub async fn run(intervals: &Intervals, stop: &Stop, mut pass: impl AsyncFnMut(S
     loop {
         tokio::select! {
             biased;
-            () = stop.stopped() => return,
+            () = stop.wait() => return,
             () = sleep_until(containers.due.min(images.due)) => {}
         }
         let turn = if containers.due <= Instant::now() { &mut containers } else { &mut images };
@@ -85,10 +85,10 @@ impl Turn {
 mod tests {
     use std::cell::RefCell;
 
-    use tokio::time::sleep;
+    use tokio::time::{sleep, timeout};
 
     use super::*;
-    use crate::daemon::signals::stopper;
+    use crate::execute::stop as stopper;
 
     const C: Scope = Scope::Containers;
     const I: Scope = Scope::Images;
@@ -96,6 +96,11 @@ mod tests {
     fn intervals(containers: u64, images: u64, max_backoff: u64) -> Intervals {
         let [containers, images, max_backoff] = [containers, images, max_backoff].map(Duration::from_secs);
         Intervals { containers, images, max_backoff }
+    }
+
+    /// Bounds a schedule that does not stop.
+    async fn in_time<T>(schedule: impl Future<Output = T>) -> T {
+        timeout(Duration::from_hours(48), schedule).await.expect("did not stop for two days")
     }
 
     /// Runs the schedule until it began so many passes; each takes and ends as `pass` says. Returns when each began, in
@@ -109,7 +114,7 @@ mod tests {
         let start = Instant::now();
         let begun = RefCell::new(Vec::new());
         let running = RefCell::new(false);
-        run(&intervals, &stop, async |scope| {
+        let schedule = run(&intervals, &stop, async |scope| {
             assert!(!running.replace(true), "two passes at a time");
             begun.borrow_mut().push((start.elapsed().as_secs(), scope));
             let number = begun.borrow().len();
@@ -120,8 +125,8 @@ mod tests {
             sleep(Duration::from_secs(seconds)).await;
             running.replace(false);
             passed
-        })
-        .await;
+        });
+        in_time(schedule).await;
         begun.into_inner()
     }
 
@@ -198,7 +203,7 @@ mod tests {
             sleep(Duration::from_secs(10)).await;
             stopper.stop();
         };
-        tokio::join!(schedule, pull);
+        in_time(async { tokio::join!(schedule, pull) }).await;
         assert_eq!((start.elapsed().as_secs(), begun.into_inner()), (10, 2));
     }
 
@@ -212,6 +217,6 @@ mod tests {
     async fn who_is_stopped_already_begins_nothing() {
         let (stopper, stop) = stopper();
         stopper.stop();
-        run(&intervals(60, 300, 900), &stop, async |_| panic!("a pass began")).await;
+        in_time(run(&intervals(60, 300, 900), &stop, async |_| panic!("a pass began"))).await;
     }
 }

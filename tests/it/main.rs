@@ -13,6 +13,7 @@
 )]
 
 mod cli;
+mod containerd_contract;
 mod containerd_reader;
 mod containerd_rig;
 mod contract;
