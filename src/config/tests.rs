@@ -172,6 +172,30 @@ fn what_was_said_about_the_runtime_is_sorted_by_who_said_it() {
 }
 
 #[test]
+fn drop_ins_are_read_in_the_order_of_their_names() {
+    // So many that no file system lists them rightly by itself.
+    let files: Vec<_> =
+        (10..60).map(|n| (format!("conf.d/{n}.toml"), format!("images.interval = \"{n}m\"\n"))).collect();
+    let mut files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    files.rotate_left(20);
+    files.push(("kubegc.toml", ""));
+    let loaded = Etc::new(&files).load(&Typed::default()).unwrap();
+    assert_eq!(loaded.settings.intervals.images, Duration::from_mins(59));
+}
+
+#[test]
+fn an_empty_name_leaves_it_to_the_source_before() {
+    let etc = Etc::new(&[
+        ("kubegc.toml", "runtime.endpoint = \"/own\"\n"),
+        ("conf.d/default.toml", "node = \"\"\nruntime.endpoint = \"\"\n"),
+    ]);
+    let loaded = etc.load(&Typed::default()).unwrap();
+    assert_eq!(loaded.settings.runtime.endpoint.as_deref(), Some("/own"));
+    assert_eq!(etc.origin(&loaded, "node"), "host name");
+    assert_ne!(loaded.settings.node, "");
+}
+
+#[test]
 fn crictls_file_is_looked_for_on_the_host() {
     let etc = Etc::new(&[("kubegc.toml", "")]);
     std::fs::create_dir(etc.path("etc")).unwrap();

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use kubegc::execute::{Outcome, Refusal, Report};
 use kubegc::model::Snapshot;
@@ -196,14 +197,18 @@ fn each_plan_comes_before_the_next_snapshot_is_written() {
     let mut command = shell.command(&["plan", "--snapshot", "-", "-o", "json"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let mut plans = BufReader::new(output).lines();
+    let (sender, plans) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        BufReader::new(output).lines().for_each(|line| sender.send(line.unwrap()).unwrap());
+    });
     for node in ["n1", "n2"] {
         input.write_all(line(node).as_bytes()).unwrap();
-        let plan: Plan = serde_json::from_str(&plans.next().unwrap().unwrap()).unwrap();
-        assert_eq!(plan.node, node);
+        let plan = plans.recv_timeout(Duration::from_secs(30)).expect("no plan before the next snapshot");
+        assert_eq!(serde_json::from_str::<Plan>(&plan).unwrap().node, node);
     }
     drop(input);
-    assert!(plans.next().is_none());
+    reader.join().unwrap();
+    assert!(plans.recv().is_err());
     assert!(child.wait().unwrap().success());
 }
 
@@ -514,9 +519,9 @@ fn store(path: &std::path::Path) {
         (9, Outcome::Removed {}, Some(200 << 20)),
         (10, Outcome::Failed { error: "RemoveImage: disk quota exceeded".to_owned() }, None),
     ];
-    for (second, (index, outcome, freed_bytes)) in outcomes.into_iter().enumerate() {
+    for (second, (index, outcome, freed_bytes)) in (1..).zip(outcomes) {
         let report = Report { action: plan.actions[index].clone(), outcome, freed_bytes, note: None };
-        store.record(run, at(second as i64 + 1), &report).unwrap();
+        store.record(run, at(second), &report).unwrap();
         kubegc::record::note(&report, &mut tallies);
     }
     store.finish_run(run, at(75), &tallies.total(), Some("1 removal failed")).unwrap();
