@@ -3,6 +3,7 @@
 //! One file a verb, each an `Args` struct whose doc comments are the help text, and one function. Nothing here is worth a
 //! unit test but the way things are written: decisions are `plan`'s, and what was typed means what `config` says.
 
+mod collect;
 mod completions;
 mod config;
 mod documents;
@@ -11,19 +12,28 @@ mod find;
 mod global;
 mod history;
 mod human;
+mod live;
+mod logging;
 mod output;
 mod plan;
+mod progress;
 mod render;
+mod run;
+mod saved_plan;
+mod snapshot;
 mod why;
 mod words;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tracing::level_filters::LevelFilter;
 
 pub use error::{CliError, ErrorKind};
 pub use global::Global;
 pub use output::{Format, Output};
+
+use crate::config::Environment;
 
 /// A garbage collector for Kubernetes nodes: dead containers, sandboxes, logs and unused images.
 ///
@@ -40,35 +50,61 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    Plan(plan::Args),
-    Why(why::Args),
-    History(history::Args),
+    #[command(flatten)]
+    Node(NodeVerb),
     Config(config::Args),
     Completions(completions::Args),
+}
+
+/// Verbs about a node, which need to know what is set.
+#[derive(Debug, Subcommand)]
+enum NodeVerb {
+    Plan(plan::Args),
+    Collect(collect::Args),
+    Run(run::Args),
+    Why(why::Args),
+    Snapshot(snapshot::Args),
+    History(history::Args),
 }
 
 /// Reads the command line, does what it says, and tells how it went.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let environment = crate::config::Environment::read();
+    let environment = Environment::read();
     let mut output = Output::of_process(cli.global.format, &environment);
     match cli.run(&environment, &mut output).and_then(|()| output.flush()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => error.report(&environment),
+        Err(error) => {
+            // What was printed before the error comes before it.
+            let _ = output.flush();
+            error.report(&environment)
+        }
     }
 }
 
 // === impl Cli ===
 
 impl Cli {
-    fn run(&self, environment: &crate::config::Environment, output: &mut Output) -> Result<(), CliError> {
-        let load = || self.global.load(environment);
+    fn run(&self, environment: &Environment, output: &mut Output) -> Result<(), CliError> {
         match &self.verb {
-            Verb::Plan(args) => plan::run(args, &load()?, output),
-            Verb::Why(args) => why::run(args, &load()?, output),
-            Verb::History(args) => history::run(args, &load()?, output),
-            Verb::Config(args) => config::run(args, load, output),
+            Verb::Node(verb) => self.on_node(verb, environment, output),
+            Verb::Config(args) => config::run(args, || self.global.load(environment), output),
             Verb::Completions(args) => completions::run(args, output),
+        }
+    }
+
+    fn on_node(&self, verb: &NodeVerb, environment: &Environment, output: &mut Output) -> Result<(), CliError> {
+        let load = || self.global.load(environment);
+        let loaded = load()?;
+        let quiet = if matches!(verb, NodeVerb::Run(_)) { LevelFilter::INFO } else { LevelFilter::ERROR };
+        logging::begin(&self.global, quiet, loaded.settings.log_format, environment);
+        match verb {
+            NodeVerb::Plan(args) => plan::run(args, &loaded, output),
+            NodeVerb::Collect(args) => collect::run(args, &loaded, output),
+            NodeVerb::Run(args) => run::run(args, &loaded, load),
+            NodeVerb::Why(args) => why::run(args, &loaded, output),
+            NodeVerb::Snapshot(args) => snapshot::run(args, &loaded, output),
+            NodeVerb::History(args) => history::run(args, &loaded, output),
         }
     }
 }
