@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::signals::Stop;
 use crate::config::Intervals;
+use crate::execute::Stop;
 use crate::plan::Scope;
 
 /// The shortest wait between two passes of one loop, whatever is set.
@@ -50,7 +50,7 @@ pub async fn run(intervals: &Intervals, stop: &Stop, mut pass: impl AsyncFnMut(S
     loop {
         tokio::select! {
             biased;
-            () = stop.stopped() => return,
+            () = stop.wait() => return,
             () = sleep_until(containers.due.min(images.due)) => {}
         }
         let turn = if containers.due <= Instant::now() { &mut containers } else { &mut images };
@@ -88,7 +88,7 @@ mod tests {
     use tokio::time::{sleep, timeout};
 
     use super::*;
-    use crate::daemon::signals::stopper;
+    use crate::execute::stop as stopper;
 
     const C: Scope = Scope::Containers;
     const I: Scope = Scope::Images;

@@ -17,7 +17,9 @@
 use std::io;
 
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
+
+use crate::execute::{self, Stop, Stopper};
 
 /// The signals of this process, from the moment of [`listen`] on.
 #[derive(Debug)]
@@ -28,14 +30,6 @@ pub struct Signals {
     stopper: Stopper,
     reload: mpsc::Sender<()>,
 }
-
-/// Says whether to stop, to everybody who has a clone.
-#[derive(Clone, Debug)]
-pub struct Stop(watch::Receiver<bool>);
-
-/// The other end of [`Stop`].
-#[derive(Debug)]
-pub struct Stopper(watch::Sender<bool>);
 
 /// Says that the settings are to be read anew. However many SIGHUP came since the last answer, they are one.
 #[derive(Debug)]
@@ -55,7 +49,7 @@ pub enum Signal {
 /// # Errors
 /// The system refuses a handler, or there is no runtime to wait in.
 pub fn listen() -> io::Result<(Signals, Stop, Reload)> {
-    let (stopper, stop) = stopper();
+    let (stopper, stop) = execute::stop();
     let (reload, reloads) = mpsc::channel(1);
     let signals = Signals {
         terminate: signal(SignalKind::terminate())?,
@@ -65,12 +59,6 @@ pub fn listen() -> io::Result<(Signals, Stop, Reload)> {
         reload,
     };
     Ok((signals, stop, Reload(reloads)))
-}
-
-/// A stop that is pulled by hand.
-pub fn stopper() -> (Stopper, Stop) {
-    let (sender, receiver) = watch::channel(false);
-    (Stopper(sender), Stop(receiver))
 }
 
 // === impl Signals ===
@@ -120,41 +108,14 @@ impl Signal {
     }
 }
 
-// === impl Stop ===
-
-impl Stop {
-    /// One that is never pulled.
-    pub fn never() -> Self {
-        stopper().1
-    }
-
-    /// Says whether to begin nothing new.
-    pub fn is_stopping(&self) -> bool {
-        *self.0.borrow()
-    }
-
-    /// Returns once it is time to stop; at once if it was already.
-    pub async fn stopped(&self) {
-        let mut receiver = self.0.clone();
-        if receiver.wait_for(|stopping| *stopping).await.is_err() {
-            // Nobody is left who could pull it.
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
-// === impl Stopper ===
-
-impl Stopper {
-    /// Stops everybody.
-    pub fn stop(&self) {
-        self.0.send_replace(true);
-    }
-}
-
 // === impl Reload ===
 
 impl Reload {
+    /// Says whether the settings are to be read anew, and takes the wish for answered.
+    pub fn is_requested(&mut self) -> bool {
+        self.0.try_recv().is_ok()
+    }
+
     /// Returns once the settings are to be read anew; never again when nobody takes signals any more.
     pub async fn requested(&mut self) {
         if self.0.recv().await.is_none() {
@@ -199,11 +160,11 @@ mod tests {
         ] {
             let (abort, stop, _reload) = start();
             let other = stop.clone();
-            assert!(!stop.is_stopping());
+            assert!(!stop.is_set());
             raise(first).unwrap();
-            soon(stop.stopped()).await;
-            assert!(stop.is_stopping() && other.is_stopping());
-            soon(other.stopped()).await;
+            soon(stop.wait()).await;
+            assert!(stop.is_set() && other.is_set());
+            soon(other.wait()).await;
             assert!(!abort.is_finished(), "one {first} does not abort");
             raise(second).unwrap();
             assert_eq!(soon(abort).await.unwrap(), aborted);
@@ -217,7 +178,7 @@ mod tests {
         raise(Raw::SIGTERM).unwrap();
         yield_now().await;
         let abort = tokio::spawn(signals.aborted());
-        soon(stop.stopped()).await;
+        soon(stop.wait()).await;
         abort.abort();
     }
 
@@ -229,9 +190,9 @@ mod tests {
             raise(Raw::SIGHUP).unwrap();
             soon(reload.requested()).await;
         }
-        assert!(!stop.is_stopping());
+        assert!(!stop.is_set());
         raise(Raw::SIGTERM).unwrap();
-        soon(stop.stopped()).await;
+        soon(stop.wait()).await;
         raise(Raw::SIGHUP).unwrap();
         soon(reload.requested()).await;
         assert!(!abort.is_finished(), "a hangup is no second signal");
@@ -247,7 +208,7 @@ mod tests {
             yield_now().await;
         }
         raise(Raw::SIGTERM).unwrap();
-        soon(stop.stopped()).await;
+        soon(stop.wait()).await;
         soon(reload.requested()).await;
         assert!(reload.0.try_recv().is_err());
         abort.abort();
@@ -256,8 +217,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_stop_that_nobody_can_pull_is_never_reached() {
         let stop = Stop::never();
-        assert!(!stop.is_stopping());
-        assert!(timeout(Duration::from_hours(24), stop.stopped()).await.is_err());
+        assert!(!stop.is_set());
+        assert!(timeout(Duration::from_hours(24), stop.wait()).await.is_err());
     }
 
     #[test]

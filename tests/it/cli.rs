@@ -515,7 +515,7 @@ fn store(path: &std::path::Path) {
         (10, Outcome::Failed { error: "RemoveImage: disk quota exceeded".to_owned() }, None),
     ];
     for (second, (index, outcome, freed_bytes)) in outcomes.into_iter().enumerate() {
-        let report = Report { action: plan.actions[index].clone(), outcome, freed_bytes };
+        let report = Report { action: plan.actions[index].clone(), outcome, freed_bytes, note: None };
         store.record(run, at(second as i64 + 1), &report).unwrap();
         kubegc::record::note(&report, &mut tallies);
     }
