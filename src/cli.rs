@@ -3,6 +3,7 @@
 //! One file a verb, each an `Args` struct whose doc comments are the help text, and one function. Nothing here is worth a
 //! unit test but the way things are written: decisions are `plan`'s, and what was typed means what `config` says.
 
+mod collect;
 mod completions;
 mod config;
 mod documents;
@@ -11,9 +12,13 @@ mod find;
 mod global;
 mod history;
 mod human;
+mod live;
+mod logging;
 mod output;
 mod plan;
 mod render;
+mod run;
+mod snapshot;
 mod why;
 mod words;
 
@@ -41,7 +46,10 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Plan(plan::Args),
+    Collect(collect::Args),
+    Run(run::Args),
     Why(why::Args),
+    Snapshot(snapshot::Args),
     History(history::Args),
     Config(config::Args),
     Completions(completions::Args),
@@ -62,9 +70,18 @@ pub fn main() -> ExitCode {
 
 impl Cli {
     fn run(&self, environment: &crate::config::Environment, output: &mut Output) -> Result<(), CliError> {
-        let load = || self.global.load(environment);
+        let load = || {
+            let loaded = self.global.load(environment)?;
+            let verbose = if self.global.debug { 2 } else { self.global.verbose };
+            let is_service = matches!(self.verb, Verb::Run(_));
+            logging::start(is_service, verbose, loaded.settings.log_format, environment.plain);
+            Ok(loaded)
+        };
         match &self.verb {
             Verb::Plan(args) => plan::run(args, &load()?, output),
+            Verb::Collect(args) => collect::run(args, &load()?, output),
+            Verb::Run(args) => run::run(args, load()?, load, output),
+            Verb::Snapshot(args) => snapshot::run(args, &load()?, output),
             Verb::Why(args) => why::run(args, &load()?, output),
             Verb::History(args) => history::run(args, &load()?, output),
             Verb::Config(args) => config::run(args, load, output),

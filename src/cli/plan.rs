@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 use super::documents::Snapshots;
+use super::live::{all_seen, block_on, look};
 use super::render::{self, Paint};
 use super::{CliError, Format, Output};
 use crate::config::Loaded;
@@ -18,7 +19,7 @@ pub struct Args {
     ///
     /// With more than one, the plans are printed as JSON, one a line, unless -o says otherwise.
     #[arg(long, value_name = "FILE")]
-    snapshot: PathBuf,
+    snapshot: Option<PathBuf>,
     /// What to look at
     #[arg(long, value_enum, default_value = "all")]
     scope: ScopeArg,
@@ -51,7 +52,12 @@ impl From<ScopeArg> for Scope {
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let policy = &loaded.settings.policy;
     let scope = args.scope.into();
-    offline(Snapshots::open(&args.snapshot)?, |snapshot| decide(snapshot, policy, scope), output)
+    if let Some(file) = &args.snapshot {
+        return offline(Snapshots::open(file)?, |snapshot| decide(snapshot, policy, scope), output);
+    }
+    let (_, plan) = block_on(look(loaded, scope))?;
+    print(&plan, output.format.unwrap_or(Format::Table), output)?;
+    all_seen(&plan)
 }
 
 /// Plans each snapshot as it comes. Only where the format hangs on whether there is a second one, it is waited for.

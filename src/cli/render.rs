@@ -1,11 +1,13 @@
 //! Tables as kubectl prints them: no borders, columns in capitals.
 
+mod collection;
 mod plan;
 
 use comfy_table::{Cell, Table, presets};
 
 use super::human;
 
+pub(super) use collection::collection;
 pub(super) use plan::plan;
 
 /// A table without borders.

@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 
 use super::documents::Snapshots;
 use super::find::{Found, find};
+use super::live::{block_on, look};
 use super::render::Paint;
 use super::{CliError, ErrorKind, Format, Output, human};
 use crate::config::Loaded;
@@ -21,7 +22,7 @@ pub struct Args {
     what: String,
     /// Ask about this snapshot, not about this node; - is standard input
     #[arg(long, value_name = "FILE")]
-    snapshot: PathBuf,
+    snapshot: Option<PathBuf>,
 }
 
 /// The answer for one object.
@@ -59,9 +60,15 @@ struct Setting {
 
 /// Asks and prints.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let snapshot = Snapshots::open(&args.snapshot)?.first()?;
     let policy = &loaded.settings.policy;
-    let plan = decide(&snapshot, policy, Scope::All);
+    let (snapshot, plan) = match &args.snapshot {
+        Some(file) => {
+            let snapshot = Snapshots::open(file)?.first()?;
+            let plan = decide(&snapshot, policy, Scope::All);
+            (snapshot, plan)
+        }
+        None => block_on(look(loaded, Scope::All))?,
+    };
     let found = find(&snapshot, &policy.logs, &args.what);
     let answers: Vec<_> = found.into_iter().filter_map(|found| answer(found, &plan, loaded)).collect();
     if answers.is_empty() {

@@ -1,0 +1,140 @@
+//! `kubegc collect`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use super::live::{begun, block_on, lock_and_open, memory_only, node};
+use super::plan::ScopeArg;
+use super::render::{self, Paint};
+use super::{CliError, ErrorKind, Format, Output};
+use crate::config::Loaded;
+use crate::daemon::{Cycle, Pass, signals};
+use crate::execute::{Hands, Report, Stop, Summary};
+use crate::plan::{Plan, PlanError, PlanKind};
+use crate::record::StoreError;
+
+/// Remove once what `plan` shows
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Go all the way, rechecks included, but remove nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Carry out this plan, as `plan -o json` printed it, and nothing else; what changed since is refused
+    #[arg(long, value_name = "FILE", conflicts_with = "scope")]
+    plan: Option<PathBuf>,
+    /// What to look at
+    #[arg(long, value_enum, default_value = "all")]
+    scope: ScopeArg,
+}
+
+/// What became of it all, for programs.
+#[derive(Serialize)]
+struct Collection<'a> {
+    kind: &'static str,
+    version: u32,
+    dry_run: bool,
+    reports: &'a [Report],
+    summary: &'a Summary,
+    kept: usize,
+    errors: &'a [PlanError],
+}
+
+/// Collects once.
+pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let saved = args.plan.as_deref().map(read_plan).transpose()?;
+    let pass = block_on(async {
+        let (signals, stop, _) = signals::listen()?;
+        tokio::select! {
+            pass = collect(args, saved, loaded, &stop) => pass,
+            signal = signals.aborted() => Err(aborted(signal.exit_code())),
+        }
+    })?;
+    print(&pass, args.dry_run, output)?;
+    verdict(&pass)
+}
+
+async fn collect(args: &Args, saved: Option<Plan>, loaded: &Loaded, stop: &Stop) -> Result<Pass, CliError> {
+    let settings = loaded.settings.clone();
+    if args.dry_run {
+        let store = memory_only(&settings)?;
+        let started_at = begun(&store)?;
+        let cycle = Cycle::dry(settings, &node(loaded).await?, store, started_at);
+        return Ok(one_pass(cycle, args, saved, stop).await?);
+    }
+    let (_lock, store) = lock_and_open(&settings, "collect")?;
+    let started_at = begun(&store)?;
+    let cycle = Cycle::live(settings, &node(loaded).await?, store, started_at);
+    Ok(one_pass(cycle, args, saved, stop).await?)
+}
+
+async fn one_pass<H: Hands>(
+    mut cycle: Cycle<H>,
+    args: &Args,
+    saved: Option<Plan>,
+    stop: &Stop,
+) -> Result<Pass, StoreError> {
+    let bar = progress();
+    let show = |plan: &Plan, report: &Report| {
+        bar.set_length(plan.actions.len() as u64);
+        bar.set_message(report.action.target.id());
+        bar.inc(1);
+    };
+    let pass = match saved {
+        Some(plan) => cycle.pass_saved(plan, stop, show).await,
+        None => cycle.pass(args.scope.into(), stop, show).await,
+    };
+    bar.finish_and_clear();
+    pass
+}
+
+/// On standard error, and only where a person looks on.
+fn progress() -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {wide_msg}");
+    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// Reads a saved plan, of this version and no other kind of document.
+fn read_plan(path: &Path) -> Result<Plan, CliError> {
+    let usage = |cause: String| CliError::message(ErrorKind::Usage, format!("{}: {cause}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| usage(error.to_string()))?;
+    let plan: Plan = serde_json::from_str(&text)
+        .map_err(|error| usage(format!("not a plan: {error}")).hint("`kubegc plan -o json` prints one"))?;
+    match (plan.kind, plan.version) {
+        (PlanKind::Plan, 0 | 1) => Ok(plan),
+        (PlanKind::Plan, version) => Err(usage(format!("a plan of version {version}; this kubegc knows 1"))),
+    }
+}
+
+/// Prints what became of it all.
+fn print(pass: &Pass, dry_run: bool, output: &mut Output) -> Result<(), CliError> {
+    let (kept, errors) = (pass.plan.kept.len(), &pass.plan.errors);
+    let (reports, summary) = (&pass.reports, &pass.summary);
+    let document = Collection { kind: "Collection", version: 1, dry_run, reports, summary, kept, errors };
+    match output.format.unwrap_or(Format::Table) {
+        Format::Json => output.json(&document),
+        Format::Yaml => output.yaml(&document),
+        format => output.text(&render::collection(pass, format == Format::Wide, Paint { on: output.color })),
+    }
+}
+
+/// Done, or failed in part.
+fn verdict(pass: &Pass) -> Result<(), CliError> {
+    let total = pass.tallies.total();
+    let blind = pass.plan.errors.iter().filter(|error| !matches!(error, PlanError::FreeDiskSpaceFailed { .. }));
+    let text = match (total.failed, blind.count(), pass.summary.shortfall_bytes) {
+        (0, 0, 0) => return Ok(()),
+        (0, 0, short) => format!("the image disk is still {} short of its target", super::human::size(short)),
+        (0, blind, _) => format!("{blind} steps could not do their work"),
+        (failed, ..) => format!("{failed} removals failed"),
+    };
+    Err(CliError::message(ErrorKind::Partial, text))
+}
+
+/// A second signal: the process ends at once, as shells expect of one that a signal ended.
+fn aborted(code: u8) -> CliError {
+    let _ = ExitCode::from(code);
+    CliError::message(ErrorKind::Partial, "aborted by a second signal; what was under way may still be done")
+}

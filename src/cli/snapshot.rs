@@ -1,0 +1,20 @@
+//! `kubegc snapshot`.
+
+use super::live::{all_seen, block_on, look};
+use super::{CliError, Format, Output};
+use crate::config::Loaded;
+use crate::plan::Scope;
+
+/// Print all that is known of this node at this moment, for `plan --snapshot` and for bug reports
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+/// Looks and prints.
+pub fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let (snapshot, plan) = block_on(look(loaded, Scope::All))?;
+    match output.format {
+        Some(Format::Yaml) => output.yaml(&snapshot)?,
+        _ => output.json(&snapshot)?,
+    }
+    all_seen(&plan)
+}
