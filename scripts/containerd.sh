@@ -4,8 +4,8 @@
 #   scripts/containerd.sh            prints one line per version:  1.6<TAB>DIR
 #
 # DIR/bin holds containerd, ctr, containerd-shim-runc-v2 and runc of that version (put it first in PATH, containerd
-# finds its shim and runc there), DIR/containerd.version what it calls itself. Beside them, printed as `busybox`, is a
-# static busybox from which the tests build their images.
+# finds its shim and runc there), DIR/containerd.version what it calls itself, DIR/sandbox-image the name of the image
+# that it runs in sandboxes. Beside them, printed as `busybox`, is a static busybox from which the tests build images.
 #
 #   1.6  Debian 12 (bookworm)     1.7  Debian 13 (trixie)     2  Debian unstable (sid)
 #
@@ -78,8 +78,8 @@ busybox() {
 
 # runtime VERSION SUITE: that suite's containerd, with bookworm's runc (sid's needs a newer libc).
 runtime() {
-  local version=$1 suite=$2 dir=$cache/containerd-$1 new=$cache/containerd-$1.new
-  if [ ! -e "$dir/containerd.version" ]; then
+  local version=$1 suite=$2 dir=$cache/containerd-$1 new=$cache/containerd-$1.new found
+  if [ ! -e "$dir/sandbox-image" ]; then
     say "fetching containerd $version from $suite"
     rm -rf "$new" "$dir"
     fetch "$suite" "$new/root" containerd
@@ -90,10 +90,12 @@ runtime() {
     rm -r "$new/root" "$new/runc"
     "$new/bin/runc" --version >/dev/null || die "runc of bookworm does not run here"
     # Field 3: "containerd github.com/containerd/containerd 1.7.24~ds1 …".
-    "$new/bin/containerd" --version | awk '{ print $3 }' >"$new/containerd.version" ||
-      die "containerd of $suite does not run here"
-    grep -q "^$version\." "$new/containerd.version" ||
-      die "$suite now has containerd $(cat "$new/containerd.version"), wanted $version"
+    found=$("$new/bin/containerd" --version | awk '{ print $3 }') || die "containerd of $suite does not run here"
+    [[ $found == "$version".* ]] || die "$suite now has containerd $found, wanted $version"
+    echo "$found" >"$new/containerd.version"
+    "$new/bin/containerd" config default |
+      sed -nE "s/^ *sandbox(_image)? = [\"'](.+)[\"']\$/\\2/p" | head -n 1 >"$new/sandbox-image"
+    [ -s "$new/sandbox-image" ] || die "containerd $found names no sandbox image in its default configuration"
     mv "$new" "$dir"
   fi
   printf '%s\t%s\n' "$version" "$dir"

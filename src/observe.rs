@@ -10,7 +10,7 @@ mod logs;
 mod pods;
 mod status;
 
-pub use disk::{Disks, HostDisks};
+pub use disk::{Disks, HostDisks, ToldDisk};
 pub use error::ObserveError;
 pub use pods::{NoPods, PodSource, RuntimePods};
 pub use status::StatusFor;

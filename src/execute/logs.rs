@@ -10,7 +10,7 @@ mod roots;
 mod tests;
 mod tree;
 
-pub use roots::LogRoots;
+pub use roots::{LogFile, LogRoots};
 
 use std::path::{Path, PathBuf};
 
@@ -52,11 +52,11 @@ pub enum LogError {
         /// The answer.
         source: std::io::Error,
     },
-    /// The task that removes files ended early.
-    #[error("the removal of {} did not end: {source}", path.display())]
+    /// The task that looks at or removes files ended early.
+    #[error("work in {} was cut off: {source}", root.display())]
     Cut {
-        /// What it was about.
-        path: PathBuf,
+        /// The pod log root.
+        root: PathBuf,
         /// How it ended.
         source: tokio::task::JoinError,
     },

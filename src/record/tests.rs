@@ -46,15 +46,15 @@ pub(super) fn image(id: &str) -> Action {
 }
 
 pub(super) fn removed(action: Action, freed_bytes: Option<u64>) -> Report {
-    Report { action, outcome: Outcome::Removed {}, freed_bytes }
+    Report { action, outcome: Outcome::Removed {}, freed_bytes, note: None }
 }
 
 pub(super) fn failed(action: Action, error: &str) -> Report {
-    Report { action, outcome: Outcome::Failed { error: error.to_owned() }, freed_bytes: None }
+    Report { action, outcome: Outcome::Failed { error: error.to_owned() }, freed_bytes: None, note: None }
 }
 
 pub(super) fn refused(action: Action) -> Report {
-    Report { action, outcome: Outcome::Refused { refusal: Refusal::StateChanged }, freed_bytes: None }
+    Report { action, outcome: Outcome::Refused { refusal: Refusal::StateChanged }, freed_bytes: None, note: None }
 }
 
 /// A directory for one test, and the store's place in it.

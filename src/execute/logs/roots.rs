@@ -3,13 +3,10 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
-use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat, openat2};
-use nix::sys::stat::Mode;
-
 use super::folder::Folder;
 use super::{Erased, LogError, tree};
-use crate::model::{LinkTarget, PodRef};
+use crate::cri::rooted::{self, Place};
+use crate::model::{EntryKind, LinkTarget, PodRef};
 use crate::plan::{LogPolicy, pod_uid_of_dir};
 
 /// Where logs lie, as the runtime names it and as we reach it.
@@ -31,6 +28,16 @@ pub struct LogFile {
 // === impl LogRoots ===
 
 impl LogRoots {
+    /// Does something on a thread of its own, where it may take its time.
+    pub async fn apart<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, LogError> + Send + 'static,
+    ) -> Result<T, LogError> {
+        let roots = self.clone();
+        let done = tokio::task::spawn_blocking(move || work(&roots)).await;
+        done.unwrap_or_else(|source| Err(LogError::Cut { root: self.policy.pods_root.clone(), source }))
+    }
+
     /// The name of a pod's log directory, if the path is the pod log root and one name.
     pub fn dir_name(&self, path: &Path) -> Result<OsString, LogError> {
         only_name(&self.policy.pods_root, path)
@@ -78,14 +85,14 @@ impl LogRoots {
 
     /// Removes a log link, which must be one. Nothing there is success.
     pub fn remove_link(&self, name: &OsStr) -> Result<Erased, LogError> {
-        match Folder::open(&self.on_host(&self.policy.containers_root))? {
+        match self.links()? {
             Some(root) => tree::remove_link(&root, name),
             None => Ok(Erased::default()),
         }
     }
 
     /// What the name of a pod's log directory stands for; `None` = nothing.
-    pub fn look_at_dir(&self, name: &OsStr) -> Result<Option<crate::model::EntryKind>, LogError> {
+    pub fn look_at_dir(&self, name: &OsStr) -> Result<Option<EntryKind>, LogError> {
         let Some(root) = self.pods()? else { return Ok(None) };
         Ok(root.look(name)?.map(|entry| entry.kind))
     }
@@ -93,39 +100,47 @@ impl LogRoots {
     /// Where a log link leads; `None` = there is no such entry. Something else than a link is foreign.
     pub fn look_at_link(&self, name: &OsStr) -> Result<Option<LinkTarget>, LogError> {
         let path = self.policy.containers_root.join(name);
-        let Some(root) = Folder::open(&self.on_host(&self.policy.containers_root))? else { return Ok(None) };
+        let Some(root) = self.links()? else { return Ok(None) };
         match root.look(name)?.map(|entry| entry.kind) {
             None => Ok(None),
-            Some(crate::model::EntryKind::Symlink) => Ok(Some(self.target_of(&path))),
+            Some(EntryKind::Symlink) => Ok(Some(self.target_of(&path))),
             Some(_) => Err(LogError::foreign(path, "it is not a symbolic link")),
         }
     }
 
-    /// Follows a link as the host would, which within a container means beneath the mount of the host's root.
+    /// Follows a link as the host would.
     fn target_of(&self, path: &Path) -> LinkTarget {
-        let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC).resolve(ResolveFlag::RESOLVE_IN_ROOT);
-        let host = nix::fcntl::open(&self.host_root, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty());
-        let target = match host.and_then(|host| openat2(host, path, how)) {
-            // Kernels before 5.6 and some sandboxes have no openat2; on the host itself an open does the same.
-            Err(Errno::ENOSYS | Errno::EPERM) if self.host_root == Path::new("/") => {
-                openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())
-            }
-            other => other,
-        };
-        match target {
-            Ok(_) => LinkTarget::Exists,
-            Err(Errno::ENOENT) => LinkTarget::Missing,
+        match rooted::resolve(&self.host_root, path) {
+            Ok(Place::There(_)) => LinkTarget::Exists,
+            Ok(Place::Missing(_)) => LinkTarget::Missing,
             Err(_) => LinkTarget::Unknown,
         }
     }
 
     fn pods(&self) -> Result<Option<Folder>, LogError> {
-        Folder::open(&self.on_host(&self.policy.pods_root))
+        self.open(&self.policy.pods_root)
     }
 
-    /// Where a path of the host is for us.
-    fn on_host(&self, path: &Path) -> PathBuf {
-        self.host_root.join(path.strip_prefix("/").unwrap_or(path))
+    fn links(&self) -> Result<Option<Folder>, LogError> {
+        self.open(&self.policy.containers_root)
+    }
+
+    /// Opens a root. The way to it is the administrator's, links included; the root itself may not be a link.
+    fn open(&self, root: &Path) -> Result<Option<Folder>, LogError> {
+        let (Some(parent), Some(name)) = (root.parent(), root.file_name()) else {
+            return Err(LogError::foreign(root, "it cannot be a log root"));
+        };
+        let parent = rooted::resolve(&self.host_root, parent).map_err(|error| LogError::io("find", parent, error))?;
+        Folder::open(&parent.into_path().join(name))
+    }
+}
+
+// === impl LogFile ===
+
+impl LogFile {
+    /// Its path beneath the pod log root, for people.
+    pub fn path(&self) -> PathBuf {
+        self.folders.iter().chain([&self.name]).collect()
     }
 }
 

@@ -133,17 +133,19 @@ fn hex(data: &[u8]) -> String {
     })
 }
 
-/// Bytes without a pattern, the same for the same name (xorshift64).
+/// Bytes that do not compress, the same for the same name: one block of xorshift64, again and again.
 fn noise(name: &str, len: usize) -> Vec<u8> {
+    const BLOCK: usize = 1 << 20; // more than a compressor looks back
     let mut x =
         name.bytes().fold(0x9e37_79b9_7f4a_7c15_u64, |x, byte| (x ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    let mut bytes = Vec::with_capacity(len + 8);
-    while bytes.len() < len {
+    let mut next = || {
         x ^= x << 13;
         x ^= x >> 7;
         x ^= x << 17;
-        bytes.extend_from_slice(&x.to_le_bytes());
-    }
-    bytes.truncate(len);
-    bytes
+        x.to_le_bytes()
+    };
+    let block: Vec<u8> = (0..BLOCK / 8).flat_map(|_| next()).collect();
+    let mut noise = block.repeat(len.div_ceil(BLOCK));
+    noise.truncate(len);
+    noise
 }

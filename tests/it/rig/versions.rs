@@ -42,23 +42,20 @@ impl Version {
         template.replace("{dir}", &dir.display().to_string())
     }
 
-    /// The name of the image that it runs in sandboxes, from its own default configuration.
+    /// The name of the image that it runs in sandboxes.
     pub fn sandbox_image(self) -> String {
-        let dump = Command::new(self.bin().join("containerd")).args(["config", "default"]).output().unwrap();
-        let dump = String::from_utf8(dump.stdout).unwrap();
-        let line = dump
-            .lines()
-            .map(str::trim)
-            .find(|line| line.starts_with("sandbox_image =") || line.starts_with("sandbox ="));
-        let line = line.unwrap_or_else(|| panic!("containerd {} names no sandbox image", self.name()));
-        line.split_once('=').unwrap().1.trim().trim_matches(['"', '\'']).to_owned()
+        let name = read(&fetched(self.name()).join("sandbox-image"));
+        String::from_utf8(name).unwrap().trim_end().to_owned()
     }
 }
 
 /// A static busybox, from which images are made.
 pub fn busybox() -> Vec<u8> {
-    let path = fetched("busybox").join("busybox");
-    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    read(&fetched("busybox").join("busybox"))
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Where the script put `name`. It asks the network only the first time, and says what is missing where it cannot work.

@@ -1,0 +1,105 @@
+//! Containers: stopped where the runtime does not know their state, then their log files, their log link, and the
+//! container last.
+//!
+//! Never the other way round (the kubelet's order): while the container is there it tells where its logs lie, so a
+//! failure on the way is tried again. Log files that are not ours (I7) are left alone and do not hold the container.
+
+use std::path::PathBuf;
+
+use super::done::{Done, ExecuteError};
+use super::{Erased, Hands, LogError, Refusal, Run};
+use crate::cri::ContainerStatus;
+use crate::model::{ContainerId, ContainerState, LinkTarget, PodRef};
+use crate::plan::{Action, log_link_name};
+
+impl<H: Hands> Run<'_, H> {
+    /// Removes a container that is still in the state in which it was planned (I1).
+    pub(super) async fn container(
+        &mut self,
+        action: &Action,
+        id: &ContainerId,
+        name: &str,
+        planned: ContainerState,
+    ) -> Result<Done, ExecuteError> {
+        let status = self.exec.reader.container_status(id).await?.filter(|status| status.id == *id);
+        let Some(status) = status else {
+            // Lists may show it for ever while its status is not found (kubernetes#72325).
+            return self.link_of_gone(action.pod.as_ref(), name, id).await;
+        };
+        if status.state != planned || status.state == ContainerState::Running {
+            return Ok(Done::refused(Refusal::StateChanged));
+        }
+        if status.state == ContainerState::Unknown {
+            self.exec.hands.stop_container(id, self.exec.options.stop_grace).await?;
+        }
+        let pod = status.pod.as_ref().or(action.pod.as_ref());
+        let mut left = Vec::new();
+        let mut erased = self.log_files(&status, pod, &mut left).await?;
+        erased += self.link(pod, name, id, &mut left).await?;
+        self.exec.hands.remove_container(id).await?;
+        if H::IS_DRY {
+            self.noted.containers.insert(id.clone());
+        }
+        Ok(Done { note: (!left.is_empty()).then(|| left.join("; ")), ..Self::removed(Some(erased.bytes)) })
+    }
+
+    /// Removes the log files. A container without a log path has none.
+    async fn log_files(
+        &self,
+        status: &ContainerStatus,
+        pod: Option<&PodRef>,
+        left: &mut Vec<String>,
+    ) -> Result<Erased, LogError> {
+        if status.log_path.as_os_str().is_empty() {
+            return Ok(Erased::default());
+        }
+        match self.exec.roots.log_file(&status.log_path, pod) {
+            Ok(file) => leave_foreign(self.exec.hands.remove_logs(&file).await, left),
+            Err(error) => leave_foreign(Err(error), left),
+        }
+    }
+
+    /// Removes the log link, whatever it leads to: its name holds the container's id.
+    async fn link(
+        &self,
+        pod: Option<&PodRef>,
+        name: &str,
+        id: &ContainerId,
+        left: &mut Vec<String>,
+    ) -> Result<Erased, LogError> {
+        let Some(path) = self.link_path(pod, name, id) else { return Ok(Erased::default()) };
+        match self.exec.roots.link_name(&path) {
+            Ok(link) => leave_foreign(self.exec.hands.remove_log_link(&link).await, left),
+            Err(error) => leave_foreign(Err(error), left),
+        }
+    }
+
+    /// What is left of a container that is gone: at most its link, and that only if it leads nowhere. Where its log
+    /// files lay nobody knows any more.
+    async fn link_of_gone(&self, pod: Option<&PodRef>, name: &str, id: &ContainerId) -> Result<Done, ExecuteError> {
+        let link = self.link_path(pod, name, id).and_then(|path| self.exec.roots.link_name(&path).ok());
+        if let Some(link) = link
+            && let Ok(Some(LinkTarget::Missing)) = self.look_at_link(&link).await
+        {
+            self.exec.hands.remove_log_link(&link).await?;
+        }
+        Ok(Done::gone())
+    }
+
+    fn link_path(&self, pod: Option<&PodRef>, name: &str, id: &ContainerId) -> Option<PathBuf> {
+        let pod = pod.filter(|pod| !pod.name.is_empty())?;
+        let link = log_link_name(&pod.name, &pod.namespace, name, id);
+        Some(self.exec.roots.policy.containers_root.join(link))
+    }
+}
+
+/// Goes on without an entry that is not ours, and says so.
+fn leave_foreign(result: Result<Erased, LogError>, left: &mut Vec<String>) -> Result<Erased, LogError> {
+    match result {
+        Err(error) if error.is_foreign() => {
+            left.push(error.to_string());
+            Ok(Erased::default())
+        }
+        other => other,
+    }
+}

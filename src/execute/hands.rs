@@ -1,0 +1,140 @@
+//! What may be done to a node, and the two who may be asked to: one does it, one takes notes for a dry run.
+
+use std::ffi::OsStr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::{Erased, LogError, LogFile, LogRoots};
+use crate::cri::{CriError, RuntimeWriter};
+use crate::model::{ContainerId, ImageId, SandboxId};
+
+/// All that changes anything on a node. Whatever is gone already is success. No rechecks here.
+#[expect(async_fn_in_trait, reason = "both implementations are ours, and whoever spawns names one of them")]
+pub trait Hands {
+    /// Says that nothing happens, so that nothing is measured or verified afterwards.
+    const IS_DRY: bool;
+
+    /// Stops a container, with `grace` before the kill.
+    async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), CriError>;
+    /// Removes a container.
+    async fn remove_container(&self, id: &ContainerId) -> Result<(), CriError>;
+    /// Stops a sandbox and gives back its network.
+    async fn stop_sandbox(&self, id: &SandboxId) -> Result<(), CriError>;
+    /// Removes a sandbox.
+    async fn remove_sandbox(&self, id: &SandboxId) -> Result<(), CriError>;
+    /// Removes an image with all its tags.
+    async fn remove_image(&self, id: &ImageId) -> Result<(), CriError>;
+    /// Removes a container's log file with its rotated ones.
+    async fn remove_logs(&self, file: &LogFile) -> Result<Erased, LogError>;
+    /// Removes a directory of the pod log root with all that is in it.
+    async fn remove_log_dir(&self, name: &OsStr) -> Result<Erased, LogError>;
+    /// Removes a link of the container log root.
+    async fn remove_log_link(&self, name: &OsStr) -> Result<Erased, LogError>;
+}
+
+/// Does it.
+#[derive(Clone, Debug)]
+pub struct LiveHands {
+    /// The runtime's part.
+    pub writer: RuntimeWriter,
+    /// The files' part.
+    pub roots: LogRoots,
+}
+
+/// Does nothing and notes what would have been done.
+#[derive(Debug, Default)]
+pub struct NoteTaker {
+    notes: Mutex<Vec<String>>,
+}
+
+// === impl LiveHands ===
+
+impl Hands for LiveHands {
+    const IS_DRY: bool = false;
+
+    async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), CriError> {
+        self.writer.stop_container(id, grace).await
+    }
+
+    async fn remove_container(&self, id: &ContainerId) -> Result<(), CriError> {
+        self.writer.remove_container(id).await
+    }
+
+    async fn stop_sandbox(&self, id: &SandboxId) -> Result<(), CriError> {
+        self.writer.stop_sandbox(id).await
+    }
+
+    async fn remove_sandbox(&self, id: &SandboxId) -> Result<(), CriError> {
+        self.writer.remove_sandbox(id).await
+    }
+
+    async fn remove_image(&self, id: &ImageId) -> Result<(), CriError> {
+        self.writer.remove_image(id).await
+    }
+
+    async fn remove_logs(&self, file: &LogFile) -> Result<Erased, LogError> {
+        let file = file.clone();
+        self.roots.apart(move |roots| roots.remove_logs(&file)).await
+    }
+
+    async fn remove_log_dir(&self, name: &OsStr) -> Result<Erased, LogError> {
+        let name = name.to_owned();
+        self.roots.apart(move |roots| roots.remove_dir(&name)).await
+    }
+
+    async fn remove_log_link(&self, name: &OsStr) -> Result<Erased, LogError> {
+        let name = name.to_owned();
+        self.roots.apart(move |roots| roots.remove_link(&name)).await
+    }
+}
+
+// === impl NoteTaker ===
+
+impl NoteTaker {
+    /// What would have been done, in order, as `ACT WHAT`.
+    pub fn notes(&self) -> Vec<String> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes an act; what would come of it is nothing.
+    fn note<T: Default, E>(&self, act: &str, what: impl std::fmt::Display) -> Result<T, E> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{act} {what}"));
+        Ok(T::default())
+    }
+}
+
+impl Hands for NoteTaker {
+    const IS_DRY: bool = true;
+
+    async fn stop_container(&self, id: &ContainerId, _: Duration) -> Result<(), CriError> {
+        self.note("stop container", id)
+    }
+
+    async fn remove_container(&self, id: &ContainerId) -> Result<(), CriError> {
+        self.note("remove container", id)
+    }
+
+    async fn stop_sandbox(&self, id: &SandboxId) -> Result<(), CriError> {
+        self.note("stop sandbox", id)
+    }
+
+    async fn remove_sandbox(&self, id: &SandboxId) -> Result<(), CriError> {
+        self.note("remove sandbox", id)
+    }
+
+    async fn remove_image(&self, id: &ImageId) -> Result<(), CriError> {
+        self.note("remove image", id)
+    }
+
+    async fn remove_logs(&self, file: &LogFile) -> Result<Erased, LogError> {
+        self.note("remove logs", file.path().display())
+    }
+
+    async fn remove_log_dir(&self, name: &OsStr) -> Result<Erased, LogError> {
+        self.note("remove log directory", name.display())
+    }
+
+    async fn remove_log_link(&self, name: &OsStr) -> Result<Erased, LogError> {
+        self.note("remove log link", name.display())
+    }
+}

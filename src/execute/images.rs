@@ -1,0 +1,71 @@
+//! Images: the containers are listed again before each, and the runtime is asked after each whether it is gone.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::done::{Done, ExecuteError};
+use super::{Hands, Outcome, Refusal, Run};
+use crate::cri::Only;
+use crate::model::{Container, Image, ImageId};
+use crate::plan::{Action, RemoveReason};
+
+/// How far the runtime's clock may lag behind the plan's: containers that are younger are asked for their image volumes.
+const CLOCK_SLACK: Duration = Duration::from_mins(1);
+
+impl<H: Hands> Run<'_, H> {
+    /// Removes an image that nobody uses and that is not pinned (I6). One that was to go for the sake of space stays if
+    /// there is enough by now (I9).
+    pub(super) async fn image(&mut self, action: &Action, id: &ImageId, tags: &[String]) -> Result<Done, ExecuteError> {
+        let before = self.available().await;
+        if matches!(action.reason, RemoveReason::Space { .. }) && self.space.is_enough(before) {
+            return Ok(Done::of(Outcome::NotNeeded {}));
+        }
+        let Some(image) = self.exec.reader.image(id.as_str()).await? else { return Ok(Done::gone()) };
+        if image.pinned {
+            return Ok(Done::refused(Refusal::Pinned));
+        }
+        if self.is_used(&image, id, tags).await? {
+            return Ok(Done::refused(Refusal::InUse));
+        }
+        self.exec.hands.remove_image(id).await?;
+        if H::IS_DRY {
+            return Ok(Self::removed(None));
+        }
+        if self.exec.reader.image(id.as_str()).await?.is_some() {
+            return Err(ExecuteError::VerifyImage { id: id.clone() });
+        }
+        let after = self.available().await;
+        Ok(Self::removed(after.zip(before).map(|(after, before)| after.saturating_sub(before))))
+    }
+
+    /// Says whether any container in any state uses an image, by any of the names that it has or had.
+    async fn is_used(&self, image: &Image, id: &ImageId, tags: &[String]) -> Result<bool, ExecuteError> {
+        let ids = [image.id.as_str(), id.as_str()];
+        let names = image.tags.iter().chain(&image.digests).chain(tags).map(String::as_str);
+        let names: BTreeSet<&str> = ids.into_iter().chain(names).collect();
+        let mut containers = self.exec.reader.containers(Only::All).await?;
+        containers.retain(|container| !self.noted.containers.contains(&container.id));
+        let is_named = |name: &Option<String>| name.as_deref().is_some_and(|name| names.contains(name));
+        if containers.iter().any(|container| is_named(&container.image_id) || is_named(&container.image)) {
+            return Ok(true);
+        }
+        for container in containers.iter().filter(|container| self.is_new(container)) {
+            if self.volumes_of(container).await?.iter().any(|volume| names.contains(volume.as_str())) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Says whether the plan may not have known a container. The image volumes of the others it knew, and those never
+    /// change.
+    fn is_new(&self, container: &Container) -> bool {
+        let known = self.plan.taken_at.checked_sub(CLOCK_SLACK).unwrap_or(self.plan.taken_at);
+        container.created_at >= known
+    }
+
+    async fn volumes_of(&self, container: &Container) -> Result<Vec<String>, ExecuteError> {
+        let status = self.exec.reader.container_status(&container.id).await?;
+        Ok(status.map(|status| status.image_volumes).unwrap_or_default())
+    }
+}

@@ -1,0 +1,29 @@
+//! Sandboxes: stopped, which gives back their network, then removed.
+
+use super::done::{Done, ExecuteError};
+use super::{Hands, Refusal, Run};
+use crate::cri::Only;
+use crate::model::{SandboxId, SandboxState};
+
+impl<H: Hands> Run<'_, H> {
+    /// Removes a sandbox that is not ready and has no containers (I1): its removal would take them with it. The
+    /// containers are asked for last.
+    pub(super) async fn sandbox(&mut self, id: &SandboxId) -> Result<Done, ExecuteError> {
+        let reader = &self.exec.reader;
+        let sandboxes = reader.sandboxes(Only::Sandbox(id.clone())).await?;
+        let Some(sandbox) = sandboxes.into_iter().find(|sandbox| sandbox.id == *id) else { return Ok(Done::gone()) };
+        if sandbox.state == SandboxState::Ready {
+            return Ok(Done::refused(Refusal::Ready));
+        }
+        let containers = reader.containers(Only::Sandbox(id.clone())).await?;
+        if containers.iter().any(|container| !self.noted.containers.contains(&container.id)) {
+            return Ok(Done::refused(Refusal::HasContainers));
+        }
+        self.exec.hands.stop_sandbox(id).await?;
+        self.exec.hands.remove_sandbox(id).await?;
+        if H::IS_DRY {
+            self.noted.sandboxes.insert(id.clone());
+        }
+        Ok(Self::removed(None))
+    }
+}

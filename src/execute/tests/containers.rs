@@ -1,0 +1,203 @@
+use std::os::unix::fs::symlink;
+use std::sync::{Arc, Mutex};
+
+use tonic::Code;
+
+use super::*;
+use crate::sim::{Fault, Times};
+
+/// A stopped pod with one exited container that has logs.
+fn finished() -> Node {
+    Node::new()
+        .image(WEB, &[])
+        .pod("default", "web", "u1")
+        .stopped()
+        .id("c1")
+        .exited("app", WEB)
+        .logging(5000)
+        .rotated()
+}
+
+const LINK: &str = "web_default_app-c1.log";
+const LOG: &str = "default_web_u1/app/0.log";
+
+#[tokio::test]
+async fn a_container_goes_after_its_logs_and_its_link() {
+    let bench = Bench::new(finished());
+    fs::write(bench.pods("default_web_u1/app/1.log"), "another instance's").unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (notes, log, link) = (Arc::clone(&seen), bench.pods(LOG), bench.links(LINK));
+    assert!(is_there(&log) && is_there(&link));
+    bench.sim.on_call(Method::RemoveContainer, 1, move |_| {
+        notes.lock().unwrap().extend([is_there(&log), is_there(&link)]);
+    });
+
+    let (told, reports, _) = bench.carry_out_plan(&plan(vec![exited("c1")])).await;
+
+    assert_eq!(told, ["c1 removed"]);
+    assert_eq!(*seen.lock().unwrap(), [false, false], "neither log nor link was there when the container went");
+    assert_eq!(bench.sim.state().container_ids(), Vec::<String>::new());
+    assert!(is_there(&bench.pods("default_web_u1/app/1.log")));
+    assert!(!is_there(&bench.pods("default_web_u1/app/0.log.20261120-120000.gz")));
+    assert!(reports[0].freed_bytes.unwrap() >= 5000, "{reports:?}");
+    assert_eq!(reports[0].note, None);
+}
+
+#[tokio::test]
+async fn a_container_whose_state_changed_since_the_plan_stays_with_its_logs() {
+    use ContainerState::*;
+    for (planned, now) in
+        [(Exited, Running), (Created, Running), (Unknown, Running), (Created, Exited), (Running, Running)]
+    {
+        let bench = Bench::new(finished());
+        bench.sim.state().set_container_state("c1", now);
+        let before = bench.files();
+        assert_eq!(bench.carry_out(vec![container("c1", planned)]).await, ["c1 refused: its state changed"]);
+        assert_eq!(bench.writes(), Vec::<String>::new());
+        assert_eq!(bench.files(), before);
+    }
+}
+
+#[tokio::test]
+async fn a_container_that_starts_between_plan_and_recheck_stays() {
+    let bench = Bench::new(Node::new().image(WEB, &[]).pod("default", "web", "u1").id("c1").created("app", WEB));
+    bench.sim.on_call(Method::ContainerStatus, 1, |node| node.start_container("c1").unwrap());
+    let told = bench.carry_out(vec![container("c1", ContainerState::Created)]).await;
+    assert_eq!(told, ["c1 refused: its state changed"]);
+    assert_eq!(bench.sim.state().container_names(), ["web/app#0 running"]);
+}
+
+#[tokio::test]
+async fn a_container_in_an_unknown_state_is_stopped_first() {
+    let bench = Bench::new(finished());
+    bench.sim.state().set_container_state("c1", ContainerState::Unknown);
+    assert_eq!(bench.carry_out(vec![container("c1", ContainerState::Unknown)]).await, ["c1 removed"]);
+    assert_eq!(bench.writes(), ["StopContainer(c1)", "RemoveContainer(c1)"]);
+}
+
+#[tokio::test]
+async fn a_stop_that_fails_ends_the_removal() {
+    let bench = Bench::new(finished());
+    bench.sim.state().set_container_state("c1", ContainerState::Unknown);
+    bench.sim.fault(Method::StopContainer, Fault::Fail(Code::Unknown), Times::N(1));
+    let before = bench.files();
+    let told = bench.carry_out(vec![container("c1", ContainerState::Unknown)]).await;
+    assert!(told[0].starts_with("c1 failed: StopContainer"), "{told:?}");
+    assert_eq!(bench.writes(), ["StopContainer(c1)"]);
+    assert_eq!(bench.files(), before);
+}
+
+#[tokio::test]
+async fn a_container_that_is_gone_is_success_and_its_dangling_link_goes() {
+    let bench = Bench::new(Node::new());
+    symlink("/nowhere/0.log", bench.links(LINK)).unwrap();
+    symlink(bench.sim.dir(), bench.links("web_default_app-c2.log")).unwrap();
+    let told = bench.carry_out(vec![exited("c1"), exited("c2")]).await;
+    assert_eq!(told, ["c1 already_gone", "c2 already_gone"]);
+    assert!(!is_there(&bench.links(LINK)));
+    assert!(is_there(&bench.links("web_default_app-c2.log")), "it leads somewhere");
+    assert_eq!(bench.writes(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_container_that_the_list_shows_and_the_status_does_not_find_is_gone() {
+    let bench = Bench::new(finished());
+    bench.sim.fault(Method::ContainerStatus, Fault::Fail(Code::NotFound), Times::Forever);
+    let before = bench.files();
+    assert_eq!(bench.carry_out(vec![exited("c1")]).await, ["c1 already_gone"]);
+    assert_eq!(bench.files(), before, "its link leads somewhere");
+}
+
+#[tokio::test]
+async fn a_removal_that_fails_leaves_the_container_and_is_told() {
+    let bench = Bench::new(finished());
+    bench.sim.fault(Method::RemoveContainer, Fault::Fail(Code::Internal), Times::N(1));
+    let told = bench.carry_out(vec![exited("c1")]).await;
+    assert!(told[0].starts_with("c1 failed: RemoveContainer"), "{told:?}");
+    assert_eq!(bench.carry_out(vec![exited("c1")]).await, ["c1 removed"], "the next pass");
+}
+
+#[tokio::test]
+async fn a_status_that_cannot_be_had_removes_nothing() {
+    let bench = Bench::new(finished());
+    bench.sim.fault(Method::ContainerStatus, Fault::Fail(Code::Internal), Times::Forever);
+    let before = bench.files();
+    let told = bench.carry_out(vec![exited("c1")]).await;
+    assert!(told[0].starts_with("c1 failed: ContainerStatus"), "{told:?}");
+    assert_eq!((bench.writes(), bench.files()), (Vec::new(), before));
+}
+
+#[tokio::test]
+async fn foreign_log_files_are_left_alone_and_do_not_hold_the_container() {
+    let bench = Bench::new(finished());
+    let logs = bench.pods("default_web_u1/app");
+    fs::rename(&logs, bench.sim.dir().join("elsewhere")).unwrap();
+    symlink(bench.sim.dir().join("elsewhere"), &logs).unwrap();
+    let (told, reports, _) = bench.carry_out_plan(&plan(vec![exited("c1")])).await;
+    assert_eq!(told, ["c1 removed"]);
+    let note = reports[0].note.clone().unwrap();
+    assert!(note.ends_with("default_web_u1/app is left alone: it is not a directory"), "{note}");
+    assert!(is_there(&bench.sim.dir().join("elsewhere/0.log")));
+    assert!(!is_there(&bench.links(LINK)));
+}
+
+#[tokio::test]
+async fn log_files_in_another_pods_directory_are_left_alone() {
+    let node = finished().pod("default", "db", "u2").stopped().id("c2").exited("app", WEB);
+    let bench = Bench::new(node);
+    let mut action = exited("c2");
+    action.pod = None;
+    // The status tells the pod of c2, and the path that of c1.
+    fs::rename(bench.pods("default_web_u1"), bench.pods("kept")).unwrap();
+    let roots = bench.roots();
+    let path = roots.policy.pods_root.join("default_db_u2/app/0.log");
+    assert!(roots.log_file(&path, Some(&web())).unwrap_err().is_foreign());
+    assert_eq!(bench.carry_out(vec![action]).await, ["c2 removed"]);
+    assert!(!is_there(&bench.pods("default_db_u2/app/0.log")));
+    assert!(!is_there(&bench.links("web_default_app-c2.log")) && !is_there(&bench.links("db_default_app-c2.log")));
+}
+
+#[tokio::test]
+async fn a_container_without_a_log_path_goes_and_a_file_by_its_links_name_stays() {
+    let bench = Bench::new(Node::new().image(WEB, &[]).foreign("alone").id("c1").exited("app", WEB));
+    fs::remove_file(bench.links(LINK)).ok();
+    fs::write(bench.links(LINK), "a file").unwrap();
+    let (told, reports, _) = bench.carry_out_plan(&plan(vec![exited("c1")])).await;
+    assert_eq!(told, ["c1 removed"]);
+    assert!(reports[0].note.clone().unwrap().ends_with("it is not a symbolic link"), "{reports:?}");
+    assert_eq!(fs::read_to_string(bench.links(LINK)).unwrap(), "a file");
+}
+
+#[tokio::test]
+async fn a_pods_name_cannot_lead_out_of_the_container_log_root() {
+    let bench = Bench::new(Node::new().image(WEB, &[]).foreign("alone").id("c1").exited("app", WEB));
+    let outside = bench.sim.dir().join("x_default_app-c1.log");
+    symlink("/nowhere", &outside).unwrap();
+    let mut action = exited("c1");
+    action.pod = Some(PodRef { name: "../x".to_owned(), ..web() });
+    assert_eq!(bench.carry_out(vec![action]).await, ["c1 removed"]);
+    assert!(is_there(&outside));
+}
+
+mod as_root {
+    use super::*;
+
+    /// Sets or clears the flag that keeps even root from removing what is in a directory.
+    fn keep(path: &Path, is_kept: bool) {
+        let flag = if is_kept { "+i" } else { "-i" };
+        let status = std::process::Command::new("chattr").arg(flag).arg(path).status().expect("chattr is needed");
+        assert!(status.success(), "chattr {flag} needs root and a file system that knows it: {}", path.display());
+    }
+
+    #[tokio::test]
+    async fn a_container_stays_as_long_as_its_logs_cannot_be_removed() {
+        let bench = Bench::new(finished());
+        keep(&bench.pods("default_web_u1/app"), true);
+        let told = bench.carry_out(vec![exited("c1")]).await;
+        keep(&bench.pods("default_web_u1/app"), false);
+        assert!(told[0].starts_with("c1 failed: cannot remove "), "{told:?}");
+        assert_eq!(bench.writes(), Vec::<String>::new());
+        assert!(is_there(&bench.links(LINK)));
+        assert_eq!(bench.carry_out(vec![exited("c1")]).await, ["c1 removed"], "the next pass");
+    }
+}

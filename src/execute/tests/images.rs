@@ -1,0 +1,163 @@
+use tonic::Code;
+
+use super::*;
+use crate::plan::ImageTrigger;
+use crate::sim::{Fault, GIB, MIB, Times};
+
+fn id_of(name: &str) -> String {
+    format!("sha256:{name}{name}")
+}
+
+fn tag_of(name: &str) -> String {
+    format!("docker.io/library/{name}:1")
+}
+
+/// A disk of 1 GiB with images of 100 MiB each, a, b, c and so on, of which `shared` MiB are the same layer.
+fn images(count: u8, shared: u64) -> Node {
+    (b'a'..b'a' + count).map(|name| char::from(name).to_string()).fold(Node::new().disk(GIB, 0), |node, name| {
+        node.id(&id_of(&name)).image(&tag_of(&name), &[("base", shared * MIB), (&name, (100 - shared) * MIB)])
+    })
+}
+
+fn image(name: &str, reason: RemoveReason) -> Action {
+    let target = Target::RemoveImage { id: id_of(name).into(), tags: vec![tag_of(name)], estimated_bytes: 100 * MIB };
+    Action { target, pod: None, age_seconds: None, reason }
+}
+
+fn unused(name: &str) -> Action {
+    image(name, RemoveReason::Unused {})
+}
+
+fn for_space(name: &str) -> Action {
+    image(name, RemoveReason::Space { high_threshold_percent: 85, used_percent: 90 })
+}
+
+/// A plan for space: the planned images, those in reserve, and when to stop.
+fn space(planned: &[&str], reserve: &[&str], stop_at: u64) -> Plan {
+    let reserve = reserve.iter().map(|name| for_space(name)).collect();
+    let images = ImageSummary {
+        triggered_by: Some(ImageTrigger::PercentUsed),
+        stop_at_available_bytes: stop_at,
+        reserve,
+        ..ImageSummary::default()
+    };
+    Plan { images, ..plan(planned.iter().map(|name| for_space(name)).collect()) }
+}
+
+#[tokio::test]
+async fn an_image_goes_and_what_came_back_is_measured() {
+    let bench = Bench::new(images(2, 40));
+    let (told, reports, summary) = bench.carry_out_plan(&plan(vec![unused("a"), unused("b")])).await;
+    assert_eq!(told, ["sha256:aa removed", "sha256:bb removed"]);
+    let freed: Vec<_> = reports.iter().map(|report| report.freed_bytes).collect();
+    assert_eq!(freed, [Some(60 * MIB), Some(100 * MIB)], "the shared layer comes back with its last image");
+    assert_eq!(summary.freed_bytes[&crate::plan::Kind::Image], 160 * MIB);
+}
+
+#[tokio::test]
+async fn an_image_that_got_used_between_plan_and_recheck_stays() {
+    let uses: [fn(Node) -> Node; 3] = [
+        |node| node.pod("default", "web", "u1").created("app", &tag_of("a")),
+        |node| node.pod("default", "web", "u1").exited("app", &id_of("a")),
+        |node| node.pod("default", "web", "u1").running("app", &tag_of("b")).mounting(&tag_of("a")),
+    ];
+    for start in uses {
+        let bench = Bench::new(images(2, 0));
+        bench.sim.on_call(Method::ListContainers, 1, move |node| node.also(start).unwrap());
+        assert_eq!(bench.carry_out(vec![unused("a")]).await, ["sha256:aa refused: a container uses it"]);
+        assert_eq!(bench.writes(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn containers_that_the_plan_knew_are_not_asked_for_their_volumes_again() {
+    let old = |node: Node| node.ago(Duration::from_mins(5)).pod("default", "web", "u1").running("app", &tag_of("b"));
+    let bench = Bench::new(old(images(2, 0)));
+    assert_eq!(bench.carry_out(vec![unused("a")]).await, ["sha256:aa removed"]);
+    assert_eq!(bench.sim.calls_of(Method::ContainerStatus), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_pinned_image_stays_and_one_that_is_gone_is_success() {
+    let bench = Bench::new(images(1, 0).pinned());
+    let told = bench.carry_out(vec![unused("a"), unused("b")]).await;
+    assert_eq!(told, ["sha256:aa refused: it is pinned", "sha256:bb already_gone"]);
+    assert_eq!(bench.writes(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_image_stays_when_the_containers_cannot_be_listed() {
+    let bench = Bench::new(images(1, 0));
+    bench.sim.fault(Method::ListContainers, Fault::Fail(Code::Internal), Times::Forever);
+    let told = bench.carry_out(vec![unused("a")]).await;
+    assert!(told[0].starts_with("sha256:aa failed: ListContainers"), "{told:?}");
+    assert_eq!(bench.writes(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_image_that_is_still_there_after_its_removal_is_a_failure() {
+    let bench = Bench::new(images(1, 0));
+    bench.sim.on_call(Method::ImageStatus, 2, |node| {
+        node.also(|node| node.id(&id_of("a")).image(&tag_of("a"), &[("a", MIB)])).unwrap();
+    });
+    let (told, reports, _) = bench.carry_out_plan(&plan(vec![unused("a")])).await;
+    assert!(told[0].starts_with("sha256:aa failed: the runtime still has image"), "{told:?}");
+    assert_eq!(reports[0].freed_bytes, None);
+}
+
+#[tokio::test]
+async fn the_collection_stops_at_its_measured_target() {
+    // 600 of 1024 MiB are used; 550 MiB are to be free: two images do it, whatever the plan says.
+    let bench = Bench::new(images(6, 0));
+    let mut plan = space(&["a", "b", "c"], &["d"], 550 * MIB);
+    plan.actions.push(unused("e"));
+    let (told, _, summary) = bench.carry_out_plan(&plan).await;
+    assert_eq!(told, ["sha256:aa removed", "sha256:bb removed", "sha256:cc not_needed", "sha256:ee removed"]);
+    assert_eq!(bench.sim.state().image_ids(), ["c", "d", "f"].map(id_of));
+    assert_eq!((summary.shortfall_bytes, summary.count("removed")), (0, 3));
+}
+
+#[tokio::test]
+async fn the_collection_goes_on_into_the_reserve_while_space_is_short() {
+    // Each image but the last gives back 20 MiB; 424 MiB are free at first.
+    let bench = Bench::new(images(6, 80));
+    let free = bench.sim.disk().available_bytes;
+    let (told, _, summary) = bench.carry_out_plan(&space(&["a"], &["b", "c", "d"], free + 50 * MIB)).await;
+    assert_eq!(told, ["sha256:aa removed", "sha256:bb removed", "sha256:cc removed"]);
+    assert_eq!(summary.shortfall_bytes, 0);
+}
+
+#[tokio::test]
+async fn a_reserve_that_is_not_enough_is_told() {
+    let bench = Bench::new(images(2, 0));
+    let free = bench.sim.disk().available_bytes;
+    let (told, _, summary) = bench.carry_out_plan(&space(&["a"], &["b"], free + 250 * MIB)).await;
+    assert_eq!(told, ["sha256:aa removed", "sha256:bb removed"]);
+    assert_eq!(summary.shortfall_bytes, 50 * MIB);
+}
+
+#[tokio::test]
+async fn without_a_measure_the_plan_stands_and_the_reserve_stays() {
+    let bench = Bench::new(images(3, 0));
+    bench.sim.fault(Method::ImageFsInfo, Fault::Fail(Code::Internal), Times::Forever);
+    let (told, reports, _) = bench.carry_out_plan(&space(&["a"], &["b"], GIB)).await;
+    assert_eq!(told, ["sha256:aa removed"]);
+    assert_eq!(reports[0].freed_bytes, None);
+}
+
+#[tokio::test]
+async fn space_that_comes_back_late_spares_the_reserve() {
+    let mut bench = Bench::new(images(3, 0).disk(GIB, 300 * MIB));
+    bench.options.space_settle = Duration::from_millis(300);
+    let free = bench.sim.disk().available_bytes;
+    let plan = space(&["a"], &["b"], free + 150 * MIB);
+    let late = async {
+        bench.sim.await_call(Method::RemoveImage).await.unwrap();
+        // The disk is measured right after the removal was verified.
+        bench.sim.await_calls(Method::ImageStatus, 2).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        bench.sim.state().set_other_bytes(100 * MIB);
+    };
+    let ((told, _, _), ()) = tokio::join!(bench.carry_out_plan(&plan), late);
+    assert_eq!(told, ["sha256:aa removed"]);
+}

@@ -1,0 +1,127 @@
+use std::os::unix::fs::symlink;
+
+use tonic::Code;
+
+use super::*;
+use crate::sim::{Fault, Times};
+
+const ID: &str = "0123456789abcdef";
+
+fn log_dir(bench: &Bench, name: &str) -> Action {
+    action(Target::RemoveLogDir { path: bench.pods(name) })
+}
+
+fn log_link(bench: &Bench, name: &str) -> Action {
+    action(Target::RemoveLogLink { path: bench.links(name) })
+}
+
+#[tokio::test]
+async fn a_log_directory_goes_whole() {
+    let bench = Bench::new(Node::new().orphan_logs("default", "web", "u1").orphan_logs("default", "web", "u2"));
+    let (told, reports, _) = bench.carry_out_plan(&plan(vec![log_dir(&bench, "default_web_u1")])).await;
+    assert_eq!(told, ["default_web_u1 removed"]);
+    assert!(reports[0].freed_bytes.unwrap() >= 1000, "{reports:?}");
+    assert!(!is_there(&bench.pods("default_web_u1")) && is_there(&bench.pods("default_web_u2")));
+    assert_eq!(bench.writes(), Vec::<String>::new());
+    assert_eq!(bench.carry_out(vec![log_dir(&bench, "default_web_u1")]).await, ["default_web_u1 already_gone"]);
+}
+
+#[tokio::test]
+async fn logs_of_a_pod_with_anything_in_the_runtime_stay() {
+    let sandbox = Node::new().orphan_logs("default", "web", "u1").pod("default", "web", "u1").stopped();
+    // A container can outlive what its sandbox says of the pod.
+    let container =
+        Node::new().orphan_logs("default", "web", "u1").image(WEB, &[]).id("s1").pod("default", "web", "u1");
+    for node in [sandbox, container.exited("app", WEB)] {
+        let bench = Bench::new(node);
+        let before = bench.files();
+        let told = bench.carry_out(vec![log_dir(&bench, "default_web_u1")]).await;
+        assert_eq!(told, ["default_web_u1 refused: it has containers"]);
+        assert_eq!(bench.files(), before);
+    }
+}
+
+#[tokio::test]
+async fn logs_stay_when_the_runtime_cannot_be_asked() {
+    for method in [Method::ListContainers, Method::ListPodSandbox] {
+        let bench = Bench::new(Node::new().orphan_logs("default", "web", "u1"));
+        bench.sim.fault(method, Fault::Fail(Code::Internal), Times::Forever);
+        let told = bench.carry_out(vec![log_dir(&bench, "default_web_u1")]).await;
+        assert!(told[0].starts_with(&format!("default_web_u1 failed: {method}")), "{told:?}");
+        assert!(is_there(&bench.pods("default_web_u1/app/0.log")));
+    }
+}
+
+#[tokio::test]
+async fn logs_of_a_pod_that_the_kubelet_has_again_stay() {
+    let mut bench = Bench::new(Node::new().orphan_logs("default", "web", "u1").orphan_logs("default", "db", "u2"));
+    let pods = bench.sim.dir().join("kubelet-pods");
+    fs::create_dir_all(pods.join("u1")).unwrap();
+    bench.options.kubelet_pods = Some(pods);
+    let told = bench.carry_out(vec![log_dir(&bench, "default_web_u1"), log_dir(&bench, "default_db_u2")]).await;
+    assert_eq!(told, ["default_web_u1 refused: its pod is back", "default_db_u2 removed"]);
+}
+
+#[tokio::test]
+async fn only_directories_directly_beneath_the_pod_log_root_go() {
+    let bench = Bench::new(Node::new().orphan_logs("default", "web", "u1"));
+    fs::write(bench.pods("default_file_u3"), "").unwrap();
+    symlink(bench.sim.dir(), bench.pods("default_link_u4")).unwrap();
+    let before = bench.files();
+    for name in ["default_file_u3", "default_link_u4", "default_web_u1/app", "../images", "..", ""] {
+        let told = bench.carry_out(vec![log_dir(&bench, name)]).await;
+        assert!(told[0].ends_with(" refused: the path is not ours"), "{name}: {told:?}");
+    }
+    assert_eq!(bench.files(), before);
+}
+
+#[tokio::test]
+async fn a_dangling_link_of_a_container_that_ended_or_is_gone_goes() {
+    let node = Node::new().image(WEB, &[]).pod("default", "web", "u1").id(ID).exited("app", WEB);
+    let bench = Bench::new(node);
+    fs::remove_file(bench.pods("default_web_u1/app/0.log")).unwrap();
+    let gone = "web_default_app-fedcba9876543210.log";
+    symlink("/nowhere", bench.links(gone)).unwrap();
+    symlink("/nowhere", bench.links("x-abc.log")).unwrap();
+    let ended = format!("web_default_app-{ID}.log");
+    for name in [&*ended, gone, "x-abc.log"] {
+        assert_eq!(bench.carry_out(vec![log_link(&bench, name)]).await, [format!("{name} removed")]);
+        assert!(!is_there(&bench.links(name)));
+    }
+    assert_eq!(bench.carry_out(vec![log_link(&bench, gone)]).await, [format!("{gone} already_gone")]);
+}
+
+#[tokio::test]
+async fn a_link_that_leads_somewhere_or_whose_container_may_write_stays() {
+    let node = Node::new().image(WEB, &[]).pod("default", "web", "u1").id(ID).exited("app", WEB);
+    let bench = Bench::new(node);
+    let name = format!("web_default_app-{ID}.log");
+    let refused = [format!("{name} refused: the link is in use")];
+    assert_eq!(bench.carry_out(vec![log_link(&bench, &name)]).await, refused, "its file is there");
+    fs::remove_file(bench.pods("default_web_u1/app/0.log")).unwrap();
+    for state in [ContainerState::Running, ContainerState::Created, ContainerState::Unknown] {
+        bench.sim.state().set_container_state(ID, state);
+        assert_eq!(bench.carry_out(vec![log_link(&bench, &name)]).await, refused, "{state:?}");
+    }
+    // A name that was cut short names the container by a prefix.
+    fs::rename(bench.links(&name), bench.links("web_default_app-01234567.log")).unwrap();
+    let told = bench.carry_out(vec![log_link(&bench, "web_default_app-01234567.log")]).await;
+    assert_eq!(told, ["web_default_app-01234567.log refused: the link is in use"]);
+    bench.sim.fault(Method::ContainerStatus, Fault::Fail(Code::Unavailable), Times::N(1));
+    let told = bench.carry_out(vec![log_link(&bench, "web_default_app-01234567.log")]).await;
+    assert!(told[0].contains(" failed: ContainerStatus"), "{told:?}");
+    assert!(is_there(&bench.links("web_default_app-01234567.log")));
+}
+
+#[tokio::test]
+async fn only_links_directly_beneath_the_container_log_root_go() {
+    let bench = Bench::new(Node::new());
+    fs::write(bench.links("file.log"), "").unwrap();
+    symlink("/nowhere", bench.sim.dir().join("outside.log")).unwrap();
+    let before = bench.files();
+    for name in ["file.log", "../outside.log", "..", ""] {
+        let told = bench.carry_out(vec![log_link(&bench, name)]).await;
+        assert!(told[0].ends_with(" refused: the path is not ours"), "{name}: {told:?}");
+    }
+    assert_eq!(bench.files(), before);
+}

@@ -1,0 +1,176 @@
+use tonic::Code;
+
+use super::*;
+use crate::plan::Kind;
+use crate::sim::{Fault, GIB, MIB, Times};
+
+/// A gone pod with two containers, its sandbox, its image, and logs of another one.
+fn gone() -> Node {
+    Node::new()
+        .disk(GIB, 0)
+        .id("sha256:aa")
+        .image(WEB, &[("web", 8 * MIB)])
+        .id("s1")
+        .pod("default", "web", "u1")
+        .stopped()
+        .id("c1")
+        .exited("app", WEB)
+        .id("c2")
+        .exited("app", WEB)
+        .orphan_logs("default", "db", "u2")
+}
+
+fn all(bench: &Bench) -> Vec<Action> {
+    let image = Target::RemoveImage { id: "sha256:aa".into(), tags: vec![WEB.to_owned()], estimated_bytes: 0 };
+    let logs = ["default_web_u1", "default_db_u2"].map(|name| action(Target::RemoveLogDir { path: bench.pods(name) }));
+    let [own, orphan] = logs;
+    vec![exited("c1"), exited("c2"), sandbox("s1"), own, orphan, action(image)]
+}
+
+#[tokio::test]
+async fn a_plan_is_carried_out_in_its_order_and_each_action_told_at_once() {
+    let bench = Bench::new(gone());
+    let mut writes_by_report = Vec::new();
+    let plan = plan(all(&bench));
+    let summary = bench
+        .live()
+        .carry_out(&plan, &Stop::never(), &mut |report| writes_by_report.push((told(&report), bench.writes().len())))
+        .await;
+    let expected = [("c1", 1), ("c2", 2), ("s1", 4), ("default_web_u1", 4), ("default_db_u2", 4), ("sha256:aa", 5)];
+    assert_eq!(writes_by_report, expected.map(|(id, writes)| (format!("{id} removed"), writes)));
+    assert_eq!(summary.count("removed"), 6);
+    assert_eq!(summary.outcomes[&Kind::Container], [("removed".to_owned(), 2)].into());
+    assert_eq!((summary.not_begun, summary.is_stopped), (0, false));
+    assert_eq!(fs::read_dir(bench.pods("")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(bench.links("")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_dry_run_takes_the_same_road_and_changes_nothing() {
+    let bench = Bench::new(gone());
+    let (before, state) = (bench.files(), format!("{:?}", bench.sim.state()));
+    let executor = bench.executor(NoteTaker::default());
+    let mut reports = Vec::new();
+    executor.carry_out(&plan(all(&bench)), &Stop::never(), &mut |report| reports.push(told(&report))).await;
+    let expected = ["c1", "c2", "s1", "default_web_u1", "default_db_u2", "sha256:aa"];
+    assert_eq!(reports, expected.map(|id| format!("{id} would_remove")));
+    assert_eq!(bench.writes(), Vec::<String>::new());
+    assert_eq!((bench.files(), format!("{:?}", bench.sim.state())), (before, state));
+    assert_eq!(
+        executor.hands.notes(),
+        [
+            "remove logs default_web_u1/app/0.log",
+            "remove log link web_default_app-c1.log",
+            "remove container c1",
+            "remove logs default_web_u1/app/1.log",
+            "remove log link web_default_app-c2.log",
+            "remove container c2",
+            "stop sandbox s1",
+            "remove sandbox s1",
+            "remove log directory default_web_u1",
+            "remove log directory default_db_u2",
+            "remove image sha256:aa",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_dry_run_refuses_what_a_real_one_would() {
+    let bench = Bench::new(gone());
+    bench.sim.state().set_container_state("c2", ContainerState::Running);
+    let mut reports = Vec::new();
+    let executor = bench.executor(NoteTaker::default());
+    executor.carry_out(&plan(all(&bench)), &Stop::never(), &mut |report| reports.push(told(&report))).await;
+    let expected = [
+        "c1 would_remove",
+        "c2 refused: its state changed",
+        "s1 refused: it has containers",
+        "default_web_u1 refused: it has containers",
+        "default_db_u2 would_remove",
+        "sha256:aa refused: a container uses it",
+    ];
+    assert_eq!(reports, expected);
+    assert_eq!(bench.carry_out(all(&bench)).await, expected.map(|line| line.replace("would_remove", "removed")));
+}
+
+#[tokio::test]
+async fn a_dry_run_leaves_the_reserve_alone() {
+    let bench = Bench::new(gone());
+    let mut plan = plan(Vec::new());
+    plan.images.stop_at_available_bytes = 2 * GIB;
+    plan.images.reserve = all(&bench).split_off(5);
+    let executor = bench.executor(NoteTaker::default());
+    executor.carry_out(&plan, &Stop::never(), &mut |report| panic!("{report:?}")).await;
+    assert_eq!(executor.hands.notes(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_failure_does_not_stop_the_rest() {
+    let bench = Bench::new(gone());
+    bench.sim.fault(Method::RemoveContainer, Fault::Fail(Code::Internal), Times::N(1));
+    let (told, _, summary) = bench.carry_out_plan(&plan(all(&bench))).await;
+    assert!(told[0].starts_with("c1 failed: "), "{told:?}");
+    assert_eq!(told[1..3], ["c2 removed", "s1 refused: it has containers"]);
+    assert_eq!(told[4], "default_db_u2 removed");
+    assert_eq!((summary.count("failed"), summary.count("removed"), summary.count("refused")), (1, 2, 3));
+}
+
+#[tokio::test]
+async fn a_plan_carried_out_twice_finds_nothing_left() {
+    let bench = Bench::new(gone());
+    bench.carry_out(all(&bench)).await;
+    bench.sim.forget_calls();
+    let told = bench.carry_out(all(&bench)).await;
+    assert!(told.iter().all(|line| line.ends_with("already_gone")), "{told:?}");
+    assert_eq!(bench.writes(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_stop_ends_the_action_in_hand_and_begins_no_other() {
+    let bench = Bench::new(gone());
+    let (stopper, stop) = stop();
+    // The wish comes while the first container's removal is under way.
+    bench.sim.on_call(Method::RemoveContainer, 1, move |_| stopper.stop());
+    let mut reports = Vec::new();
+    let summary = bench.live().carry_out(&plan(all(&bench)), &stop, &mut |report| reports.push(told(&report))).await;
+    assert_eq!(reports, ["c1 removed"]);
+    assert_eq!(bench.writes(), ["RemoveContainer(c1)"]);
+    assert_eq!((summary.not_begun, summary.is_stopped), (5, true));
+}
+
+#[tokio::test]
+async fn a_stop_keeps_the_reserve_from_being_touched() {
+    let mut bench = Bench::new(gone());
+    bench.options.space_settle = Duration::from_secs(3600);
+    let mut plan = plan(Vec::new());
+    plan.images.stop_at_available_bytes = 2 * GIB;
+    plan.images.reserve = all(&bench).split_off(5);
+    let (stopper, stop) = stop();
+    bench.sim.on_call(Method::ImageFsInfo, 1, move |_| stopper.stop());
+    let summary = bench.live().carry_out(&plan, &stop, &mut |report| panic!("{report:?}")).await;
+    assert!(summary.is_stopped);
+    assert_eq!(bench.writes(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_runtime_that_is_away_removes_nothing_and_every_action_fails() {
+    let mut bench = Bench::new(gone());
+    bench.sim.vanish();
+    let before = bench.files();
+    let (told, _, summary) = bench.carry_out_plan(&plan(all(&bench))).await;
+    assert_eq!(summary.count("failed"), 6, "{told:?}");
+    assert_eq!(bench.files(), before);
+    bench.sim.come_back().unwrap();
+    let told = bench.carry_out(all(&bench)).await;
+    assert!(told.iter().all(|line| line.ends_with(" removed")), "{told:?}");
+}
+
+#[test]
+fn the_work_can_be_handed_to_a_task() {
+    fn task<T: Send>(_: T) {}
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _entered = runtime.enter();
+    let bench = Bench::new(Node::new());
+    let (live, plan, stop) = (bench.live(), plan(Vec::new()), Stop::never());
+    task(live.carry_out(&plan, &stop, &mut |_| ()));
+}

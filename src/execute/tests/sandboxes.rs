@@ -1,0 +1,57 @@
+use tonic::Code;
+
+use super::*;
+use crate::sim::{Fault, Times};
+
+fn stopped() -> Node {
+    Node::new().image(WEB, &[]).id("s1").pod("default", "web", "u1").stopped()
+}
+
+#[tokio::test]
+async fn a_sandbox_is_stopped_and_then_removed() {
+    let bench = Bench::new(stopped());
+    assert_eq!(bench.carry_out(vec![sandbox("s1")]).await, ["s1 removed"]);
+    assert_eq!(bench.writes(), ["StopPodSandbox(s1)", "RemovePodSandbox(s1)"]);
+    assert_eq!(bench.sim.state().sandbox_ids(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_stop_that_fails_ends_the_removal() {
+    let bench = Bench::new(stopped());
+    bench.sim.fault(Method::StopPodSandbox, Fault::Fail(Code::Unknown), Times::N(1));
+    let told = bench.carry_out(vec![sandbox("s1")]).await;
+    assert!(told[0].starts_with("s1 failed: StopPodSandbox"), "{told:?}");
+    assert_eq!(bench.writes(), ["StopPodSandbox(s1)"]);
+}
+
+#[tokio::test]
+async fn a_ready_sandbox_stays() {
+    let bench = Bench::new(Node::new().id("s1").pod("default", "web", "u1"));
+    assert_eq!(bench.carry_out(vec![sandbox("s1")]).await, ["s1 refused: the sandbox is ready"]);
+    assert_eq!(bench.writes(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_sandbox_that_got_a_container_between_plan_and_recheck_stays() {
+    let bench = Bench::new(stopped());
+    let add = |node: &mut Node| node.also(|node| node.in_sandbox("s1").created("app", WEB)).unwrap();
+    bench.sim.on_call(Method::ListPodSandbox, 1, add);
+    assert_eq!(bench.carry_out(vec![sandbox("s1")]).await, ["s1 refused: it has containers"]);
+    assert_eq!(bench.writes(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_sandbox_that_is_gone_is_success_even_by_an_empty_id() {
+    let bench = Bench::new(stopped());
+    assert_eq!(bench.carry_out(vec![sandbox("s2"), sandbox("")]).await, ["s2 already_gone", " already_gone"]);
+    assert_eq!(bench.writes(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_sandbox_whose_containers_cannot_be_listed_stays() {
+    let bench = Bench::new(stopped());
+    bench.sim.fault(Method::ListContainers, Fault::Fail(Code::Internal), Times::Forever);
+    let told = bench.carry_out(vec![sandbox("s1")]).await;
+    assert!(told[0].starts_with("s1 failed: ListContainers"), "{told:?}");
+    assert_eq!(bench.writes(), Vec::<String>::new());
+}
