@@ -1,6 +1,6 @@
 //! A plan carried out on a simulated node: what remains, what was called in which order, and what was told.
 
-#![expect(clippy::disallowed_methods, reason = "a test may remove its own files and start programs")]
+#![expect(clippy::disallowed_methods, reason = "a test may remove its own files")]
 
 mod containers;
 mod images;

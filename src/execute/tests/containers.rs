@@ -207,24 +207,32 @@ async fn a_pods_name_cannot_lead_out_of_the_container_log_root() {
 }
 
 mod as_root {
+    use crate::execute::logs::tests::as_root::{apart, bind};
+
     use super::*;
 
-    /// Sets or clears the flag that keeps even root from removing what is in a directory.
-    fn keep(path: &Path, is_kept: bool) {
-        let flag = if is_kept { "+i" } else { "-i" };
-        let status = std::process::Command::new("chattr").arg(flag).arg(path).status().expect("chattr is needed");
-        assert!(status.success(), "chattr {flag} needs root and a file system that knows it: {}", path.display());
+    #[test]
+    fn a_container_stays_as_long_as_its_logs_cannot_be_removed() {
+        // The runtime's threads are made in here, so they see the mount too.
+        apart(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(mounted_log());
+        });
     }
 
-    #[tokio::test]
-    async fn a_container_stays_as_long_as_its_logs_cannot_be_removed() {
+    async fn mounted_log() {
         let bench = Bench::new(finished());
-        keep(&bench.pods("default_web_u1/app"), true);
+        let other = bench.sim.dir().join("other");
+        fs::write(&other, "mounted").unwrap();
+        bind(&other, &bench.pods(LOG));
+
         let told = bench.carry_out(vec![exited("c1")]).await;
-        keep(&bench.pods("default_web_u1/app"), false);
         assert!(told[0].starts_with("c1 failed: cannot remove "), "{told:?}");
         assert_eq!(bench.writes(), Vec::<String>::new());
         assert!(is_there(&bench.links(LINK)));
+
+        nix::mount::umount(&bench.pods(LOG)).unwrap();
         assert_eq!(bench.carry_out(vec![exited("c1")]).await, ["c1 removed"], "the next pass");
+        assert_eq!(fs::read_to_string(&other).unwrap(), "mounted");
     }
 }

@@ -1,3 +1,6 @@
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
 use tonic::Code;
 
 use super::*;
@@ -161,19 +164,32 @@ async fn without_a_measure_the_plan_stands_and_the_reserve_stays() {
     assert_eq!(reports[0].freed_bytes, None);
 }
 
+/// Measures what was written down before, one after the other.
+struct Written(Mutex<VecDeque<u64>>);
+
+impl Disks for &Written {
+    type Error = String;
+
+    async fn measure(&self, _: &Path) -> Result<FileSystem, String> {
+        let available_bytes = self.0.lock().unwrap().pop_front().ok_or("measured too often")?;
+        Ok(FileSystem { available_bytes, ..FileSystem::default() })
+    }
+}
+
 #[tokio::test]
 async fn space_that_comes_back_late_spares_the_reserve() {
-    let mut bench = Bench::new(images(3, 0).disk(GIB, 300 * MIB));
-    bench.options.space_settle = Duration::from_millis(300);
-    let free = bench.sim.disk().available_bytes;
-    let plan = space(&["a"], &["b"], free + 150 * MIB);
-    let late = async {
-        bench.sim.await_call(Method::RemoveImage).await.unwrap();
-        // The disk is measured right after the removal was verified.
-        bench.sim.await_calls(Method::ImageStatus, 2).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        bench.sim.state().set_other_bytes(100 * MIB);
-    };
-    let ((told, _, _), ()) = tokio::join!(bench.carry_out_plan(&plan), late);
-    assert_eq!(told, ["sha256:aa removed"]);
+    let mut bench = Bench::new(images(3, 0));
+    bench.options.space_settle = Duration::from_millis(1);
+    // Before and after a; short; after a wait b is taken, its measures; short no more after a wait; the end.
+    let disk = Written(Mutex::new([10, 20, 20, 20, 20, 30, 30, 50, 50].into()));
+    let live = bench.live();
+    let executor =
+        Executor { reader: live.reader, hands: live.hands, disks: &disk, roots: live.roots, options: live.options };
+    let mut reports = Vec::new();
+    let plan = space(&["a"], &["b", "c"], 50);
+    let summary = executor.carry_out(&plan, &Stop::never(), &mut |report| reports.push(report)).await;
+    assert_eq!(reports.iter().map(told).collect::<Vec<_>>(), ["sha256:aa removed", "sha256:bb removed"]);
+    assert_eq!(reports.iter().map(|report| report.freed_bytes).collect::<Vec<_>>(), [Some(10), Some(10)]);
+    assert_eq!(summary.shortfall_bytes, 0);
+    assert!(disk.0.lock().unwrap().is_empty());
 }
