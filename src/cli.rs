@@ -1,1 +1,74 @@
-//! To be filled.
+//! The shell: verbs, what they print, and how they end.
+//!
+//! One file a verb, each an `Args` struct whose doc comments are the help text, and one function. Nothing here is worth a
+//! unit test but the way things are written: decisions are `plan`'s, and what was typed means what `config` says.
+
+mod completions;
+mod config;
+mod documents;
+mod error;
+mod find;
+mod global;
+mod history;
+mod human;
+mod output;
+mod plan;
+mod render;
+mod why;
+mod words;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub use error::{CliError, ErrorKind};
+pub use global::Global;
+pub use output::{Format, Output};
+
+/// A garbage collector for Kubernetes nodes: dead containers, sandboxes, logs and unused images.
+///
+/// `plan` says what would go and why the rest stays, and changes nothing. `collect` does it once. `run` is the service.
+#[derive(Debug, Parser)]
+#[command(name = "kubegc", version, max_term_width = 120, subcommand_required = true, arg_required_else_help = true)]
+#[command(after_help = "Exit status: 0 done, 1 failed in part, 2 usage or configuration, 3 runtime not reachable.")]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Plan(plan::Args),
+    Why(why::Args),
+    History(history::Args),
+    Config(config::Args),
+    Completions(completions::Args),
+}
+
+/// Reads the command line, does what it says, and tells how it went.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let environment = crate::config::Environment::read();
+    let mut output = Output::of_process(cli.global.format, &environment);
+    match cli.run(&environment, &mut output).and_then(|()| output.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => error.report(&environment),
+    }
+}
+
+// === impl Cli ===
+
+impl Cli {
+    fn run(&self, environment: &crate::config::Environment, output: &mut Output) -> Result<(), CliError> {
+        let load = || self.global.load(environment);
+        match &self.verb {
+            Verb::Plan(args) => plan::run(args, &load()?, output),
+            Verb::Why(args) => why::run(args, &load()?, output),
+            Verb::History(args) => history::run(args, &load()?, output),
+            Verb::Config(args) => config::run(args, load, output),
+            Verb::Completions(args) => completions::run(args, output),
+        }
+    }
+}

@@ -23,29 +23,30 @@ mod tests;
 pub use hands::{Hands, LiveHands, NoteTaker};
 pub use logs::{Erased, LogError, LogFile, LogRoots};
 pub use outcome::{Outcome, Refusal, Report};
-pub use space::Disks;
 pub use stop::{Stop, Stopper, stop};
 pub use summary::Summary;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cri::RuntimeReader;
 use crate::model::{ContainerId, SandboxId};
+use crate::observe::Disks;
 use crate::plan::{Action, Plan, Target};
 use done::{Done, ExecuteError};
 use space::Space;
 
 /// All that carrying out a plan needs.
-#[derive(Clone, Debug)]
-pub struct Executor<H, D> {
+#[derive(Clone)]
+pub struct Executor<H> {
     /// Looks again, right before each removal.
     pub reader: RuntimeReader,
     /// Removes, or takes notes.
     pub hands: H,
     /// Measures the file system of the images.
-    pub disks: D,
+    pub disks: Arc<dyn Disks>,
     /// Where logs lie.
     pub roots: LogRoots,
     /// How.
@@ -66,8 +67,8 @@ pub struct ExecuteOptions {
 }
 
 /// One plan being carried out.
-struct Run<'a, H, D> {
-    exec: &'a Executor<H, D>,
+struct Run<'a, H> {
+    exec: &'a Executor<H>,
     plan: &'a Plan,
     stop: &'a Stop,
     noted: Noted,
@@ -84,7 +85,7 @@ struct Noted {
 
 // === impl Executor ===
 
-impl<H: Hands, D: Disks> Executor<H, D> {
+impl<H: Hands> Executor<H> {
     /// Carries out a plan. `sink` gets each report as soon as its action ended; what a stop left is not reported.
     pub async fn carry_out(&self, plan: &Plan, stop: &Stop, sink: &mut impl FnMut(Report)) -> Summary {
         let space = Space::new(plan.images.stop_at_available_bytes);
@@ -97,7 +98,7 @@ impl<H: Hands, D: Disks> Executor<H, D> {
 
 // === impl Run ===
 
-impl<H: Hands, D: Disks> Run<'_, H, D> {
+impl<H: Hands> Run<'_, H> {
     async fn planned(&mut self, sink: &mut impl FnMut(Report)) {
         for (number, action) in self.plan.actions.iter().enumerate() {
             if self.stop.is_set() {

@@ -1,3 +1,7 @@
 //! The `kubegc` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    kubegc::cli::main()
+}

@@ -148,6 +148,12 @@ impl Sim {
         self.state().file_system()
     }
 
+    /// The same for somebody who outlives a borrow.
+    pub fn disk_reader(&self) -> impl Fn() -> FileSystem + Send + Sync + 'static {
+        let shared = Arc::clone(&self.shared);
+        move || shared.node().file_system()
+    }
+
     /// Every call so far, in order of arrival.
     pub fn calls(&self) -> Vec<Call> {
         self.shared.script().calls().to_vec()

@@ -7,8 +7,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Deserialize;
-
 use super::rooted::{self, Place};
 use super::{CriError, CriOptions, RuntimeReader};
 
@@ -23,9 +21,6 @@ pub const WELL_KNOWN: [&str; 7] = [
     "/run/dockershim.sock",
 ];
 
-const CRICTL: &str = "/etc/crictl.yaml";
-const KUBELET: &str = "the kubelet's configuration";
-
 /// The longest wait for a socket that nobody named.
 const QUICKLY: Duration = Duration::from_secs(2);
 
@@ -38,10 +33,10 @@ pub struct Candidates {
     pub environment: Named,
     /// `runtime.endpoint` and `runtime.image_endpoint`.
     pub config: Named,
-    /// The text of the host's `/etc/crictl.yaml`; `None` = there is none.
-    pub crictl: Option<String>,
-    /// The text of the kubelet's configuration; `None` = not given.
-    pub kubelet: Option<String>,
+    /// `runtime-endpoint` and `image-endpoint` in the host's `/etc/crictl.yaml`.
+    pub crictl: Named,
+    /// `containerRuntimeEndpoint` and `imageServiceEndpoint` in the kubelet's configuration.
+    pub kubelet: Named,
     /// Where the host's root is mounted. Default `/`.
     pub host_root: PathBuf,
     /// The sockets tried when nothing is named. Default [`WELL_KNOWN`].
@@ -85,22 +80,6 @@ pub enum Rule {
     WellKnown,
 }
 
-/// The keys of crictl's configuration that count here.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", default)]
-struct CrictlFile {
-    runtime_endpoint: Option<String>,
-    image_endpoint: Option<String>,
-}
-
-/// The keys of a `KubeletConfiguration` that count here.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct KubeletFile {
-    container_runtime_endpoint: Option<String>,
-    image_service_endpoint: Option<String>,
-}
-
 // === impl Candidates ===
 
 impl Default for Candidates {
@@ -109,11 +88,36 @@ impl Default for Candidates {
             flag: Named::default(),
             environment: Named::default(),
             config: Named::default(),
-            crictl: None,
-            kubelet: None,
+            crictl: Named::default(),
+            kubelet: Named::default(),
             host_root: "/".into(),
             well_known: WELL_KNOWN.map(PathBuf::from).into(),
         }
+    }
+}
+
+impl Candidates {
+    fn strongest_first(&self) -> [(Rule, &Named); 5] {
+        [
+            (Rule::Flag, &self.flag),
+            (Rule::Environment, &self.environment),
+            (Rule::Config, &self.config),
+            (Rule::Crictl, &self.crictl),
+            (Rule::Kubelet, &self.kubelet),
+        ]
+    }
+
+    /// The strongest place that names the runtime's endpoint, and what it names.
+    fn named(&self) -> Option<(Rule, &str)> {
+        self.strongest_first().into_iter().find_map(|(rule, named)| Some((rule, meant(named.runtime.as_ref())?)))
+    }
+
+    /// The strongest place that names the image service's. Ours are settings of their own; crictl's and the kubelet's go
+    /// only with the runtime that they name themselves.
+    fn images_named(&self, runtime_by: Rule) -> Option<(Rule, &str)> {
+        let ours = |rule| matches!(rule, Rule::Flag | Rule::Environment | Rule::Config);
+        let mut places = self.strongest_first().into_iter().filter(|(rule, _)| ours(*rule) || *rule == runtime_by);
+        places.find_map(|(rule, named)| Some((rule, meant(named.images.as_ref())?)))
     }
 }
 
@@ -125,8 +129,8 @@ impl Rule {
             Self::Flag => "--runtime-endpoint",
             Self::Environment => "CONTAINER_RUNTIME_ENDPOINT",
             Self::Config => "runtime.endpoint",
-            Self::Crictl => CRICTL,
-            Self::Kubelet => KUBELET,
+            Self::Crictl => "/etc/crictl.yaml",
+            Self::Kubelet => "the kubelet's configuration",
             Self::WellKnown => "well-known sockets",
         }
     }
@@ -148,58 +152,18 @@ impl std::fmt::Display for Rule {
     }
 }
 
-/// Finds the endpoint. Files are understood only when it comes to them: a broken one does not stand in the way of what
-/// is named above it. Only the well-known sockets are connected to.
+/// Finds the endpoint. Only the well-known sockets are connected to.
 pub async fn resolve(candidates: &Candidates, options: &CriOptions) -> Result<Endpoint, CriError> {
     let root = &candidates.host_root;
-    let (runtime, rule, named_with_it) = match named(candidates)? {
-        Some((rule, named)) => (seen(root, &unix_path(named.runtime.as_deref(), rule.as_str())?), rule, named.images),
-        None => (first_that_answers(candidates, options).await?, Rule::WellKnown, None),
+    let (runtime, rule) = match candidates.named() {
+        Some((rule, endpoint)) => (seen(root, &unix_path(endpoint, rule.as_str())?), rule),
+        None => (first_that_answers(candidates, options).await?, Rule::WellKnown),
     };
-    let images = match image_endpoint(candidates, rule, named_with_it) {
-        Some((named_by, endpoint)) => seen(root, &unix_path(Some(&endpoint), named_by)?),
+    let images = match candidates.images_named(rule) {
+        Some((rule, endpoint)) => seen(root, &unix_path(endpoint, rule.images_as_str())?),
         None => runtime.clone(),
     };
     Ok(Endpoint { runtime: text(&runtime), images: text(&images), chosen_by: rule })
-}
-
-/// The strongest place that names the runtime's endpoint, with what it names.
-fn named(candidates: &Candidates) -> Result<Option<(Rule, Named)>, CriError> {
-    let settings = [
-        (Rule::Flag, &candidates.flag),
-        (Rule::Environment, &candidates.environment),
-        (Rule::Config, &candidates.config),
-    ];
-    for (rule, named) in settings {
-        if is_named(named.runtime.as_ref()) {
-            return Ok(Some((rule, named.clone())));
-        }
-    }
-    if let Some(file) = parse::<CrictlFile>(CRICTL, candidates.crictl.as_deref())?
-        && is_named(file.runtime_endpoint.as_ref())
-    {
-        return Ok(Some((Rule::Crictl, Named { runtime: file.runtime_endpoint, images: file.image_endpoint })));
-    }
-    if let Some(file) = parse::<KubeletFile>(KUBELET, candidates.kubelet.as_deref())?
-        && is_named(file.container_runtime_endpoint.as_ref())
-    {
-        let (runtime, images) = (file.container_runtime_endpoint, file.image_service_endpoint);
-        return Ok(Some((Rule::Kubelet, Named { runtime, images })));
-    }
-    Ok(None)
-}
-
-/// The image service's endpoint, where one is named: a setting of its own, from flag to configuration, and from a file
-/// only along with the runtime's.
-fn image_endpoint(candidates: &Candidates, rule: Rule, in_file: Option<String>) -> Option<(&'static str, String)> {
-    let settings = [
-        (Rule::Flag, candidates.flag.images.clone()),
-        (Rule::Environment, candidates.environment.images.clone()),
-        (Rule::Config, candidates.config.images.clone()),
-        (rule, in_file),
-    ];
-    let named = settings.into_iter().find(|(_, images)| is_named(images.as_ref()));
-    named.and_then(|(rule, images)| Some((rule.images_as_str(), images?)))
 }
 
 /// Tries the well-known sockets in turn. One that is there and does not work is worth more to the reader than a list.
@@ -234,8 +198,7 @@ fn seen(host_root: &Path, path: &Path) -> PathBuf {
 }
 
 /// The path in a unix endpoint: `unix:///run/x.sock`, `unix:/run/x.sock` or `/run/x.sock`.
-fn unix_path(endpoint: Option<&str>, named_by: &'static str) -> Result<PathBuf, CriError> {
-    let endpoint = endpoint.unwrap_or_default().trim();
+fn unix_path(endpoint: &str, named_by: &'static str) -> Result<PathBuf, CriError> {
     let path = endpoint.strip_prefix("unix://").or_else(|| endpoint.strip_prefix("unix:")).unwrap_or(endpoint);
     if path.starts_with('/') {
         return Ok(path.into());
@@ -243,13 +206,9 @@ fn unix_path(endpoint: Option<&str>, named_by: &'static str) -> Result<PathBuf, 
     Err(CriError::NotUnix { endpoint: endpoint.to_owned(), named_by })
 }
 
-fn parse<'a, T: Deserialize<'a> + Default>(file: &'static str, text: Option<&'a str>) -> Result<Option<T>, CriError> {
-    let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Ok(None) };
-    serde_saphyr::from_str(text).map(Some).map_err(|error| CriError::ParseFile { file, cause: error.to_string() })
-}
-
-fn is_named(endpoint: Option<&String>) -> bool {
-    endpoint.is_some_and(|endpoint| !endpoint.trim().is_empty())
+/// What was written, unless it is empty.
+fn meant(endpoint: Option<&String>) -> Option<&str> {
+    endpoint.map(|endpoint| endpoint.trim()).filter(|endpoint| !endpoint.is_empty())
 }
 
 fn text(path: &Path) -> String {

@@ -104,16 +104,6 @@ pub enum CriError {
         /// Where.
         named_by: &'static str,
     },
-    /// A file that may name the endpoint cannot be understood.
-    #[error(
-        "{file} cannot be read as YAML: {cause}; mend it, or name the socket with --runtime-endpoint or runtime.endpoint"
-    )]
-    ParseFile {
-        /// Which file.
-        file: &'static str,
-        /// Why.
-        cause: String,
-    },
     /// No endpoint was named, and none of the well-known sockets is there.
     #[error(
         "no runtime found; name its socket with --runtime-endpoint or runtime.endpoint (looked for {})",
@@ -160,7 +150,7 @@ impl CriError {
 
     /// Says whether the configuration is at fault: exit code 2.
     pub fn is_configuration(&self) -> bool {
-        matches!(self, Self::NotUnix { .. } | Self::ParseFile { .. })
+        matches!(self, Self::NotUnix { .. })
     }
 
     /// Says whether no connection came about, so that nothing was sent.

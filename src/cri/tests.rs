@@ -1,5 +1,7 @@
 //! The client against sockets that misbehave in every way we know.
 
+mod over_sim;
+
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;

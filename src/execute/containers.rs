@@ -7,12 +7,12 @@
 use std::path::PathBuf;
 
 use super::done::{Done, ExecuteError};
-use super::{Disks, Erased, Hands, LogError, Refusal, Run};
+use super::{Erased, Hands, LogError, Refusal, Run};
 use crate::cri::ContainerStatus;
 use crate::model::{ContainerId, ContainerState, LinkTarget, PodRef};
 use crate::plan::{Action, log_link_name};
 
-impl<H: Hands, D: Disks> Run<'_, H, D> {
+impl<H: Hands> Run<'_, H> {
     /// Removes a container that is still in the state in which it was planned (I1).
     pub(super) async fn container(
         &mut self,

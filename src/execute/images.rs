@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::done::{Done, ExecuteError};
-use super::{Disks, Hands, Outcome, Refusal, Run};
+use super::{Hands, Outcome, Refusal, Run};
 use crate::cri::Only;
 use crate::model::{Container, Image, ImageId};
 use crate::plan::{Action, RemoveReason};
@@ -12,7 +12,7 @@ use crate::plan::{Action, RemoveReason};
 /// How far the runtime's clock may lag behind the plan's: containers that are younger are asked for their image volumes.
 const CLOCK_SLACK: Duration = Duration::from_mins(1);
 
-impl<H: Hands, D: Disks> Run<'_, H, D> {
+impl<H: Hands> Run<'_, H> {
     /// Removes an image that nobody uses and that is not pinned (I6). One that was to go for the sake of space stays if
     /// there is enough by now (I9).
     pub(super) async fn image(&mut self, action: &Action, id: &ImageId, tags: &[String]) -> Result<Done, ExecuteError> {

@@ -4,12 +4,12 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use super::done::{Done, ExecuteError};
-use super::{Disks, Hands, LogError, Refusal, Run};
+use super::{Hands, LogError, Refusal, Run};
 use crate::cri::Only;
 use crate::model::{ContainerState, EntryKind, LinkTarget, PodUid};
 use crate::plan::{container_id_of_link, pod_uid_of_dir};
 
-impl<H: Hands, D: Disks> Run<'_, H, D> {
+impl<H: Hands> Run<'_, H> {
     /// Removes a log directory of a pod of which nothing is in the runtime and which the kubelet does not know (I11).
     pub(super) async fn log_dir(&mut self, path: &Path) -> Result<Done, ExecuteError> {
         let name = match self.exec.roots.dir_name(path) {

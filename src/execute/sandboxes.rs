@@ -1,11 +1,11 @@
 //! Sandboxes: stopped, which gives back their network, then removed.
 
 use super::done::{Done, ExecuteError};
-use super::{Disks, Hands, Refusal, Run};
+use super::{Hands, Refusal, Run};
 use crate::cri::Only;
 use crate::model::{SandboxId, SandboxState};
 
-impl<H: Hands, D: Disks> Run<'_, H, D> {
+impl<H: Hands> Run<'_, H> {
     /// Removes a sandbox that is not ready and has no containers (I1): its removal would take them with it. The
     /// containers are asked for last.
     pub(super) async fn sandbox(&mut self, id: &SandboxId) -> Result<Done, ExecuteError> {

@@ -1,19 +1,8 @@
 //! Disk space is measured, not added up (I9).
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::{Hands, Run};
-use crate::model::FileSystem;
-
-/// Measures file systems.
-#[expect(async_fn_in_trait, reason = "the implementations are ours, and whoever spawns names one of them")]
-pub trait Disks {
-    /// What hinders it.
-    type Error: std::fmt::Display;
-
-    /// Measures the file system of a directory, as the host names it.
-    async fn measure(&self, mountpoint: &Path) -> Result<FileSystem, Self::Error>;
-}
 
 /// The space on the file system of the images, and how much of it is enough.
 #[derive(Debug)]
@@ -52,7 +41,7 @@ impl Space {
 
 // === impl Run ===
 
-impl<H: Hands, D: Disks> Run<'_, H, D> {
+impl<H: Hands> Run<'_, H> {
     /// Available bytes on the file system of the images; `None` = could not be measured.
     pub(super) async fn available(&mut self) -> Option<u64> {
         if let Mountpoint::NotAsked = self.space.mountpoint {

@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::cri::{CriOptions, RuntimeWriter};
-use crate::model::{ContainerState, FileSystem, PodRef};
+use crate::model::{ContainerState, PodRef};
+use crate::observe::ToldDisk;
 use crate::plan::{ImageSummary, LogPolicy, PlanKind, Profile, RemoveReason};
 use crate::sim::{Method, Node, Sim};
 
@@ -40,13 +41,13 @@ impl Bench {
         LogRoots { host_root: "/".into(), policy }
     }
 
-    fn executor<H>(&self, hands: H) -> Executor<H, SimDisk<'_>> {
+    fn executor<H>(&self, hands: H) -> Executor<H> {
         let reader = RuntimeReader::new(&self.sim.endpoint(), &self.sim.endpoint(), CriOptions::default());
-        let disks = SimDisk(&self.sim);
+        let disks = Arc::new(ToldDisk(self.sim.disk_reader()));
         Executor { reader, hands, disks, roots: self.roots(), options: self.options.clone() }
     }
 
-    fn live(&self) -> Executor<LiveHands, SimDisk<'_>> {
+    fn live(&self) -> Executor<LiveHands> {
         let writer = RuntimeWriter::new(&self.sim.endpoint(), &self.sim.endpoint(), CriOptions::default());
         self.executor(LiveHands { writer, roots: self.roots() })
     }
@@ -100,19 +101,6 @@ impl Bench {
             }
         }
         all
-    }
-}
-
-/// Measures what the simulated node says.
-#[derive(Debug)]
-struct SimDisk<'a>(&'a Sim);
-
-impl Disks for SimDisk<'_> {
-    type Error = String;
-
-    async fn measure(&self, mountpoint: &Path) -> Result<FileSystem, String> {
-        let disk = self.0.disk();
-        if disk.mountpoint == mountpoint { Ok(disk) } else { Err(format!("asked for {}", mountpoint.display())) }
     }
 }
 

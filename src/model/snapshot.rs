@@ -56,6 +56,10 @@ pub struct Snapshot {
     /// Images that the kubelet is pulling right now, as named in the pod specs (I6).
     #[serde(default)]
     pub pulling: Vec<String>,
+    /// Whether all that uses images beside the lists could be learnt: the image volumes that were asked for, and the pulls
+    /// in progress. Where not, no image is proven unused (I2, I6).
+    #[serde(default = "all_seen", skip_serializing_if = "is_seen")]
+    pub image_uses: Seen<()>,
     /// What earlier passes learnt.
     #[serde(default)]
     pub memory: Memory,
@@ -332,6 +336,14 @@ impl Sandbox {
 
 fn one() -> u32 {
     1
+}
+
+fn all_seen() -> Seen<()> {
+    Seen::Seen(())
+}
+
+fn is_seen(uses: &Seen<()>) -> bool {
+    uses.as_ref().is_some()
 }
 
 fn nothing_seen() -> Seen<Vec<PodUid>> {

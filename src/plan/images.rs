@@ -54,6 +54,9 @@ pub(super) fn decide<'a>(world: &World<'a>, draft: &mut Draft<'a>) {
     let Some(containers) = draft.need("containers", &world.snapshot.containers) else {
         return keep_all(draft, images.values(), &KeepReason::StepFailed {});
     };
+    if draft.need("image_uses", &world.snapshot.image_uses).is_none() {
+        return keep_all(draft, images.values(), &KeepReason::StepFailed {});
+    }
     let keepers = Keepers::new(world, containers, images.values());
     let mut unused = Vec::new();
     for image in images.values() {

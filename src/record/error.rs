@@ -5,32 +5,32 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why the store could not do its work.
+/// Why the store could not do its work. The message says all of it: what lies beneath is in the text, not behind it.
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// The directory of the store does not exist and could not be made.
-    #[error("cannot create the state directory {}: {source}; create it, or set state.path to another place", dir.display())]
+    #[error("cannot create the state directory {}: {cause}; create it, or set state.path to another place", dir.display())]
     CreateDir {
         /// The directory.
         dir: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The directory of the store cannot be written: no permission, or a read-only file system.
-    #[error("the state directory {} cannot be written: {source}; make it writable for this user, or set state.path to another place", dir.display())]
+    #[error("the state directory {} cannot be written: {cause}; make it writable for this user, or set state.path to another place", dir.display())]
     ReadOnly {
         /// The directory.
         dir: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The file cannot be opened at all.
-    #[error("cannot open the store {}: {source}", path.display())]
+    #[error("cannot open the store {}: {cause}", path.display())]
     Access {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// A newer version made the store.
     #[error("the store {} has schema version {found}, and this kubegc knows versions up to {known}; run the newer kubegc, or move the file away", path.display())]
@@ -65,42 +65,42 @@ pub enum StoreError {
         detail: String,
     },
     /// The file is damaged and could not be set aside.
-    #[error("the store {} is damaged and cannot be moved to {}: {source}", path.display(), to.display())]
+    #[error("the store {} is damaged and cannot be moved to {}: {cause}", path.display(), to.display())]
     SetAside {
         /// The file.
         path: PathBuf,
         /// The name that it was to get.
         to: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The file could not be opened or brought to this version's schema.
-    #[error("cannot open the store {}: {source}", path.display())]
+    #[error("cannot open the store {}: {cause}", path.display())]
     Open {
         /// The file.
         path: PathBuf,
         /// What SQLite said.
-        source: rusqlite::Error,
+        cause: rusqlite::Error,
     },
     /// Something could not be read from the store.
-    #[error("cannot read {what} from the store {}: {source}", path.display())]
+    #[error("cannot read {what} from the store {}: {cause}", path.display())]
     Read {
         /// What.
         what: &'static str,
         /// The file.
         path: PathBuf,
         /// What SQLite said.
-        source: rusqlite::Error,
+        cause: rusqlite::Error,
     },
     /// Something could not be written to the store.
-    #[error("cannot write {what} to the store {}: {source}", path.display())]
+    #[error("cannot write {what} to the store {}: {cause}", path.display())]
     Write {
         /// What.
         what: &'static str,
         /// The file.
         path: PathBuf,
         /// What SQLite said.
-        source: rusqlite::Error,
+        cause: rusqlite::Error,
     },
 }
 
@@ -137,7 +137,7 @@ impl StoreError {
     pub fn is_damage(&self) -> bool {
         match self {
             Self::Damaged { .. } | Self::SetAside { .. } => true,
-            Self::Open { source, .. } | Self::Read { source, .. } | Self::Write { source, .. } => is_damage(source),
+            Self::Open { cause, .. } | Self::Read { cause, .. } | Self::Write { cause, .. } => is_damage(cause),
             _ => false,
         }
     }

@@ -82,22 +82,21 @@ pub(super) fn dir_of(path: &Path) -> &Path {
 
 /// Makes a directory that only its owner reads; one that is there already stays as it is.
 pub(super) fn make_dir(dir: &Path) -> Result<(), Trouble> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|source| match source.kind() {
-        kind if is_full_kind(kind) => Trouble::Full(source.to_string()),
-        _ => StoreError::CreateDir { dir: dir.to_owned(), source }.into(),
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|cause| match cause.kind() {
+        kind if is_full_kind(kind) => Trouble::Full(cause.to_string()),
+        _ => StoreError::CreateDir { dir: dir.to_owned(), cause }.into(),
     })
 }
 
 /// Makes the file before SQLite does, so that nobody but its owner reads it. SQLite gives its companions the same mode.
 fn make_file(path: &Path) -> Result<(), Trouble> {
     let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
-    file.map(drop).map_err(|source| of_io(path, source))
+    file.map(drop).map_err(|cause| of_io(path, cause))
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.busy_timeout(BUSY)?;
-    keep_log(&connection, true)?;
     Ok(connection)
 }
 
@@ -136,8 +135,7 @@ fn check(path: &Path, connection: &Connection) -> Result<(), Trouble> {
 fn prepare(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
-    migrations::migrate(connection, MIGRATIONS)?;
-    keep_log(connection, false)
+    migrations::migrate(connection, MIGRATIONS)
 }
 
 /// A fresh store in memory.
@@ -162,7 +160,7 @@ pub(super) fn copy(path: &Path, beside: Beside) -> Result<Option<Connection>, Tr
         Ok(file) if file.len() == 0 => return Ok(None),
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(StoreError::Access { path: path.to_owned(), source }.into()),
+        Err(cause) => return Err(StoreError::Access { path: path.to_owned(), cause }.into()),
     }
     let mut copy = read_whole(path, beside).map_err(|error| classify(path, error))?;
     check(path, &copy)?;
@@ -220,7 +218,7 @@ pub(super) fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
         let (from, to) = (with_suffix(path, suffix), with_suffix(&to, suffix));
         match std::fs::rename(&from, &to) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => return Err(StoreError::SetAside { path: from, to, source }),
+            Err(cause) => return Err(StoreError::SetAside { path: from, to, cause }),
             Ok(()) => {}
         }
     }
@@ -253,14 +251,14 @@ fn classify(path: &Path, error: rusqlite::Error) -> Trouble {
     if is_damage(&error) {
         return Trouble::Damaged(error.to_string());
     }
-    classify_code(path, &error).unwrap_or_else(|| StoreError::Open { path: path.to_owned(), source: error }.into())
+    classify_code(path, &error).unwrap_or_else(|| StoreError::Open { path: path.to_owned(), cause: error }.into())
 }
 
 fn classify_code(path: &Path, error: &rusqlite::Error) -> Option<Trouble> {
     match error.sqlite_error_code()? {
         ErrorCode::DiskFull => Some(Trouble::Full(error.to_string())),
         ErrorCode::CannotOpen | ErrorCode::SystemIoFailure | ErrorCode::ReadOnly => {
-            probe(dir_of(path)).err().and_then(|source| of_dir(path, source))
+            probe(dir_of(path)).err().and_then(|cause| of_dir(path, cause))
         }
         _ => None,
     }
@@ -271,18 +269,18 @@ fn probe(dir: &Path) -> io::Result<()> {
     tempfile::tempfile_in(dir)?.write_all(&[0; 4096])
 }
 
-fn of_io(path: &Path, source: io::Error) -> Trouble {
-    let kind = source.kind();
+fn of_io(path: &Path, cause: io::Error) -> Trouble {
+    let kind = cause.kind();
     if is_full_kind(kind) || is_read_only_kind(kind) {
-        return of_dir(path, source).unwrap_or_else(|| Trouble::Full(kind.to_string()));
+        return of_dir(path, cause).unwrap_or_else(|| Trouble::Full(kind.to_string()));
     }
-    StoreError::Access { path: path.to_owned(), source }.into()
+    StoreError::Access { path: path.to_owned(), cause }.into()
 }
 
-fn of_dir(path: &Path, source: io::Error) -> Option<Trouble> {
-    match source.kind() {
-        kind if is_full_kind(kind) => Some(Trouble::Full(source.to_string())),
-        kind if is_read_only_kind(kind) => Some(StoreError::ReadOnly { dir: dir_of(path).to_owned(), source }.into()),
+fn of_dir(path: &Path, cause: io::Error) -> Option<Trouble> {
+    match cause.kind() {
+        kind if is_full_kind(kind) => Some(Trouble::Full(cause.to_string())),
+        kind if is_read_only_kind(kind) => Some(StoreError::ReadOnly { dir: dir_of(path).to_owned(), cause }.into()),
         _ => None,
     }
 }

@@ -38,20 +38,20 @@ pub enum LockError {
     #[error(transparent)]
     Dir(StoreError),
     /// The lock's file cannot be opened.
-    #[error("cannot open the lock {}: {source}; make its directory writable for this user, or set state.path to another place", path.display())]
+    #[error("cannot open the lock {}: {cause}; make its directory writable for this user, or set state.path to another place", path.display())]
     Open {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The file system cannot lock.
-    #[error("cannot lock {}: {source}; set state.path to a local file system", path.display())]
+    #[error("cannot lock {}: {cause}; set state.path to a local file system", path.display())]
     Take {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
 }
 
@@ -78,13 +78,13 @@ impl Lock {
             .truncate(false)
             .mode(0o600)
             .open(path)
-            .map_err(|source| LockError::Open { path: path.to_owned(), source })?;
+            .map_err(|cause| LockError::Open { path: path.to_owned(), cause })?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 return Err(LockError::Held { path: path.to_owned(), holder: holder(&file) });
             }
-            Err(TryLockError::Error(source)) => return Err(LockError::Take { path: path.to_owned(), source }),
+            Err(TryLockError::Error(cause)) => return Err(LockError::Take { path: path.to_owned(), cause }),
         }
         // On a full disk the text cannot be written; the lock is as good without it.
         let _ = sign(&mut file, what);
@@ -96,7 +96,7 @@ fn make_dir(dir: &Path) -> Result<(), LockError> {
     file::make_dir(dir).map_err(|trouble| match trouble {
         Trouble::Error(error) => LockError::Dir(error),
         Trouble::Full(cause) | Trouble::Damaged(cause) => {
-            LockError::Open { path: dir.to_owned(), source: io::Error::new(io::ErrorKind::StorageFull, cause) }
+            LockError::Open { path: dir.to_owned(), cause: io::Error::new(io::ErrorKind::StorageFull, cause) }
         }
     })
 }

@@ -89,7 +89,7 @@ impl Store {
         let path = PathBuf::from(":memory:");
         match file::in_memory() {
             Ok(connection) => Ok(Self::new(&path, connection, Place::Memory)),
-            Err(source) => Err(StoreError::Open { path, source }),
+            Err(cause) => Err(StoreError::Open { path, cause }),
         }
     }
 
@@ -108,7 +108,7 @@ impl Store {
         what: &'static str,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        work(&self.connection).map_err(|source| StoreError::Read { what, path: self.path.clone(), source })
+        work(&self.connection).map_err(|cause| StoreError::Read { what, path: self.path.clone(), cause })
     }
 
     /// Does `work` in one transaction. Where the file finds no space for it, everything moves to memory, and it is done
@@ -124,7 +124,7 @@ impl Store {
             }
             done => done,
         };
-        done.map_err(|source| StoreError::Write { what, path: self.path.clone(), source })
+        done.map_err(|cause| StoreError::Write { what, path: self.path.clone(), cause })
     }
 
     /// Moves to memory, with all that the file knows.
@@ -180,7 +180,7 @@ fn refuge(path: &Path, notes: &mut Vec<StoreNote>) -> Result<Connection, StoreEr
         }
         Err(trouble) => return Err(trouble.into_error(path)),
     }
-    file::in_memory().map_err(|source| StoreError::Open { path: path.to_owned(), source })
+    file::in_memory().map_err(|cause| StoreError::Open { path: path.to_owned(), cause })
 }
 
 /// Every transaction takes the writer's place at once: one that began by reading could find it taken later, and fail.

@@ -20,9 +20,8 @@ impl ImageService for Service {
         &self,
         request: Request<pb::ListImagesRequest>,
     ) -> Result<Response<pb::ListImagesResponse>, Status> {
-        let filter = request.into_inner().filter;
-        let id = name(filter.as_ref().and_then(|filter| filter.image.as_ref()));
-        let list = |node: &mut Node| Ok(pb::ListImagesResponse { images: node.list_images(filter) });
+        let id = name(request.into_inner().filter.and_then(|filter| filter.image).as_ref());
+        let list = |node: &mut Node| Ok(pb::ListImagesResponse { images: node.list_images() });
         self.0.answer(Method::ListImages, &id, list).await
     }
 
@@ -30,10 +29,9 @@ impl ImageService for Service {
         &self,
         request: Request<pb::StreamImagesRequest>,
     ) -> Result<Response<Self::StreamImagesStream>, Status> {
-        let filter = request.into_inner().filter;
-        let id = name(filter.as_ref().and_then(|filter| filter.image.as_ref()));
+        let id = name(request.into_inner().filter.and_then(|filter| filter.image).as_ref());
         let list = |node: &mut Node| {
-            batches(node.presents.streaming, || node.list_images(filter), |images| pb::StreamImagesResponse { images })
+            batches(node.presents.streaming, || node.list_images(), |images| pb::StreamImagesResponse { images })
         };
         self.0.answer(Method::StreamImages, &id, list).await
     }

@@ -12,5 +12,12 @@
     reason = "a test may fail loudly, ask the clock, start programs and remove its own files"
 )]
 
+mod cli;
+mod containerd_contract;
+mod containerd_reader;
+mod containerd_rig;
+mod contract;
 mod properties;
+mod rig;
+mod sim;
 mod vectors;

@@ -54,6 +54,7 @@ fn the_pod_of_a_sandbox_needs_both_metadata_and_label() {
     let rows = [
         ("both", Some(metadata("u1")), vec![(POD_UID, "u1")], Some("u1")),
         ("metadata alone, as crictl makes it", Some(metadata("u1")), vec![("app", "web")], None),
+        ("metadata and the pod's other labels", Some(metadata("u1")), vec![(POD_NAME, "web-0")], None),
         ("label alone", None, vec![(POD_UID, "u1")], None),
         ("an empty uid in the metadata", Some(metadata("")), vec![(POD_UID, "u1")], None),
         (

@@ -15,11 +15,8 @@ fn all() -> Candidates {
         flag: named("/flag", "/flag-i"),
         environment: named("/env", "/env-i"),
         config: named("/config", "/config-i"),
-        crictl: Some("runtime-endpoint: unix:///crictl\nimage-endpoint: unix:///crictl-i\ntimeout: 2\n".into()),
-        kubelet: Some(
-            "kind: KubeletConfiguration\ncontainerRuntimeEndpoint: unix:///kubelet\nimageServiceEndpoint: unix:///kubelet-i\n"
-                .into(),
-        ),
+        crictl: named("unix:///crictl", "unix:///crictl-i"),
+        kubelet: named("unix:///kubelet", "unix:///kubelet-i"),
         well_known: Vec::new(),
         ..Candidates::default()
     }
@@ -45,14 +42,13 @@ async fn the_strongest_place_that_names_an_endpoint_wins() {
     assert_eq!(found(&candidates).await, expect("config", Rule::Config));
     candidates.config = Named::default();
     assert_eq!(found(&candidates).await, expect("crictl", Rule::Crictl));
-    candidates.crictl = Some("debug: true\nruntime-endpoint: \"\"\nimage-endpoint: /crictl-i\n".into());
+    candidates.crictl = named("", "/crictl-i");
     assert_eq!(found(&candidates).await, expect("kubelet", Rule::Kubelet));
 }
 
 #[tokio::test]
 async fn the_image_endpoint_is_the_runtimes_unless_another_is_named() {
     let none = Candidates { well_known: Vec::new(), ..Candidates::default() };
-    let file = |text: &str| Some(text.to_owned());
     let rows = [
         ("a flag alone", Candidates { flag: named("/a", ""), ..none.clone() }, ("/a", "/a")),
         (
@@ -70,16 +66,7 @@ async fn the_image_endpoint_is_the_runtimes_unless_another_is_named() {
             Candidates { flag: named("", "/a-i"), crictl: all().crictl, ..none.clone() },
             ("/crictl", "/a-i"),
         ),
-        (
-            "crictl names the runtime alone",
-            Candidates { crictl: file("runtime-endpoint: /c"), ..none.clone() },
-            ("/c", "/c"),
-        ),
-        (
-            "a kubelet configuration in JSON",
-            Candidates { kubelet: file(r#"{"containerRuntimeEndpoint": "unix:///k"}"#), ..none.clone() },
-            ("/k", "/k"),
-        ),
+        ("crictl names the runtime alone", Candidates { crictl: named("/c", ""), ..none.clone() }, ("/c", "/c")),
     ];
     for (row, candidates, (runtime, images)) in rows {
         let (found_runtime, found_images, _) = found(&candidates).await;
@@ -89,8 +76,8 @@ async fn the_image_endpoint_is_the_runtimes_unless_another_is_named() {
 
 #[tokio::test]
 async fn only_unix_sockets_are_endpoints() {
-    for endpoint in ["unix:///run/x.sock", "unix:/run/x.sock", "/run/x.sock", " unix:///run/x.sock\n"] {
-        assert_eq!(unix_path(Some(endpoint), "runtime.endpoint").unwrap(), Path::new("/run/x.sock"), "{endpoint:?}");
+    for endpoint in ["unix:///run/x.sock", "unix:/run/x.sock", "/run/x.sock"] {
+        assert_eq!(unix_path(endpoint, "runtime.endpoint").unwrap(), Path::new("/run/x.sock"), "{endpoint:?}");
     }
     for endpoint in
         ["tcp://127.0.0.1:1", "npipe:////./pipe/containerd", "http://x", "run/x.sock", "unix://run/x.sock", "~"]
@@ -106,24 +93,6 @@ async fn only_unix_sockets_are_endpoints() {
 async fn the_error_for_an_image_endpoint_names_what_named_it() {
     let candidates = Candidates { flag: named("/a", ""), environment: named("", "tcp://x"), ..all() };
     assert!(error(&candidates).await.to_string().starts_with("IMAGE_SERVICE_ENDPOINT names the endpoint tcp://x;"));
-}
-
-#[tokio::test]
-async fn a_broken_file_counts_only_when_it_comes_to_it() {
-    let broken = Candidates { crictl: Some("runtime-endpoint: [".into()), ..all() };
-    assert_eq!(found(&broken).await.2, Rule::Flag);
-    let none = Named::default();
-    let broken = Candidates { flag: none.clone(), environment: none.clone(), config: none, ..broken };
-    let error = error(&broken).await;
-    assert!(matches!(error, CriError::ParseFile { file: "/etc/crictl.yaml", .. }), "{error}");
-}
-
-#[tokio::test]
-async fn an_empty_file_names_nothing() {
-    let none = Named::default();
-    let candidates =
-        Candidates { flag: none.clone(), environment: none.clone(), config: none, crictl: Some("\n".into()), ..all() };
-    assert_eq!(found(&candidates).await.2, Rule::Kubelet);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use tonic::Code;
 
 use super::*;
+use crate::model::FileSystem;
 use crate::plan::ImageTrigger;
 use crate::sim::{Fault, GIB, MIB, Times};
 
@@ -164,32 +165,21 @@ async fn without_a_measure_the_plan_stands_and_the_reserve_stays() {
     assert_eq!(reports[0].freed_bytes, None);
 }
 
-/// Measures what was written down before, one after the other.
-struct Written(Mutex<VecDeque<u64>>);
-
-impl Disks for &Written {
-    type Error = String;
-
-    async fn measure(&self, _: &Path) -> Result<FileSystem, String> {
-        let available_bytes = self.0.lock().unwrap().pop_front().ok_or("measured too often")?;
-        Ok(FileSystem { available_bytes, ..FileSystem::default() })
-    }
-}
-
 #[tokio::test]
 async fn space_that_comes_back_late_spares_the_reserve() {
     let mut bench = Bench::new(images(3, 0));
     bench.options.space_settle = Duration::from_millis(1);
     // Before and after a; short; after a wait b is taken, its measures; short no more after a wait; the end.
-    let disk = Written(Mutex::new([10, 20, 20, 20, 20, 30, 30, 50, 50].into()));
-    let live = bench.live();
-    let executor =
-        Executor { reader: live.reader, hands: live.hands, disks: &disk, roots: live.roots, options: live.options };
+    let measures = Arc::new(Mutex::new(VecDeque::from([10, 20, 20, 20, 20, 30, 30, 50, 50])));
+    let left = Arc::clone(&measures);
+    let next = move || left.lock().unwrap().pop_front().expect("measured too often");
+    let disks = ToldDisk(move || FileSystem { available_bytes: next(), ..FileSystem::default() });
+    let executor = Executor { disks: Arc::new(disks), ..bench.live() };
     let mut reports = Vec::new();
     let plan = space(&["a"], &["b", "c"], 50);
     let summary = executor.carry_out(&plan, &Stop::never(), &mut |report| reports.push(report)).await;
     assert_eq!(reports.iter().map(told).collect::<Vec<_>>(), ["sha256:aa removed", "sha256:bb removed"]);
     assert_eq!(reports.iter().map(|report| report.freed_bytes).collect::<Vec<_>>(), [Some(10), Some(10)]);
     assert_eq!(summary.shortfall_bytes, 0);
-    assert!(disk.0.lock().unwrap().is_empty());
+    assert!(measures.lock().unwrap().is_empty());
 }

@@ -194,11 +194,12 @@ pub fn a_node() -> impl Strategy<Value = Snapshot> {
         seen(vec(a_uid().prop_map(PodUid::from), 0..2)),
         vec(an_image_name(), 0..2),
     );
-    (runtime, files, seen(pods()), memory()).prop_map(
+    (runtime, files, seen(pods()), seen(Just(())), memory()).prop_map(
         |(
             (containers, sandboxes, images, runtime, image_filesystem),
             (log_dirs, log_links, pod_dirs, pulling),
             pods,
+            image_uses,
             memory,
         )| {
             Snapshot {
@@ -212,6 +213,7 @@ pub fn a_node() -> impl Strategy<Value = Snapshot> {
                 log_links,
                 pod_dirs,
                 pulling,
+                image_uses,
                 pods,
                 memory,
                 ..serde_json::from_value(serde_json::json!({ "taken_at": now() })).unwrap()

@@ -1,0 +1,106 @@
+//! Planning alone, for 1,000, 10,000 and 100,000 containers, and how it grows.
+//!
+//! `cargo bench --bench plan`. Each size is planned in turn, round after round, so that a machine whose speed drifts
+//! slows all sizes alike; the growth is the median of the ratios within a round.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    clippy::cast_precision_loss,
+    reason = "a benchmark may fail loudly and asks the clock"
+)]
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use jiff::{SignedDuration, Timestamp};
+use kubegc::model::{Seen, Snapshot};
+use kubegc::plan::{Policy, Scope, decide};
+use serde_json::{Value, json};
+
+const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
+const ROUNDS: usize = 15;
+
+fn main() {
+    let nodes = SIZES.map(node);
+    let policy = Policy::default();
+    let mut seconds = vec![Vec::new(); SIZES.len()];
+    for _ in 0..ROUNDS {
+        for (times, node) in seconds.iter_mut().zip(&nodes) {
+            let start = Instant::now();
+            black_box(decide(black_box(node), &policy, Scope::All));
+            times.push(start.elapsed().as_secs_f64());
+        }
+    }
+    for (size, times) in SIZES.iter().zip(&seconds) {
+        println!("plan {size:>7} containers: median {:>9.3} ms", median(times) * 1e3);
+    }
+    for (pair, sizes) in seconds.windows(2).zip(SIZES.windows(2)) {
+        let ratios: Vec<f64> = pair[1].iter().zip(&pair[0]).map(|(large, small)| large / small).collect();
+        println!("growth {} -> {}: {:.2} times the time (aim: at most 13)", sizes[0], sizes[1], median(&ratios));
+    }
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// A node with so many containers: pods of five, each with a dead instance or two, half of the pods gone; an image for
+/// every ten containers, half of them unused; log directories and links; a disk that is too full.
+fn node(containers: usize) -> Snapshot {
+    let now: Timestamp = "2026-11-21T12:00:00Z".parse().unwrap();
+    let ago = |seconds: usize| now - SignedDuration::from_secs(i64::try_from(seconds).unwrap());
+    let pods = containers / 5;
+    let pod = |n: usize| json!({ "uid": uid(n), "namespace": "default", "name": format!("pod-{n}") });
+    let state = |n: usize| if n.is_multiple_of(5) { "running" } else { "exited" };
+    let container = |n: usize| {
+        json!({
+            "id": format!("{n:064x}"), "sandbox_id": format!("{:064x}", n / 5), "pod": pod(n / 5), "name": format!("c{}", n % 5 / 2),
+            "attempt": n % 5, "state": if (n / 5).is_multiple_of(2) { state(n) } else { "exited" },
+            "created_at": ago(1000 + n * 7919 % 1_000_000), "image_id": image(n / 20), "image": tag(n / 20),
+        })
+    };
+    let sandbox = |n: usize| {
+        let state = if n.is_multiple_of(2) { "ready" } else { "not_ready" };
+        json!({ "id": format!("{n:064x}"), "pod": pod(n), "state": state, "created_at": ago(1000 + n) })
+    };
+    let images = containers / 10;
+    let past =
+        |n: usize| json!({ "id": image(n), "first_seen": ago(1_000_000), "last_used": ago(n * 7919 % 1_000_000) });
+    let listed = (0..pods).step_by(2).map(pod).collect::<Vec<_>>();
+    let absent = (1..pods).step_by(2).map(|n| json!({ "uid": uid(n), "since": ago(3600) }));
+    let mut snapshot: Snapshot = serde_json::from_value(json!({
+        "taken_at": now,
+        "containers": { "seen": (0..containers).map(container).collect::<Vec<_>>() },
+        "sandboxes": { "seen": (0..pods).map(sandbox).collect::<Vec<_>>() },
+        "images": { "seen": (0..images).map(|n| json!({ "id": image(n), "tags": [tag(n)], "size_bytes": 1_000_000 })).collect::<Vec<_>>() },
+        "image_filesystem": { "seen": { "capacity_bytes": 4_000_000_u64 * images as u64, "available_bytes": 0 } },
+        "log_links": { "seen": (0..containers).map(link).collect::<Vec<_>>() },
+        "pods": { "seen": { "source": "bench", "complete": true, "pods": listed } },
+        "memory": { "images": (0..images).map(past).collect::<Vec<_>>(), "absent_since": absent.collect::<Vec<_>>() },
+    }))
+    .unwrap();
+    let dir = |n: usize| kubegc::model::LogDir { name: format!("default_pod-{n}_{}", uid(n)), ..Default::default() };
+    snapshot.log_dirs = Seen::Seen((0..pods).map(dir).collect());
+    snapshot
+}
+
+fn uid(n: usize) -> String {
+    format!("{n:08x}-0000-4000-8000-000000000000")
+}
+
+fn image(n: usize) -> String {
+    format!("sha256:{n:064x}")
+}
+
+fn tag(n: usize) -> String {
+    format!("registry.example/team/service-{n}:v1")
+}
+
+fn link(n: usize) -> Value {
+    let target = if n.is_multiple_of(3) { "missing" } else { "exists" };
+    json!({ "name": format!("pod-{}_default_c{}-{n:064x}.log", n / 5, n % 5 / 2), "target": target })
+}

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Makes three containerd versions ready for the tests, and touches nothing of the host's.
+#
+#   scripts/containerd.sh            prints one line per version:  1.6<TAB>DIR
+#
+# DIR/bin holds containerd, ctr, containerd-shim-runc-v2 and runc of that version (put it first in PATH, containerd
+# finds its shim and runc there), DIR/containerd.version what it calls itself, DIR/sandbox-image the name of the image
+# that it runs in sandboxes. Beside them, printed as `busybox`, is a static busybox from which the tests build images.
+#
+#   1.6  Debian 12 (bookworm)     1.7  Debian 13 (trixie)     2  Debian unstable (sid)
+#
+# The packages are fetched through an apt of our own: its lists and archives live in the cache, the host's sources and
+# dpkg database stay as they are, no package is installed, no service is started. What is in the cache is
+# not fetched again: a second run uses no network. `rm -r` of the cache is the way to newer packages.
+set -euo pipefail
+
+cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/kubegc-rig
+
+die() { printf 'containerd.sh: %s\n' "$*" >&2; exit 1; }
+say() { printf 'containerd.sh: %s\n' "$*" >&2; }
+
+# The mirror this machine already uses for Debian itself (its security and update suites live elsewhere), from the
+# addresses that an update would ask for: 'MIRROR/dists/bookworm/InRelease' …
+mirror() {
+  apt-get update --print-uris |
+    sed -nE "s#^'(.+)/dists/(bookworm|stable|oldstable|trixie|testing|sid|unstable)/InRelease'.*#\\1#p" | head -n 1
+}
+
+# private_apt SUITE COMMAND…: apt-get with sources, lists and archives of its own.
+private_apt() {
+  local suite=$1 home=$cache/apt/$1
+  shift
+  apt-get -q \
+    -o Dir::Etc::SourceList="$home/sources.list" -o Dir::Etc::SourceParts=/dev/null \
+    -o Dir::Etc::Preferences=/dev/null -o Dir::Etc::PreferencesParts=/dev/null \
+    -o Dir::State::Lists="$home/lists" -o Dir::State::Status="$home/status" -o Dir::Cache="$home" \
+    -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false \
+    -o Acquire::Retries=3 -o APT::Sandbox::User=root -o APT::Default-Release="$suite" \
+    "$@"
+}
+
+# fetch SUITE DIR PACKAGE…: unpacks the packages of a suite into DIR.
+fetch() {
+  local suite=$1 dir=$2 home=$cache/apt/$1 uri log
+  shift 2
+  log=$home/log
+  if [ ! -e "$home/updated" ]; then
+    uri=$(mirror)
+    [ -n "$uri" ] || die "apt knows no Debian mirror: its sources name no Debian release"
+    mkdir -p "$home/lists/partial" "$home/archives/partial"
+    : >"$home/status"
+    printf 'deb %s %s main\n' "$uri" "$suite" >"$home/sources.list"
+    # --error-on=any: without it an update that reached nothing still succeeds.
+    private_apt "$suite" update --error-on=any >"$log" 2>&1 ||
+      die "cannot read the package list of $suite (offline?): $(grep -m 1 '^[EW]:' "$log" || tail -n 1 "$log")"
+    touch "$home/updated"
+  fi
+  rm -rf "$home/debs"
+  mkdir -p "$home/debs" "$dir"
+  (cd "$home/debs" && private_apt "$suite" download "$@") >"$log" 2>&1 ||
+    die "cannot download $* from $suite (offline?): $(grep -m 1 '^E:' "$log" || tail -n 1 "$log")"
+  for deb in "$home"/debs/*.deb; do dpkg-deb -x "$deb" "$dir"; done
+}
+
+# busybox: static, so that an image needs nothing but this one file.
+busybox() {
+  local dir=$cache/busybox new=$cache/busybox.new
+  if [ ! -x "$dir/busybox" ]; then
+    say "fetching busybox"
+    rm -rf "$new" "$dir"
+    fetch bookworm "$new/root" busybox-static
+    mv "$new/root/bin/busybox" "$new/busybox"
+    rm -r "$new/root"
+    mv "$new" "$dir"
+  fi
+  printf 'busybox\t%s\n' "$dir"
+}
+
+# runtime VERSION SUITE: that suite's containerd, with bookworm's runc (sid's needs a newer libc).
+runtime() {
+  local version=$1 suite=$2 dir=$cache/containerd-$1 new=$cache/containerd-$1.new found
+  if [ ! -e "$dir/sandbox-image" ]; then
+    say "fetching containerd $version from $suite"
+    rm -rf "$new" "$dir"
+    fetch "$suite" "$new/root" containerd
+    fetch bookworm "$new/runc" runc
+    mkdir "$new/bin"
+    mv "$new"/root/usr/bin/{containerd,ctr,containerd-shim-runc-v2} "$new/bin"
+    mv "$(find "$new/runc" -type f -name runc -perm -u+x)" "$new/bin/runc"
+    rm -r "$new/root" "$new/runc"
+    "$new/bin/runc" --version >/dev/null || die "runc of bookworm does not run here"
+    # Field 3: "containerd github.com/containerd/containerd 1.7.24~ds1 …".
+    found=$("$new/bin/containerd" --version | awk '{ print $3 }') || die "containerd of $suite does not run here"
+    [[ $found == "$version".* ]] || die "$suite now has containerd $found, wanted $version"
+    echo "$found" >"$new/containerd.version"
+    "$new/bin/containerd" config default |
+      sed -nE "s/^ *sandbox(_image)? = [\"'](.+)[\"']\$/\\2/p" | head -n 1 >"$new/sandbox-image"
+    [ -s "$new/sandbox-image" ] || die "containerd $found names no sandbox image in its default configuration"
+    mv "$new" "$dir"
+  fi
+  printf '%s\t%s\n' "$version" "$dir"
+}
+
+[ "$(id -u)" -eq 0 ] || die "must be root: containerd, mounts and loop devices need it"
+for tool in apt-get dpkg-deb flock; do command -v "$tool" >/dev/null || die "needs Debian's $tool"; done
+mkdir -p "$cache"
+exec 9>"$cache/lock"
+flock 9 # two test runs at once: the second finds the work done
+busybox
+runtime 1.6 bookworm
+runtime 1.7 trixie
+runtime 2 sid
+rm -rf "$cache/apt" # lists of 60 MB that the next run does not need

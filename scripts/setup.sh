@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Makes a Debian 12 with Rust ready to build kubegc and to run its tests. What is there is left alone, so that a second run takes
+# no time and no network.
+#
+#   scripts/setup.sh build    what the compiler needs: SQLite is built from its C source
+#   scripts/setup.sh          the same, and what the tests need: loop devices with ext4, namespaces, containerd
+#
+# As root it installs what is missing; otherwise it says exactly what is missing and ends with 1.
+set -euo pipefail
+
+die() { printf 'setup.sh: %s\n' "$*" >&2; exit 1; }
+
+# A command, and the Debian package that has it.
+wanted=(cc:gcc)
+[ "${1:-}" = build ] || wanted+=(mkfs.ext4:e2fsprogs mount:mount losetup:mount unshare:util-linux flock:util-linux)
+
+PATH=$PATH:/usr/sbin:/sbin # a plain user's PATH lacks mkfs.ext4 and losetup
+missing=()
+for want in "${wanted[@]}"; do
+  command -v "${want%%:*}" >/dev/null || missing+=("${want#*:}")
+done
+# gcc alone compiles but does not link: the C library's files come with a package that gcc only recommends.
+[ -e /usr/include/stdlib.h ] || missing+=(libc6-dev)
+
+if [ ${#missing[@]} -gt 0 ]; then
+  [ "$(id -u)" -eq 0 ] || die "missing: ${missing[*]}. Install with: apt-get install ${missing[*]}"
+  printf 'setup.sh: installing %s\n' "${missing[*]}" >&2
+  log=$(mktemp)
+  { apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy install --no-install-recommends "${missing[@]}"; } \
+    >"$log" 2>&1 || die "could not install ${missing[*]}: $(grep -m 1 '^E:' "$log" || tail -n 1 "$log")"
+  rm "$log"
+fi
+
+command -v cargo >/dev/null || die "missing: cargo. Rust comes from https://rustup.rs"
+[ "${1:-}" = build ] || "$(dirname "$0")/containerd.sh" >/dev/null

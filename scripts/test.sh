@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Runs the tests: all of them, or with `fast` those that need neither root nor containerd.
+#
+# With cargo-nextest where it is installed, with `cargo test` otherwise: the tests are the same, nextest is only quicker
+# and each test a process. It is not installed from here, building it takes longer than all the tests.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if [ "${1:-}" = fast ]; then
+  scripts/setup.sh build
+  nextest=(-E 'not test(/as_root|containerd/)') plain=(-- --skip as_root --skip containerd)
+else
+  scripts/setup.sh
+  nextest=() plain=()
+fi
+
+if cargo nextest --version >/dev/null 2>&1; then
+  exec cargo nextest run --locked "${nextest[@]}"
+fi
+exec cargo test --locked "${plain[@]}"

@@ -1,0 +1,76 @@
+//! `kubegc config`.
+
+use clap::{Subcommand, ValueEnum};
+use schemars::schema_for;
+
+use super::render::Grid;
+use super::{CliError, Format, Output};
+use crate::config::{DEFAULT_TOML, KEYS, Loaded};
+use crate::model::Snapshot;
+use crate::plan::Plan;
+
+/// Check, show and explain the configuration
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Read everything and tell all that is wrong
+    Check,
+    /// Print the settings in force and where each comes from
+    Show,
+    /// Print a configuration file with every setting, its default and a comment
+    Default,
+    /// Print the JSON Schema of a document
+    Schema {
+        /// The document
+        #[arg(value_enum)]
+        of: Document,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Document {
+    /// What `kubegc snapshot` prints and `plan --snapshot` reads
+    Snapshot,
+    /// What `plan -o json` prints and `collect --plan` reads
+    Plan,
+    /// The configuration file
+    Config,
+}
+
+/// Carries out one of the verbs. Only those that ask what is in force read the configuration.
+pub fn run(args: &Args, load: impl Fn() -> Result<Loaded, CliError>, output: &mut Output) -> Result<(), CliError> {
+    match &args.verb {
+        Verb::Check => load().and_then(|_| output.text("the configuration is sound\n")),
+        Verb::Show => show(&load()?, output),
+        Verb::Default => output.text(DEFAULT_TOML),
+        Verb::Schema { of } => schema(*of, output),
+    }
+}
+
+fn show(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    match output.format {
+        None => output.text(&loaded.to_toml()),
+        Some(Format::Json) => output.pretty_json(&loaded.to_json()),
+        Some(Format::Yaml) => output.yaml(&loaded.to_json()),
+        Some(Format::Table | Format::Wide) => {
+            let mut grid = Grid::new(&["KEY", "VALUE", "ORIGIN"]);
+            for key in &KEYS {
+                grid.row([key.name.to_owned(), key.get(&loaded.settings).to_string(), loaded.origin(key).to_string()]);
+            }
+            output.text(&grid.text())
+        }
+    }
+}
+
+fn schema(of: Document, output: &mut Output) -> Result<(), CliError> {
+    match of {
+        Document::Snapshot => output.pretty_json(&schema_for!(Snapshot)),
+        Document::Plan => output.pretty_json(&schema_for!(Plan)),
+        Document::Config => output.pretty_json(&crate::config::schema()),
+    }
+}

@@ -1,0 +1,99 @@
+//! Flags that every verb takes.
+//!
+//! Those that mean a setting come from the table of keys, with its doc lines as their help, so that none can be missing
+//! here or mean something else than in a file.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+
+use super::{CliError, Format};
+use crate::config::{Environment, KEYS, Key, Loaded, Typed, load};
+
+/// Flags that every verb takes.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Options of every verb")]
+pub struct Global {
+    /// Read this file instead of /etc/kubegc/kubegc.toml, and conf.d beside it; also `$KUBEGC_CONFIG`
+    #[arg(short, long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Take thresholds, ages, sockets and the log root from this KubeletConfiguration
+    #[arg(long, global = true, value_name = "FILE")]
+    pub kubelet_config: Option<PathBuf>,
+    /// Set any setting, as `images.low_threshold_percent=60`; may be given again
+    #[arg(long, global = true, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// How to print
+    #[arg(short = 'o', long = "output", global = true, value_enum, value_name = "FORMAT")]
+    pub format: Option<Format>,
+    /// Tell what is done on the way; twice: in detail
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+    /// As -vv
+    #[arg(short = 'D', long, global = true)]
+    pub debug: bool,
+    #[command(flatten)]
+    overrides: Overrides,
+}
+
+/// The flags that mean a setting.
+#[derive(Debug, Default)]
+struct Overrides(Vec<(&'static str, String)>);
+
+// === impl Global ===
+
+impl Global {
+    /// Reads all sources and settles what they mean.
+    pub fn load(&self, environment: &Environment) -> Result<Loaded, CliError> {
+        let typed = Typed {
+            config: self.config.clone(),
+            kubelet_config: self.kubelet_config.clone(),
+            flags: self.overrides.0.clone(),
+            set: self.set.clone(),
+        };
+        Ok(load(&typed, environment)?)
+    }
+}
+
+// === impl Overrides ===
+
+impl Args for Overrides {
+    fn augment_args(command: Command) -> Command {
+        KEYS.iter().filter_map(argument).fold(command, Command::arg)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Overrides {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut overrides = Self::default();
+        overrides.update_from_arg_matches(matches)?;
+        Ok(overrides)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        let typed = |flag: &'static str| Some((flag, matches.get_one::<String>(flag)?.clone()));
+        self.0 = KEYS.iter().filter_map(Key::flag).filter_map(typed).collect();
+        Ok(())
+    }
+}
+
+fn argument(key: &'static Key) -> Option<Arg> {
+    let (flag, aliases) = key.flags.split_first()?;
+    let argument = Arg::new(*flag)
+        .long(*flag)
+        .visible_aliases(aliases.iter().copied())
+        .help(format!("{} [{}]", key.doc, key.name))
+        .help_heading("Settings, also in the configuration file")
+        .value_name("VALUE")
+        .allow_negative_numbers(true)
+        .hide_short_help(true)
+        .global(true);
+    Some(match key.short {
+        Some(short) => argument.short(short),
+        None => argument,
+    })
+}

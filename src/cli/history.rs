@@ -1,0 +1,188 @@
+//! `kubegc history`.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use jiff::{SignedDuration, Timestamp};
+
+use super::render::Grid;
+use super::{CliError, ErrorKind, Format, Output, human, words};
+use crate::config::Loaded;
+use crate::plan::{Kind, RemoveReason};
+use crate::record::{HistoryEntry, HistoryFilter, RunEntry, Store};
+
+/// Tell what was removed, when and why, the newest first
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Only what has this text in its id, path, name, tags, or pod
+    text: Option<String>,
+    /// At most so many
+    #[arg(short = 'n', long, default_value_t = 50, value_name = "NUMBER")]
+    limit: usize,
+    /// Not before: a duration back from now, as 24h, or a time, as 2026-11-21T12:00:00Z
+    #[arg(long, value_name = "WHEN", value_parser = when)]
+    since: Option<When>,
+    /// Only this kind
+    #[arg(long, value_enum)]
+    kind: Option<KindArg>,
+    /// Tell of the runs, not of the single removals
+    #[arg(long, conflicts_with_all = ["text", "since", "kind"])]
+    runs: bool,
+}
+
+/// A moment as a person says it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum When {
+    Ago(Duration),
+    At(Timestamp),
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum KindArg {
+    Container,
+    Sandbox,
+    LogDir,
+    LogLink,
+    Image,
+}
+
+// === impl KindArg ===
+
+impl From<KindArg> for Kind {
+    fn from(kind: KindArg) -> Self {
+        match kind {
+            KindArg::Container => Self::Container,
+            KindArg::Sandbox => Self::Sandbox,
+            KindArg::LogDir => Self::LogDir,
+            KindArg::LogLink => Self::LogLink,
+            KindArg::Image => Self::Image,
+        }
+    }
+}
+
+// === impl When ===
+
+impl When {
+    #[expect(clippy::disallowed_methods, reason = "a person's `24h` counts back from when it was typed")]
+    fn moment(self) -> Timestamp {
+        match self {
+            Self::At(moment) => moment,
+            Self::Ago(time) => {
+                let back = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
+                Timestamp::now().checked_sub(back).unwrap_or(Timestamp::MIN)
+            }
+        }
+    }
+}
+
+fn when(text: &str) -> Result<When, String> {
+    let ago = humantime::parse_duration(text).map(When::Ago);
+    ago.or_else(|_| text.parse().map(When::At)).map_err(|_| "wants a duration such as 24h, or a time".to_owned())
+}
+
+/// Reads the store and prints.
+pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let path = &loaded.settings.state.path;
+    let store = Store::open_read_only(path).map_err(|error| CliError::new(ErrorKind::Internal, error))?;
+    let Some(store) = store else {
+        return nothing(&format!("nothing was removed yet: there is no store at {}\n", path.display()), output);
+    };
+    if args.runs { runs(args, &store, output) } else { removals(args, &store, output) }
+}
+
+fn removals(args: &Args, store: &Store, output: &mut Output) -> Result<(), CliError> {
+    let filter = HistoryFilter {
+        limit: Some(args.limit),
+        since: args.since.map(When::moment),
+        kind: args.kind.map(Kind::from),
+        text: args.text.clone(),
+    };
+    let entries = store.history(&filter).map_err(|error| CliError::new(ErrorKind::Internal, error))?;
+    match output.format.unwrap_or(Format::Table) {
+        Format::Json => entries.iter().try_for_each(|entry| output.json(entry)),
+        Format::Yaml => output.yaml(&entries),
+        _ if entries.is_empty() => nothing("no removals\n", output),
+        format => output.text(&removals_table(&entries, format == Format::Wide)),
+    }
+}
+
+fn runs(args: &Args, store: &Store, output: &mut Output) -> Result<(), CliError> {
+    let entries = store.runs(args.limit).map_err(|error| CliError::new(ErrorKind::Internal, error))?;
+    match output.format.unwrap_or(Format::Table) {
+        Format::Json => entries.iter().try_for_each(|entry| output.json(entry)),
+        Format::Yaml => output.yaml(&entries),
+        _ if entries.is_empty() => nothing("no runs\n", output),
+        Format::Table | Format::Wide => output.text(&runs_table(&entries)),
+    }
+}
+
+/// Says in words that there is nothing; a program gets no documents.
+fn nothing(words: &str, output: &mut Output) -> Result<(), CliError> {
+    match output.format {
+        Some(Format::Json | Format::Yaml) => Ok(()),
+        _ => output.text(words),
+    }
+}
+
+fn removals_table(entries: &[HistoryEntry], wide: bool) -> String {
+    let mut grid = Grid::new(&["TIME", "KIND", "ID", "NAME", "POD", "OUTCOME", "FREED", "WHY"]);
+    for entry in entries {
+        grid.row([
+            second(entry.at),
+            words::kind(entry.kind).to_owned(),
+            words::object_id(entry.kind, &entry.id, wide),
+            words::object_name(entry.kind, &entry.id, entry.name.as_deref(), wide),
+            entry.pod.as_ref().map(|pod| words::fit(&pod.to_string(), wide)).unwrap_or_default(),
+            entry.outcome.replace('_', " "),
+            entry.freed_bytes.map(human::size).unwrap_or_default(),
+            why(entry),
+        ]);
+    }
+    grid.text()
+}
+
+/// The rule that chose it, or why it stayed after all.
+fn why(entry: &HistoryEntry) -> String {
+    let mut reason = entry.reason_values.clone();
+    reason.insert("reason".to_owned(), entry.reason.as_str().into());
+    let reason = serde_json::from_value::<RemoveReason>(reason.into());
+    let why = reason.map_or_else(|_| entry.reason.replace('_', " "), |reason| words::removed(&reason));
+    entry.detail.as_ref().map_or(why.clone(), |detail| format!("{why}; {detail}"))
+}
+
+fn runs_table(entries: &[RunEntry]) -> String {
+    let columns = ["STARTED", "TOOK", "SCOPE", "REMOVED", "GONE ALREADY", "REFUSED", "FAILED", "FREED", "ERROR"];
+    let mut grid = Grid::new(&columns);
+    for entry in entries {
+        let took = |end: Timestamp| human::age(end.duration_since(entry.started_at).as_secs());
+        grid.row([
+            second(entry.started_at),
+            entry.finished_at.map_or_else(|| "goes on".to_owned(), took),
+            if entry.dry { format!("{}, dry", entry.scope) } else { entry.scope.clone() },
+            entry.removed.to_string(),
+            entry.already_gone.to_string(),
+            entry.refused.to_string(),
+            entry.failed.to_string(),
+            human::size(entry.freed_bytes),
+            entry.error.clone().unwrap_or_default(),
+        ]);
+    }
+    grid.text()
+}
+
+/// A moment to the second.
+fn second(moment: Timestamp) -> String {
+    format!("{moment:.0}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_a_time_or_a_duration_back() {
+        assert_eq!(when("24h"), Ok(When::Ago(Duration::from_hours(24))));
+        assert_eq!(when("2026-11-21T12:00:00Z"), Ok(When::At("2026-11-21T12:00:00Z".parse().unwrap())));
+        assert!(when("yesterday").is_err());
+    }
+}

@@ -1,0 +1,146 @@
+//! Sizes and ages for people. Documents have bytes and seconds instead.
+
+/// A size in units of 1024: `512B`, `7.0MiB`, `1.2TiB`.
+pub(super) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes}B");
+    }
+    // Tenths of the next unit up, rounded; what would read 1024.0 is 1.0 of the unit above.
+    let (mut tenths, mut unit) = ((u128::from(bytes) * 10 + 512) / 1024, 0);
+    while tenths >= 10240 && unit + 1 < UNITS.len() {
+        tenths = (tenths + 512) / 1024;
+        unit += 1;
+    }
+    format!("{}.{}{}", tenths / 10, tenths % 10, UNITS.get(unit).unwrap_or(&"EiB"))
+}
+
+/// An age in seconds the way kubectl prints it: `45s`, `3m20s`, `47h`, `2d3h`, `95d`.
+pub(super) fn age(seconds: i64) -> String {
+    const MINUTE: i64 = 60;
+    const HOUR: i64 = 60 * MINUTE;
+    const DAY: i64 = 24 * HOUR;
+    const YEAR: i64 = 365 * DAY;
+    let two = |whole: i64, unit: &str, rest: i64, small: &str| match rest {
+        0 => format!("{whole}{unit}"),
+        rest => format!("{whole}{unit}{rest}{small}"),
+    };
+    match seconds {
+        ..0 => "0s".to_owned(),
+        s if s < 2 * MINUTE => format!("{s}s"),
+        s if s < 10 * MINUTE => two(s / MINUTE, "m", s % MINUTE, "s"),
+        s if s < 3 * HOUR => format!("{}m", s / MINUTE),
+        s if s < 8 * HOUR => two(s / HOUR, "h", s % HOUR / MINUTE, "m"),
+        s if s < 2 * DAY => format!("{}h", s / HOUR),
+        s if s < 8 * DAY => two(s / DAY, "d", s % DAY / HOUR, "h"),
+        s if s < 2 * YEAR => format!("{}d", s / DAY),
+        s if s < 8 * YEAR => two(s / YEAR, "y", s % YEAR / DAY, "d"),
+        s => format!("{}y", s / YEAR),
+    }
+}
+
+/// A number of things: `1 image`, `4 images`.
+pub(super) fn count(number: usize, thing: &str) -> String {
+    match (number, thing.strip_suffix('y')) {
+        (1, _) => format!("1 {thing}"),
+        (_, Some(stem)) => format!("{number} {stem}ies"),
+        (_, None) if thing.ends_with('x') => format!("{number} {thing}es"),
+        (_, None) => format!("{number} {thing}s"),
+    }
+}
+
+/// Things one after the other: `a, b and c`.
+pub(super) fn list(things: &[String]) -> String {
+    match things {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// An id as short as crictl prints it, without the word for its hash.
+pub(super) fn short_id(id: &str) -> &str {
+    let id = id.rsplit(':').next().unwrap_or(id);
+    id.char_indices().nth(13).and_then(|(at, _)| id.get(..at)).unwrap_or(id)
+}
+
+/// Text of at most `width` characters: the middle of a longer one is left out, since both ends tell names apart.
+pub(super) fn middle(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
+        return text.to_owned();
+    }
+    let head: String = text.chars().take(width / 2).collect();
+    let tail: String = text.chars().skip(length + 1 + width / 2 - width).collect();
+    format!("{head}…{tail}")
+}
+
+/// Text that a terminal can be shown: names come from the node, and a name may hold anything.
+pub(super) fn printable(text: &str) -> String {
+    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_one_digit_after_the_point() {
+        let cases = [
+            (0, "0B"),
+            (1023, "1023B"),
+            (1024, "1.0KiB"),
+            (7_340_032, "7.0MiB"),
+            (1_048_575, "1.0MiB"),
+            (1_610_612_736, "1.5GiB"),
+            (u64::MAX, "16.0EiB"),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(size(bytes), text);
+        }
+    }
+
+    #[test]
+    fn ages_are_as_in_kubectl() {
+        let cases = [
+            (-5, "0s"),
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (200, "3m20s"),
+            (3600, "60m"),
+            (3 * 3600 + 1200, "3h20m"),
+            (47 * 3600, "47h"),
+            (51 * 3600, "2d3h"),
+            (95 * 86400, "95d"),
+            (800 * 86400, "2y70d"),
+            (9 * 365 * 86400, "9y"),
+        ];
+        for (seconds, text) in cases {
+            assert_eq!(age(seconds), text);
+        }
+    }
+
+    #[test]
+    fn ids_are_short_and_names_keep_both_ends() {
+        assert_eq!(short_id("sha256:0123456789abcdef"), "0123456789abc");
+        assert_eq!(short_id("c1"), "c1");
+        assert_eq!(middle("abcdefghij", 10), "abcdefghij");
+        assert_eq!(middle("abcdefghijk", 10), "abcde…hijk");
+        assert_eq!(middle("äöüäöüäöü", 4), "äö…ü");
+    }
+
+    #[test]
+    fn control_characters_are_shown_not_sent() {
+        assert_eq!(printable("a\x1b[31m\nb"), "a\\u{1b}[31m\\nb");
+    }
+
+    #[test]
+    fn things_are_counted() {
+        assert_eq!(count(1, "log directory"), "1 log directory");
+        assert_eq!(count(2, "log directory"), "2 log directories");
+        assert_eq!(count(2, "sandbox"), "2 sandboxes");
+        assert_eq!(count(0, "image"), "0 images");
+        assert_eq!(list(&["a".to_owned(), "b".to_owned(), "c".to_owned()]), "a, b and c");
+    }
+}

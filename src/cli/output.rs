@@ -1,0 +1,74 @@
+//! Standard output: the format that was asked for, and colour where a person looks on.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::{CliError, ErrorKind};
+use crate::config::Environment;
+
+/// How to print.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Format {
+    /// For people
+    Table,
+    /// For people, and everything
+    Wide,
+    /// For programs; one document a line
+    Json,
+    /// For programs and people
+    Yaml,
+}
+
+/// Where verbs print.
+pub struct Output {
+    /// The format that was asked for; `None` = the verb's own.
+    pub format: Option<Format>,
+    /// Whether colour is welcome.
+    pub color: bool,
+    out: Box<dyn Write>,
+}
+
+// === impl Output ===
+
+impl Output {
+    /// The process's standard output.
+    pub fn of_process(format: Option<Format>, environment: &Environment) -> Self {
+        let stdout = io::stdout();
+        let color = stdout.is_terminal() && !environment.plain;
+        Self { format, color, out: Box::new(BufWriter::new(stdout.lock())) }
+    }
+
+    /// Prints text as it is.
+    pub fn text(&mut self, text: &str) -> Result<(), CliError> {
+        Ok(self.out.write_all(text.as_bytes())?)
+    }
+
+    /// Prints one compact document on a line of its own, and hands it on at once: the reader may wait for it before it
+    /// sends the next.
+    pub fn json(&mut self, document: &impl Serialize) -> Result<(), CliError> {
+        serde_json::to_writer(&mut self.out, document)?;
+        self.out.write_all(b"\n")?;
+        self.flush()
+    }
+
+    /// Prints one document over many lines.
+    pub fn pretty_json(&mut self, document: &impl Serialize) -> Result<(), CliError> {
+        serde_json::to_writer_pretty(&mut self.out, document)?;
+        Ok(self.out.write_all(b"\n")?)
+    }
+
+    /// Prints one document of a stream of YAML documents.
+    pub fn yaml(&mut self, document: &impl Serialize) -> Result<(), CliError> {
+        let text = serde_saphyr::to_string(document).map_err(|error| CliError::new(ErrorKind::Internal, error))?;
+        self.text("---\n")?;
+        self.text(&text)?;
+        self.flush()
+    }
+
+    /// Hands everything on.
+    pub fn flush(&mut self) -> Result<(), CliError> {
+        Ok(self.out.flush()?)
+    }
+}

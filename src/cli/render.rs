@@ -1,0 +1,72 @@
+//! Tables as kubectl prints them: no borders, columns in capitals.
+
+mod plan;
+
+use comfy_table::{Cell, Table, presets};
+
+use super::human;
+
+pub(super) use plan::plan;
+
+/// A table without borders.
+pub(super) struct Grid(Table);
+
+/// Colours, or none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Paint {
+    /// Whether there are any.
+    pub(super) on: bool,
+}
+
+// === impl Grid ===
+
+impl Grid {
+    /// A table with these columns.
+    pub(super) fn new(columns: &[&str]) -> Self {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_header(columns.to_vec());
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 3));
+        }
+        Self(table)
+    }
+
+    /// One more row.
+    pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.0.add_row(cells.map(|cell| Cell::new(human::printable(&cell))));
+    }
+
+    /// The whole, with a line break at the end of each line and no blanks before it.
+    pub(super) fn text(&self) -> String {
+        let lines = self.0.lines().flat_map(|line| [line.trim_end().to_owned(), "\n".to_owned()]);
+        lines.collect()
+    }
+}
+
+// === impl Paint ===
+
+impl Paint {
+    /// What failed, and what is lost.
+    pub(super) fn red(self, text: &str) -> String {
+        self.escape("31", text)
+    }
+
+    /// What wants a look.
+    pub(super) fn yellow(self, text: &str) -> String {
+        self.escape("33", text)
+    }
+
+    /// What came back.
+    pub(super) fn green(self, text: &str) -> String {
+        self.escape("32", text)
+    }
+
+    /// What a paragraph is about.
+    pub(super) fn bold(self, text: &str) -> String {
+        self.escape("1", text)
+    }
+
+    fn escape(self, code: &str, text: &str) -> String {
+        if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}

@@ -1,0 +1,73 @@
+//! The environment variables that mean something to us. Nobody else reads the environment.
+
+use std::path::{Path, PathBuf};
+
+use crate::cri::Named;
+
+/// What crictl reads where it is not told otherwise, beneath the host's root.
+const CRICTL_FILE: &str = "etc/crictl.yaml";
+const CRICTL_KEYS: [&str; 2] = ["runtime-endpoint", "image-endpoint"];
+/// The kubelet's own names for the same.
+pub(super) const KUBELET_KEYS: [&str; 2] = ["containerRuntimeEndpoint", "imageServiceEndpoint"];
+
+/// The variables, `None` where unset or empty.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Environment {
+    /// `KUBEGC_CONFIG`: as `--config`.
+    pub config: Option<PathBuf>,
+    /// `CONTAINER_RUNTIME_ENDPOINT`, as for crictl.
+    pub runtime_endpoint: Option<String>,
+    /// `IMAGE_SERVICE_ENDPOINT`, as for crictl.
+    pub image_endpoint: Option<String>,
+    /// `NODE_NAME`, as a pod spec fills it from `spec.nodeName`.
+    pub node_name: Option<String>,
+    /// `CRI_CONFIG_FILE`: where crictl's own configuration lies.
+    pub crictl_config: Option<PathBuf>,
+    /// `NO_COLOR`, or a terminal that knows no colours (`TERM=dumb`).
+    pub plain: bool,
+}
+
+// === impl Environment ===
+
+impl Environment {
+    /// Reads the process's environment.
+    pub fn read() -> Self {
+        Self {
+            config: variable("KUBEGC_CONFIG").map(PathBuf::from),
+            runtime_endpoint: variable("CONTAINER_RUNTIME_ENDPOINT"),
+            image_endpoint: variable("IMAGE_SERVICE_ENDPOINT"),
+            node_name: variable("NODE_NAME"),
+            crictl_config: variable("CRI_CONFIG_FILE").map(PathBuf::from),
+            plain: variable("NO_COLOR").is_some() || variable("TERM").as_deref() == Some("dumb"),
+        }
+    }
+
+    /// The variables that mean a key.
+    pub(super) fn settings(&self) -> impl Iterator<Item = (&'static str, &'static str, &str)> {
+        let all = [
+            ("CONTAINER_RUNTIME_ENDPOINT", "runtime.endpoint", &self.runtime_endpoint),
+            ("IMAGE_SERVICE_ENDPOINT", "runtime.image_endpoint", &self.image_endpoint),
+            ("NODE_NAME", "node", &self.node_name),
+        ];
+        all.into_iter().filter_map(|(variable, key, value)| Some((variable, key, value.as_deref()?)))
+    }
+
+    /// The endpoints in crictl's configuration. The file is a help and not ours: what cannot be read names nothing.
+    pub(super) fn crictl(&self, host_root: &Path) -> Named {
+        let path = self.crictl_config.clone().unwrap_or_else(|| host_root.join(CRICTL_FILE));
+        std::fs::read_to_string(path).map_or_else(|_| Named::default(), |text| named(&text, CRICTL_KEYS))
+    }
+}
+
+/// The endpoints that a YAML file names, by the keys of the runtime's and the image service's.
+pub(super) fn named(text: &str, [runtime, images]: [&str; 2]) -> Named {
+    let document: serde_json::Value = serde_saphyr::from_str(text).unwrap_or_default();
+    let endpoint = |key| document.get(key).and_then(|value| value.as_str()).map(str::to_owned);
+    Named { runtime: endpoint(runtime), images: endpoint(images) }
+}
+
+/// A variable that is not Unicode is none of ours: every value here is a socket, a name or a path that a person typed.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}

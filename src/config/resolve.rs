@@ -1,0 +1,198 @@
+//! What was written becomes what it means: keys are known, values allowed, and all of them fit together.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::fault::{ConfigError, Fault, Origin};
+use super::keys::{self, Key};
+use super::layers::{Entry, Layers, is_section};
+use super::slot::Wrong;
+use super::{Environment, Settings, Typed, environment};
+use crate::cri::{Candidates, Named};
+use crate::plan::Guards;
+
+/// The settings in force, and where each comes from.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What it all means.
+    pub settings: Settings,
+    /// Where to look for the runtime.
+    pub candidates: Candidates,
+    origins: BTreeMap<&'static str, Origin>,
+}
+
+/// The work in progress.
+#[derive(Default)]
+struct Resolver {
+    settings: Settings,
+    origins: BTreeMap<&'static str, Origin>,
+    faults: Vec<Fault>,
+    faulty: Vec<&'static str>,
+}
+
+/// Reads all sources and settles them.
+///
+/// From weak to strong: built-in, the configuration file, `conf.d/*.toml` by name, `--kubelet-config`, the environment,
+/// flags, `--set`.
+///
+/// # Errors
+///
+/// Every fault there is, not only the first.
+pub fn load(typed: &Typed, environment: &Environment) -> Result<Loaded, ConfigError> {
+    let mut loaded = settle(Layers::read(typed, environment))?;
+    loaded.candidates.crictl = environment.crictl(&loaded.settings.host_root);
+    Ok(loaded)
+}
+
+/// Settles what was read.
+pub(super) fn settle(layers: Layers) -> Result<Loaded, ConfigError> {
+    let Layers { mut entries, faults, kubelet } = layers;
+    let mut resolver = Resolver { faults, ..Resolver::default() };
+    forget_guards(&mut entries);
+    resolver.profile(&entries);
+    entries.iter().filter(|entry| entry.key != "profile").for_each(|entry| resolver.take(entry));
+    resolver.check_together();
+    let Resolver { settings, origins, faults, .. } = resolver;
+    if faults.is_empty() {
+        let kubelet = kubelet.map_or_else(Named::default, |text| environment::named(&text, environment::KUBELET_KEYS));
+        let candidates = Candidates { kubelet, host_root: settings.host_root.clone(), ..candidates(&entries) };
+        Ok(Loaded { settings, candidates, origins })
+    } else {
+        Err(ConfigError { faults })
+    }
+}
+
+/// A profile typed on the command line asks "what if": it starts anew, without the guards that files set one by one.
+/// A profile in a file only says where to start from.
+fn forget_guards(entries: &mut Vec<Entry>) {
+    if entries.iter().any(|entry| entry.key == "profile" && entry.origin.is_command_line()) {
+        entries.retain(|entry| !entry.key.starts_with("guards.") || entry.origin.is_command_line());
+    }
+}
+
+// === impl Loaded ===
+
+impl Loaded {
+    /// Where a key's value comes from.
+    pub fn origin(&self, key: &Key) -> Origin {
+        match self.origins.get(key.name) {
+            Some(origin) => origin.clone(),
+            None if key.is_guard() && self.origins.contains_key("profile") => {
+                Origin::Profile(self.settings.policy.profile)
+            }
+            None => Origin::BuiltIn,
+        }
+    }
+}
+
+// === impl Resolver ===
+
+impl Resolver {
+    /// The profile comes first, whatever the order: guards are written on top of it.
+    fn profile(&mut self, entries: &[Entry]) {
+        entries.iter().filter(|entry| entry.key == "profile").for_each(|entry| self.take(entry));
+        self.settings.policy.guards = Guards::of(self.settings.policy.profile);
+    }
+
+    fn take(&mut self, entry: &Entry) {
+        let Some(key) = keys::find(&entry.key) else { return self.unknown(entry) };
+        if key.says_nothing(&entry.value) {
+            return;
+        }
+        match key.set(&mut self.settings, &entry.value) {
+            Ok(()) => {
+                self.origins.insert(key.name, entry.origin.clone());
+            }
+            Err(wrong) => {
+                self.faulty.push(key.name);
+                self.fault(entry, wants(key, wrong, &entry.value));
+            }
+        }
+    }
+
+    fn unknown(&mut self, entry: &Entry) {
+        let right = match keys::nearest(&entry.key) {
+            _ if is_section(&entry.key) => format!("wants settings of its own, in a table [{}]", entry.key),
+            Some(nearest) => format!("no such setting; did you mean {nearest}?"),
+            None => "no such setting".to_owned(),
+        };
+        self.fault(entry, right);
+    }
+
+    fn fault(&mut self, entry: &Entry, right: String) {
+        self.faults.push(Fault::of(entry.origin.clone(), &entry.key, &entry.value, right));
+    }
+
+    /// What each alone may say, but not together.
+    fn check_together(&mut self) {
+        let images = &self.settings.policy.images;
+        let logs = &self.settings.policy.logs;
+        let checks = [
+            (
+                images.low_threshold_percent <= images.high_threshold_percent,
+                Pair("images.low_threshold_percent", "at most", "images.high_threshold_percent", "at least"),
+            ),
+            (
+                images.max_age.is_zero() || images.max_age > images.min_age,
+                Pair("images.max_age", "0 or more than", "images.min_age", "less than"),
+            ),
+            (
+                !logs.pods_root.starts_with(&logs.containers_root)
+                    && !logs.containers_root.starts_with(&logs.pods_root),
+                Pair("logs.pods_root", "a directory apart from", "logs.containers_root", "a directory apart from"),
+            ),
+        ];
+        checks.into_iter().filter(|(fit, _)| !fit).for_each(|(_, pair)| self.misfit(&pair));
+    }
+
+    /// Blames whichever of the two was written; the later one if both were. A key that is at fault already says enough.
+    fn misfit(&mut self, Pair(left, left_wants, right, right_wants): &Pair) {
+        if self.faulty.contains(left) || self.faulty.contains(right) {
+            return;
+        }
+        let blame_left = self.origins.contains_key(left);
+        let (key, wants, other) = if blame_left { (left, left_wants, right) } else { (right, right_wants, left) };
+        let text = format!("wants {wants} {other}, which is {} ({})", self.value(other), self.origin(other));
+        self.faults.push(Fault::of(self.origin(key), key, self.value(key), text));
+    }
+
+    fn origin(&self, key: &str) -> Origin {
+        self.origins.get(key).cloned().unwrap_or(Origin::BuiltIn)
+    }
+
+    fn value(&self, key: &str) -> String {
+        keys::find(key).map(|key| key.get(&self.settings).to_string()).unwrap_or_default()
+    }
+}
+
+/// Two keys, and what each wants of the other.
+struct Pair(&'static str, &'static str, &'static str, &'static str);
+
+fn wants(key: &Key, wrong: Wrong, value: &impl fmt::Display) -> String {
+    match wrong {
+        Wrong::NotAllowed => format!("wants {}", key.allowed()),
+        Wrong::NoUnit => {
+            let number = value.to_string().trim_matches('"').to_owned();
+            format!("wants a unit: \"{number}s\" for seconds, \"{number}m\" for minutes")
+        }
+    }
+}
+
+/// Sorts what was said about the sockets by who said it; within one source the last word counts.
+fn candidates(entries: &[Entry]) -> Candidates {
+    let mut candidates = Candidates::default();
+    for entry in entries {
+        let named = match entry.origin {
+            Origin::Flag(_) | Origin::Set => &mut candidates.flag,
+            Origin::Environment(_) => &mut candidates.environment,
+            _ => &mut candidates.config,
+        };
+        let field = match entry.key.as_str() {
+            "runtime.endpoint" => &mut named.runtime,
+            "runtime.image_endpoint" => &mut named.images,
+            _ => continue,
+        };
+        *field = entry.value.as_str().filter(|value| !value.is_empty()).map(str::to_owned).or(field.take());
+    }
+    candidates
+}

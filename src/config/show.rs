@@ -1,0 +1,72 @@
+//! The settings in force as text: with where each comes from, or as a document of keys.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::keys::{KEYS, Key};
+use super::{Loaded, Settings};
+
+/// The configuration file with all defaults and a comment on each.
+pub const DEFAULT_TOML: &str = include_str!("../../config/default.toml");
+
+/// The width at which the comments stand, where the value leaves room.
+const COMMENT_COLUMN: usize = 44;
+
+// === impl Loaded ===
+
+impl Loaded {
+    /// The settings in force as a configuration file, each with a comment that says where it comes from.
+    pub fn to_toml(&self) -> String {
+        let (mut text, mut section) = (String::new(), "");
+        for key in &KEYS {
+            let (table, name) = key.name.rsplit_once('.').unwrap_or(("", key.name));
+            if table != section {
+                section = table;
+                let _ = write!(text, "\n[{table}]\n");
+            }
+            let line = format!("{name} = {}", key.get(&self.settings));
+            let _ = writeln!(text, "{line:COMMENT_COLUMN$} # {}", self.origin(key));
+        }
+        text
+    }
+
+    /// Every key with its value and origin.
+    pub fn to_json(&self) -> Json {
+        let entry = |key: &Key| json!({"value": key.get(&self.settings), "origin": self.origin(key).to_string()});
+        Json::Object(KEYS.iter().map(|key| (key.name.to_owned(), entry(key))).collect())
+    }
+}
+
+/// The JSON Schema of the configuration file, made from the table of keys.
+pub fn schema() -> Json {
+    let (mut top, mut tables) = (Map::new(), BTreeMap::<_, Map<_, _>>::new());
+    for key in &KEYS {
+        match key.name.split_once('.') {
+            None => drop(top.insert(key.name.to_owned(), of_key(key))),
+            Some((table, name)) => drop(tables.entry(table).or_default().insert(name.to_owned(), of_key(key))),
+        }
+    }
+    top.extend(tables.into_iter().map(|(table, keys)| (table.to_owned(), object(&keys))));
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "kubegc configuration",
+        "type": "object",
+        "additionalProperties": false,
+        "properties": top,
+    })
+}
+
+fn of_key(key: &Key) -> Json {
+    let mut schema = key.schema();
+    if let Some(object) = schema.as_object_mut() {
+        object.insert("description".to_owned(), key.doc.into());
+        object.insert("default".to_owned(), json!(key.get(&Settings::default())));
+    }
+    schema
+}
+
+fn object(properties: &Map<String, Json>) -> Json {
+    json!({"type": "object", "additionalProperties": false, "properties": properties})
+}

@@ -1,0 +1,352 @@
+//! Where a setting's value lives and how it is written: from TOML, back to TOML, and in words for the messages.
+
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::json;
+use toml::Value;
+
+use super::duration::{self, LONGEST};
+use super::{LogFormat, PodSource, Settings};
+use crate::plan::{AgeFrom, Pattern, Profile};
+
+/// The way to a field, by the kind of value in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Slot {
+    /// A length of time, perhaps 0.
+    Duration(Field<Duration>),
+    /// A length of time that is waited for: a second at least, so that nothing spins.
+    Wait(Field<Duration>),
+    /// On or off.
+    Switch(Field<bool>),
+    /// A number where less than 0 means no limit.
+    Limit(Field<i64>),
+    /// 0 to 100.
+    Percent(Field<u64>),
+    /// A number from 0.
+    Count(Field<u64>),
+    /// A size in memory.
+    Bytes(Field<usize>),
+    /// Any text.
+    Text(Field<String>),
+    /// A unix socket, or nothing.
+    Endpoint(Field<Option<String>>),
+    /// An absolute path.
+    Directory(Field<PathBuf>),
+    /// An absolute path beneath which things are removed, so never the root of everything.
+    LogRoot(Field<PathBuf>),
+    /// Any path.
+    File(Field<PathBuf>),
+    /// Image names with `*`.
+    Patterns(Field<Vec<Pattern>>),
+    /// A word.
+    AgeFrom(Field<AgeFrom>),
+    /// A word.
+    Profile(Field<Profile>),
+    /// A word.
+    PodSource(Field<PodSource>),
+    /// A word.
+    LogFormat(Field<LogFormat>),
+}
+
+/// The way to one field.
+type Field<T> = fn(&mut Settings) -> &mut T;
+
+/// Why a value was not taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Wrong {
+    /// It is not what is allowed there.
+    NotAllowed,
+    /// A number where a length of time is wanted: seconds or minutes?
+    NoUnit,
+}
+
+/// Values that are written as one of a few words.
+trait Word: Copy + PartialEq + 'static {
+    const WORDS: &'static [(&'static str, Self)];
+}
+
+impl Word for AgeFrom {
+    const WORDS: &'static [(&'static str, Self)] = &[("created", Self::Created), ("finished", Self::Finished)];
+}
+
+impl Word for Profile {
+    const WORDS: &'static [(&'static str, Self)] = &[("safe", Self::Safe), ("kubelet", Self::Kubelet)];
+}
+
+impl Word for PodSource {
+    const WORDS: &'static [(&'static str, Self)] = &[("none", Self::None), ("runtime", Self::Runtime)];
+}
+
+impl Word for LogFormat {
+    const WORDS: &'static [(&'static str, Self)] = &[("text", Self::Text), ("json", Self::Json)];
+}
+
+/// The smallest answer that is worth taking, and the largest that gRPC can say.
+const MESSAGE_BYTES: std::ops::RangeInclusive<usize> = 64 << 10..=(4 << 30) - 1;
+
+// === impl Slot ===
+
+impl Slot {
+    /// Takes a value as written.
+    pub(super) fn set(self, s: &mut Settings, value: &Value) -> Result<(), Wrong> {
+        match self {
+            Self::Duration(field) => put(field(s), time(value, Duration::ZERO)?),
+            Self::Wait(field) => put(field(s), time(value, Duration::from_secs(1))?),
+            Self::Switch(field) => put(field(s), value.as_bool().ok_or(Wrong::NotAllowed)?),
+            Self::Limit(field) => put(field(s), value.as_integer().ok_or(Wrong::NotAllowed)?),
+            Self::Percent(field) => put(field(s), number(value, 100)?),
+            Self::Count(field) => put(field(s), number(value, u64::MAX)?),
+            Self::Bytes(field) => put(field(s), bytes(value)?),
+            Self::Text(field) => put(field(s), text(value)?.to_owned()),
+            Self::Endpoint(field) => put(field(s), endpoint(value)?),
+            Self::Directory(field) => put(field(s), absolute(value)?),
+            Self::LogRoot(field) => put(field(s), log_root(value)?),
+            Self::File(field) => put(field(s), some_text(value)?.into()),
+            Self::Patterns(field) => put(field(s), patterns(value)?),
+            Self::AgeFrom(field) => put(field(s), word(value)?),
+            Self::Profile(field) => put(field(s), word(value)?),
+            Self::PodSource(field) => put(field(s), word(value)?),
+            Self::LogFormat(field) => put(field(s), word(value)?),
+        }
+        Ok(())
+    }
+
+    /// The value in force, as it would be written.
+    pub(super) fn get(self, settings: &Settings) -> Value {
+        let s = &mut settings.clone();
+        match self {
+            Self::Duration(field) | Self::Wait(field) => duration::text(*field(s)).into(),
+            Self::Switch(field) => (*field(s)).into(),
+            Self::Limit(field) => (*field(s)).into(),
+            Self::Percent(field) | Self::Count(field) => i64::try_from(*field(s)).unwrap_or(i64::MAX).into(),
+            Self::Bytes(field) => bytes_text(*field(s)).into(),
+            Self::Text(field) => field(s).clone().into(),
+            Self::Endpoint(field) => field(s).clone().unwrap_or_default().into(),
+            Self::Directory(field) | Self::LogRoot(field) | Self::File(field) => field(s).display().to_string().into(),
+            Self::Patterns(field) => Value::Array(field(s).iter().map(|pattern| pattern.as_str().into()).collect()),
+            Self::AgeFrom(field) => written(*field(s)),
+            Self::Profile(field) => written(*field(s)),
+            Self::PodSource(field) => written(*field(s)),
+            Self::LogFormat(field) => written(*field(s)),
+        }
+    }
+
+    /// What may be written, as the object of "wants".
+    pub(super) fn allowed(self) -> String {
+        let words = match self {
+            Self::Duration(_) => "a duration such as \"90s\", \"2m\", \"168h\" or \"7d\", at most 100 years",
+            Self::Wait(_) => "a duration of at least 1s, such as \"90s\", \"2m\" or \"1h\", at most 100 years",
+            Self::Switch(_) => "true or false",
+            Self::Limit(_) => "an integer; negative = no limit",
+            Self::Percent(_) => "an integer from 0 to 100",
+            Self::Count(_) => "an integer from 0",
+            Self::Bytes(_) => "bytes from \"64KiB\" to less than \"4GiB\"",
+            Self::Text(_) => "a string",
+            Self::Endpoint(_) => "a unix socket such as \"unix:///run/containerd/containerd.sock\"",
+            Self::Directory(_) => "an absolute path without \"..\"",
+            Self::LogRoot(_) => "an absolute path without \"..\", and not \"/\"",
+            Self::File(_) => "a path",
+            Self::Patterns(_) => "a list of image names such as [\"registry.k8s.io/pause:*\"]",
+            Self::AgeFrom(_) => return one_of::<AgeFrom>(),
+            Self::Profile(_) => return one_of::<Profile>(),
+            Self::PodSource(_) => return one_of::<PodSource>(),
+            Self::LogFormat(_) => return one_of::<LogFormat>(),
+        };
+        words.to_owned()
+    }
+
+    /// Says whether the empty string means that nothing is said.
+    pub(super) fn may_be_empty(self) -> bool {
+        matches!(self, Self::Text(_) | Self::Endpoint(_))
+    }
+
+    /// What a JSON Schema says of the value.
+    pub(super) fn schema(self) -> serde_json::Value {
+        match self {
+            Self::Switch(_) => json!({"type": "boolean"}),
+            Self::Limit(_) => json!({"type": "integer"}),
+            Self::Percent(_) => json!({"type": "integer", "minimum": 0, "maximum": 100}),
+            Self::Count(_) => json!({"type": "integer", "minimum": 0}),
+            Self::Patterns(_) => json!({"type": "array", "items": {"type": "string", "minLength": 1}}),
+            Self::AgeFrom(_) => json!({"enum": words::<AgeFrom>()}),
+            Self::Profile(_) => json!({"enum": words::<Profile>()}),
+            Self::PodSource(_) => json!({"enum": words::<PodSource>()}),
+            Self::LogFormat(_) => json!({"enum": words::<LogFormat>()}),
+            Self::Bytes(_) => json!({"type": ["string", "integer"]}),
+            _ => json!({"type": "string"}),
+        }
+    }
+}
+
+fn put<T>(field: &mut T, value: T) {
+    *field = value;
+}
+
+fn text(value: &Value) -> Result<&str, Wrong> {
+    value.as_str().ok_or(Wrong::NotAllowed)
+}
+
+fn some_text(value: &Value) -> Result<&str, Wrong> {
+    text(value).ok().filter(|text| !text.trim().is_empty()).ok_or(Wrong::NotAllowed)
+}
+
+fn number(value: &Value, most: u64) -> Result<u64, Wrong> {
+    let number = value.as_integer().and_then(|number| u64::try_from(number).ok());
+    number.filter(|number| *number <= most).ok_or(Wrong::NotAllowed)
+}
+
+/// A length of time. 0 needs no unit; any other bare number does not say whether it means seconds or minutes.
+fn time(value: &Value, least: Duration) -> Result<Duration, Wrong> {
+    let time = match value {
+        Value::Integer(0) => Duration::ZERO,
+        Value::Integer(_) | Value::Float(_) => return Err(Wrong::NoUnit),
+        other => {
+            let text = text(other)?.trim();
+            if text != "0" && text.parse::<f64>().is_ok() {
+                return Err(Wrong::NoUnit);
+            }
+            duration::parse(text).ok_or(Wrong::NotAllowed)?
+        }
+    };
+    Some(time).filter(|time| (least..=LONGEST).contains(time)).ok_or(Wrong::NotAllowed)
+}
+
+/// A size: an integer, or a string with a unit of 1024.
+fn bytes(value: &Value) -> Result<usize, Wrong> {
+    let bytes = match value {
+        Value::Integer(bytes) => usize::try_from(*bytes).ok(),
+        other => parse_bytes(text(other)?),
+    };
+    bytes.filter(|bytes| MESSAGE_BYTES.contains(bytes)).ok_or(Wrong::NotAllowed)
+}
+
+fn parse_bytes(text: &str) -> Option<usize> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.trim() {
+        "" => 0,
+        "Ki" | "KiB" => 10,
+        "Mi" | "MiB" => 20,
+        "Gi" | "GiB" => 30,
+        _ => return None,
+    };
+    number.parse::<usize>().ok()?.checked_mul(1 << shift)
+}
+
+fn bytes_text(bytes: usize) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let whole = units.into_iter().find(|(shift, _)| bytes != 0 && bytes.trailing_zeros() >= *shift);
+    whole.map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
+}
+
+fn endpoint(value: &Value) -> Result<Option<String>, Wrong> {
+    let text = text(value)?.trim();
+    let socket = text.strip_prefix("unix://").unwrap_or(text);
+    match text {
+        "" => Ok(None),
+        _ if socket.starts_with('/') && socket.len() > 1 => Ok(Some(text.to_owned())),
+        _ => Err(Wrong::NotAllowed),
+    }
+}
+
+fn absolute(value: &Value) -> Result<PathBuf, Wrong> {
+    let path = Path::new(text(value)?);
+    let plain = path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
+    plain.then(|| path.components().collect()).ok_or(Wrong::NotAllowed)
+}
+
+fn log_root(value: &Value) -> Result<PathBuf, Wrong> {
+    absolute(value).ok().filter(|path| path.parent().is_some()).ok_or(Wrong::NotAllowed)
+}
+
+/// A list of names; a single name stands for a list of one, as `--set images.keep=…` gives it.
+fn patterns(value: &Value) -> Result<Vec<Pattern>, Wrong> {
+    let one = [value.clone()];
+    let list = value.as_array().map_or(&one[..], Vec::as_slice);
+    list.iter().map(|name| Ok(Pattern::from(some_text(name)?))).collect()
+}
+
+fn word<T: Word>(value: &Value) -> Result<T, Wrong> {
+    let text = text(value)?;
+    T::WORDS.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or(Wrong::NotAllowed)
+}
+
+fn written<T: Word>(value: T) -> Value {
+    let word = T::WORDS.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word);
+    word.into()
+}
+
+fn words<T: Word>() -> Vec<&'static str> {
+    T::WORDS.iter().map(|(word, _)| *word).collect()
+}
+
+fn one_of<T: Word>() -> String {
+    let quoted: Vec<_> = words::<T>().into_iter().map(|word| format!("\"{word}\"")).collect();
+    quoted.join(" or ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Slot {
+        /// Some allowed value that is not the one in force.
+        pub(in super::super) fn another_value(self, settings: &Settings) -> Value {
+            match self {
+                Self::Duration(_) | Self::Wait(_) => "77m".into(),
+                Self::Switch(_) => (!self.get(settings).as_bool().unwrap()).into(),
+                Self::Limit(_) | Self::Percent(_) | Self::Count(_) => 77.into(),
+                Self::Bytes(_) => "77MiB".into(),
+                Self::Text(_) | Self::Endpoint(_) | Self::Directory(_) | Self::LogRoot(_) | Self::File(_) => {
+                    "/seventy/seven".into()
+                }
+                Self::Patterns(_) => Value::Array(vec!["77".into()]),
+                Self::AgeFrom(_) => "finished".into(),
+                Self::Profile(_) => "kubelet".into(),
+                Self::PodSource(_) => "runtime".into(),
+                Self::LogFormat(_) => "json".into(),
+            }
+        }
+    }
+
+    #[test]
+    fn a_number_without_a_unit_is_not_a_duration_but_zero_is() {
+        assert_eq!(time(&120.into(), Duration::ZERO), Err(Wrong::NoUnit));
+        assert_eq!(time(&"120".into(), Duration::ZERO), Err(Wrong::NoUnit));
+        assert_eq!(time(&1.5.into(), Duration::ZERO), Err(Wrong::NoUnit));
+        assert_eq!(time(&"-5m".into(), Duration::ZERO), Err(Wrong::NotAllowed));
+        assert_eq!(time(&"200y".into(), Duration::ZERO), Err(Wrong::NotAllowed));
+        assert_eq!(time(&0.into(), Duration::ZERO), Ok(Duration::ZERO));
+        assert_eq!(time(&0.into(), Duration::from_secs(1)), Err(Wrong::NotAllowed));
+        assert_eq!(time(&"7d".into(), Duration::ZERO), Ok(Duration::from_hours(168)));
+    }
+
+    #[test]
+    fn bytes_take_units_of_1024() {
+        assert_eq!(bytes(&"16MiB".into()), Ok(16 << 20));
+        assert_eq!(bytes(&"1 Gi".into()), Ok(1 << 30));
+        assert_eq!(bytes(&65536.into()), Ok(65536));
+        assert_eq!(bytes(&"16MB".into()), Err(Wrong::NotAllowed));
+        assert_eq!(bytes(&"99999999999999999999GiB".into()), Err(Wrong::NotAllowed));
+        assert_eq!(bytes_text(256 << 20), "256MiB");
+        assert_eq!(bytes_text(65537), "65537");
+    }
+
+    #[test]
+    fn the_root_of_everything_is_no_log_root() {
+        for bad in ["/", "//", "/./", "var/log/pods", "/var/log/../..", ""] {
+            assert_eq!(log_root(&bad.into()), Err(Wrong::NotAllowed), "{bad:?}");
+        }
+        assert_eq!(log_root(&"/var/log//pods/".into()), Ok("/var/log/pods".into()));
+    }
+
+    #[test]
+    fn an_endpoint_is_a_unix_socket() {
+        assert_eq!(endpoint(&"".into()), Ok(None));
+        assert_eq!(endpoint(&"unix:///run/x.sock".into()), Ok(Some("unix:///run/x.sock".to_owned())));
+        assert_eq!(endpoint(&"/run/x.sock".into()), Ok(Some("/run/x.sock".to_owned())));
+        assert_eq!(endpoint(&"tcp://1.2.3.4:5".into()), Err(Wrong::NotAllowed));
+        assert_eq!(endpoint(&"containerd.sock".into()), Err(Wrong::NotAllowed));
+    }
+}

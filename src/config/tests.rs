@@ -1,0 +1,386 @@
+//! The room as a whole: layers, faults, the commented file.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use super::fault::ConfigError;
+use super::layers::Layers;
+use super::resolve::settle;
+use super::*;
+use crate::cri::{Candidates, Named};
+use crate::plan::{Guards, Profile};
+
+/// A directory with configuration files in it.
+struct Etc(tempfile::TempDir);
+
+impl Etc {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let etc = Self(tempfile::tempdir().unwrap());
+        std::fs::create_dir(etc.path("conf.d")).unwrap();
+        for (name, text) in files {
+            std::fs::write(etc.path(name), text).unwrap();
+        }
+        etc
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn environment(&self) -> Environment {
+        Environment {
+            config: Some(self.path("kubegc.toml")),
+            crictl_config: Some(self.path("crictl.yaml")),
+            ..Environment::default()
+        }
+    }
+
+    fn load(&self, typed: &Typed) -> Result<Loaded, ConfigError> {
+        load(typed, &self.environment())
+    }
+
+    fn origin(&self, loaded: &Loaded, key: &str) -> String {
+        let origin = loaded.origin(find(key).unwrap()).to_string();
+        origin.replace(&format!("{}/", self.0.path().display()), "")
+    }
+
+    /// The faults, a line each, without the directory's name.
+    fn faults(&self, typed: &Typed) -> Vec<String> {
+        let faults = self.load(typed).unwrap_err().faults;
+        let directory = format!("{}/", self.0.path().display());
+        faults.iter().map(|fault| fault.to_string().replace(&directory, "")).collect()
+    }
+}
+
+fn set(set: &[&str]) -> Typed {
+    Typed { set: set.iter().map(|text| (*text).to_owned()).collect(), ..Typed::default() }
+}
+
+fn of_toml(text: &str) -> Result<Loaded, ConfigError> {
+    let mut layers = Layers::default();
+    layers.toml(Path::new("f"), text);
+    settle(layers)
+}
+
+fn messages(text: &str) -> Vec<String> {
+    of_toml(text).unwrap_err().faults.iter().map(Fault::to_string).collect()
+}
+
+#[test]
+fn the_commented_file_says_what_the_code_says() {
+    assert_eq!(of_toml(DEFAULT_TOML).unwrap().settings, Settings::default());
+    let mut layers = Layers::default();
+    layers.toml(Path::new("f"), DEFAULT_TOML);
+    let written: BTreeSet<_> = layers.entries.iter().map(|entry| entry.key.as_str()).collect();
+    let known: BTreeSet<_> = KEYS.iter().map(|key| key.name).collect();
+    assert_eq!(written, known);
+    for entry in &layers.entries {
+        assert_eq!(entry.value, find(&entry.key).unwrap().get(&Settings::default()), "{}", entry.key);
+    }
+}
+
+#[test]
+fn the_commented_file_names_every_flag_of_its_key() {
+    for key in &KEYS {
+        let Some(flag) = key.flag() else { continue };
+        assert!(DEFAULT_TOML.contains(&format!("--{flag}")), "--{flag}");
+    }
+}
+
+#[test]
+fn the_schema_holds_the_commented_file_and_refuses_others() {
+    let schema = jsonschema::validator_for(&schema()).unwrap();
+    let valid = |text: &str| schema.is_valid(&serde_json::to_value(text.parse::<toml::Table>().unwrap()).unwrap());
+    assert!(valid(DEFAULT_TOML));
+    assert!(valid(""));
+    assert!(!valid("colour = 1"));
+    assert!(!valid("[images]\nkeep_all = true"));
+    assert!(!valid("[images]\nhigh_threshold_percent = 101"));
+    assert!(!valid("profile = \"wild\""));
+}
+
+#[test]
+fn what_config_show_prints_can_be_read_again() {
+    let etc =
+        Etc::new(&[("kubegc.toml", "profile = \"kubelet\"\n[images]\nkeep = [\"a\\\"b*\"]\nmax_age = \"36h\"\n")]);
+    let loaded = etc.load(&set(&["guards.keep_foreign=true"])).unwrap();
+    assert_eq!(of_toml(&loaded.to_toml()).unwrap().settings, loaded.settings);
+}
+
+#[test]
+fn later_layers_win() {
+    let etc = Etc::new(&[
+        ("kubegc.toml", "[images]\nhigh_threshold_percent = 90\nlow_threshold_percent = 50\nmin_age = \"1m\"\n"),
+        ("conf.d/20-b.toml", "images.high_threshold_percent = 92\n"),
+        ("conf.d/10-a.toml", "[images]\nhigh_threshold_percent = 91\nlow_threshold_percent = 51\n"),
+        ("conf.d/.30.toml.swp", "not toml"),
+        ("conf.d/.40.toml", "not toml"),
+        ("conf.d/30.toml.bak", "not toml"),
+        (
+            "kubelet.yaml",
+            "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nimageMinimumGCAge: 5m\nimageMaximumGCAge: 9h\n",
+        ),
+    ]);
+    let kubelet_config = Some(etc.path("kubelet.yaml"));
+    let flags = vec![("image-maximum-gc-age", "10h".to_owned()), ("maximum-dead-containers", "-1".to_owned())];
+    let typed = Typed { kubelet_config, flags, ..set(&["images.all_unused=true", "containers.max_containers=240"]) };
+    let loaded = etc.load(&typed).unwrap();
+    let wanted = [
+        ("images.high_threshold_percent", "92", "conf.d/20-b.toml"),
+        ("images.low_threshold_percent", "51", "conf.d/10-a.toml"),
+        ("images.min_age", "\"5m\"", "kubelet.yaml (imageMinimumGCAge)"),
+        ("images.max_age", "\"10h\"", "--image-maximum-gc-age"),
+        ("images.all_unused", "true", "--set"),
+        ("containers.max_containers", "240", "--set"),
+        ("images.interval", "\"5m\"", "built-in"),
+        ("guards.settle", "\"1m\"", "built-in"),
+    ];
+    for (key, value, origin) in wanted {
+        assert_eq!(find(key).unwrap().get(&loaded.settings).to_string(), value, "{key}");
+        assert_eq!(etc.origin(&loaded, key), origin, "{key}");
+    }
+}
+
+#[test]
+fn what_was_said_about_the_runtime_is_sorted_by_who_said_it() {
+    let kubelet = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\ncontainerRuntimeEndpoint: unix:///kubelet\n";
+    let etc = Etc::new(&[
+        ("kubegc.toml", "runtime.endpoint = \"/own\"\n"),
+        ("conf.d/empty.toml", "runtime.endpoint = \"\"\n"),
+        ("kubelet.yaml", kubelet),
+        ("crictl.yaml", "runtime-endpoint: unix:///crictl\nimage-endpoint: /images\n"),
+    ]);
+    let mut typed = Typed { kubelet_config: Some(etc.path("kubelet.yaml")), ..set(&["runtime.image_endpoint=/set"]) };
+    typed.flags.push(("runtime-endpoint", "unix:///flag".to_owned()));
+    let environment = Environment { runtime_endpoint: Some("/variable".to_owned()), ..etc.environment() };
+    let loaded = load(&typed, &environment).unwrap();
+    let named = |runtime: &str, images: Option<&str>| Named {
+        runtime: Some(runtime.to_owned()),
+        images: images.map(str::to_owned),
+    };
+    let wanted = Candidates {
+        flag: named("unix:///flag", Some("/set")),
+        environment: named("/variable", None),
+        config: named("/own", None),
+        crictl: named("unix:///crictl", Some("/images")),
+        kubelet: named("unix:///kubelet", None),
+        ..Candidates::default()
+    };
+    assert_eq!(loaded.candidates, wanted);
+    assert_eq!(loaded.settings.runtime.endpoint.as_deref(), Some("unix:///flag"));
+}
+
+#[test]
+fn drop_ins_are_read_in_the_order_of_their_names() {
+    // So many that no file system lists them rightly by itself.
+    let files: Vec<_> =
+        (10..60).map(|n| (format!("conf.d/{n}.toml"), format!("images.interval = \"{n}m\"\n"))).collect();
+    let mut files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    files.rotate_left(20);
+    files.push(("kubegc.toml", ""));
+    let loaded = Etc::new(&files).load(&Typed::default()).unwrap();
+    assert_eq!(loaded.settings.intervals.images, Duration::from_mins(59));
+}
+
+#[test]
+fn an_empty_name_leaves_it_to_the_source_before() {
+    let etc = Etc::new(&[
+        ("kubegc.toml", "runtime.endpoint = \"/own\"\n"),
+        ("conf.d/default.toml", "node = \"\"\nruntime.endpoint = \"\"\n"),
+    ]);
+    let loaded = etc.load(&Typed::default()).unwrap();
+    assert_eq!(loaded.settings.runtime.endpoint.as_deref(), Some("/own"));
+    assert_eq!(etc.origin(&loaded, "node"), "host name");
+    assert_ne!(loaded.settings.node, "");
+}
+
+#[test]
+fn crictls_file_is_looked_for_on_the_host() {
+    let etc = Etc::new(&[("kubegc.toml", "")]);
+    std::fs::create_dir(etc.path("etc")).unwrap();
+    std::fs::write(etc.path("etc/crictl.yaml"), "runtime-endpoint: /here\n").unwrap();
+    let host_root = format!("host_root={}", etc.0.path().display());
+    let environment = Environment { crictl_config: None, ..etc.environment() };
+    let candidates = load(&set(&[&host_root]), &environment).unwrap().candidates;
+    assert_eq!(candidates.crictl.runtime.as_deref(), Some("/here"));
+    assert_eq!(candidates.host_root, etc.0.path());
+    assert_eq!(etc.load(&Typed::default()).unwrap().candidates.crictl, Named::default());
+}
+
+#[test]
+fn all_faults_come_at_once_with_where_and_what_is_right() {
+    let etc = Etc::new(&[
+        (
+            "kubegc.toml",
+            "profil = \"safe\"\n[images]\nhigh_threshold_percent = 120\nmin_age = 120\nmax_age = \"-1h\"\n[image]\nkeep = []\n[nonsense]\n",
+        ),
+        ("conf.d/a.toml", "[logs]\npods_root = \"/\"\n"),
+        ("conf.d/b.toml", "x = ,\n"),
+    ]);
+    let typed =
+        Typed { flags: vec![("maximum-dead-containers", "many".to_owned())], ..set(&["pods.source=kube", "nothing"]) };
+    insta::assert_snapshot!(etc.faults(&typed).join("\n"), @r#"
+    conf.d/b.toml: not TOML: TOML parse error at line 1, column 5
+      |
+    1 | x = ,
+      |     ^
+    unexpected key or value, expected newline, `#`
+    --set: "nothing" is not key=value
+    kubegc.toml: image.keep = []: no such setting; did you mean images.keep?
+    kubegc.toml: images.high_threshold_percent = 120: wants an integer from 0 to 100
+    kubegc.toml: images.max_age = "-1h": wants a duration such as "90s", "2m", "168h" or "7d", at most 100 years
+    kubegc.toml: images.min_age = 120: wants a unit: "120s" for seconds, "120m" for minutes
+    kubegc.toml: nonsense = {}: no such setting
+    kubegc.toml: profil = "safe": no such setting; did you mean profile?
+    conf.d/a.toml: logs.pods_root = "/": wants an absolute path without "..", and not "/"
+    --maximum-dead-containers: containers.max_containers = "many": wants an integer; negative = no limit
+    --set: pods.source = "kube": wants "none" or "runtime"
+    "#);
+}
+
+#[test]
+fn each_bad_value_is_told_what_is_right() {
+    let cases = [
+        (
+            "containers.min_age = \"soon\"",
+            "f: containers.min_age = \"soon\": wants a duration such as \"90s\", \"2m\", \"168h\" or \"7d\", at most 100 years",
+        ),
+        (
+            "containers.min_age = 90",
+            "f: containers.min_age = 90: wants a unit: \"90s\" for seconds, \"90m\" for minutes",
+        ),
+        (
+            "containers.min_age = \"90\"",
+            "f: containers.min_age = \"90\": wants a unit: \"90s\" for seconds, \"90m\" for minutes",
+        ),
+        (
+            "containers.interval = \"0s\"",
+            "f: containers.interval = \"0s\": wants a duration of at least 1s, such as \"90s\", \"2m\" or \"1h\", at most 100 years",
+        ),
+        (
+            "containers.max_containers = 1.5",
+            "f: containers.max_containers = 1.5: wants an integer; negative = no limit",
+        ),
+        ("containers.age_from = \"birth\"", "f: containers.age_from = \"birth\": wants \"created\" or \"finished\""),
+        ("images.low_threshold_percent = -1", "f: images.low_threshold_percent = -1: wants an integer from 0 to 100"),
+        (
+            "images.low_threshold_percent = \"80%\"",
+            "f: images.low_threshold_percent = \"80%\": wants an integer from 0 to 100",
+        ),
+        (
+            "images.keep = [\"\"]",
+            "f: images.keep = [\"\"]: wants a list of image names such as [\"registry.k8s.io/pause:*\"]",
+        ),
+        ("images.all_unused = \"yes\"", "f: images.all_unused = \"yes\": wants true or false"),
+        ("logs.pods_root = \"/\"", "f: logs.pods_root = \"/\": wants an absolute path without \"..\", and not \"/\""),
+        ("host_root = \"host\"", "f: host_root = \"host\": wants an absolute path without \"..\""),
+        (
+            "runtime.endpoint = \"tcp://x:1\"",
+            "f: runtime.endpoint = \"tcp://x:1\": wants a unix socket such as \"unix:///run/containerd/containerd.sock\"",
+        ),
+        (
+            "runtime.max_message_bytes = \"1\"",
+            "f: runtime.max_message_bytes = \"1\": wants bytes from \"64KiB\" to less than \"4GiB\"",
+        ),
+        ("state.history_max_rows = -1", "f: state.history_max_rows = -1: wants an integer from 0"),
+        ("state.path = \"\"", "f: state.path = \"\": wants a path"),
+        ("node = 1", "f: node = 1: wants a string"),
+        ("profile = \"wild\"", "f: profile = \"wild\": wants \"safe\" or \"kubelet\""),
+        ("pods.source = \"kube\"", "f: pods.source = \"kube\": wants \"none\" or \"runtime\""),
+        ("log.format = 1", "f: log.format = 1: wants \"text\" or \"json\""),
+        ("images = 5", "f: images = 5: wants settings of its own, in a table [images]"),
+        ("images.keep.all = true", "f: images.keep.all = true: no such setting; did you mean images.keep?"),
+        (
+            "imageGCHighThresholdPercent = 70",
+            "f: imageGCHighThresholdPercent = 70: no such setting; did you mean images.high_threshold_percent?",
+        ),
+    ];
+    for (text, wanted) in cases {
+        assert_eq!(messages(text), [wanted], "{text}");
+    }
+}
+
+#[test]
+fn settings_must_fit_together() {
+    let cases = [
+        (
+            "images.high_threshold_percent = 70",
+            "f: images.high_threshold_percent = 70: wants at least images.low_threshold_percent, which is 80 (built-in)",
+        ),
+        (
+            "images.low_threshold_percent = 90",
+            "f: images.low_threshold_percent = 90: wants at most images.high_threshold_percent, which is 85 (built-in)",
+        ),
+        (
+            "images.max_age = \"2m\"",
+            "f: images.max_age = \"2m\": wants 0 or more than images.min_age, which is \"2m\" (built-in)",
+        ),
+        (
+            "logs.pods_root = \"/var/log\"",
+            "f: logs.pods_root = \"/var/log\": wants a directory apart from logs.containers_root, which is \"/var/log/containers\" (built-in)",
+        ),
+    ];
+    for (text, wanted) in cases {
+        assert_eq!(messages(text), [wanted], "{text}");
+    }
+    // A value that is wrong by itself is told once.
+    assert_eq!(messages("images.high_threshold_percent = 170\nimages.low_threshold_percent = 90").len(), 1);
+    assert!(of_toml("images.high_threshold_percent = 80").is_ok());
+    assert!(of_toml("images.max_age = \"121s\"").is_ok());
+    assert!(of_toml("images.max_age = 0\nimages.min_age = \"9h\"").is_ok());
+}
+
+#[test]
+fn guards_in_files_count_on_top_of_the_profile_of_files() {
+    let etc = Etc::new(&[
+        ("kubegc.toml", "profile = \"safe\"\n[guards]\nkeep_foreign = true\n"),
+        ("conf.d/a.toml", "profile = \"kubelet\"\n"),
+    ]);
+    let loaded = etc.load(&Typed::default()).unwrap();
+    assert_eq!(loaded.settings.policy.profile, Profile::Kubelet);
+    assert_eq!(loaded.settings.policy.guards, Guards { keep_foreign: true, ..Guards::of(Profile::Kubelet) });
+    assert_eq!(etc.origin(&loaded, "guards.settle"), "profile kubelet");
+    assert_eq!(etc.origin(&loaded, "guards.keep_foreign"), "kubegc.toml");
+}
+
+#[test]
+fn a_profile_on_the_command_line_forgets_the_guards_of_files() {
+    let etc = Etc::new(&[("kubegc.toml", "[guards]\nkeep_foreign = true\nsettle = \"9m\"\n")]);
+    for profile in
+        [Typed { flags: vec![("profile", "kubelet".to_owned())], ..Typed::default() }, set(&["profile=kubelet"])]
+    {
+        let mut typed = profile;
+        typed.set.insert(0, "guards.gone_after=5m".to_owned());
+        let guards = etc.load(&typed).unwrap().settings.policy.guards;
+        assert_eq!(guards, Guards { gone_after: Duration::from_mins(5), ..Guards::of(Profile::Kubelet) });
+    }
+}
+
+#[test]
+fn set_needs_no_quotes() {
+    let etc = Etc::new(&[("kubegc.toml", "")]);
+    let typed = set(&[
+        "containers.min_age=2m",
+        "images.max_age = \"7d\"",
+        "images.keep=docker.io/library/*",
+        "images.low_threshold_percent=60",
+        "images.min_age=0",
+    ]);
+    let policy = etc.load(&typed).unwrap().settings.policy;
+    assert_eq!(policy.containers.min_age, Duration::from_mins(2));
+    assert_eq!(policy.images.max_age, Duration::from_hours(168));
+    assert_eq!(policy.images.keep, ["docker.io/library/*".into()]);
+    assert_eq!(policy.images.low_threshold_percent, 60);
+    assert_eq!(policy.images.min_age, Duration::ZERO);
+    assert_eq!(etc.load(&set(&["images.keep=[\"a\", \"b\"]"])).unwrap().settings.policy.images.keep.len(), 2);
+}
+
+#[test]
+fn a_named_file_must_be_there() {
+    let etc = Etc::new(&[]);
+    let message = "cannot be read: No such file or directory (os error 2)";
+    assert_eq!(etc.faults(&Typed::default()), [format!("kubegc.toml: {message}")]);
+    let kubelet_config = Some(etc.path("kubelet.yaml"));
+    assert_eq!(etc.faults(&Typed { kubelet_config, ..Typed::default() })[1], format!("kubelet.yaml: {message}"));
+}

@@ -1,0 +1,229 @@
+//! One pass: look, plan, do, record.
+//!
+//! The whole program in one function, [`Cycle::pass`]. A dry run takes the same road with other hands and a store that
+//! is a copy in memory.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::clock;
+use super::saved::{self, Checked};
+use crate::config::Settings;
+use crate::cri::{Endpoint, RuntimeReader, RuntimeWriter};
+use crate::execute::{ExecuteOptions, Executor, Hands, LiveHands, LogRoots, NoteTaker, Report, Stop, Summary};
+use crate::model::{Memory, Snapshot};
+use crate::observe::{Disks, Observer, StatusFor};
+use crate::plan::{AgeFrom, Kind, Plan, Policy, Scope, decide, remember};
+use crate::record::{RunId, Store, StoreError, Tallies, after_outcomes, note};
+
+/// Everything that a pass needs, for one node.
+pub struct Cycle<H> {
+    observer: Observer,
+    executor: Executor<H>,
+    store: Store,
+    settings: Settings,
+    /// When the agent began to watch.
+    started_at: Timestamp,
+}
+
+/// What one pass came to.
+#[derive(Debug)]
+pub struct Pass {
+    /// What was planned.
+    pub plan: Plan,
+    /// What became of it, in order.
+    pub reports: Vec<Report>,
+    /// The same, counted.
+    pub tallies: Tallies,
+    /// What a stop left, and how much space is still missing.
+    pub summary: Summary,
+}
+
+/// A run that was begun and is not ended: what it has come to so far.
+struct Underway {
+    id: RunId,
+    dry: bool,
+    reports: Vec<Report>,
+    tallies: Tallies,
+    trouble: Option<StoreError>,
+}
+
+// === impl Cycle ===
+
+impl<H: Hands> Cycle<H> {
+    /// Makes one pass. `watch` sees each report as soon as its action ended.
+    ///
+    /// # Errors
+    /// The store cannot be read or written. What was removed until then is in the log.
+    pub async fn pass(
+        &mut self,
+        scope: Scope,
+        stop: &Stop,
+        watch: impl FnMut(&Plan, &Report),
+    ) -> Result<Pass, StoreError> {
+        let taken_at = clock::now();
+        let memory = self.store.memory(self.started_at)?;
+        let (snapshot, plan) = look_and_plan(&self.observer, &self.settings.policy, scope, taken_at, memory).await;
+        self.carry_out(&snapshot, plan, Vec::new(), scope, stop, watch).await
+    }
+
+    /// Carries out a plan that was made before, but for what changed since.
+    ///
+    /// # Errors
+    /// As [`Self::pass`].
+    pub async fn pass_saved(
+        &mut self,
+        plan: Plan,
+        stop: &Stop,
+        watch: impl FnMut(&Plan, &Report),
+    ) -> Result<Pass, StoreError> {
+        let memory = self.store.memory(self.started_at)?;
+        let policy = &self.settings.policy;
+        let (snapshot, fresh) = look_and_plan(&self.observer, policy, Scope::All, clock::now(), memory).await;
+        let Checked { plan, refused } = saved::check(plan, &fresh);
+        self.carry_out(&snapshot, plan, refused, Scope::All, stop, watch).await
+    }
+
+    /// Does what the plan says, each outcome recorded as soon as it is there, and remembers what the pass taught.
+    async fn carry_out(
+        &mut self,
+        snapshot: &Snapshot,
+        plan: Plan,
+        refused: Vec<Report>,
+        scope: Scope,
+        stop: &Stop,
+        mut watch: impl FnMut(&Plan, &Report),
+    ) -> Result<Pass, StoreError> {
+        let mut run = Underway::begin(&mut self.store, snapshot.taken_at, scope, H::IS_DRY)?;
+        let mut record = |report: Report| {
+            watch(&plan, &report);
+            run.record(&mut self.store, report);
+        };
+        refused.into_iter().for_each(&mut record);
+        let summary = self.executor.carry_out(&plan, stop, &mut record).await;
+        self.learn(snapshot, &run.reports)?;
+        run.end(&mut self.store, plan, summary)
+    }
+
+    /// Remembers what the snapshot and the outcomes taught, and forgets old history.
+    fn learn(&mut self, snapshot: &Snapshot, reports: &[Report]) -> Result<(), StoreError> {
+        let Settings { policy, state, .. } = &self.settings;
+        let learnt = remember(snapshot, policy);
+        let after = after_outcomes(&learnt, reports, snapshot.taken_at, policy.guards.retry_after);
+        self.store.learn(&snapshot.memory, &after)?;
+        self.store.prune(snapshot.taken_at, state.history_max_age, state.history_max_rows).map(drop)
+    }
+
+    /// Takes other rules from the next pass on.
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.settings.policy = policy;
+    }
+}
+
+impl Cycle<LiveHands> {
+    /// A cycle that removes.
+    pub fn live(
+        settings: Settings,
+        endpoint: &Endpoint,
+        disks: Arc<dyn Disks>,
+        store: Store,
+        started_at: Timestamp,
+    ) -> Self {
+        let options = settings.runtime.options.clone();
+        let writer = RuntimeWriter::new(&endpoint.runtime, &endpoint.images, options);
+        let hands = LiveHands { writer, roots: roots(&settings) };
+        Self::with(hands, settings, endpoint, disks, store, started_at)
+    }
+}
+
+impl Cycle<NoteTaker> {
+    /// A cycle that only takes notes.
+    pub fn dry(
+        settings: Settings,
+        endpoint: &Endpoint,
+        disks: Arc<dyn Disks>,
+        store: Store,
+        started_at: Timestamp,
+    ) -> Self {
+        Self::with(NoteTaker::default(), settings, endpoint, disks, store, started_at)
+    }
+}
+
+impl<H> Cycle<H> {
+    fn with(
+        hands: H,
+        settings: Settings,
+        endpoint: &Endpoint,
+        disks: Arc<dyn Disks>,
+        store: Store,
+        started_at: Timestamp,
+    ) -> Self {
+        let reader = RuntimeReader::new(&endpoint.runtime, &endpoint.images, settings.runtime.options.clone());
+        let observer = super::node::observer(&settings, reader.clone(), Arc::clone(&disks));
+        let executor = Executor { reader, hands, disks, roots: roots(&settings), options: options(&settings) };
+        Self { observer, executor, store, settings, started_at }
+    }
+}
+
+/// Looks at the node and plans. Statuses are a call for each container, so image volumes are asked for only once a plan
+/// would remove an image, which is then made again with them.
+pub async fn look_and_plan(
+    observer: &Observer,
+    policy: &Policy,
+    scope: Scope,
+    taken_at: Timestamp,
+    memory: Memory,
+) -> (Snapshot, Plan) {
+    let mut snapshot = observer.observe(taken_at, memory).await;
+    if policy.containers.age_from == AgeFrom::Finished {
+        observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
+    }
+    let plan = decide(&snapshot, policy, scope);
+    if plan.actions.iter().all(|action| action.target.kind() != Kind::Image) {
+        return (snapshot, plan);
+    }
+    observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+    let plan = decide(&snapshot, policy, scope);
+    (snapshot, plan)
+}
+
+fn roots(settings: &Settings) -> LogRoots {
+    LogRoots { host_root: settings.host_root.clone(), policy: settings.policy.logs.clone() }
+}
+
+/// A pod that is back is looked for where a guard asks for proof that it is gone.
+fn options(settings: &Settings) -> ExecuteOptions {
+    let asks = !settings.policy.guards.gone_after.is_zero();
+    let pods = super::node::beneath(&settings.host_root, &settings.kubelet_root.join("pods"));
+    ExecuteOptions { kubelet_pods: asks.then_some(pods), ..ExecuteOptions::default() }
+}
+
+// === impl Underway ===
+
+impl Underway {
+    fn begin(store: &mut Store, taken_at: Timestamp, scope: Scope, dry: bool) -> Result<Self, StoreError> {
+        let id = store.begin_run(taken_at, scope, dry)?;
+        Ok(Self { id, dry, reports: Vec::new(), tallies: Tallies::default(), trouble: None })
+    }
+
+    /// Writes down one outcome. Trouble with the store does not stop the pass: what is removed is removed, and the log
+    /// has it.
+    fn record(&mut self, store: &mut Store, report: Report) {
+        note(&report, &mut self.tallies);
+        if !self.dry {
+            self.trouble = self.trouble.take().or(store.record(self.id, clock::now(), &report).err());
+        }
+        self.reports.push(report);
+    }
+
+    fn end(self, store: &mut Store, plan: Plan, summary: Summary) -> Result<Pass, StoreError> {
+        let errors: Vec<_> = plan.errors.iter().map(ToString::to_string).collect();
+        let error = (!errors.is_empty()).then(|| errors.join("; "));
+        store.finish_run(self.id, clock::now(), &self.tallies.total(), error.as_deref())?;
+        match self.trouble {
+            Some(trouble) => Err(trouble),
+            None => Ok(Pass { plan, reports: self.reports, tallies: self.tallies, summary }),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The service: both loops, until a signal ends it.
+
+use std::time::Duration;
+
+use super::cycle::{Cycle, Pass};
+use super::schedule::{self, Passed};
+use super::signals::Reload;
+use crate::config::Intervals;
+use crate::execute::{LiveHands, Stop};
+use crate::plan::{PlanError, Policy, Scope};
+use crate::record::StoreError;
+
+/// How long a call of the service waits for a runtime that is away, as for one that restarts.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Runs both loops until `stop`. At a wish to reload, `policy` is asked for the rules from then on; what it answers with
+/// `None` was told already, and the rules stay.
+pub async fn run(
+    mut cycle: Cycle<LiveHands>,
+    intervals: &Intervals,
+    stop: &Stop,
+    mut reload: Reload,
+    mut policy: impl FnMut() -> Option<Policy>,
+) {
+    schedule::run(intervals, stop, async |scope| {
+        if reload.is_requested()
+            && let Some(policy) = policy()
+        {
+            cycle.set_policy(policy);
+        }
+        tell(scope, cycle.pass(scope, stop, |_, _| {}).await)
+    })
+    .await;
+}
+
+/// Tells how a pass went.
+fn tell(scope: Scope, pass: Result<Pass, StoreError>) -> Passed {
+    let pass = match pass {
+        Ok(pass) => pass,
+        Err(error) => {
+            tracing::error!(?scope, %error, "pass ended without a record");
+            return Passed::Badly;
+        }
+    };
+    for error in &pass.plan.errors {
+        tracing::warn!(?scope, %error, "pass could not do all of its work");
+    }
+    let total = pass.tallies.total();
+    tracing::info!(
+        ?scope,
+        removed = total.removed,
+        refused = total.refused,
+        failed = total.failed,
+        freed_bytes = total.freed_bytes,
+        kept = pass.plan.kept.len(),
+        "pass done"
+    );
+    passed(&pass)
+}
+
+/// A pass that saw nothing waits longer, so that nothing spins while the runtime is away. A disk that stays full or an
+/// object that cannot be removed is looked at in the ordinary rhythm: they have their own ways to wait.
+fn passed(pass: &Pass) -> Passed {
+    let blind = pass.plan.errors.iter().any(|error| matches!(error, PlanError::NotSeen { .. }));
+    if blind { Passed::Badly } else { Passed::Well }
+}

@@ -1,0 +1,228 @@
+//! The first signal drains, the second aborts.
+//!
+//! After SIGTERM or SIGINT the work in hand is finished and recorded, and nothing new is begun: whoever works asks
+//! [`Stop`]. A second one of either ends the process at once. SIGHUP asks for the settings to be read anew.
+//!
+//! Nothing is spawned. [`Signals::aborted`] is awaited beside the work by whoever owns both, and this is also what makes
+//! signals arrive:
+//!
+//! ```ignore
+//! let (signals, stop, reload) = signals::listen()?;
+//! tokio::select! {
+//!     result = service(stop, reload) => result,
+//!     signal = signals.aborted() => exit(signal.exit_code()),
+//! }
+//! ```
+
+use std::io;
+
+use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+use tokio::sync::mpsc;
+
+use crate::execute::{self, Stop, Stopper};
+
+/// The signals of this process, from the moment of [`listen`] on.
+#[derive(Debug)]
+pub struct Signals {
+    terminate: Stream,
+    interrupt: Stream,
+    hangup: Stream,
+    stopper: Stopper,
+    reload: mpsc::Sender<()>,
+}
+
+/// Says that the settings are to be read anew. However many SIGHUP came since the last answer, they are one.
+#[derive(Debug)]
+pub struct Reload(mpsc::Receiver<()>);
+
+/// A signal that ends the process.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Signal {
+    /// SIGTERM, from the service manager.
+    Terminate,
+    /// SIGINT, from a terminal.
+    Interrupt,
+}
+
+/// Listens from now on. The signals do nothing else any more, until the process ends.
+///
+/// # Errors
+/// The system refuses a handler, or there is no runtime to wait in.
+pub fn listen() -> io::Result<(Signals, Stop, Reload)> {
+    let (stopper, stop) = execute::stop();
+    let (reload, reloads) = mpsc::channel(1);
+    let signals = Signals {
+        terminate: signal(SignalKind::terminate())?,
+        interrupt: signal(SignalKind::interrupt())?,
+        hangup: signal(SignalKind::hangup())?,
+        stopper,
+        reload,
+    };
+    Ok((signals, stop, Reload(reloads)))
+}
+
+// === impl Signals ===
+
+impl Signals {
+    /// Takes signals as they come; returns with the second that asks for an end, whose first one stopped everybody.
+    pub async fn aborted(mut self) -> Signal {
+        let first = self.end().await;
+        tracing::info!(signal = first.name(), "finishing the action in hand; a second signal aborts");
+        self.stopper.stop();
+        let second = self.end().await;
+        tracing::warn!(signal = second.name(), "aborting");
+        second
+    }
+
+    /// Waits for a signal that asks for an end, and passes on those that ask for other settings.
+    async fn end(&mut self) -> Signal {
+        loop {
+            tokio::select! {
+                Some(()) = self.terminate.recv() => return Signal::Terminate,
+                Some(()) = self.interrupt.recv() => return Signal::Interrupt,
+                // Where one is waiting already, or nobody reads settings, there is nothing to add.
+                Some(()) = self.hangup.recv() => drop(self.reload.try_send(())),
+                else => return std::future::pending().await,
+            }
+        }
+    }
+}
+
+// === impl Signal ===
+
+impl Signal {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Terminate => "SIGTERM",
+            Self::Interrupt => "SIGINT",
+        }
+    }
+
+    /// What a process exits with that this signal ended: 128 and its number, as shells have it.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Terminate => 128 + 15,
+            Self::Interrupt => 128 + 2,
+        }
+    }
+}
+
+// === impl Reload ===
+
+impl Reload {
+    /// Says whether the settings are to be read anew, and takes the wish for answered.
+    pub fn is_requested(&mut self) -> bool {
+        self.0.try_recv().is_ok()
+    }
+
+    /// Returns once the settings are to be read anew; never again when nobody takes signals any more.
+    pub async fn requested(&mut self) {
+        if self.0.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use nix::sys::signal::{Signal as Raw, raise};
+    use tokio::sync::{Mutex, MutexGuard};
+    use tokio::task::{JoinHandle, yield_now};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// Signals reach every test of the process, so one test at a time raises them.
+    async fn alone() -> MutexGuard<'static, ()> {
+        static ALONE: Mutex<()> = Mutex::const_new(());
+        ALONE.lock().await
+    }
+
+    async fn soon<T>(future: impl Future<Output = T>) -> T {
+        timeout(Duration::from_mins(1), future).await.expect("nothing came for a minute")
+    }
+
+    fn start() -> (JoinHandle<Signal>, Stop, Reload) {
+        let (signals, stop, reload) = listen().unwrap();
+        (tokio::spawn(signals.aborted()), stop, reload)
+    }
+
+    #[tokio::test]
+    async fn the_first_signal_stops_and_the_second_aborts() {
+        let _alone = alone().await;
+        for (first, second, aborted) in [
+            (Raw::SIGTERM, Raw::SIGTERM, Signal::Terminate),
+            (Raw::SIGTERM, Raw::SIGINT, Signal::Interrupt),
+            (Raw::SIGINT, Raw::SIGTERM, Signal::Terminate),
+        ] {
+            let (abort, stop, _reload) = start();
+            let other = stop.clone();
+            assert!(!stop.is_set());
+            raise(first).unwrap();
+            soon(stop.wait()).await;
+            assert!(stop.is_set() && other.is_set());
+            soon(other.wait()).await;
+            assert!(!abort.is_finished(), "one {first} does not abort");
+            raise(second).unwrap();
+            assert_eq!(soon(abort).await.unwrap(), aborted);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_signal_that_comes_before_anybody_waits_is_not_lost() {
+        let _alone = alone().await;
+        let (signals, stop, _reload) = listen().unwrap();
+        raise(Raw::SIGTERM).unwrap();
+        yield_now().await;
+        let abort = tokio::spawn(signals.aborted());
+        soon(stop.wait()).await;
+        abort.abort();
+    }
+
+    #[tokio::test]
+    async fn hangups_ask_for_settings_and_stop_nobody() {
+        let _alone = alone().await;
+        let (abort, stop, mut reload) = start();
+        for _ in 0..3 {
+            raise(Raw::SIGHUP).unwrap();
+            soon(reload.requested()).await;
+        }
+        assert!(!stop.is_set());
+        raise(Raw::SIGTERM).unwrap();
+        soon(stop.wait()).await;
+        raise(Raw::SIGHUP).unwrap();
+        soon(reload.requested()).await;
+        assert!(!abort.is_finished(), "a hangup is no second signal");
+        abort.abort();
+    }
+
+    #[tokio::test]
+    async fn hangups_that_nobody_answers_are_one_and_hinder_nothing() {
+        let _alone = alone().await;
+        let (abort, stop, mut reload) = start();
+        for _ in 0..5 {
+            raise(Raw::SIGHUP).unwrap();
+            yield_now().await;
+        }
+        raise(Raw::SIGTERM).unwrap();
+        soon(stop.wait()).await;
+        soon(reload.requested()).await;
+        assert!(reload.0.try_recv().is_err());
+        abort.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_that_nobody_can_pull_is_never_reached() {
+        let stop = Stop::never();
+        assert!(!stop.is_set());
+        assert!(timeout(Duration::from_hours(24), stop.wait()).await.is_err());
+    }
+
+    #[test]
+    fn an_aborted_process_exits_as_shells_expect() {
+        assert_eq!((Signal::Terminate.exit_code(), Signal::Interrupt.exit_code()), (143, 130));
+    }
+}

@@ -1,0 +1,130 @@
+//! How full the image file system is.
+//!
+//! The numbers are the kubelet's (spec 6.10): blocks in units of `f_frsize`, and `f_bavail`, what an ordinary user may
+//! still take, so that the blocks reserved for root count as used.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::statvfs::statvfs;
+
+use super::aside::Aside;
+use super::{Answer, ObserveError};
+use crate::cri::rooted;
+use crate::model::FileSystem;
+
+/// The longest wait for statvfs, as cAdvisor's.
+const GUARD: Duration = Duration::from_secs(2);
+
+/// Measures file systems. A trait because a simulated node has a disk of its own.
+pub trait Disks: Send + Sync {
+    /// Measures the file system of a directory, which the runtime names.
+    fn measure<'a>(&'a self, mountpoint: &'a Path) -> Answer<'a, Result<FileSystem, ObserveError>>;
+}
+
+/// The file systems of this host.
+#[derive(Clone)]
+pub struct HostDisks {
+    host_root: PathBuf,
+    aside: Aside,
+    probe: Probe,
+}
+
+/// The disk of a simulated node, whichever directory is asked for.
+pub struct ToldDisk<F>(pub F);
+
+type Probe = Arc<dyn Fn(&Path) -> io::Result<FileSystem> + Send + Sync>;
+
+// === impl HostDisks ===
+
+impl HostDisks {
+    /// The file systems of the host whose root is mounted at `host_root`.
+    pub fn new(host_root: impl Into<PathBuf>) -> Self {
+        Self::with_probe(host_root.into(), GUARD, Arc::new(probe))
+    }
+
+    fn with_probe(host_root: PathBuf, guard: Duration, probe: Probe) -> Self {
+        Self { host_root, aside: Aside::new(guard), probe }
+    }
+
+    async fn look(&self, mountpoint: &Path) -> Result<FileSystem, ObserveError> {
+        let (root, path, probe) = (self.host_root.clone(), mountpoint.to_owned(), Arc::clone(&self.probe));
+        let look = move || probe(&rooted::resolve(&root, &path)?.into_path());
+        let measured = self.aside.run(mountpoint, look).await?;
+        let measured = measured.map_err(|source| ObserveError::Measure { path: mountpoint.to_owned(), source })?;
+        Ok(FileSystem { mountpoint: mountpoint.to_owned(), ..measured })
+    }
+}
+
+impl<F: Fn() -> FileSystem + Send + Sync> Disks for ToldDisk<F> {
+    fn measure<'a>(&'a self, _: &'a Path) -> Answer<'a, Result<FileSystem, ObserveError>> {
+        Box::pin(async { Ok((self.0)()) })
+    }
+}
+
+impl Disks for HostDisks {
+    fn measure<'a>(&'a self, mountpoint: &'a Path) -> Answer<'a, Result<FileSystem, ObserveError>> {
+        Box::pin(self.look(mountpoint))
+    }
+}
+
+fn probe(path: &Path) -> io::Result<FileSystem> {
+    let numbers = statvfs(path)?;
+    let unit = numbers.fragment_size();
+    // A file system that makes inodes as it goes, as btrfs, says 0.
+    let counts_inodes = numbers.files() > 0;
+    Ok(FileSystem {
+        mountpoint: path.to_owned(),
+        capacity_bytes: numbers.blocks().saturating_mul(unit),
+        available_bytes: numbers.blocks_available().saturating_mul(unit),
+        inodes: counts_inodes.then(|| numbers.files()),
+        inodes_free: counts_inodes.then(|| numbers.files_free()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_directory_of_this_host_is_measured_and_keeps_the_runtimes_name() {
+        let host = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(host.path().join("var/lib/containerd")).unwrap();
+        let disks = HostDisks::new(host.path());
+        let measured = disks.measure("/var/lib/containerd".as_ref()).await.unwrap();
+        assert_eq!(measured.mountpoint, Path::new("/var/lib/containerd"));
+        assert!(measured.capacity_bytes > 0 && measured.available_bytes <= measured.capacity_bytes, "{measured:?}");
+        assert!(measured.inodes_free <= measured.inodes, "{measured:?}");
+    }
+
+    #[tokio::test]
+    async fn a_directory_that_is_not_there_is_an_error_and_not_an_empty_disk() {
+        let host = tempfile::tempdir().unwrap();
+        let error = HostDisks::new(host.path()).measure("/absent".as_ref()).await.unwrap_err();
+        assert!(matches!(error, ObserveError::Measure { .. }), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_file_system_without_inodes_says_none() {
+        let proc = probe(Path::new("/proc")).unwrap();
+        assert_eq!((proc.inodes, proc.inodes_free), (None, None));
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_hangs_is_a_cause_within_the_guard() {
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let held = std::sync::Mutex::new(held);
+        let hangs: Probe = Arc::new(move |_| {
+            held.lock().unwrap().recv().unwrap();
+            Err(io::Error::other("released"))
+        });
+        let disks = HostDisks::with_probe("/".into(), Duration::from_millis(50), hangs);
+        let error = disks.measure("/".as_ref()).await.unwrap_err();
+        assert!(matches!(error, ObserveError::Hangs { .. }), "{error}");
+        let error = disks.measure("/".as_ref()).await.unwrap_err();
+        assert!(matches!(error, ObserveError::StillHangs { .. }), "{error}");
+        release.send(()).unwrap();
+    }
+}

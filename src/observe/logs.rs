@@ -1,0 +1,88 @@
+//! What lies in the two log roots.
+//!
+//! Names that are not UTF-8 are left out: a kubelet never makes one, no plan could name it, and nothing here is removed
+//! but by its name. So they stay for ever, and are counted nowhere.
+
+use std::fs::{self, DirEntry, FileType, Metadata};
+use std::io;
+use std::path::Path;
+
+use jiff::Timestamp;
+
+use super::ObserveError;
+use crate::cri::rooted::{self, Place};
+use crate::model::{EntryKind, LinkTarget, LogDir, LogLink};
+
+/// Every entry of the pod log root, whatever it is, by name.
+pub fn dirs(root: &Path) -> Result<Vec<LogDir>, ObserveError> {
+    let mut dirs: Vec<LogDir> = entries(root)?.into_iter().map(dir).collect();
+    dirs.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(dirs)
+}
+
+/// The `*.log` entries of the container log root, by name, each followed beneath the host's root.
+pub fn links(host_root: &Path, root: &Path) -> Result<Vec<LogLink>, ObserveError> {
+    let mut names: Vec<String> = entries(root)?.into_iter().map(|(name, _)| name).collect();
+    names.retain(|name| name.strip_suffix(".log").is_some());
+    names.sort();
+    let within = root.strip_prefix(host_root).unwrap_or(root);
+    let link = |name: String| LogLink { target: target(host_root, &within.join(&name)), name };
+    Ok(names.into_iter().map(link).collect())
+}
+
+/// The entries of a directory with their names. One that is gone by now is empty; any other failure, also half-way, is
+/// one, because half a list would look like a whole one (I2).
+pub fn entries(directory: &Path) -> Result<Vec<(String, DirEntry)>, ObserveError> {
+    let failed = |source| ObserveError::List { path: directory.to_owned(), source };
+    let read = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read.map_err(failed)?,
+    };
+    let entries: Vec<DirEntry> = read.collect::<Result<_, _>>().map_err(failed)?;
+    Ok(entries.into_iter().filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry))).collect())
+}
+
+/// One that can be listed and not looked at is of no kind that anything is done to.
+fn dir((name, entry): (String, DirEntry)) -> LogDir {
+    let metadata = entry.metadata().ok();
+    let modified = metadata.as_ref().and_then(|metadata| metadata.modified().ok());
+    LogDir {
+        name,
+        entry: metadata.as_ref().map(Metadata::file_type).map_or(EntryKind::Other, kind),
+        modified_at: modified.and_then(|at| Timestamp::try_from(at).ok()),
+    }
+}
+
+fn kind(of: FileType) -> EntryKind {
+    if of.is_dir() {
+        EntryKind::Directory
+    } else if of.is_file() {
+        EntryKind::File
+    } else if of.is_symlink() {
+        EntryKind::Symlink
+    } else {
+        EntryKind::Other
+    }
+}
+
+/// Where a link leads, every hop followed as the kubelet's stat does: missing only if some hop does not exist. A loop, a
+/// file on the way, or a directory that may not be entered proves nothing.
+fn target(host_root: &Path, path: &Path) -> LinkTarget {
+    let place = if host_root == Path::new("/") {
+        // The system follows faster than we do, and there are thousands of these.
+        match fs::metadata(host_root.join(path)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return LinkTarget::Missing,
+            answer => answer.map(|_| Place::There(path.to_owned())),
+        }
+    } else {
+        rooted::resolve(host_root, path)
+    };
+    match place {
+        Ok(Place::There(_)) => LinkTarget::Exists,
+        Ok(Place::Missing(_)) => LinkTarget::Missing,
+        Err(_) => LinkTarget::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! Which pods should be here, and what the kubelet's directories tell of them.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use super::{Answer, ObserveError, logs};
+use crate::model::{Container, ContainerState, Phase, Pod, PodList, PodRef, PodUid, Sandbox, SandboxState, Seen};
+
+/// Who says which pods should be on this node.
+pub trait PodSource: Send + Sync {
+    /// Its name in documents, as `kube-api`.
+    fn name(&self) -> &'static str;
+
+    /// Lists the pods; asked after the runtime was listed, whose lists are given for the sources that need them. Complete
+    /// only if no pod can be missing (I2).
+    fn list<'a>(
+        &'a self,
+        containers: &'a Seen<Vec<Container>>,
+        sandboxes: &'a Seen<Vec<Sandbox>>,
+    ) -> Answer<'a, Seen<PodList>>;
+}
+
+/// Nobody: no pod is ever gone.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoPods;
+
+/// The runtime itself, for hosts without a kubelet: a pod is here while something of it runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RuntimePods;
+
+/// The kubelet's record of a pull in progress (`ImagePullIntent`).
+#[derive(serde::Deserialize)]
+struct PullIntent {
+    image: String,
+}
+
+/// Far above any record, far below what would hurt.
+const LARGEST_RECORD_BYTES: u64 = 1 << 20;
+
+// === impl NoPods ===
+
+impl PodSource for NoPods {
+    fn name(&self) -> &'static str {
+        "none"
+    }
+
+    fn list<'a>(&'a self, _: &'a Seen<Vec<Container>>, _: &'a Seen<Vec<Sandbox>>) -> Answer<'a, Seen<PodList>> {
+        Box::pin(async { Seen::NotSeen("pods.source is none".to_owned()) })
+    }
+}
+
+// === impl RuntimePods ===
+
+impl PodSource for RuntimePods {
+    fn name(&self) -> &'static str {
+        "runtime"
+    }
+
+    fn list<'a>(
+        &'a self,
+        containers: &'a Seen<Vec<Container>>,
+        sandboxes: &'a Seen<Vec<Sandbox>>,
+    ) -> Answer<'a, Seen<PodList>> {
+        Box::pin(async move {
+            match (containers, sandboxes) {
+                (Seen::NotSeen(cause), _) | (_, Seen::NotSeen(cause)) => Seen::NotSeen(cause.clone()),
+                (Seen::Seen(containers), Seen::Seen(sandboxes)) => Seen::Seen(self.alive(containers, sandboxes)),
+            }
+        })
+    }
+}
+
+impl RuntimePods {
+    /// The pods with a RUNNING container or a READY sandbox.
+    fn alive(self, containers: &[Container], sandboxes: &[Sandbox]) -> PodList {
+        let running = containers.iter().filter(|container| container.state == ContainerState::Running);
+        let ready = sandboxes.iter().filter(|sandbox| sandbox.state == SandboxState::Ready);
+        let of_containers = running.filter_map(|container| container.pod.as_ref());
+        let of_sandboxes = ready.filter_map(|sandbox| sandbox.pod.as_ref());
+        let by_uid: BTreeMap<&PodUid, &PodRef> =
+            of_containers.chain(of_sandboxes).filter(|pod| !pod.uid.is_empty()).map(|pod| (&pod.uid, pod)).collect();
+        PodList { source: self.name().to_owned(), complete: true, pods: by_uid.into_values().map(pod).collect() }
+    }
+}
+
+fn pod(of: &PodRef) -> Pod {
+    Pod {
+        uid: of.uid.clone(),
+        namespace: of.namespace.clone(),
+        name: of.name.clone(),
+        phase: Phase::Running,
+        images: Vec::new(),
+    }
+}
+
+/// The uids that the kubelet keeps a directory for. Whatever lies there counts: it is a veto, and the more the safer.
+pub fn dirs(directory: &Path) -> Result<Vec<PodUid>, ObserveError> {
+    let mut uids: Vec<PodUid> = logs::entries(directory)?.into_iter().map(|(name, _)| name.into()).collect();
+    uids.sort();
+    Ok(uids)
+}
+
+/// The images that the kubelet is pulling, by the names in its records.
+///
+/// A record that cannot be read stands for an image that is being pulled, and nobody knows which: then all pulls are
+/// unknown, and no image goes. Not so what is no record: the kubelet writes `sha256-…` by way of `….tmp`, before the pull
+/// begins, and reads nothing else there. A record that is gone by the time it is opened belongs to a pull that ended.
+pub fn pulls(directory: &Path) -> Result<Vec<String>, ObserveError> {
+    let mut images = Vec::new();
+    for (name, entry) in logs::entries(directory)? {
+        if !name.starts_with("sha256-") || name.strip_suffix(".tmp").is_some() {
+            continue;
+        }
+        images.extend(pull(&entry.path())?);
+    }
+    images.sort();
+    Ok(images)
+}
+
+fn pull(path: &Path) -> Result<Option<String>, ObserveError> {
+    let unreadable = |cause: String| ObserveError::ReadPull { path: path.to_owned(), cause };
+    let mut text = Vec::new();
+    match File::open(path).and_then(|file| file.take(LARGEST_RECORD_BYTES).read_to_end(&mut text)) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(error.to_string())),
+    }
+    let intent: PullIntent = serde_json::from_slice(&text).map_err(|error| unreadable(error.to_string()))?;
+    if intent.image.is_empty() {
+        return Err(unreadable("it names none".to_owned()));
+    }
+    Ok(Some(intent.image))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,371 @@
+//! Whole snapshots of a simulated node: the order of the calls, and what a failure of each looks like.
+
+use std::time::Instant;
+
+use tonic::Code;
+
+use super::*;
+use crate::cri::CriOptions;
+use crate::model::ContainerId;
+use crate::sim::{Fault, MIB, Method, Node, Sim, Streaming, Times};
+
+const NOON: &str = "2026-11-21T12:00:00Z";
+
+fn noon() -> Timestamp {
+    NOON.parse().unwrap()
+}
+
+/// A disk that always answers the same.
+struct Disk(FileSystem);
+
+impl Disks for Disk {
+    fn measure<'a>(&'a self, mountpoint: &'a Path) -> Answer<'a, Result<FileSystem, ObserveError>> {
+        let measured = FileSystem { mountpoint: mountpoint.to_owned(), ..self.0.clone() };
+        Box::pin(async { Ok(measured) })
+    }
+}
+
+fn node() -> Node {
+    Node::new()
+        .streaming(Streaming::Batches(1))
+        .image("docker.io/library/web:1", &[("base", 50 * MIB)])
+        .image("docker.io/library/data:1", &[("data", 5 * MIB)])
+        .pod("default", "web-0", "u1")
+        .exited("app", "docker.io/library/web:1")
+        .finished("2026-11-21T11:30:00Z".parse().unwrap())
+        .running("app", "docker.io/library/web:1")
+        .mounting("docker.io/library/data:1")
+        .pod("default", "job-0", "u2")
+        .stopped()
+}
+
+fn observer(sim: &Sim) -> Observer {
+    let options = CriOptions { read_timeout: Duration::from_millis(500), ..CriOptions::default() };
+    let reader = RuntimeReader::new(&sim.endpoint(), &sim.endpoint(), options);
+    let roots = sim.log_roots();
+    let places = Places {
+        kubelet_root: sim.dir().join("kubelet"),
+        pod_logs: roots.pods.clone(),
+        container_logs: roots.containers.clone(),
+        ..Places::default()
+    };
+    let disk = Disk(FileSystem { capacity_bytes: 100, available_bytes: 9, ..FileSystem::default() });
+    Observer::new(reader, places, "n1", Arc::new(RuntimePods), Arc::new(disk))
+}
+
+async fn observed(sim: &Sim) -> Snapshot {
+    observer(sim).observe(noon(), Memory::default()).await
+}
+
+fn id(sim: &Sim, pod: &str, name: &str) -> ContainerId {
+    sim.state().container_id(pod, name).unwrap().into()
+}
+
+fn volumes<'a>(snapshot: &'a Snapshot, id: &ContainerId) -> &'a [String] {
+    &snapshot.containers.as_ref().unwrap().iter().find(|container| container.id == *id).unwrap().image_volumes
+}
+
+// --- one snapshot ----------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn a_snapshot_holds_what_every_source_told() {
+    let sim = Sim::start(node()).unwrap();
+    std::fs::create_dir_all(sim.dir().join("kubelet/pods/u1")).unwrap();
+    let pulling = sim.dir().join("kubelet/image_manager/pulling");
+    std::fs::create_dir_all(&pulling).unwrap();
+    std::fs::write(pulling.join("sha256-01"), r#"{"image":"docker.io/library/new:1"}"#).unwrap();
+    let memory = Memory { agent_started_at: Some(noon()), ..Memory::default() };
+    let snapshot = observer(&sim).observe(noon(), memory.clone()).await;
+
+    assert_eq!((snapshot.taken_at, snapshot.node.as_str(), &snapshot.memory), (noon(), "n1", &memory));
+    assert_eq!(snapshot.containers.as_ref().unwrap().len(), 2);
+    assert_eq!(snapshot.sandboxes.as_ref().unwrap().len(), 2);
+    assert_eq!(snapshot.images.as_ref().unwrap().len(), 2);
+    assert_eq!(snapshot.image_filesystem.as_ref().unwrap().available_bytes, 9);
+    assert_eq!(snapshot.log_dirs.as_ref().unwrap().len(), 1);
+    assert_eq!(snapshot.log_links.as_ref().unwrap().len(), 2);
+    let pods: Vec<_> = snapshot.pods.as_ref().unwrap().pods.iter().map(|pod| pod.uid.as_str()).collect();
+    assert_eq!(pods, ["u1"]);
+    assert_eq!(snapshot.pod_dirs, Seen::Seen(vec!["u1".into()]));
+    assert_eq!(snapshot.pulling, ["docker.io/library/new:1"]);
+    assert_eq!(snapshot.image_uses, Seen::Seen(()));
+    assert!(snapshot.runtime.as_ref().unwrap().listening_since.is_some());
+}
+
+#[tokio::test]
+async fn what_is_compared_with_a_later_list_is_listed_before_it() {
+    let sim = Sim::start(node()).unwrap();
+    observed(&sim).await;
+    let lists = [Method::StreamImages, Method::StreamPodSandboxes, Method::StreamContainers];
+    let order: Vec<Method> = sim.calls().into_iter().map(|call| call.method).filter(|m| lists.contains(m)).collect();
+    assert_eq!(order, lists);
+}
+
+/// A pod that comes while the pass looks is in the later lists, and its directory not in the earlier one.
+#[tokio::test]
+async fn log_directories_are_listed_before_the_runtime() {
+    let sim = Sim::start(node()).unwrap();
+    let late = sim.log_roots().pods.join("default_late_u9");
+    sim.on_call(Method::Version, 1, move |_| std::fs::create_dir(late).unwrap());
+    let snapshot = observed(&sim).await;
+    assert!(snapshot.log_dirs.as_ref().unwrap().iter().all(|dir| dir.name != "default_late_u9"));
+}
+
+#[tokio::test]
+async fn a_host_without_a_kubelet_has_empty_log_roots_and_no_pod_directories() {
+    let sim = Sim::start(node().without_logs()).unwrap();
+    let mut observer = observer(&sim);
+    observer.places.pod_logs = sim.dir().join("absent");
+    observer.places.container_logs = sim.dir().join("absent");
+    let snapshot = observer.observe(noon(), Memory::default()).await;
+    assert_eq!(snapshot.log_dirs, Seen::Seen(Vec::new()));
+    assert_eq!(snapshot.log_links, Seen::Seen(Vec::new()));
+    assert_eq!(snapshot.pod_dirs, Seen::Seen(Vec::new()));
+    assert_eq!(snapshot.pulling, [""; 0]);
+}
+
+// --- sources that fail -----------------------------------------------------------------------------------------------
+
+/// The sources that were not seen, by the snapshot's names for them.
+fn not_seen(snapshot: &Snapshot) -> Vec<String> {
+    let document = serde_json::to_value(snapshot).unwrap();
+    let fields = document.as_object().unwrap().iter();
+    fields.filter(|(_, value)| value.get("not_seen").is_some()).map(|(name, _)| name.clone()).collect()
+}
+
+#[tokio::test]
+async fn each_call_that_fails_is_not_seen_and_nothing_else_is_touched_by_it() {
+    use Method::{ImageFsInfo, Status, StreamContainers, StreamImages, StreamPodSandboxes, Version};
+    let rows: [(Method, &[&str]); 6] = [
+        (Version, &["runtime"]),
+        (Status, &[]),
+        (StreamImages, &["images"]),
+        (StreamPodSandboxes, &["pods", "sandboxes"]),
+        (StreamContainers, &["containers", "pods"]),
+        (ImageFsInfo, &["image_filesystem"]),
+    ];
+    for (method, sources) in rows {
+        for fault in [Fault::Fail(Code::Internal), Fault::Fail(Code::Unavailable)] {
+            let sim = Sim::start(node()).unwrap();
+            sim.fault(method, fault, Times::Forever);
+            assert_eq!(not_seen(&observed(&sim).await), sources, "{method:?} {fault:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_hangs_is_not_seen() {
+    let sim = Sim::start(node()).unwrap();
+    sim.fault(Method::StreamContainers, Fault::Hang, Times::Forever);
+    let snapshot = observed(&sim).await;
+    assert_eq!(snapshot.containers.cause(), Some("StreamContainers: no answer within 0 s"));
+}
+
+#[tokio::test]
+async fn a_unary_list_that_fails_is_not_seen_either() {
+    let sim = Sim::start(node().streaming(Streaming::Unimplemented)).unwrap();
+    sim.fault(Method::ListContainers, Fault::Fail(Code::ResourceExhausted), Times::Forever);
+    assert_eq!(not_seen(&observed(&sim).await), ["containers", "pods"]);
+}
+
+#[tokio::test]
+async fn everything_of_a_runtime_that_is_away_is_not_seen() {
+    let mut sim = Sim::start(node()).unwrap();
+    sim.vanish();
+    let snapshot = observed(&sim).await;
+    let sources = ["containers", "image_filesystem", "images", "pods", "runtime", "sandboxes"];
+    assert_eq!(not_seen(&snapshot), sources);
+    assert!(snapshot.images.cause().unwrap().contains("no such socket"), "{:?}", snapshot.images);
+    assert_eq!(snapshot.log_dirs.as_ref().unwrap().len(), 1, "the host is looked at all the same");
+}
+
+#[tokio::test]
+async fn a_runtime_that_hangs_costs_one_deadline() {
+    let sim = Sim::start(node()).unwrap();
+    sim.fault(Method::Version, Fault::Hang, Times::Forever);
+    let snapshot = observed(&sim).await;
+    assert!(snapshot.containers.cause().unwrap().contains("did not answer Version"), "{:?}", snapshot.containers);
+    let methods: Vec<Method> = sim.calls().into_iter().map(|call| call.method).collect();
+    assert_eq!(methods, [Method::Version]);
+}
+
+#[tokio::test]
+async fn a_runtime_that_vanishes_in_the_middle_leaves_what_was_seen_and_the_next_pass_heals() {
+    let mut sim = Sim::start(node()).unwrap();
+    sim.fault(Method::StreamContainers, Fault::Vanish, Times::N(1));
+    let observer = observer(&sim);
+    let snapshot = observer.observe(noon(), Memory::default()).await;
+    assert_eq!(not_seen(&snapshot), ["containers", "image_filesystem", "pods"]);
+    sim.come_back().unwrap();
+    assert_eq!(not_seen(&observer.observe(noon(), Memory::default()).await), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_restart_during_the_pass_shows_in_the_age_of_the_socket() {
+    let sim = Sim::start(node()).unwrap();
+    let socket = sim.socket().to_owned();
+    let long_ago = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+    set_modified(&socket, long_ago);
+    assert_eq!(since(&observed(&sim).await).as_second(), 1_000_000);
+    let restarted = socket.clone();
+    sim.on_call(Method::StreamPodSandboxes, 1, move |_| {
+        set_modified(&restarted, long_ago + Duration::from_secs(1_000_000));
+    });
+    assert_eq!(since(&observed(&sim).await).as_second(), 2_000_000);
+}
+
+fn since(snapshot: &Snapshot) -> Timestamp {
+    snapshot.runtime.as_ref().unwrap().listening_since.unwrap()
+}
+
+/// A socket cannot be opened, so its time is set by path.
+fn set_modified(path: &Path, to: std::time::SystemTime) {
+    let seconds = to.duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let time = nix::sys::time::TimeSpec::new(i64::try_from(seconds).unwrap(), 0);
+    let flags = nix::sys::stat::UtimensatFlags::NoFollowSymlink;
+    nix::sys::stat::utimensat(nix::fcntl::AT_FDCWD, path, &time, &time, flags).unwrap();
+}
+
+#[tokio::test]
+async fn log_roots_that_cannot_be_listed_are_not_seen() {
+    let sim = Sim::start(node()).unwrap();
+    let file = sim.dir().join("file");
+    std::fs::write(&file, "").unwrap();
+    let mut observer = observer(&sim);
+    observer.places.pod_logs = file.clone();
+    observer.places.container_logs = file.join("x");
+    observer.places.kubelet_root = file;
+    let snapshot = observer.observe(noon(), Memory::default()).await;
+    assert_eq!(not_seen(&snapshot), ["image_uses", "log_dirs", "log_links", "pod_dirs"]);
+}
+
+#[tokio::test]
+async fn under_a_host_root_all_places_are_the_hosts() {
+    let sim = Sim::start(node()).unwrap();
+    std::fs::create_dir_all(sim.dir().join("var/lib/kubelet/pods/u7")).unwrap();
+    let mut observer = observer(&sim);
+    let of_host = |path: &Path| Path::new("/").join(path.strip_prefix(sim.dir()).unwrap());
+    observer.places = Places {
+        host_root: sim.dir().to_owned(),
+        pod_logs: of_host(&sim.log_roots().pods),
+        container_logs: of_host(&sim.log_roots().containers),
+        ..Places::default()
+    };
+    let snapshot = observer.observe(noon(), Memory::default()).await;
+    assert_eq!(snapshot.pod_dirs, Seen::Seen(vec!["u7".into()]));
+    assert_eq!(snapshot.log_dirs.as_ref().unwrap().len(), 1);
+    assert_eq!(snapshot.log_links.as_ref().unwrap().len(), 2);
+}
+
+// --- statuses --------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn a_status_is_asked_once_and_its_volumes_are_remembered() {
+    let sim = Sim::start(node()).unwrap();
+    let observer = observer(&sim);
+    for _ in 0..2 {
+        let mut snapshot = observer.observe(noon(), Memory::default()).await;
+        let running = id(&sim, "web-0", "app");
+        assert_eq!(volumes(&snapshot, &running), [""; 0]);
+        observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+        assert_eq!(volumes(&snapshot, &running), [sim.state().image_id("docker.io/library/data:1").unwrap()]);
+        assert_eq!(snapshot.image_uses, Seen::Seen(()));
+    }
+    assert_eq!(sim.calls_of(Method::ContainerStatus).len(), 2, "one for each container");
+}
+
+#[tokio::test]
+async fn a_container_that_is_gone_is_no_error() {
+    let sim = Sim::start(node()).unwrap();
+    let observer = observer(&sim);
+    let mut snapshot = observer.observe(noon(), Memory::default()).await;
+    sim.fault(Method::ContainerStatus, Fault::Fail(Code::NotFound), Times::N(1));
+    observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+    assert_eq!(snapshot.image_uses, Seen::Seen(()));
+    assert_eq!(snapshot.containers.as_ref().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_status_that_fails_leaves_the_uses_of_images_unknown_until_it_answers() {
+    let sim = Sim::start(node()).unwrap();
+    let observer = observer(&sim);
+    sim.fault(Method::ContainerStatus, Fault::Fail(Code::Internal), Times::N(1));
+    let mut snapshot = observer.observe(noon(), Memory::default()).await;
+    observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+    assert!(snapshot.image_uses.cause().unwrap().starts_with("ContainerStatus: "), "{:?}", snapshot.image_uses);
+
+    let mut snapshot = observer.observe(noon(), Memory::default()).await;
+    observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+    assert_eq!(snapshot.image_uses, Seen::Seen(()));
+}
+
+/// 100 containers with 16 calls at once would take 7 deadlines; the first one ends it.
+#[tokio::test]
+async fn statuses_that_hang_cost_one_deadline() {
+    let mut node = Node::new().without_logs().image("a:1", &[("a", MIB)]).pod("default", "web-0", "u1");
+    for _ in 0..100 {
+        node = node.exited("app", "a:1");
+    }
+    let sim = Sim::start(node).unwrap();
+    let observer = observer(&sim);
+    let mut snapshot = observer.observe(noon(), Memory::default()).await;
+    sim.fault(Method::ContainerStatus, Fault::Hang, Times::Forever);
+    #[expect(clippy::disallowed_methods, reason = "measures the test itself")]
+    let begun = Instant::now();
+    observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(snapshot.image_uses.cause().is_some());
+    assert_eq!(sim.calls_of(Method::ContainerStatus).len(), 16);
+}
+
+#[tokio::test]
+async fn containers_that_are_gone_are_forgotten() {
+    let sim = Sim::start(node()).unwrap();
+    let observer = observer(&sim);
+    let mut snapshot = observer.observe(noon(), Memory::default()).await;
+    observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+    assert_eq!(observer.statuses.len(), 2);
+    let Seen::Seen(containers) = &mut snapshot.containers else { unreachable!() };
+    containers.truncate(1);
+    observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+    assert_eq!(observer.statuses.len(), 1);
+}
+
+#[tokio::test]
+async fn ends_are_asked_of_exited_containers_alone_and_once() {
+    let sim = Sim::start(node()).unwrap();
+    let observer = observer(&sim);
+    for _ in 0..2 {
+        let mut snapshot = observer.observe(noon(), Memory::default()).await;
+        observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
+        let ends: Vec<_> = snapshot.containers.as_ref().unwrap().iter().filter_map(|c| c.finished_at).collect();
+        assert_eq!(ends, ["2026-11-21T11:30:00Z".parse().unwrap()]);
+    }
+    assert_eq!(sim.calls_of(Method::ContainerStatus).len(), 1);
+}
+
+#[tokio::test]
+async fn a_container_that_ended_since_its_status_was_asked_is_asked_again() {
+    let sim = Sim::start(node()).unwrap();
+    let observer = observer(&sim);
+    let mut snapshot = observer.observe(noon(), Memory::default()).await;
+    observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+    let ended = id(&sim, "web-0", "app");
+    sim.state().end_container(ended.as_str(), 0);
+    let mut snapshot = observer.observe(noon(), Memory::default()).await;
+    observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
+    assert!(snapshot.containers.as_ref().unwrap().iter().all(|container| container.finished_at.is_some()));
+    assert_eq!(sim.calls_of(Method::ContainerStatus).len(), 3);
+}
+
+#[tokio::test]
+async fn an_end_that_cannot_be_had_is_now_at_the_latest() {
+    let sim = Sim::start(node()).unwrap();
+    let observer = observer(&sim);
+    let mut snapshot = observer.observe(noon(), Memory::default()).await;
+    sim.fault(Method::ContainerStatus, Fault::Fail(Code::Internal), Times::Forever);
+    observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
+    let ends: Vec<_> = snapshot.containers.as_ref().unwrap().iter().filter_map(|c| c.finished_at).collect();
+    assert_eq!(ends, [noon()]);
+    assert_eq!(snapshot.image_uses, Seen::Seen(()));
+}

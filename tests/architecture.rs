@@ -1,0 +1,161 @@
+//! The walls between the rooms, as the table in ARCHITECTURE.md draws them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may fail loudly")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Words that `plan` and `model` must not even name.
+const IMPURE: [&str; 10] = [
+    "async fn",
+    ".await",
+    "tokio",
+    "tracing",
+    "std::fs",
+    "std::env",
+    "std::io",
+    "SystemTime",
+    "Instant",
+    "Timestamp::now",
+];
+
+/// The crates that speak protobuf, and the rooms that may.
+const PROTOBUF: [&str; 4] = ["tonic", "prost", "generated", "hyper_util"];
+const SPEAK_PROTOBUF: [&str; 2] = ["cri", "sim"];
+
+#[test]
+fn rooms_use_only_what_the_table_allows() {
+    let table = table();
+    let mut faults = Vec::new();
+    for file in files() {
+        let Some(room) = file.room.as_deref() else { continue };
+        let allowed = table.get(room).unwrap_or_else(|| panic!("{room} is not in the table of ARCHITECTURE.md"));
+        for (number, line) in &file.lines {
+            for used in rooms_named(line).into_iter().filter(|used| used != room && !allowed.contains(used)) {
+                faults.push(format!("{}:{number}: uses crate::{used}", file.path.display()));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn plan_and_model_touch_nothing() {
+    let pure = |file: &File| matches!(file.room.as_deref(), Some("plan" | "model"));
+    let faults = faults(pure, |line| IMPURE.iter().find(|word| line.contains(*word)).map(|word| (*word).to_owned()));
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn protobuf_stays_in_its_rooms() {
+    let outside = |file: &File| file.room.as_deref().is_none_or(|room| !SPEAK_PROTOBUF.contains(&room));
+    let faults = faults(outside, |line| {
+        let names = |word: &&&str| line.contains(&format!("{word}::"));
+        PROTOBUF.iter().find(names).map(|word| (*word).to_owned())
+    });
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn only_execute_is_given_a_writer() {
+    let others = |file: &File| !matches!(file.room.as_deref(), Some("cri" | "execute"));
+    let mut takers: BTreeSet<_> = faults(others, |line| line.contains("RuntimeWriter").then(String::new))
+        .iter()
+        .map(|fault| fault.split(':').next().unwrap().to_owned())
+        .collect();
+    // Whoever builds the executor makes the writer and hands it over.
+    takers.retain(|path| !path.ends_with("src/daemon/cycle.rs"));
+    assert!(takers.is_empty(), "{takers:?}");
+}
+
+#[test]
+fn every_room_is_in_the_table_and_every_row_is_a_room() {
+    let rooms: BTreeSet<_> = files().into_iter().filter_map(|file| file.room).collect();
+    assert_eq!(rooms, table().into_keys().collect());
+}
+
+#[test]
+fn no_module_is_a_mod_rs() {
+    let old: Vec<_> = files().into_iter().filter(|file| file.path.ends_with("mod.rs")).map(|file| file.path).collect();
+    assert!(old.is_empty(), "{old:?}");
+}
+
+/// A source file without its comments and its tests.
+struct File {
+    path: PathBuf,
+    room: Option<String>,
+    lines: Vec<(usize, String)>,
+}
+
+fn faults(of: impl Fn(&File) -> bool, fault: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    let mut faults = Vec::new();
+    for file in files().iter().filter(|file| of(file)) {
+        for (number, line) in &file.lines {
+            faults.extend(fault(line).map(|word| format!("{}:{number}: {word}", file.path.display())));
+        }
+    }
+    faults
+}
+
+/// Room → the rooms that it may use, from the table in ARCHITECTURE.md.
+fn table() -> BTreeMap<String, BTreeSet<String>> {
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let rows = text.lines().skip_while(|line| !line.starts_with("| room |")).skip(2);
+    rows.take_while(|line| line.starts_with('|'))
+        .map(|row| {
+            let cells: Vec<_> = row.split('|').map(str::trim).collect();
+            let words = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+            (words(cells[1]).remove(0), words(cells[3]).into_iter().collect())
+        })
+        .collect()
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn files() -> Vec<File> {
+    let mut paths = Vec::new();
+    gather(&root().join("src"), &mut paths);
+    paths.into_iter().filter(|path| !is_test(path)).map(read).collect()
+}
+
+fn gather(dir: &Path, paths: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        match entry.file_type().unwrap().is_dir() {
+            true => gather(&entry.path(), paths),
+            false => paths.push(entry.path()),
+        }
+    }
+}
+
+/// `x/tests.rs` and what lies beneath `x/tests/` may use whatever they like.
+fn is_test(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == "tests" || part.as_os_str() == "tests.rs")
+}
+
+fn read(path: PathBuf) -> File {
+    let text = std::fs::read_to_string(&path).unwrap();
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+    let lines = (1..).zip(code.lines()).filter(|(_, line)| !line.trim_start().starts_with("//"));
+    let short = path.strip_prefix(root()).unwrap().to_owned();
+    let first = short.strip_prefix("src").unwrap().components().next().unwrap().as_os_str().to_str().unwrap();
+    let room = first.strip_suffix(".rs").unwrap_or(first);
+    let room = (!["lib", "main"].contains(&room)).then(|| room.to_owned());
+    File { lines: lines.map(|(number, line)| (number, line.to_owned())).collect(), path: short, room }
+}
+
+/// The rooms that a line names: `crate::x`, `crate::{x, y::z}`.
+fn rooms_named(line: &str) -> Vec<String> {
+    let mut rooms = Vec::new();
+    for rest in line.split("crate::").skip(1) {
+        let word =
+            |text: &str| text.trim().split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap().to_owned();
+        match rest.strip_prefix('{') {
+            Some(braced) => rooms.extend(braced.split(',').map(word)),
+            None => rooms.push(word(rest)),
+        }
+    }
+    rooms.retain(|room| !room.is_empty());
+    rooms
+}

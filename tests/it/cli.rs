@@ -1,0 +1,560 @@
+//! The binary as a person meets it: hermetic, with transcripts.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write as _};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use kubegc::execute::{Outcome, Refusal, Report};
+use kubegc::model::Snapshot;
+use kubegc::plan::{Plan, Policy, Scope, decide};
+use kubegc::record::{Store, Tallies};
+
+/// A snapshot of a node with a full image disk.
+const FULL_DISK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/snapshots/full_disk.json");
+
+/// A place to run the binary in, with nothing of the machine's own.
+struct Shell {
+    directory: tempfile::TempDir,
+}
+
+impl Shell {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("kubegc.toml"), "").unwrap();
+        Self { directory }
+    }
+
+    fn with(self, name: &str, text: &str) -> Self {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+        self
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("kubegc"));
+        command
+            .args(arguments)
+            .current_dir(self.directory.path())
+            .env_clear()
+            .env("KUBEGC_CONFIG", self.path("kubegc.toml"))
+            .env("CRI_CONFIG_FILE", self.path("crictl.yaml"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the binary and writes down what came of it.
+    fn run(&self, arguments: &[&str]) -> String {
+        self.run_on("", arguments)
+    }
+
+    fn run_on(&self, input: &str, arguments: &[&str]) -> String {
+        let output = assert_cmd::Command::from_std(self.command(arguments)).write_stdin(input).output().unwrap();
+        let mut text = String::new();
+        match output.status.code() {
+            Some(0) => {}
+            code => writeln!(text, "exit {code:?}").unwrap(),
+        }
+        text += &String::from_utf8(output.stdout).unwrap();
+        for line in String::from_utf8(output.stderr).unwrap().lines() {
+            writeln!(text, "! {line}").unwrap();
+        }
+        text.replace(&format!("{}/", self.directory.path().display()), "").replace(FULL_DISK, "FULL_DISK")
+    }
+}
+
+fn full_disk() -> Snapshot {
+    serde_json::from_str(&std::fs::read_to_string(FULL_DISK).unwrap()).unwrap()
+}
+
+/// The snapshot on one line, with another node's name.
+fn line(node: &str) -> String {
+    serde_json::to_string(&Snapshot { node: node.to_owned(), ..full_disk() }).unwrap() + "\n"
+}
+
+#[test]
+fn a_plan_tells_what_goes_and_why_the_rest_stays() {
+    insta::assert_snapshot!(Shell::new().run(&["plan", "--snapshot", FULL_DISK]), @r#"
+    KIND            ID              NAME                                       POD                AGE     SIZE       WHY
+    container       f019e610bfc59   app                                        shop/old-6c5b9     33h                its pod is gone
+    container       2ed73f9875cda   worker                                     shop/crash-7d9f4   60m                over containers.max_per_pod_container = 1
+    container       30e79a31c290b   worker                                     shop/crash-7d9f4   50m                over containers.max_per_pod_container = 1
+    container       52b3fd0091fb2   worker                                     shop/crash-7d9f4   40m                over containers.max_per_pod_container = 1
+    sandbox         8a3c0e1cba8dd                                              shop/migrate-29x   5h                 its pod has a newer sandbox
+    sandbox         b8bd8ed4f8061                                              shop/old-6c5b9     33h                its pod is gone
+    log directory                   shop_gone-1_a6173aaf…c-bb78-632a38fb6238   shop/gone-1        2d18h              its pod is gone
+    log directory                   shop_old-6c5b9_85d2f…2-2f77-e841d9b3c48f   shop/old-6c5b9     11h                its pod is gone
+    log link                        gone-1_shop_app-283b…91e123496339247.log                                         it leads nowhere
+    image           5db2c03fbaa9f   <none>                                                        2d18h   88.0MiB    disk 91 % used, images.high_threshold_percent = 85
+    image           9b0ff0bc1b2ce   registry.example.com/web:0.9                                  6d6h    171.0MiB   disk 91 % used, images.high_threshold_percent = 85
+    image           ca3f18ddf0484   registry.example.com/ml/train:11                              5d13h   3.0GiB     disk 91 % used, images.high_threshold_percent = 85
+    image           95a8cb4e331a8   registry.example.com/ml/train:12                              2d2h    11.0GiB    disk 91 % used, images.high_threshold_percent = 85
+
+    Stays:
+      3 containers        running
+      2 containers        within containers.max_per_pod_container = 1
+      1 container         not a pod's (guards.keep_foreign)
+      1 container         perhaps about to start, guards.created_grace = 10m
+      4 sandboxes         ready
+      1 sandbox           still has containers
+      5 log directories   its pod is in the list from kube-api
+      1 log directory     not a kubelet's name or entry (guards.keep_unrecognized_logs)
+      1 log link          leads somewhere
+      6 images            used by a container
+      1 image             pinned by the runtime
+      1 image             what goes before it is enough
+      1 image             younger than images.min_age = 2m
+
+    Image disk: 91 % used, 11.0GiB to free.
+    1 image next in line, if the measured space is short after these.
+    To remove: 4 containers, 2 sandboxes, 2 log directories, 1 log link and 4 images, about 14.3GiB. 28 stay.
+    "#);
+}
+
+#[test]
+fn a_narrower_scope_leaves_the_rest_alone() {
+    insta::assert_snapshot!(Shell::new().run(&["plan", "--snapshot", FULL_DISK, "--scope", "containers"]), @r#"
+    KIND            ID              NAME                                       POD                AGE     SIZE   WHY
+    container       f019e610bfc59   app                                        shop/old-6c5b9     33h            its pod is gone
+    container       2ed73f9875cda   worker                                     shop/crash-7d9f4   60m            over containers.max_per_pod_container = 1
+    container       30e79a31c290b   worker                                     shop/crash-7d9f4   50m            over containers.max_per_pod_container = 1
+    container       52b3fd0091fb2   worker                                     shop/crash-7d9f4   40m            over containers.max_per_pod_container = 1
+    sandbox         8a3c0e1cba8dd                                              shop/migrate-29x   5h             its pod has a newer sandbox
+    sandbox         b8bd8ed4f8061                                              shop/old-6c5b9     33h            its pod is gone
+    log directory                   shop_gone-1_a6173aaf…c-bb78-632a38fb6238   shop/gone-1        2d18h          its pod is gone
+    log directory                   shop_old-6c5b9_85d2f…2-2f77-e841d9b3c48f   shop/old-6c5b9     11h            its pod is gone
+    log link                        gone-1_shop_app-283b…91e123496339247.log                                     it leads nowhere
+
+    Stays:
+      3 containers        running
+      2 containers        within containers.max_per_pod_container = 1
+      1 container         not a pod's (guards.keep_foreign)
+      1 container         perhaps about to start, guards.created_grace = 10m
+      4 sandboxes         ready
+      1 sandbox           still has containers
+      5 log directories   its pod is in the list from kube-api
+      1 log directory     not a kubelet's name or entry (guards.keep_unrecognized_logs)
+      1 log link          leads somewhere
+
+    To remove: 4 containers, 2 sandboxes, 2 log directories and 1 log link. 19 stay.
+    "#);
+}
+
+#[test]
+fn what_if_is_a_flag_away() {
+    let shell = Shell::new();
+    let last = |arguments: &[&str]| {
+        let all = [&["plan", "--snapshot", FULL_DISK], arguments].concat();
+        shell.run(&all).lines().last().unwrap().to_owned()
+    };
+    insta::assert_snapshot!(last(&["--set", "images.low_threshold_percent=60"]), @"To remove: 4 containers, 2 sandboxes, 2 log directories, 1 log link and 5 images, about 14.7GiB. 27 stay.");
+    insta::assert_snapshot!(last(&["--image-gc-high-threshold", "95"]), @"To remove: 4 containers, 2 sandboxes, 2 log directories and 1 log link. 32 stay.");
+    insta::assert_snapshot!(last(&["--profile", "kubelet"]), @"To remove: 6 containers, 2 sandboxes, 3 log directories, 1 log link and 4 images, about 14.3GiB. 25 stay.");
+    insta::assert_snapshot!(last(&["--maximum-dead-containers-per-container", "-1", "--scope=containers"]), @"To remove: 1 container, 2 sandboxes, 2 log directories and 1 log link. 22 stay.");
+}
+
+#[test]
+fn everything_is_told_in_the_wide_table() {
+    let text = Shell::new().run(&["plan", "--snapshot", FULL_DISK, "-o", "wide"]);
+    let plan = decide(&full_disk(), &Policy::default(), Scope::All);
+    for id in plan.actions.iter().map(|action| action.target.id()).chain(plan.kept.iter().map(|kept| kept.id.clone())) {
+        assert_eq!(text.split_whitespace().filter(|word| *word == id).count(), 1, "{id}\n{text}");
+    }
+}
+
+#[test]
+fn json_is_the_plan_in_one_line() {
+    let text = Shell::new().run(&["plan", "--snapshot", FULL_DISK, "-o", "json"]);
+    assert_eq!(text.lines().count(), 1);
+    let plan: Plan = serde_json::from_str(&text).unwrap();
+    assert_eq!(plan, decide(&full_disk(), &Policy::default(), Scope::All));
+}
+
+#[test]
+fn yaml_is_the_same_document() {
+    let text = Shell::new().run(&["plan", "--snapshot", FULL_DISK, "-o", "yaml"]);
+    let plan: Plan = serde_saphyr::from_str(&text).unwrap();
+    assert_eq!(plan, decide(&full_disk(), &Policy::default(), Scope::All));
+}
+
+#[test]
+fn many_snapshots_give_a_plan_a_line() {
+    let input = line("n1") + "\n" + &line("n2") + &line("n3");
+    let text = Shell::new().run_on(&input, &["plan", "--snapshot", "-"]);
+    let nodes: Vec<_> = text.lines().map(|line| serde_json::from_str::<Plan>(line).unwrap().node).collect();
+    assert_eq!(nodes, ["n1", "n2", "n3"]);
+}
+
+#[test]
+fn each_plan_comes_before_the_next_snapshot_is_written() {
+    let shell = Shell::new();
+    let mut command = shell.command(&["plan", "--snapshot", "-", "-o", "json"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let (sender, plans) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        BufReader::new(output).lines().for_each(|line| sender.send(line.unwrap()).unwrap());
+    });
+    for node in ["n1", "n2"] {
+        input.write_all(line(node).as_bytes()).unwrap();
+        let plan = plans.recv_timeout(Duration::from_secs(30)).expect("no plan before the next snapshot");
+        assert_eq!(serde_json::from_str::<Plan>(&plan).unwrap().node, node);
+    }
+    drop(input);
+    reader.join().unwrap();
+    assert!(plans.recv().is_err());
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_bad_line_is_told_by_file_and_line_after_the_plans_before_it() {
+    let shell = Shell::new().with("s.jsonl", &format!("{}{}\n", line("n1"), &line("n2")[..60]));
+    let text = shell.run(&["plan", "--snapshot", "s.jsonl", "-o", "json"]);
+    let (status, rest) = text.split_once('\n').unwrap();
+    let (plan, error) = rest.split_once('\n').unwrap();
+    assert_eq!(status, "exit Some(2)");
+    assert_eq!(serde_json::from_str::<Plan>(plan).unwrap().node, "n1");
+    insta::assert_snapshot!(error, @r#"
+    ! error: s.jsonl, line 2: control character (\u0000-\u001F) found while parsing a string
+    "#);
+}
+
+#[test]
+fn other_documents_are_refused_clearly() {
+    let shell =
+        Shell::new().with("new.json", &line("n1").replace("\"version\":1,", "\"version\":2,")).with("no.json", "\n");
+    let plan = shell.run(&["plan", "--snapshot", FULL_DISK, "-o", "json"]);
+    let shell = shell.with("plan.json", &plan);
+    insta::assert_snapshot!(shell.run(&["plan", "--snapshot", "plan.json"]), @r#"
+    exit Some(2)
+    ! error: plan.json, line 1: a Snapshot is wanted, and this is a Plan
+    "#);
+    insta::assert_snapshot!(shell.run(&["plan", "--snapshot", "new.json"]), @r#"
+    exit Some(2)
+    ! error: new.json, line 1: a snapshot of version 2; this program reads version 1
+    "#);
+    insta::assert_snapshot!(shell.run(&["plan", "--snapshot", "no.json"]), @r#"
+    exit Some(2)
+    ! error: no snapshot in no.json
+    ! hint: `kubegc snapshot` prints one
+    "#);
+    insta::assert_snapshot!(shell.run(&["plan", "--snapshot", "nowhere.json"]), @r#"
+    exit Some(2)
+    ! error: cannot open nowhere.json: No such file or directory (os error 2)
+    "#);
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let input = line("n1").repeat(500);
+    let shell = Shell::new().with("s.jsonl", &input);
+    let mut command = shell.command(&["plan", "--snapshot", "s.jsonl"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn faults_in_the_configuration_come_all_at_once_with_status_2() {
+    let shell = Shell::new()
+        .with("kubegc.toml", "[images]\nhigh_treshold_percent = 70\nmin_age = 120\n")
+        .with("conf.d/10.toml", "pods.source = \"kubelet\"\n");
+    insta::assert_snapshot!(shell.run(&["config", "check", "--image-gc-low-threshold", "101"]), @r#"
+    exit Some(2)
+    ! error: 4 faults in the configuration:
+    !   kubegc.toml: images.high_treshold_percent = 70: no such setting; did you mean images.high_threshold_percent?
+    !   kubegc.toml: images.min_age = 120: wants a unit: "120s" for seconds, "120m" for minutes
+    !   conf.d/10.toml: pods.source = "kubelet": wants "none" or "runtime"
+    !   --image-gc-low-threshold: images.low_threshold_percent = 101: wants an integer from 0 to 100
+    ! hint: `kubegc config default` prints every setting with its default
+    "#);
+    insta::assert_snapshot!(Shell::new().run(&["config", "check"]), @"the configuration is sound");
+}
+
+#[test]
+fn the_settings_in_force_are_shown_with_where_they_come_from() {
+    let shell = Shell::new()
+        .with("kubegc.toml", "profile = \"kubelet\"\n[containers]\nmax_per_pod_container = 2\n")
+        .with("conf.d/10.toml", "[images]\nmax_age = \"7d\"\n")
+        .with(
+            "kubelet.yaml",
+            "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nimageMinimumGCAge: 5m0s\n",
+        );
+    let arguments =
+        ["config", "show", "--kubelet-config", "kubelet.yaml", "--node-name", "n1", "--set", "guards.settle=5m"];
+    insta::assert_snapshot!(shell.run(&arguments), @r#"
+    profile = "kubelet"                          # kubegc.toml
+    node = "n1"                                  # --node-name
+    host_root = "/"                              # built-in
+    kubelet_root = "/var/lib/kubelet"            # built-in
+
+    [containers]
+    min_age = "0s"                               # built-in
+    max_per_pod_container = 2                    # kubegc.toml
+    max_containers = -1                          # built-in
+    age_from = "created"                         # built-in
+    evict_terminated_pods = false                # built-in
+    interval = "1m"                              # built-in
+
+    [images]
+    high_threshold_percent = 85                  # built-in
+    low_threshold_percent = 80                   # built-in
+    min_age = "5m"                               # kubelet.yaml (imageMinimumGCAge)
+    max_age = "7d"                               # conf.d/10.toml
+    keep = []                                    # built-in
+    all_unused = false                           # built-in
+    interval = "5m"                              # built-in
+
+    [logs]
+    pods_root = "/var/log/pods"                  # built-in
+    containers_root = "/var/log/containers"      # built-in
+
+    [guards]
+    keep_newest_of_unit = false                  # profile kubelet
+    created_grace = "0s"                         # profile kubelet
+    keep_foreign = false                         # profile kubelet
+    sandbox_grace = "0s"                         # profile kubelet
+    gone_after = "0s"                            # profile kubelet
+    keep_unrecognized_logs = false               # profile kubelet
+    match_image_names = false                    # profile kubelet
+    keep_sandbox_image = false                   # profile kubelet
+    keep_pod_images = false                      # profile kubelet
+    age_from_first_seen = false                  # profile kubelet
+    settle = "5m"                                # --set
+    fall_percent = 0                             # profile kubelet
+    retry_after = "0s"                           # profile kubelet
+    measure_space = false                        # profile kubelet
+
+    [pods]
+    source = "none"                              # built-in
+
+    [runtime]
+    endpoint = ""                                # built-in
+    image_endpoint = ""                          # built-in
+    read_timeout = "2m"                          # built-in
+    removal_timeout = "10m"                      # built-in
+    max_message_bytes = "256MiB"                 # built-in
+    answer_timeout = "5s"                        # built-in
+    patience = "0s"                              # built-in
+
+    [state]
+    path = "/var/lib/kubegc/kubegc.db"           # built-in
+    history_max_age = "30d"                      # built-in
+    history_max_rows = 10000                     # built-in
+
+    [daemon]
+    max_backoff = "15m"                          # built-in
+
+    [log]
+    format = "text"                              # built-in
+    "#);
+}
+
+#[test]
+fn the_default_file_changes_nothing() {
+    let shell = Shell::new();
+    let default = shell.run(&["config", "default"]);
+    let shown = shell.run(&["config", "show", "--node-name", "n1", "-o", "json"]);
+    let again = shell.with("kubegc.toml", &default).run(&["config", "show", "--node-name", "n1", "-o", "json"]);
+    let values = |text: &str| {
+        let document: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text).unwrap();
+        document.into_iter().map(|(key, entry)| (key, entry["value"].clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(values(&shown), values(&again));
+}
+
+#[test]
+fn schemas_hold_real_documents_and_refuse_others() {
+    let shell = Shell::new();
+    let schema = |of: &str| {
+        let schema = serde_json::from_str(&shell.run(&["config", "schema", of])).unwrap();
+        jsonschema::validator_for(&schema).unwrap()
+    };
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    let snapshot = json(&std::fs::read_to_string(FULL_DISK).unwrap());
+    let holds = |schema: &jsonschema::Validator, document: &serde_json::Value| {
+        let errors: Vec<_> = schema.iter_errors(document).map(|error| error.to_string()).collect();
+        assert_eq!(errors, Vec::<String>::new());
+    };
+    holds(&schema("snapshot"), &snapshot);
+    holds(&schema("snapshot"), &json(&line("n1")));
+    for profile in ["safe", "kubelet"] {
+        let plan = json(&shell.run(&["plan", "--snapshot", FULL_DISK, "-o", "json", "--profile", profile]));
+        holds(&schema("plan"), &plan);
+        assert!(!schema("snapshot").is_valid(&plan));
+    }
+    assert!(!schema("plan").is_valid(&snapshot));
+    let mut broken = snapshot;
+    broken["containers"]["seen"][0]["state"] = "asleep".into();
+    assert!(!schema("snapshot").is_valid(&broken));
+}
+
+#[test]
+fn usage_errors_have_status_2_and_help_has_0() {
+    let shell = Shell::new();
+    assert!(shell.run(&["plan", "--nonsense"]).starts_with("exit Some(2)\n"));
+    assert!(shell.run(&["prune"]).starts_with("exit Some(2)\n"));
+    let help = shell.run(&["plan", "--help"]);
+    for flag in ["--image-gc-high-threshold", "--minimum-container-ttl-duration", "--runtime-endpoint", "--snapshot"] {
+        assert!(help.contains(flag), "{flag}\n{help}");
+    }
+    insta::assert_snapshot!(shell.run(&["plan", "-h"]), @r#"
+    Say what would go and why the rest stays; change nothing
+
+    Usage: kubegc plan [OPTIONS] --snapshot <FILE>
+
+    Options:
+          --snapshot <FILE>  Plan for these snapshots, not for this node: a file with one or more, or -
+                             for standard input
+          --scope <SCOPE>    What to look at [default: all] [possible values: containers, images, all]
+      -h, --help             Print help (see more with '--help')
+
+    Options of every verb:
+      -c, --config <FILE>          Read this file instead of /etc/kubegc/kubegc.toml, and conf.d beside
+                                   it; also `$KUBEGC_CONFIG`
+          --kubelet-config <FILE>  Take thresholds, ages, sockets and the log root from this
+                                   KubeletConfiguration
+          --set <KEY=VALUE>        Set any setting, as `images.low_threshold_percent=60`; may be given
+                                   again
+      -o, --output <FORMAT>        How to print [possible values: table, wide, json, yaml]
+      -v, --verbose...             Tell what is done on the way; twice: in detail
+      -D, --debug                  As -vv
+    "#);
+}
+
+#[test]
+fn completions_are_printed_for_every_shell() {
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(Shell::new().run(&["completions", shell]).contains("kubegc"), "{shell}");
+    }
+}
+
+#[test]
+fn why_tells_the_rule_the_setting_and_what_would_change_it() {
+    let shell = Shell::new().with("kubegc.toml", "[images]\nkeep = [\"registry.example.com/ml/*\"]\n");
+    let why = |what: &str| shell.run(&["why", "--snapshot", FULL_DISK, what]);
+    insta::assert_snapshot!(why("2ed73f98"), @r#"
+    container worker 2ed73f9875cda0716b41f8d0e3c53ebed5e19b4c847eef768cd68600f419f2b1, exited, of pod shop/crash-7d9f4
+      goes: more than 1 dead instances of this container, and this is one of the oldest
+      setting: containers.max_per_pod_container = 1 (built-in)
+      what would change it: a higher containers.max_per_pod_container; a negative one is no limit
+    "#);
+    insta::assert_snapshot!(why("registry.example.com/web"), @r#"
+    image registry.example.com/web:2.0, registry.example.com/web:latest, sha256:2c91238ec2eb73e8dee40c4d0c33bf5a08e31217e793561fd312cfd3c5b5f1de
+      stays: container 2855d15d983b704a6dcda09145155a23f87104b8cbe9d4e5b23ecf84f5717eed uses it
+      what would change it: the last container that uses it going
+
+    image registry.example.com/web:1.0, sha256:94f21335c902c4f2cd206a56e0333f4813d7790f4d414aaae5e1dc62086b9512
+      stays: container f019e610bfc5947d4c1efcdf389206cd70d34b1ac6fbf047bc25fa28555aef67 uses it
+      what would change it: the last container that uses it going
+
+    image registry.example.com/web:0.9, sha256:9b0ff0bc1b2ceb570eac9785817222185ea9f78b0a22013909e2a4ae429f6fa6
+      goes: the disk is 91 % full, 85 % or more, and it is next in line
+      setting: images.high_threshold_percent = 85 (built-in)
+      what would change it: more free space, a container that uses it, a pattern in images.keep, or a higher threshold
+    "#);
+    insta::assert_snapshot!(why("registry.example.com/ml/train:12"), @r#"
+    image registry.example.com/ml/train:12, sha256:95a8cb4e331a803a8c93597f232d80ef48824be2a6beab7cb4e295e16398bd58
+      stays: the pattern registry.example.com/ml/* keeps it
+      setting: images.keep = ["registry.example.com/ml/*"] (kubegc.toml)
+      what would change it: taking the pattern out
+    "#);
+    insta::assert_snapshot!(why("shop/old-6c5b9"), @r#"
+    container app f019e610bfc5947d4c1efcdf389206cd70d34b1ac6fbf047bc25fa28555aef67, exited, of pod shop/old-6c5b9
+      goes: its pod is gone
+      setting: guards.gone_after = "1m" (built-in)
+      what would change it: the pod coming back
+
+    sandbox b8bd8ed4f8061db4e58582e835d9f8142362e13261ce8b59c340210119d18fff, not ready, of pod shop/old-6c5b9
+      goes: its pod is gone
+      setting: guards.gone_after = "1m" (built-in)
+      what would change it: the pod coming back
+
+    log directory /var/log/pods/shop_old-6c5b9_85d2fd70-0962-fe22-2f77-e841d9b3c48f
+      goes: its pod is gone
+      setting: guards.gone_after = "1m" (built-in)
+      what would change it: the pod coming back
+    "#);
+    insta::assert_snapshot!(why("/var/log/pods/lost+found"), @r#"
+    log directory /var/log/pods/lost+found
+      stays: no kubelet gave it this name, or it is not the kind of entry expected
+      setting: guards.keep_unrecognized_logs = true (built-in)
+      what would change it: nothing; remove it by hand if nobody needs it
+    "#);
+    insta::assert_snapshot!(why("no/such-pod"), @r#"
+    exit Some(2)
+    ! error: nothing here is "no/such-pod"
+    ! hint: looked at the ids of containers, sandboxes and images, names and digests of images, pods, log paths
+    "#);
+}
+
+#[test]
+fn why_answers_programs_too() {
+    let text = Shell::new().run(&["why", "--snapshot", FULL_DISK, "registry.example.com/next:1", "-o", "json"]);
+    insta::assert_snapshot!(text, @r#"
+    [{"kind":"image","id":"sha256:5f2d47ca10f634c8fb9d0e0d7f84e2faca45b0141fc7f96ee2c90b155838f33b","decision":"keep","reason":{"min_age_seconds":120,"reason":"younger_than_min_age"},"rule":"younger than 2m","setting":{"key":"images.min_age","value":"2m","origin":"built-in"},"change":"time, or a shorter containers.min_age or images.min_age"}]
+    "#);
+}
+
+/// A store in which two runs left their traces.
+fn store(path: &std::path::Path) {
+    let plan = decide(&full_disk(), &Policy::default(), Scope::All);
+    let mut store = Store::open(path).unwrap().store;
+    let at = |second: i64| plan.taken_at + jiff::SignedDuration::from_secs(second);
+    let run = store.begin_run(at(0), Scope::All, false).unwrap();
+    let mut tallies = Tallies::default();
+    let outcomes = [
+        (0, Outcome::Removed {}, None),
+        (4, Outcome::Refused { refusal: Refusal::Ready }, None),
+        (6, Outcome::Removed {}, Some(8192)),
+        (9, Outcome::Removed {}, Some(200 << 20)),
+        (10, Outcome::Failed { error: "RemoveImage: disk quota exceeded".to_owned() }, None),
+    ];
+    for (second, (index, outcome, freed_bytes)) in (1..).zip(outcomes) {
+        let report = Report { action: plan.actions[index].clone(), outcome, freed_bytes, note: None };
+        store.record(run, at(second), &report).unwrap();
+        kubegc::record::note(&report, &mut tallies);
+    }
+    store.finish_run(run, at(75), &tallies.total(), Some("1 removal failed")).unwrap();
+}
+
+#[test]
+fn history_tells_what_was_removed_and_what_was_not() {
+    let shell = Shell::new();
+    store(&shell.path("kubegc.db"));
+    let history = |arguments: &[&str]| shell.run(&[&["history", "--state", "kubegc.db"], arguments].concat());
+    insta::assert_snapshot!(history(&[]), @r#"
+    TIME                   KIND            ID              NAME                                       POD                OUTCOME   FREED      WHY
+    2026-11-21T12:00:05Z   image           9b0ff0bc1b2ce   registry.example.com/web:0.9                                  failed               disk 91 % used, images.high_threshold_percent = 85; RemoveImage: disk quota exceeded
+    2026-11-21T12:00:04Z   image           5db2c03fbaa9f   <none>                                                        removed   200.0MiB   disk 91 % used, images.high_threshold_percent = 85
+    2026-11-21T12:00:03Z   log directory                   shop_gone-1_a6173aaf…c-bb78-632a38fb6238   shop/gone-1        removed   8.0KiB     its pod is gone
+    2026-11-21T12:00:02Z   sandbox         8a3c0e1cba8dd                                              shop/migrate-29x   refused              its pod has a newer sandbox; the sandbox is ready
+    2026-11-21T12:00:01Z   container       f019e610bfc59   app                                        shop/old-6c5b9     removed              its pod is gone
+    "#);
+    insta::assert_snapshot!(history(&["--runs"]), @r#"
+    STARTED                TOOK   SCOPE   REMOVED   GONE ALREADY   REFUSED   FAILED   FREED      ERROR
+    2026-11-21T12:00:00Z   75s    all     3         0              1         1        200.0MiB   1 removal failed
+    "#);
+    insta::assert_snapshot!(history(&["web:0.9", "-o", "json"]), @r#"
+    {"run":1,"at":"2026-11-21T12:00:05Z","kind":"image","id":"sha256:9b0ff0bc1b2ceb570eac9785817222185ea9f78b0a22013909e2a4ae429f6fa6","name":"registry.example.com/web:0.9","tags":["registry.example.com/web:0.9"],"age_seconds":540000,"reason":"space","high_threshold_percent":85,"used_percent":91,"outcome":"failed","detail":"RemoveImage: disk quota exceeded","estimated_bytes":179306496,"freed_bytes":null}
+    "#);
+    assert_eq!(history(&["-n", "2", "-o", "json"]).lines().count(), 2);
+    assert_eq!(history(&["--kind", "image", "-o", "json"]).lines().count(), 2);
+    assert_eq!(history(&["--since", "2026-11-21T12:00:05Z", "-o", "json"]).lines().count(), 1);
+    insta::assert_snapshot!(history(&["no such thing"]), @"no removals");
+}
+
+#[test]
+fn history_of_a_node_without_a_past_is_no_failure() {
+    insta::assert_snapshot!(Shell::new().run(&["history", "--state", "kubegc.db"]), @"nothing was removed yet: there is no store at kubegc.db");
+    assert_eq!(Shell::new().run(&["history", "--state", "kubegc.db", "-o", "json"]), "");
+}

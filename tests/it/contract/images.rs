@@ -1,0 +1,105 @@
+//! Images.
+
+use kubegc::cri::Only;
+use kubegc::cri::generated as pb;
+use kubegc::model::{ContainerState, ImageId};
+
+use super::{Runtime, SINGLE, Subject, TWICE, sorted};
+
+/// One entry to an image, however many names it has.
+pub async fn what_was_imported_is_listed<R: Runtime>(subject: Subject<R>) {
+    let list = subject.reader.images().await.unwrap();
+    let mut twice = list.iter().filter(|image| image.tags.contains(&TWICE[0].to_owned()));
+    let (listed, none) = (twice.next().unwrap(), twice.next());
+    assert_eq!(none, None);
+    assert_eq!(sorted(listed.tags.clone()), TWICE);
+    assert!(listed.id.as_str().starts_with("sha256:"), "{}", listed.id);
+    assert!(listed.size_bytes > 0 && !listed.pinned, "{listed:?}");
+    let single = list.iter().find(|image| image.tags == [SINGLE]).unwrap();
+    assert_ne!(single.id, listed.id);
+}
+
+/// By its id, by each tag, by the digits that people copy. The filter of the list is nothing to rely on: containerd
+/// overlooks it.
+pub async fn an_image_is_found_by_each_of_its_names<R: Runtime>(subject: Subject<R>) {
+    let id = subject.image_id(TWICE[0]).await;
+    let digits = id.as_str().trim_start_matches("sha256:");
+    for name in [id.as_str(), TWICE[0], TWICE[1], digits, &digits[..12]] {
+        assert_eq!(subject.reader.image(name).await.unwrap().map(|image| image.id), Some(id.clone()), "{name}");
+    }
+}
+
+/// No image and no error.
+pub async fn an_unknown_image_is_not_found<R: Runtime>(subject: Subject<R>) {
+    let unknown_id = format!("sha256:{}", "0".repeat(64));
+    for name in ["docker.io/library/nobody:1", &unknown_id, "0123456789ab"] {
+        assert!(!subject.has_image(name).await, "{name}");
+    }
+}
+
+/// We remove by id and count on nothing being left.
+pub async fn removal_by_id_takes_every_name<R: Runtime>(subject: Subject<R>) {
+    let id = subject.image_id(TWICE[0]).await;
+    subject.writer.remove_image(&id).await.unwrap();
+    for name in [id.as_str(), TWICE[0], TWICE[1]] {
+        assert!(!subject.has_image(name).await, "{name}");
+    }
+    assert!(subject.reader.images().await.unwrap().iter().all(|image| image.id != id));
+    assert!(subject.has_image(SINGLE).await);
+}
+
+/// This is why we never remove by name: the other names go too.
+pub async fn removal_by_one_name_takes_every_name<R: Runtime>(subject: Subject<R>) {
+    subject.writer.remove_image(&TWICE[1].into()).await.unwrap();
+    assert!(!subject.has_image(TWICE[0]).await);
+    assert!(!subject.has_image(TWICE[1]).await);
+}
+
+/// The contract says so of the call itself, not of our writer alone.
+pub async fn removing_twice_or_the_unknown_is_fine<R: Runtime>(subject: Subject<R>) {
+    let id = subject.image_id(SINGLE).await;
+    for name in [id.as_str(), id.as_str(), "docker.io/library/nobody:1"] {
+        let image = Some(pb::ImageSpec { image: name.to_owned(), ..pb::ImageSpec::default() });
+        subject.images.clone().remove_image(pb::RemoveImageRequest { image }).await.unwrap();
+        assert!(!subject.has_image(name).await, "{name}");
+    }
+}
+
+/// Nothing refuses: containerd removes the image of a running container, and so whoever removes has to look first
+/// (I6). The container runs on, and still names the image. CRI-O refuses instead; it is not in this contract yet.
+pub async fn an_image_in_use_goes_and_its_container_runs_on<R: Runtime>(subject: Subject<R>) {
+    let image = subject.image_id(SINGLE).await;
+    let pod = subject.pod("web-0", "uid-0").await;
+    let id = subject.running(&pod, "app").await;
+    subject.writer.remove_image(&image).await.unwrap();
+    assert!(!subject.has_image(SINGLE).await);
+    assert_eq!(subject.state(&id).await, Some(ContainerState::Running));
+    assert_eq!(subject.containers(Only::All).await[0].image_id.as_deref(), Some(image.as_str()));
+}
+
+/// What one image gives back is what nobody else holds.
+pub async fn a_shared_layer_survives_one_of_its_images<R: Runtime>(subject: Subject<R>) {
+    let image = subject.image_id(SINGLE).await;
+    subject.writer.remove_image(&image).await.unwrap();
+    let pod = subject.pod("web-0", "uid-0").await;
+    let id = subject.created_from(&pod, "app", TWICE[0]).await;
+    subject.start(&id).await.unwrap();
+    assert_eq!(subject.state(&id).await, Some(ContainerState::Running));
+}
+
+/// The same image under the same id.
+pub async fn an_image_comes_again_after_its_removal<R: Runtime>(subject: Subject<R>) {
+    let id = subject.image_id(TWICE[0]).await;
+    subject.writer.remove_image(&id).await.unwrap();
+    subject.host.import_images().await;
+    assert_eq!(subject.image_id(TWICE[1]).await, id);
+}
+
+// === impl Subject ===
+
+impl<R: Runtime> Subject<R> {
+    /// The id of an image that is there.
+    async fn image_id(&self, name: &str) -> ImageId {
+        self.reader.image(name).await.unwrap().unwrap().id
+    }
+}

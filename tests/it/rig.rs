@@ -1,0 +1,205 @@
+//! A node to collect on: one containerd of a chosen version with its own root, socket, cgroup, disk and log roots.
+//!
+//! Rigs do not know of each other, so that tests run side by side. What a rig cannot have (root, loop devices, a
+//! package) fails the test with the reason; nothing is skipped. Dropping a rig ends its containerd and all it started.
+
+mod cell;
+mod disk;
+mod image;
+mod look;
+mod pod;
+mod versions;
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use ::kubegc::cri::generated as pb;
+use hyper_util::rt::TokioIo;
+use pb::image_service_client::ImageServiceClient;
+use pb::runtime_service_client::RuntimeServiceClient;
+use tonic::transport::{Channel, Endpoint, Uri};
+
+use cell::{Cell, Order};
+use disk::{Disk, run};
+
+pub use image::{Image, Layer};
+pub use versions::Version;
+
+/// The longest wait for anything that a rig waits for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The image that pods run unless told otherwise.
+pub const APP: &str = "docker.io/library/app:1";
+
+/// A node with a containerd.
+pub struct Rig {
+    version: Version,
+    cgroup: String,
+    channel: Channel,
+    // Dropped in this order: the runtime before its disk, the disk before the directory.
+    cell: Cell,
+    disk: Disk,
+    dir: tempfile::TempDir,
+}
+
+// === impl Rig ===
+
+impl Rig {
+    /// A node on the disk of the temporary directory, with the sandbox image and [`APP`].
+    pub async fn start(version: Version) -> Self {
+        Self::start_on(version, Disk::plain).await
+    }
+
+    /// The same with an image file system of `mib` MiB.
+    pub async fn start_on_small_disk(version: Version, mib: u64) -> Self {
+        Self::start_on(version, |dir| Disk::small(dir, mib)).await
+    }
+
+    async fn start_on(version: Version, disk: impl FnOnce(PathBuf) -> Disk) -> Self {
+        let bin = version.bin(); // says what is missing, before anything is made
+        let dir = tempfile::Builder::new().prefix("kubegc-rig-").tempdir().unwrap();
+        let disk = disk(dir.path().join("containerd"));
+        for part in ["logs/pods", "logs/containers", "kubelet/pods"] {
+            std::fs::create_dir_all(dir.path().join(part)).unwrap();
+        }
+        std::fs::write(disk.dir().join("config.toml"), version.config(disk.dir())).unwrap();
+        let cgroup = unique_cgroup();
+        let cell = Cell::open(&bin, disk.dir(), &cgroup);
+        let channel = channel(disk.dir().join("containerd.sock"));
+        let mut rig = Self { version, cgroup, channel, cell, disk, dir };
+        rig.begin().await;
+        let layers = [Layer::busybox()];
+        rig.import(&[Image::new(&[&version.sandbox_image()], &layers), Image::new(&[APP], &layers)]).await;
+        rig
+    }
+
+    /// Stops containerd kindly and starts it again. Its pods live on.
+    pub async fn restart(&mut self) {
+        self.stop();
+        self.begin().await;
+    }
+
+    /// Kills containerd and starts it again. Its pods live on.
+    pub async fn crash_and_restart(&mut self) {
+        self.cell.order(Order::Kill);
+        self.begin().await;
+    }
+
+    /// Stops containerd; its socket stays behind and nobody listens.
+    pub fn stop(&mut self) {
+        self.cell.order(Order::Stop);
+    }
+
+    /// Starts containerd after [`Rig::stop`] and waits until it answers.
+    pub async fn begin(&mut self) {
+        let socket = self.disk.dir().join("containerd.sock");
+        assert!(std::os::unix::net::UnixStream::connect(socket).is_err(), "an earlier containerd still runs");
+        self.cell.order(Order::Start);
+        let runtime = self.runtime();
+        let answers = async || runtime.clone().version(pb::VersionRequest::default()).await.is_ok();
+        assert!(becomes_true(answers).await, "containerd does not answer; its log ends with\n{}", self.log_end());
+    }
+
+    /// Imports images with the version's own `ctr` and waits until the CRI lists them.
+    pub async fn import(&self, images: &[Image]) {
+        let archive = tempfile::NamedTempFile::new_in(self.dir.path()).unwrap();
+        image::write_archive(images, archive.as_file());
+        self.ctr(&["images", "import", "--snapshotter", "overlayfs", archive.path().to_str().unwrap()]);
+        let tags: Vec<_> = images.iter().flat_map(Image::tags).collect();
+        let listed = async || {
+            let images = self.list_images().await;
+            tags.iter().all(|tag| images.iter().any(|image| image.repo_tags.contains(tag)))
+        };
+        assert!(becomes_true(listed).await, "the CRI does not list {tags:?}; containerd says\n{}", self.log_end());
+    }
+
+    /// Runs the version's own `ctr` in the CRI's namespace.
+    pub fn ctr(&self, args: &[&str]) -> String {
+        let socket = self.disk.dir().join("containerd.sock");
+        let ctr = self.version.bin().join("ctr");
+        run(Command::new(ctr).arg("--address").arg(socket).args(["--namespace", "k8s.io"]).args(args))
+    }
+
+    /// The runtime service.
+    pub fn runtime(&self) -> RuntimeServiceClient<Channel> {
+        RuntimeServiceClient::new(self.channel.clone())
+    }
+
+    /// The image service.
+    pub fn images(&self) -> ImageServiceClient<Channel> {
+        ImageServiceClient::new(self.channel.clone())
+    }
+
+    /// All containers.
+    pub async fn list_containers(&self) -> Vec<pb::Container> {
+        self.runtime().list_containers(pb::ListContainersRequest::default()).await.unwrap().into_inner().containers
+    }
+
+    /// All sandboxes.
+    pub async fn list_sandboxes(&self) -> Vec<pb::PodSandbox> {
+        self.runtime().list_pod_sandbox(pb::ListPodSandboxRequest::default()).await.unwrap().into_inner().items
+    }
+
+    /// All images.
+    pub async fn list_images(&self) -> Vec<pb::Image> {
+        self.images().list_images(pb::ListImagesRequest::default()).await.unwrap().into_inner().images
+    }
+
+    /// Used space of containerd's disk in percent, measured.
+    pub fn used_percent(&self) -> f64 {
+        let disk = nix::sys::statvfs::statvfs(self.disk.dir()).unwrap();
+        #[expect(clippy::cast_precision_loss, reason = "a percentage for a comparison")]
+        let available = disk.blocks_available() as f64 / disk.blocks() as f64;
+        100.0 - 100.0 * available
+    }
+
+    /// What the runtime is reached by.
+    pub fn endpoint(&self) -> String {
+        format!("unix://{}/containerd.sock", self.disk.dir().display())
+    }
+
+    /// The pod log root.
+    pub fn pod_logs(&self) -> PathBuf {
+        self.dir.path().join("logs/pods")
+    }
+
+    /// The container log root, where the links are.
+    pub fn container_logs(&self) -> PathBuf {
+        self.dir.path().join("logs/containers")
+    }
+
+    /// The last lines of containerd's log, without its notices.
+    fn log_end(&self) -> String {
+        let log = std::fs::read_to_string(self.disk.dir().join("containerd.log")).unwrap_or_default();
+        let lines: Vec<_> = log.lines().filter(|line| !line.contains("level=info")).collect();
+        lines[lines.len().saturating_sub(10)..].join("\n")
+    }
+}
+
+/// Asks every few milliseconds until the answer is yes; no after [`PATIENCE`].
+pub async fn becomes_true(mut ask: impl AsyncFnMut() -> bool) -> bool {
+    let since = Instant::now();
+    while since.elapsed() < PATIENCE {
+        if ask().await {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    false
+}
+
+/// A cgroup that no other rig has, in this process or another.
+fn unique_cgroup() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("/kubegc-rig-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Connects at the first call, and again at the first after a restart.
+fn channel(socket: PathBuf) -> Channel {
+    Endpoint::from_static("http://localhost").connect_with_connector_lazy(tower::service_fn(move |_: Uri| {
+        let socket = socket.clone();
+        async move { tokio::net::UnixStream::connect(socket).await.map(TokioIo::new) }
+    }))
+}

@@ -1,0 +1,67 @@
+//! Everything about a rig that a collection could change, to be compared before and after.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Debug;
+use std::mem::take;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::Rig;
+
+/// One look: the runtime's lists, its images as its own tool lists them, and the log trees with all bytes.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Look {
+    containers: Vec<String>,
+    sandboxes: Vec<String>,
+    images: Vec<String>,
+    stored: String,
+    logs: Vec<String>,
+}
+
+// === impl Rig ===
+
+impl Rig {
+    /// Looks at everything.
+    pub async fn look(&self) -> Look {
+        let mut logs = Vec::new();
+        for root in [self.pod_logs(), self.container_logs()] {
+            walk(&root, &mut logs);
+        }
+        logs.sort();
+        Look {
+            containers: lines(self.list_containers().await, |it| vec![take(&mut it.labels), take(&mut it.annotations)]),
+            sandboxes: lines(self.list_sandboxes().await, |it| vec![take(&mut it.labels), take(&mut it.annotations)]),
+            images: lines(self.list_images().await, |_| Vec::new()),
+            stored: self.ctr(&["images", "list"]) + &self.ctr(&["content", "list", "--quiet"]),
+            logs,
+        }
+    }
+}
+
+/// One line for each object, sorted. Maps are taken out and sorted too: they print in any order.
+fn lines<T: Debug>(objects: Vec<T>, maps: impl Fn(&mut T) -> Vec<HashMap<String, String>>) -> Vec<String> {
+    let line = |mut object: T| {
+        let maps: Vec<BTreeMap<_, _>> = maps(&mut object).into_iter().map(BTreeMap::from_iter).collect();
+        format!("{object:?} {maps:?}")
+    };
+    let mut lines: Vec<_> = objects.into_iter().map(line).collect();
+    lines.sort();
+    lines
+}
+
+/// One line for each entry beneath `path`: what it is, when it changed, what is in it.
+fn walk(path: &Path, lines: &mut Vec<String>) {
+    let entry = path.symlink_metadata().unwrap();
+    let content = if entry.is_dir() {
+        for child in std::fs::read_dir(path).unwrap() {
+            walk(&child.unwrap().path(), lines);
+        }
+        String::new()
+    } else if entry.is_symlink() {
+        path.read_link().unwrap().display().to_string()
+    } else {
+        String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned()
+    };
+    let (mode, inode, changed) = (entry.mode(), entry.ino(), (entry.mtime(), entry.mtime_nsec()));
+    lines.push(format!("{} {mode:o} {inode} {changed:?} {content:?}", path.display()));
+}

@@ -1,0 +1,112 @@
+//! Which containerd versions there are, and where they lie. `scripts/containerd.sh` fetches them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// A containerd that the tests run on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Version {
+    /// Debian 12.
+    V1_6,
+    /// Debian 13.
+    V1_7,
+    /// Debian unstable.
+    V2,
+}
+
+// === impl Version ===
+
+impl Version {
+    /// As `scripts/containerd.sh` calls it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::V1_6 => "1.6",
+            Self::V1_7 => "1.7",
+            Self::V2 => "2",
+        }
+    }
+
+    /// The directory with containerd, ctr, its shim and runc.
+    pub fn bin(self) -> PathBuf {
+        fetched(self.name()).join("bin")
+    }
+
+    /// The configuration of a containerd that has everything of its own in `dir`.
+    ///
+    /// What is disabled would leave directories in /opt and /var/run. A machine without `CAP_SYS_RESOURCE` needs
+    /// `restrict_oom_score_adj`.
+    pub fn config(self, dir: &Path) -> String {
+        let template = if self == Self::V2 { CONFIG_3 } else { CONFIG_2 };
+        template.replace("{dir}", &dir.display().to_string())
+    }
+
+    /// The name of the image that it runs in sandboxes.
+    pub fn sandbox_image(self) -> String {
+        let name = read(&fetched(self.name()).join("sandbox-image"));
+        String::from_utf8(name).unwrap().trim_end().to_owned()
+    }
+}
+
+/// A static busybox, from which images are made.
+pub fn busybox() -> Vec<u8> {
+    read(&fetched("busybox").join("busybox"))
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Where the script put `name`. It asks the network only the first time, and says what is missing where it cannot work.
+fn fetched(name: &str) -> &'static Path {
+    static DIRS: OnceLock<BTreeMap<String, PathBuf>> = OnceLock::new();
+    let dirs = DIRS.get_or_init(|| {
+        let output = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/containerd.sh")).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
+        let lines = String::from_utf8(output.stdout).unwrap();
+        lines.lines().filter_map(|line| line.split_once('\t')).map(|(name, dir)| (name.into(), dir.into())).collect()
+    });
+    dirs.get(name).unwrap_or_else(|| panic!("scripts/containerd.sh knows no {name}"))
+}
+
+const CONFIG_2: &str = r#"
+version = 2
+root = "{dir}/root"
+state = "{dir}/state"
+disabled_plugins = [
+  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.btrfs",
+  "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs", "io.containerd.internal.v1.opt",
+  "io.containerd.internal.v1.tracing", "io.containerd.tracing.processor.v1.otlp", "io.containerd.nri.v1.nri",
+]
+[grpc]
+  address = "{dir}/containerd.sock"
+[plugins."io.containerd.grpc.v1.cri"]
+  restrict_oom_score_adj = true
+[plugins."io.containerd.grpc.v1.cri".cni]
+  bin_dir = "{dir}/cni/bin"
+  conf_dir = "{dir}/cni/net.d"
+[plugins."io.containerd.grpc.v1.cri".containerd]
+  snapshotter = "overlayfs"
+"#;
+
+const CONFIG_3: &str = r#"
+version = 3
+root = "{dir}/root"
+state = "{dir}/state"
+disabled_plugins = [
+  "io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
+  "io.containerd.snapshotter.v1.erofs", "io.containerd.differ.v1.erofs", "io.containerd.snapshotter.v1.zfs",
+  "io.containerd.internal.v1.opt", "io.containerd.internal.v1.tracing", "io.containerd.tracing.processor.v1.otlp",
+  "io.containerd.nri.v1.nri",
+]
+[grpc]
+  address = "{dir}/containerd.sock"
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "overlayfs"
+[plugins."io.containerd.cri.v1.runtime"]
+  restrict_oom_score_adj = true
+[plugins."io.containerd.cri.v1.runtime".cni]
+  bin_dirs = ["{dir}/cni/bin"]
+  conf_dir = "{dir}/cni/net.d"
+"#;
