@@ -6,6 +6,7 @@
 mod collect;
 mod completions;
 mod config;
+mod demo;
 mod documents;
 mod error;
 mod find;
@@ -16,7 +17,6 @@ mod live;
 mod logging;
 mod output;
 mod plan;
-mod progress;
 mod render;
 mod run;
 mod saved_plan;
@@ -27,13 +27,10 @@ mod words;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use tracing::level_filters::LevelFilter;
 
 pub use error::{CliError, ErrorKind};
 pub use global::Global;
 pub use output::{Format, Output};
-
-use crate::config::Environment;
 
 /// A garbage collector for Kubernetes nodes: dead containers, sandboxes, logs and unused images.
 ///
@@ -50,27 +47,21 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    #[command(flatten)]
-    Node(NodeVerb),
-    Config(config::Args),
-    Completions(completions::Args),
-}
-
-/// Verbs about a node, which need to know what is set.
-#[derive(Debug, Subcommand)]
-enum NodeVerb {
     Plan(plan::Args),
     Collect(collect::Args),
     Run(run::Args),
     Why(why::Args),
     Snapshot(snapshot::Args),
     History(history::Args),
+    Config(config::Args),
+    Demo(demo::Args),
+    Completions(completions::Args),
 }
 
 /// Reads the command line, does what it says, and tells how it went.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let environment = Environment::read();
+    let environment = crate::config::Environment::read();
     let mut output = Output::of_process(cli.global.format, &environment);
     match cli.run(&environment, &mut output).and_then(|()| output.flush()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -85,26 +76,24 @@ pub fn main() -> ExitCode {
 // === impl Cli ===
 
 impl Cli {
-    fn run(&self, environment: &Environment, output: &mut Output) -> Result<(), CliError> {
+    fn run(&self, environment: &crate::config::Environment, output: &mut Output) -> Result<(), CliError> {
+        let load = || {
+            let loaded = self.global.load(environment)?;
+            let verbose = if self.global.debug { 2 } else { self.global.verbose };
+            let is_service = matches!(self.verb, Verb::Run(_));
+            logging::start(is_service, verbose, loaded.settings.log_format, environment.plain);
+            Ok(loaded)
+        };
         match &self.verb {
-            Verb::Node(verb) => self.on_node(verb, environment, output),
-            Verb::Config(args) => config::run(args, || self.global.load(environment), output),
+            Verb::Plan(args) => plan::run(args, &load()?, output),
+            Verb::Collect(args) => collect::run(args, &load()?, output),
+            Verb::Run(args) => run::run(args, load()?, load, output),
+            Verb::Snapshot(args) => snapshot::run(args, &load()?, output),
+            Verb::Why(args) => why::run(args, &load()?, output),
+            Verb::History(args) => history::run(args, &load()?, output),
+            Verb::Config(args) => config::run(args, load, output),
+            Verb::Demo(args) => demo::run(args, output),
             Verb::Completions(args) => completions::run(args, output),
-        }
-    }
-
-    fn on_node(&self, verb: &NodeVerb, environment: &Environment, output: &mut Output) -> Result<(), CliError> {
-        let load = || self.global.load(environment);
-        let loaded = load()?;
-        let quiet = if matches!(verb, NodeVerb::Run(_)) { LevelFilter::INFO } else { LevelFilter::ERROR };
-        logging::begin(&self.global, quiet, loaded.settings.log_format, environment);
-        match verb {
-            NodeVerb::Plan(args) => plan::run(args, &loaded, output),
-            NodeVerb::Collect(args) => collect::run(args, &loaded, output),
-            NodeVerb::Run(args) => run::run(args, &loaded, load),
-            NodeVerb::Why(args) => why::run(args, &loaded, output),
-            NodeVerb::Snapshot(args) => snapshot::run(args, &loaded, output),
-            NodeVerb::History(args) => history::run(args, &loaded, output),
         }
     }
 }

@@ -64,7 +64,7 @@ impl CliError {
 
     /// A second signal came before the work in hand was done.
     pub fn aborted(signal: Signal) -> Self {
-        let message = format!("aborted by {}; the next run finds what is left", signal.name());
+        let message = format!("aborted by a second signal, {}; what was under way may still be done", signal.name());
         Self::message(ErrorKind::Aborted(signal), message)
     }
 
@@ -107,10 +107,10 @@ impl fmt::Display for CliError {
 }
 
 impl From<io::Error> for CliError {
-    /// An error while writing output.
+    /// An error of the system, most often while writing output.
     fn from(error: io::Error) -> Self {
         let kind = if error.kind() == Io::BrokenPipe { ErrorKind::BrokenPipe } else { ErrorKind::Internal };
-        Self::new(kind, anyhow::Error::new(error).context("cannot write the output"))
+        Self::new(kind, error)
     }
 }
 

@@ -1,77 +1,97 @@
-//! The node at hand: its runtime's socket, its store, and a look at it.
+//! This node: its runtime found, its store opened, one look at it.
 
-use std::path::Path;
-use std::sync::Arc;
+use anyhow::anyhow;
 
 use super::{CliError, ErrorKind};
 use crate::config::{Loaded, Settings};
-use crate::cri::{self, CriError, Endpoint, RuntimeReader};
-use crate::daemon::{look_and_plan, node, now};
-use crate::model::{Memory, Snapshot};
-use crate::observe::{HostDisks, Observer, StatusFor};
-use crate::plan::{Plan, Scope};
-use crate::record::{Store, StoreError};
+use crate::cri::{self, CriError, RuntimeReader};
+use crate::daemon::node::Node;
+use crate::daemon::{look_and_plan, now};
+use crate::model::Snapshot;
+use crate::observe::StatusFor;
+use crate::plan::{Plan, PlanError, Scope, decide};
+use crate::record::{Lock, LockError, Store, StoreError};
 
-/// Does asynchronous work on this thread. What hangs aside, as a look at a dead disk, does not hold up the end.
+/// Runs a verb that waits for the runtime and for signals. One thread is enough: it waits most of the time. What hangs
+/// aside, as a look at a dead disk, does not hold up the end.
 pub(super) fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| CliError::new(ErrorKind::Internal, error))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(work);
     runtime.shutdown_background();
     done
 }
 
-/// Finds the runtime and makes sure that it answers.
-pub(super) async fn endpoint(loaded: &Loaded) -> Result<Endpoint, CliError> {
-    let options = &loaded.settings.runtime.options;
-    let endpoint = cri::resolve(&loaded.candidates, options).await?;
-    RuntimeReader::new(&endpoint.runtime, &endpoint.images, options.clone()).check().await?;
-    Ok(endpoint)
+/// Finds the runtime and asks whether it answers.
+pub(super) async fn node(loaded: &Loaded) -> Result<Node, CliError> {
+    let settings = &loaded.settings;
+    let endpoint = cri::resolve(&loaded.candidates, &settings.runtime.options).await?;
+    tracing::info!(endpoint = endpoint.runtime, chosen_by = endpoint.chosen_by.as_str(), "runtime found");
+    let reader = RuntimeReader::new(&endpoint.runtime, &endpoint.images, settings.runtime.options.clone());
+    reader.check().await?;
+    Ok(Node::of_host(settings, endpoint))
 }
 
-/// A store that is only read, beside whoever is at work on it; a node without one has no past.
-pub(super) fn read_store(path: &Path) -> Result<Store, StoreError> {
-    match Store::open_read_only(path)? {
-        Some(store) => Ok(store),
-        None => Store::in_memory(),
-    }
+/// Looks at this node and plans, changing nothing, the memory included.
+pub(super) async fn look(loaded: &Loaded, scope: Scope) -> Result<(Snapshot, Plan), CliError> {
+    let settings = &loaded.settings;
+    let node = node(loaded).await?;
+    let store = memory_only(settings)?;
+    let memory = store.memory(begun(&store)?)?;
+    Ok(look_and_plan(&node.observer(settings), &settings.policy, scope, now(), memory).await)
 }
 
-/// Looks at this node and plans.
-pub(super) async fn plan(loaded: &Loaded, scope: Scope) -> Result<(Snapshot, Plan), CliError> {
-    let (observer, memory) = observer(loaded).await?;
-    Ok(look_and_plan(&observer, &loaded.settings.policy, scope, now(), memory).await)
-}
-
-/// Looks at this node, at all that a plan may ever ask for.
-pub(super) async fn snapshot(loaded: &Loaded) -> Result<Snapshot, CliError> {
-    let (observer, memory) = observer(loaded).await?;
-    let mut snapshot = observer.observe(now(), memory).await;
+/// Looks at all that a plan of whatever rules may ask for, and says what a plan with these rules misses.
+pub(super) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
+    let settings = &loaded.settings;
+    let node = node(loaded).await?;
+    let store = memory_only(settings)?;
+    let observer = node.observer(settings);
+    let mut snapshot = observer.observe(now(), store.memory(begun(&store)?)?).await;
     for what in [StatusFor::Ends, StatusFor::ImageVolumes] {
         observer.fill_statuses(&mut snapshot, what).await;
     }
-    Ok(snapshot)
+    let plan = decide(&snapshot, &settings.policy, Scope::All);
+    Ok((snapshot, plan))
 }
 
-async fn observer(loaded: &Loaded) -> Result<(Observer, Memory), CliError> {
-    let settings = &loaded.settings;
-    let endpoint = endpoint(loaded).await?;
-    let store = read_store(&settings.state.path)?;
-    let memory = store.memory(store.begun_at()?.unwrap_or_else(now))?;
-    let reader = RuntimeReader::new(&endpoint.runtime, &endpoint.images, settings.runtime.options.clone());
-    Ok((node::observer(settings, reader, disks(settings)), memory))
+/// The store for a dry run. One that this user may not read is told, and planned without: with no memory everything
+/// counts as new, so less goes, not more.
+pub(super) fn memory_only(settings: &Settings) -> Result<Store, CliError> {
+    let opened = Store::open_read_only(&settings.state.path);
+    match opened {
+        Ok(Some(store)) => Ok(store),
+        Ok(None) => Ok(Store::in_memory()?),
+        Err(error @ StoreError::Newer { .. }) => Err(error.into()),
+        Err(error) => {
+            tracing::warn!(%error, "planning without memory");
+            Ok(Store::in_memory()?)
+        }
+    }
 }
 
-/// The disks of this host.
-pub(super) fn disks(settings: &Settings) -> Arc<HostDisks> {
-    Arc::new(HostDisks::new(&settings.host_root))
+/// The store for a run that removes, and the lock that goes with it.
+pub(super) fn lock_and_open(settings: &Settings, verb: &'static str) -> Result<(Lock, Store), CliError> {
+    let lock = Lock::take(&Lock::path_beside(&settings.state.path), verb)?;
+    Ok((lock, Store::open(&settings.state.path)?.store))
+}
+
+/// Since when the store remembers; a one-shot run begins nothing of its own.
+pub(super) fn begun(store: &Store) -> Result<jiff::Timestamp, CliError> {
+    Ok(store.begun_at()?.unwrap_or_else(now))
+}
+
+/// A plan that is blind in part is a failure in part, though all that it saw is right.
+pub(super) fn all_seen(plan: &Plan) -> Result<(), CliError> {
+    let blind = plan.errors.iter().find(|error| matches!(error, PlanError::NotSeen { .. }));
+    blind.map_or(Ok(()), |error| Err(CliError::message(ErrorKind::Partial, error.to_string())))
 }
 
 impl From<CriError> for CliError {
     fn from(error: CriError) -> Self {
-        let kind = match error {
-            CriError::NotUnix { .. } => ErrorKind::Config,
-            _ => ErrorKind::Runtime,
+        let kind = match &error {
+            error if error.is_configuration() => ErrorKind::Config,
+            error if error.is_unreachable() => ErrorKind::Runtime,
+            _ => ErrorKind::Internal,
         };
         Self::new(kind, error)
     }
@@ -80,5 +100,13 @@ impl From<CriError> for CliError {
 impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         Self::new(ErrorKind::Internal, error)
+    }
+}
+
+impl From<LockError> for CliError {
+    fn from(error: LockError) -> Self {
+        let is_held = matches!(error, LockError::Held { .. });
+        let told = Self::new(ErrorKind::Internal, anyhow!(error));
+        if is_held { told.hint("`kubegc plan` looks without the lock") } else { told }
     }
 }

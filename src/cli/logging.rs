@@ -1,35 +1,34 @@
-//! The log, on standard error.
+//! What is told on the way, on standard error.
 
 use std::io::{self, IsTerminal};
 
-use tracing::level_filters::LevelFilter;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, fmt};
 
-use super::Global;
-use crate::config::{Environment, LogFormat};
+use crate::config::LogFormat;
 
-/// Begins to log what is at least as important as the flags say; `quiet` is how much without them. Of libraries only
-/// warnings, unless all is wanted.
-pub(super) fn begin(global: &Global, quiet: LevelFilter, format: LogFormat, environment: &Environment) {
-    let verbose = if global.debug { 2 } else { global.verbose };
-    let level = match verbose {
-        0 => quiet,
+/// Begins to tell. The service tells of each removal; other verbs only of trouble, unless they are asked to say more.
+pub(super) fn start(is_service: bool, verbose: u8, format: LogFormat, plain: bool) {
+    let level = match verbose + u8::from(is_service) {
+        0 => LevelFilter::WARN,
         1 => LevelFilter::INFO,
         2 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
-    let others = if level == LevelFilter::TRACE { LevelFilter::DEBUG } else { LevelFilter::WARN };
-    let filter = Targets::new().with_default(others).with_target("kubegc", level);
+    // The libraries tell of every frame on the wire.
+    let libraries = if level == LevelFilter::TRACE { LevelFilter::DEBUG } else { LevelFilter::WARN };
+    // What became of each action is in the table that `collect` ends with.
+    let outcomes = if level == LevelFilter::WARN { LevelFilter::OFF } else { level };
+    let filter = Targets::new().with_default(libraries).with_target("kubegc", level);
+    let filter = filter.with_target("kubegc::record::report", outcomes);
+    let color = io::stderr().is_terminal() && !plain;
+    let layer = fmt::layer().with_writer(io::stderr).with_ansi(color).with_target(false);
     let layer = match format {
-        LogFormat::Json => fmt::layer().json().with_writer(io::stderr).boxed(),
-        LogFormat::Text => {
-            let color = io::stderr().is_terminal() && !environment.plain;
-            fmt::layer().with_ansi(color).with_writer(io::stderr).boxed()
-        }
+        LogFormat::Json => layer.json().boxed(),
+        LogFormat::Text => layer.boxed(),
     };
-    // Whoever logs already goes on; only a test may call this twice.
+    // Somebody else may have begun already, as in tests.
     let _ = tracing_subscriber::registry().with(layer.with_filter(filter)).try_init();
 }

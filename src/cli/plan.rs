@@ -5,16 +5,17 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 use super::documents::Snapshots;
+use super::live::{all_seen, block_on, look};
 use super::render::{self, Paint};
-use super::{CliError, ErrorKind, Format, Output, human, live};
+use super::{CliError, Format, Output};
 use crate::config::Loaded;
 use crate::model::Snapshot;
-use crate::plan::{Plan, PlanError, Scope, decide};
+use crate::plan::{Plan, Scope, decide};
 
 /// Say what would go and why the rest stays; change nothing
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Plan for these snapshots and not for this node: a file with one or more, or - for standard input
+    /// Plan for these snapshots, not for this node: a file with one or more, or - for standard input
     ///
     /// With more than one, the plans are printed as JSON, one a line, unless -o says otherwise.
     #[arg(long, value_name = "FILE")]
@@ -51,22 +52,12 @@ impl From<ScopeArg> for Scope {
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let policy = &loaded.settings.policy;
     let scope = args.scope.into();
-    match &args.snapshot {
-        Some(path) => offline(Snapshots::open(path)?, |snapshot| decide(snapshot, policy, scope), output),
-        None => this_node(loaded, scope, output),
+    if let Some(file) = &args.snapshot {
+        return offline(Snapshots::open(file)?, |snapshot| decide(snapshot, policy, scope), output);
     }
-}
-
-fn this_node(loaded: &Loaded, scope: Scope, output: &mut Output) -> Result<(), CliError> {
-    let (_, plan) = live::block_on(live::plan(loaded, scope))?;
+    let (_, plan) = block_on(look(loaded, scope))?;
     print(&plan, output.format.unwrap_or(Format::Table), output)?;
-    let unseen = plan.errors.iter().filter(|error| matches!(error, PlanError::NotSeen { .. })).count();
-    if unseen == 0 {
-        return Ok(());
-    }
-    let message =
-        format!("{} could not be looked at; the plan leaves out what hangs on it", human::count(unseen, "source"));
-    Err(CliError::message(ErrorKind::Partial, message))
+    all_seen(&plan)
 }
 
 /// Plans each snapshot as it comes. Only where the format hangs on whether there is a second one, it is waited for.

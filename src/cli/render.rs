@@ -1,13 +1,13 @@
 //! Tables as kubectl prints them: no borders, columns in capitals.
 
-mod collected;
+mod collection;
 mod plan;
 
 use comfy_table::{Cell, Table, presets};
 
 use super::human;
 
-pub(super) use collected::collected;
+pub(super) use collection::collection;
 pub(super) use plan::plan;
 
 /// A table without borders.

@@ -2,77 +2,97 @@
 
 use std::time::Duration;
 
-use super::{CliError, ErrorKind, live};
+use super::live::{block_on, lock_and_open, node};
+use super::{CliError, ErrorKind, Output};
 use crate::config::Loaded;
-use crate::cri::{self, Endpoint};
-use crate::daemon::{Cycle, now, service, signals};
+use crate::daemon::node::Node;
+use crate::daemon::service::{self, PATIENCE};
+use crate::daemon::signals::{self, Reload};
+use crate::daemon::{Cycle, now};
 use crate::execute::Stop;
-use crate::record::{Lock, Store};
+use crate::plan::Policy;
 
-/// Be the service: collect containers and images, each in its rhythm, until a signal
+/// Run the service: containers every minute, images every five, until a signal ends it
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
-/// Serves. `reload` reads the configuration anew; a fault in it leaves the rules as they are.
-pub fn run(Args {}: &Args, loaded: &Loaded, reload: impl FnMut() -> Result<Loaded, CliError>) -> Result<(), CliError> {
-    live::block_on(async {
-        let (signals, stop, wishes) = signals::listen().map_err(|error| CliError::new(ErrorKind::Internal, error))?;
+/// The shortest and the longest wait for a runtime that is not there when the service starts.
+const WAITS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(3)];
+
+/// Serves.
+pub fn run(
+    Args {}: &Args,
+    mut loaded: Loaded,
+    reload: impl FnMut() -> Result<Loaded, CliError>,
+    _: &mut Output,
+) -> Result<(), CliError> {
+    loaded.settings.runtime.options.patience = PATIENCE;
+    block_on(async {
+        let (signals, stop, reloads) = signals::listen()?;
         tokio::select! {
-            done = serve(loaded, &stop, wishes, reload) => done,
+            served = serve(loaded, reload, &stop, reloads) => served,
             signal = signals.aborted() => Err(CliError::aborted(signal)),
         }
     })
 }
 
 async fn serve(
-    loaded: &Loaded,
-    stop: &Stop,
-    wishes: signals::Reload,
+    loaded: Loaded,
     mut reload: impl FnMut() -> Result<Loaded, CliError>,
+    stop: &Stop,
+    reloads: Reload,
 ) -> Result<(), CliError> {
-    let mut settings = loaded.settings.clone();
-    settings.runtime.options.patience = settings.runtime.options.patience.max(service::PATIENCE);
-    let _lock = Lock::take(&Lock::path_beside(&settings.state.path), "run")?;
-    let store = Store::open(&settings.state.path)?.store;
-    let Some(endpoint) = endpoint(loaded, stop).await else { return Ok(()) };
-    tracing::info!(
-        version = env!("CARGO_PKG_VERSION"),
-        endpoint = endpoint.runtime,
-        images = endpoint.images,
-        chosen_by = %endpoint.chosen_by,
-        settings = %loaded.to_json(),
-        "begins"
-    );
-    let (intervals, disks) = (settings.intervals.clone(), live::disks(&settings));
-    let cycle = Cycle::live(settings, &endpoint, disks, store, now());
-    let policy = || match reload() {
-        Ok(loaded) => {
-            tracing::info!(settings = %loaded.to_json(), "rules read anew");
-            Some(loaded.settings.policy)
-        }
-        Err(error) => {
-            tracing::error!(%error, "the rules stay as they are");
-            None
-        }
-    };
-    service::run(cycle, &intervals, stop, wishes, policy).await;
-    tracing::info!("ends");
+    let settings = loaded.settings.clone();
+    let (_lock, store) = lock_and_open(&settings, "run")?;
+    tell(&loaded);
+    let Some(node) = wait_for_node(&loaded, stop).await? else { return Ok(()) };
+    let intervals = settings.intervals.clone();
+    let cycle = Cycle::live(settings, &node, store, now());
+    service::run(cycle, &intervals, stop, reloads, || policy(reload())).await;
+    tracing::info!("stopped");
     Ok(())
 }
 
-/// Finds the runtime's socket, and waits for it as long as it takes: at boot we may be there first. `None` = stopped
-/// meanwhile. A socket that was named is taken as it is.
-async fn endpoint(loaded: &Loaded, stop: &Stop) -> Option<Endpoint> {
-    let settings = &loaded.settings;
-    let mut wait = Duration::from_secs(1);
+/// Says which settings are in force that are not the built-in ones.
+fn tell(loaded: &Loaded) {
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), profile = %loaded.settings.policy.profile, "starting");
+    for key in &crate::config::KEYS {
+        let origin = loaded.origin(key);
+        if origin != crate::config::Origin::BuiltIn {
+            tracing::info!(key = key.name, value = %key.get(&loaded.settings), %origin, "setting");
+        }
+    }
+}
+
+/// The node, as soon as its runtime answers; `None` = stopped before. Only a runtime that is away is waited for.
+async fn wait_for_node(loaded: &Loaded, stop: &Stop) -> Result<Option<Node>, CliError> {
+    let [mut wait, longest] = WAITS;
     loop {
-        match cri::resolve(&loaded.candidates, &settings.runtime.options).await {
-            Ok(endpoint) => return Some(endpoint),
-            Err(error) => tracing::warn!(%error, "no runtime yet"),
+        let error = match node(loaded).await {
+            Ok(node) => return Ok(Some(node)),
+            Err(error) if error.kind() == ErrorKind::Runtime => error,
+            Err(error) => return Err(error),
+        };
+        if wait == WAITS[0] {
+            tracing::warn!(%error, "waiting for the runtime");
         }
         tokio::select! {
-            () = stop.wait() => return None,
-            () = tokio::time::sleep(wait) => wait = (wait * 2).min(settings.intervals.max_backoff),
+            () = stop.wait() => return Ok(None),
+            () = tokio::time::sleep(wait) => wait = (wait * 2).min(longest),
+        }
+    }
+}
+
+/// The rules that were read anew; what is wrong with them is told, and the old ones stay.
+fn policy(loaded: Result<Loaded, CliError>) -> Option<Policy> {
+    match loaded {
+        Ok(loaded) => {
+            tracing::info!("settings read anew");
+            Some(loaded.settings.policy)
+        }
+        Err(error) => {
+            tracing::error!(%error, "settings not read anew; the old ones stay");
+            None
         }
     }
 }

@@ -1,17 +1,19 @@
 //! `kubegc snapshot`.
 
-use super::{CliError, Format, Output, live};
+use super::live::{self, all_seen, block_on};
+use super::{CliError, Format, Output};
 use crate::config::Loaded;
 
-/// Print all that a plan depends on: one JSON document, which `plan --snapshot` reads
+/// Print all that is known of this node at this moment, for `plan --snapshot` and for bug reports
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
 /// Looks and prints.
 pub fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let snapshot = live::block_on(live::snapshot(loaded))?;
+    let (snapshot, plan) = block_on(live::snapshot(loaded))?;
     match output.format {
-        Some(Format::Yaml) => output.yaml(&snapshot),
-        _ => output.json(&snapshot),
+        Some(Format::Yaml) => output.yaml(&snapshot)?,
+        _ => output.json(&snapshot)?,
     }
+    all_seen(&plan)
 }

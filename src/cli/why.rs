@@ -8,8 +8,9 @@ use serde_json::Value as Json;
 
 use super::documents::Snapshots;
 use super::find::{Found, find};
+use super::live::{block_on, look};
 use super::render::Paint;
-use super::{CliError, ErrorKind, Format, Output, human, live};
+use super::{CliError, ErrorKind, Format, Output, human};
 use crate::config::Loaded;
 use crate::plan::{Explanation, Kind, Plan, Scope, decide};
 
@@ -19,7 +20,7 @@ pub struct Args {
     /// A container's or sandbox's id, an image's name, digest or id, a pod as namespace/name or uid, or a path of a log;
     /// the beginning of an id is enough
     what: String,
-    /// Ask about this snapshot and not about this node; - is standard input
+    /// Ask about this snapshot, not about this node; - is standard input
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
 }
@@ -61,12 +62,12 @@ struct Setting {
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let policy = &loaded.settings.policy;
     let (snapshot, plan) = match &args.snapshot {
-        Some(path) => {
-            let snapshot = Snapshots::open(path)?.first()?;
+        Some(file) => {
+            let snapshot = Snapshots::open(file)?.first()?;
             let plan = decide(&snapshot, policy, Scope::All);
             (snapshot, plan)
         }
-        None => live::block_on(live::plan(loaded, Scope::All))?,
+        None => block_on(look(loaded, Scope::All))?,
     };
     let found = find(&snapshot, &policy.logs, &args.what);
     let answers: Vec<_> = found.into_iter().filter_map(|found| answer(found, &plan, loaded)).collect();

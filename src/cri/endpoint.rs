@@ -124,7 +124,8 @@ impl Candidates {
 // === impl Rule ===
 
 impl Rule {
-    fn as_str(self) -> &'static str {
+    /// The rule in words, for logs and errors.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Flag => "--runtime-endpoint",
             Self::Environment => "CONTAINER_RUNTIME_ENDPOINT",

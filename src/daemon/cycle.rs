@@ -3,18 +3,20 @@
 //! The whole program in one function, [`Cycle::pass`]. A dry run takes the same road with other hands and a store that
 //! is a copy in memory.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use super::clock;
+use super::node::{self, Node};
 use super::saved::{self, Checked};
 use crate::config::Settings;
-use crate::cri::{Endpoint, RuntimeReader, RuntimeWriter};
-use crate::execute::{ExecuteOptions, Executor, Hands, LiveHands, LogRoots, NoteTaker, Report, Stop, Summary};
+use crate::cri::RuntimeWriter;
+use crate::execute::{ExecuteOptions, Executor, Hands, LiveHands, LogRoots, NoteTaker, Outcome, Report, Stop, Summary};
 use crate::model::{Memory, Snapshot};
-use crate::observe::{Disks, Observer, StatusFor};
-use crate::plan::{AgeFrom, Kind, Plan, Policy, Scope, decide, remember};
+use crate::observe::{Observer, StatusFor};
+use crate::plan::{AgeFrom, Kind, Plan, Policy, Scope, decide, key, remember};
 use crate::record::{RunId, Store, StoreError, Tallies, after_outcomes, note};
 
 /// Everything that a pass needs, for one node.
@@ -47,6 +49,17 @@ struct Underway {
     reports: Vec<Report>,
     tallies: Tallies,
     trouble: Option<StoreError>,
+}
+
+// === impl Pass ===
+
+impl Pass {
+    /// How much of what was to stay did stay: images of the reserve may have gone after all.
+    pub fn kept(&self) -> usize {
+        let is_gone = |report: &&Report| matches!(report.outcome, Outcome::Removed {} | Outcome::AlreadyGone {});
+        let gone: HashSet<_> = self.reports.iter().filter(is_gone).map(|report| report.action.key()).collect();
+        self.plan.kept.iter().filter(|kept| !gone.contains(&key(kept.kind, &kept.id))).count()
+    }
 }
 
 // === impl Cycle ===
@@ -95,6 +108,8 @@ impl<H: Hands> Cycle<H> {
         stop: &Stop,
         mut watch: impl FnMut(&Plan, &Report),
     ) -> Result<Pass, StoreError> {
+        let learnt = remember(snapshot, &self.settings.policy);
+        self.store.learn(&snapshot.memory, &learnt)?;
         let mut run = Underway::begin(&mut self.store, snapshot.taken_at, scope, H::IS_DRY)?;
         let mut record = |report: Report| {
             watch(&plan, &report);
@@ -102,17 +117,17 @@ impl<H: Hands> Cycle<H> {
         };
         refused.into_iter().for_each(&mut record);
         let summary = self.executor.carry_out(&plan, stop, &mut record).await;
-        self.learn(snapshot, &run.reports)?;
+        self.learn_outcomes(&learnt, snapshot.taken_at, &run.reports)?;
         run.end(&mut self.store, plan, summary)
     }
 
-    /// Remembers what the snapshot and the outcomes taught, and forgets old history.
-    fn learn(&mut self, snapshot: &Snapshot, reports: &[Report]) -> Result<(), StoreError> {
+    /// Remembers what the outcomes taught, and forgets old history. What the snapshot taught was remembered before the
+    /// first removal, so that a kill in the middle loses neither (I10).
+    fn learn_outcomes(&mut self, learnt: &Memory, taken_at: Timestamp, reports: &[Report]) -> Result<(), StoreError> {
         let Settings { policy, state, .. } = &self.settings;
-        let learnt = remember(snapshot, policy);
-        let after = after_outcomes(&learnt, reports, snapshot.taken_at, policy.guards.retry_after);
-        self.store.learn(&snapshot.memory, &after)?;
-        self.store.prune(snapshot.taken_at, state.history_max_age, state.history_max_rows).map(drop)
+        let after = after_outcomes(learnt, reports, taken_at, policy.guards.retry_after);
+        self.store.learn(learnt, &after)?;
+        self.store.prune(taken_at, state.history_max_age, state.history_max_rows).map(drop)
     }
 
     /// Takes other rules from the next pass on.
@@ -123,45 +138,27 @@ impl<H: Hands> Cycle<H> {
 
 impl Cycle<LiveHands> {
     /// A cycle that removes.
-    pub fn live(
-        settings: Settings,
-        endpoint: &Endpoint,
-        disks: Arc<dyn Disks>,
-        store: Store,
-        started_at: Timestamp,
-    ) -> Self {
+    pub fn live(settings: Settings, node: &Node, store: Store, started_at: Timestamp) -> Self {
         let options = settings.runtime.options.clone();
-        let writer = RuntimeWriter::new(&endpoint.runtime, &endpoint.images, options);
+        let writer = RuntimeWriter::new(&node.endpoint.runtime, &node.endpoint.images, options);
         let hands = LiveHands { writer, roots: roots(&settings) };
-        Self::with(hands, settings, endpoint, disks, store, started_at)
+        Self::with(hands, settings, node, store, started_at)
     }
 }
 
 impl Cycle<NoteTaker> {
     /// A cycle that only takes notes.
-    pub fn dry(
-        settings: Settings,
-        endpoint: &Endpoint,
-        disks: Arc<dyn Disks>,
-        store: Store,
-        started_at: Timestamp,
-    ) -> Self {
-        Self::with(NoteTaker::default(), settings, endpoint, disks, store, started_at)
+    pub fn dry(settings: Settings, node: &Node, store: Store, started_at: Timestamp) -> Self {
+        Self::with(NoteTaker::default(), settings, node, store, started_at)
     }
 }
 
 impl<H> Cycle<H> {
-    fn with(
-        hands: H,
-        settings: Settings,
-        endpoint: &Endpoint,
-        disks: Arc<dyn Disks>,
-        store: Store,
-        started_at: Timestamp,
-    ) -> Self {
-        let reader = RuntimeReader::new(&endpoint.runtime, &endpoint.images, settings.runtime.options.clone());
-        let observer = super::node::observer(&settings, reader.clone(), Arc::clone(&disks));
-        let executor = Executor { reader, hands, disks, roots: roots(&settings), options: options(&settings) };
+    fn with(hands: H, settings: Settings, node: &Node, store: Store, started_at: Timestamp) -> Self {
+        let reader = node.reader(&settings);
+        let observer = node.observer(&settings);
+        let disks = Arc::clone(&node.disks);
+        let executor = Executor { reader, hands, disks, roots: roots(&settings), options: options(&settings, node) };
         Self { observer, executor, store, settings, started_at }
     }
 }
@@ -193,10 +190,10 @@ fn roots(settings: &Settings) -> LogRoots {
 }
 
 /// A pod that is back is looked for where a guard asks for proof that it is gone.
-fn options(settings: &Settings) -> ExecuteOptions {
+fn options(settings: &Settings, node: &Node) -> ExecuteOptions {
     let asks = !settings.policy.guards.gone_after.is_zero();
-    let pods = super::node::beneath(&settings.host_root, &settings.kubelet_root.join("pods"));
-    ExecuteOptions { kubelet_pods: asks.then_some(pods), ..ExecuteOptions::default() }
+    let pods = node::beneath(&settings.host_root, &settings.kubelet_root.join("pods"));
+    ExecuteOptions { kubelet_pods: asks.then_some(pods), space_settle: node.space_settle, ..ExecuteOptions::default() }
 }
 
 // === impl Underway ===

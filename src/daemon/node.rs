@@ -2,14 +2,45 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::config::{PodSource, Settings};
-use crate::cri::RuntimeReader;
-use crate::observe::{self, Disks, NoPods, Observer, Places, RuntimePods};
+use crate::cri::{Endpoint, RuntimeReader};
+use crate::observe::{self, Disks, HostDisks, NoPods, Observer, Places, RuntimePods};
 
-/// Who looks at this node.
-pub fn observer(settings: &Settings, reader: RuntimeReader, disks: Arc<dyn Disks>) -> Observer {
-    Observer::new(reader, places(settings), node_name(settings), pod_source(settings.pod_source), disks)
+/// What of a node does not stand in the settings.
+#[derive(Clone)]
+pub struct Node {
+    /// Where its runtime is.
+    pub endpoint: Endpoint,
+    /// What its disks are measured with.
+    pub disks: Arc<dyn Disks>,
+    /// Who says which pods should be there.
+    pub pods: Arc<dyn observe::PodSource>,
+    /// How long a disk that is still short may take to give space back, before the next image goes.
+    pub space_settle: Duration,
+}
+
+// === impl Node ===
+
+impl Node {
+    /// The node that this host is.
+    pub fn of_host(settings: &Settings, endpoint: Endpoint) -> Self {
+        let disks = Arc::new(HostDisks::new(&settings.host_root));
+        let space_settle = Duration::from_secs(1);
+        Self { endpoint, disks, pods: pod_source(settings.pod_source), space_settle }
+    }
+
+    /// Who reads from its runtime.
+    pub fn reader(&self, settings: &Settings) -> RuntimeReader {
+        RuntimeReader::new(&self.endpoint.runtime, &self.endpoint.images, settings.runtime.options.clone())
+    }
+
+    /// Who looks at it.
+    pub fn observer(&self, settings: &Settings) -> Observer {
+        let (pods, disks) = (Arc::clone(&self.pods), Arc::clone(&self.disks));
+        Observer::new(self.reader(settings), places(settings), node_name(settings), pods, disks)
+    }
 }
 
 fn places(settings: &Settings) -> Places {

@@ -46,7 +46,7 @@ pub struct HistoryEntry {
     pub reason_values: serde_json::Map<String, serde_json::Value>,
     /// What became of it, as [`Outcome::kind`] says.
     pub outcome: String,
-    /// Why it was refused or failed.
+    /// Why it was refused or failed, and what else there was to say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// The image's size as the runtime counts it.
@@ -160,17 +160,21 @@ fn columns(run: RunId, at: Timestamp, report: &Report) -> rusqlite::Result<[Valu
         reason.into(),
         json(&values)?.into(),
         report.outcome.kind().to_owned().into(),
-        detail(&report.outcome).into(),
+        detail(report).into(),
         estimated.into(),
         report.freed_bytes.map(integer).into(),
     ])
 }
 
-fn detail(outcome: &Outcome) -> Option<String> {
-    match outcome {
+fn detail(report: &Report) -> Option<String> {
+    let why = match &report.outcome {
         Outcome::Refused { refusal } => Some(refusal.to_string()),
         Outcome::Failed { error } => Some(error.clone()),
         _ => None,
+    };
+    match (why, &report.note) {
+        (Some(why), Some(note)) => Some(format!("{why}: {note}")),
+        (why, note) => why.or_else(|| note.clone()),
     }
 }
 

@@ -105,6 +105,7 @@ fn log(report: &Report) {
                 values = %values,
                 age_seconds = report.action.age_seconds,
                 freed_bytes = report.freed_bytes,
+                note = report.note,
                 $($field = $value,)*
                 $message
             )

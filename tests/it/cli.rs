@@ -358,8 +358,8 @@ fn usage_errors_have_status_2_and_help_has_0() {
     Usage: kubegc plan [OPTIONS]
 
     Options:
-          --snapshot <FILE>  Plan for these snapshots and not for this node: a file with one or more, or
-                             - for standard input
+          --snapshot <FILE>  Plan for these snapshots, not for this node: a file with one or more, or -
+                             for standard input
           --scope <SCOPE>    What to look at [default: all] [possible values: containers, images, all]
       -h, --help             Print help (see more with '--help')
 

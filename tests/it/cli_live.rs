@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use kubegc::model::Snapshot;
-use kubegc::plan::Plan;
+use kubegc::plan::{Action, Plan};
 use kubegc::record::Lock;
 use kubegc::sim::{Fault, GIB, MIB, Method, Node, Sim, StandIn, Times};
 use nix::sys::signal::{Signal, kill};
@@ -69,7 +69,7 @@ fn node() -> Node {
         node.ago(3 * hour).id("s-web").pod("default", "web", "u-web").id("webapp01").running("app", "r.example/web:2");
     let node = node.ago(2 * hour).id("s-crash").pod("default", "crash", "u-crash");
     let node = (1..=4)
-        .fold(node, |node, n| node.ago(hour - n * minute).id(&format!("c-crash-{n}")).exited("app", "r.example/web:1"));
+        .fold(node, |node, n| node.ago((60 - n) * minute).id(&format!("c-crash-{n}")).exited("app", "r.example/web:1"));
     let node = node.ago(5 * hour).id("s-job-0").pod("default", "job", "u-job").stopped();
     node.ago(4 * hour)
         .id("s-job-1")
@@ -88,7 +88,7 @@ fn a_plan_of_the_node_is_the_plan_of_its_snapshot() {
     assert_eq!(serde_json::from_str::<Snapshot>(&snapshot).unwrap().node, "n1");
     let text = host.shell.run_on(&snapshot, &["plan", "--snapshot", "-", "-o", "json"]);
     let offline: Plan = serde_json::from_str(&text).unwrap();
-    let ids = |plan: &Plan| plan.actions.iter().map(|action| action.key()).collect::<Vec<_>>();
+    let ids = |plan: &Plan| plan.actions.iter().map(Action::key).collect::<Vec<_>>();
     assert_eq!(ids(&live), ids(&offline));
     assert_eq!(ids(&live).len(), 4);
     let kept = |plan: &Plan| plan.kept.iter().map(|kept| (kept.id.clone(), kept.reason.kind())).collect::<Vec<_>>();
@@ -100,11 +100,11 @@ fn a_dry_run_changes_nothing_and_a_collection_does_what_it_said() {
     let host = Host::new();
     let before = host.rest();
     insta::assert_snapshot!(host.run(&["collect", "--dry-run"]), @r#"
-    KIND        WOULD GO   GONE ALREADY   NOT NEEDED   REFUSED   FAILED   FREED
-    container   3          0              0            0         0
-    sandbox     1          0              0            0         0
+    KIND        WOULD GO   GONE   REFUSED   FAILED   NOT NEEDED   FREED
+    container   3          0      0         0        0
+    sandbox     1          0      0         0        0
 
-    Dry run: would remove 4 objects. 20 stay.
+    Would be removed: 3 containers and 1 sandbox. 20 stay.
     "#);
     assert_eq!(host.rest(), before);
     let writes = [Method::StopContainer, Method::RemoveContainer, Method::StopPodSandbox, Method::RemovePodSandbox];
@@ -112,11 +112,11 @@ fn a_dry_run_changes_nothing_and_a_collection_does_what_it_said() {
     assert!(!host.sim.dir().join("state").exists());
 
     insta::assert_snapshot!(host.run(&["collect"]), @r#"
-    KIND        REMOVED   GONE ALREADY   NOT NEEDED   REFUSED   FAILED   FREED
-    container   3         0              0            0         0        12.0KiB
-    sandbox     1         0              0            0         0
+    KIND        REMOVED   GONE   REFUSED   FAILED   NOT NEEDED   FREED
+    container   3         0      0         0        0            12.0KiB
+    sandbox     1         0      0         0        0
 
-    Removed 4 objects, 12.0KiB came back. 20 stay.
+    Removed: 3 containers and 1 sandbox, 12.0KiB came back. 20 stay.
     "#);
     insta::assert_snapshot!(host.rest().concat().join("\n"), @r#"
     crash/app#3 exited
@@ -131,7 +131,7 @@ fn a_dry_run_changes_nothing_and_a_collection_does_what_it_said() {
     r.example/web:1
     r.example/web:2
     "#);
-    insta::assert_snapshot!(host.run(&["collect"]), @"Nothing to remove. 17 stay.");
+    insta::assert_snapshot!(host.run(&["collect"]), @"Nothing removed. 17 stay.");
     assert_eq!(host.run(&["history", "-o", "json"]).lines().count(), 4);
 }
 
@@ -141,12 +141,14 @@ fn a_failure_is_told_and_the_rest_goes_on() {
     host.sim.fault(Method::RemovePodSandbox, Fault::Fail(Code::Internal), Times::Forever);
     insta::assert_snapshot!(host.run(&["collect"]), @r#"
     exit Some(1)
-    KIND        REMOVED   GONE ALREADY   NOT NEEDED   REFUSED   FAILED   FREED
-    container   3         0              0            0         0        12.0KiB
-    sandbox     0         0              0            0         1
+    KIND      ID        NAME   POD           OUTCOME   FREED   WHY
+    sandbox   s-job-0          default/job   failed            RemovePodSandbox: a fault that the test asked for (Internal)
 
-    Failed: sandbox s-job-0 of default/job: RemovePodSandbox: a fault that the test asked for (Internal)
-    Removed 3 objects, 12.0KiB came back, 1 failed. 20 stay.
+    KIND        REMOVED   GONE   REFUSED   FAILED   NOT NEEDED   FREED
+    container   3         0      0         0        0            12.0KiB
+    sandbox     0         0      0         1        0
+
+    Removed: 3 containers, 12.0KiB came back. 20 stay.
     ! error: 1 removal failed
     "#);
     // The next pass waits before it tries again.
@@ -170,7 +172,7 @@ fn everything_unused_goes_when_it_is_asked_for() {
         "json",
     ]);
     let document: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(document["kind"], "Collected");
+    assert_eq!(document["kind"], "Collection");
     assert_eq!(document["reports"].as_array().unwrap().len(), 2, "{document:#}");
     assert_eq!(host.rest()[2], ["r.example/job:1", "r.example/web:1", "r.example/web:2"]);
 }
@@ -273,7 +275,7 @@ fn a_source_that_fails_is_told_and_the_plan_fails_in_part() {
     let text = host.run(&["plan"]);
     assert!(text.starts_with("exit Some(1)\n"), "{text}");
     insta::assert_snapshot!(text.lines().rev().take(4).collect::<Vec<_>>().join("\n"), @r#"
-    ! error: 1 source could not be looked at; the plan leaves out what hangs on it
+    ! error: image_filesystem not seen: ImageFsInfo: a fault that the test asked for (Internal)
     To remove: 3 containers and 1 sandbox. 20 stay.
     Error: image_filesystem not seen: ImageFsInfo: a fault that the test asked for (Internal)
     "#);
@@ -287,7 +289,7 @@ fn one_agent_collects_on_a_node() {
     insta::assert_snapshot!(text, @r#"
     exit Some(1)
     ! error: another kubegc (pid PID, run) holds DIR/state/kubegc.lock; one agent collects on a node
-    ! hint: it does the work; `kubegc history` tells what it did
+    ! hint: `kubegc plan` looks without the lock
     "#);
     assert!(host.run(&["plan"]).contains("To remove: 3 containers"));
 }
@@ -317,7 +319,43 @@ fn the_service_collects_at_once_and_ends_with_a_signal() {
     assert_eq!(host.rest()[0], ["crash/app#3 exited", "job/job#0 exited", "web/app#0 running"]);
     let pid = Pid::from_raw(i32::try_from(service.id()).unwrap());
     kill(pid, Signal::SIGTERM).unwrap();
-    await_line("ends", 1);
+    await_line("stopped", 1);
     assert!(service.wait().unwrap().success());
     reader.join().unwrap();
+}
+
+/// Begins to collect, waits for the first removal, and sends these signals.
+async fn interrupted(host: &Host, signals: &[Signal]) -> std::process::Output {
+    let collection = host.spawn(&["collect"]);
+    let pid = Pid::from_raw(i32::try_from(collection.id()).unwrap());
+    host.sim.await_call(Method::RemoveContainer).await.unwrap();
+    for signal in signals {
+        kill(pid, *signal).unwrap();
+    }
+    let end = tokio::task::spawn_blocking(|| collection.wait_with_output().unwrap());
+    tokio::time::timeout(SOON, end).await.expect("the collection does not end").unwrap()
+}
+
+#[tokio::test]
+async fn a_signal_ends_a_collection_after_the_action_in_hand() {
+    let host = Host::new();
+    host.sim.fault(Method::RemoveContainer, Fault::Slow(Duration::from_secs(1)), Times::N(1));
+    let output = interrupted(&host, &[Signal::SIGTERM]).await;
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(error, "error: 3 removals not begun, because of a signal\n");
+    assert_eq!(host.rest()[0].len(), 5);
+    assert_eq!(host.run(&["history", "-o", "json"]).lines().count(), 1);
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once() {
+    let host = Host::new();
+    host.sim.fault(Method::RemoveContainer, Fault::Hang, Times::Forever);
+    // Two of the same, sent at once, may arrive as one.
+    let output = interrupted(&host, &[Signal::SIGTERM, Signal::SIGINT]).await;
+    assert!([Some(128 + 15), Some(128 + 2)].contains(&output.status.code()), "{output:?}");
+    // The lock is free, and the next one does the work.
+    host.sim.heal();
+    assert!(host.run(&["collect"]).contains("Removed: 3 containers"));
 }

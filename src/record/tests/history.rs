@@ -50,6 +50,22 @@ fn a_refusal_and_a_thing_already_gone_are_remembered_too() {
 }
 
 #[test]
+fn what_else_there_is_to_say_is_remembered_and_logged() {
+    let mut store = Store::in_memory().unwrap();
+    let run = store.begin_run(at(0), Scope::Containers, false).unwrap();
+    let noted = |report| Report { note: Some("a link was left alone".to_owned()), ..report };
+    let reports = [noted(removed(container("c1"), None)), noted(refused(container("c2")))];
+    for report in &reports {
+        store.record(run, at(1), report).unwrap();
+    }
+    let details: Vec<_> = store.history(&HistoryFilter::default()).unwrap().into_iter().map(|e| e.detail).collect();
+    let expected = ["its state changed: a link was left alone", "a link was left alone"];
+    assert_eq!(details, expected.map(|text| Some(text.to_owned())));
+    let log = logged(|| note(&reports[0], &mut Tallies::default()));
+    assert!(log.contains(r#"note="a link was left alone""#), "{log}");
+}
+
+#[test]
 fn sizes_beyond_the_range_become_its_end() {
     let mut store = Store::in_memory().unwrap();
     let run = store.begin_run(at(0), Scope::Images, false).unwrap();
