@@ -31,7 +31,7 @@ pub fn run(
         let (signals, stop, reloads) = signals::listen()?;
         tokio::select! {
             served = serve(loaded, reload, &stop, reloads) => served,
-            _ = signals.aborted() => Err(CliError::message(ErrorKind::Partial, "aborted by a second signal")),
+            signal = signals.aborted() => Err(CliError::aborted(signal)),
         }
     })
 }

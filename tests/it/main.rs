@@ -13,11 +13,13 @@
 )]
 
 mod cli;
+mod cli_live;
 mod containerd_contract;
 mod containerd_reader;
 mod containerd_rig;
 mod contract;
 mod properties;
 mod rig;
+mod shell;
 mod sim;
 mod vectors;
