@@ -14,6 +14,7 @@
 
 mod cli;
 mod containerd_contract;
+mod containerd_e2e;
 mod containerd_reader;
 mod containerd_rig;
 mod contract;
