@@ -6,6 +6,7 @@
 mod collect;
 mod completions;
 mod config;
+mod demo;
 mod documents;
 mod error;
 mod find;
@@ -52,6 +53,7 @@ enum Verb {
     Snapshot(snapshot::Args),
     History(history::Args),
     Config(config::Args),
+    Demo(demo::Args),
     Completions(completions::Args),
 }
 
@@ -85,6 +87,7 @@ impl Cli {
             Verb::Why(args) => why::run(args, &load()?, output),
             Verb::History(args) => history::run(args, &load()?, output),
             Verb::Config(args) => config::run(args, load, output),
+            Verb::Demo(args) => demo::run(args, output),
             Verb::Completions(args) => completions::run(args, output),
         }
     }

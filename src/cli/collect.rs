@@ -110,7 +110,7 @@ fn read_plan(path: &Path) -> Result<Plan, CliError> {
 
 /// Prints what became of it all.
 fn print(pass: &Pass, dry_run: bool, output: &mut Output) -> Result<(), CliError> {
-    let (kept, errors) = (pass.plan.kept.len(), &pass.plan.errors);
+    let (kept, errors) = (pass.kept(), &pass.plan.errors);
     let (reports, summary) = (&pass.reports, &pass.summary);
     let document = Collection { kind: "Collection", version: 1, dry_run, reports, summary, kept, errors };
     match output.format.unwrap_or(Format::Table) {

@@ -3,6 +3,7 @@
 //! The whole program in one function, [`Cycle::pass`]. A dry run takes the same road with other hands and a store that
 //! is a copy in memory.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -12,10 +13,10 @@ use super::node::{self, Node};
 use super::saved::{self, Checked};
 use crate::config::Settings;
 use crate::cri::RuntimeWriter;
-use crate::execute::{ExecuteOptions, Executor, Hands, LiveHands, LogRoots, NoteTaker, Report, Stop, Summary};
+use crate::execute::{ExecuteOptions, Executor, Hands, LiveHands, LogRoots, NoteTaker, Outcome, Report, Stop, Summary};
 use crate::model::{Memory, Snapshot};
 use crate::observe::{Observer, StatusFor};
-use crate::plan::{AgeFrom, Kind, Plan, Policy, Scope, decide, remember};
+use crate::plan::{AgeFrom, Kind, Plan, Policy, Scope, decide, key, remember};
 use crate::record::{RunId, Store, StoreError, Tallies, after_outcomes, note};
 
 /// Everything that a pass needs, for one node.
@@ -48,6 +49,17 @@ struct Underway {
     reports: Vec<Report>,
     tallies: Tallies,
     trouble: Option<StoreError>,
+}
+
+// === impl Pass ===
+
+impl Pass {
+    /// How much of what was to stay did stay: images of the reserve may have gone after all.
+    pub fn kept(&self) -> usize {
+        let is_gone = |report: &&Report| matches!(report.outcome, Outcome::Removed {} | Outcome::AlreadyGone {});
+        let gone: HashSet<_> = self.reports.iter().filter(is_gone).map(|report| report.action.key()).collect();
+        self.plan.kept.iter().filter(|kept| !gone.contains(&key(kept.kind, &kept.id))).count()
+    }
 }
 
 // === impl Cycle ===
@@ -146,7 +158,7 @@ impl<H> Cycle<H> {
         let reader = node.reader(&settings);
         let observer = node.observer(&settings);
         let disks = Arc::clone(&node.disks);
-        let executor = Executor { reader, hands, disks, roots: roots(&settings), options: options(&settings) };
+        let executor = Executor { reader, hands, disks, roots: roots(&settings), options: options(&settings, node) };
         Self { observer, executor, store, settings, started_at }
     }
 }
@@ -178,10 +190,10 @@ fn roots(settings: &Settings) -> LogRoots {
 }
 
 /// A pod that is back is looked for where a guard asks for proof that it is gone.
-fn options(settings: &Settings) -> ExecuteOptions {
+fn options(settings: &Settings, node: &Node) -> ExecuteOptions {
     let asks = !settings.policy.guards.gone_after.is_zero();
     let pods = node::beneath(&settings.host_root, &settings.kubelet_root.join("pods"));
-    ExecuteOptions { kubelet_pods: asks.then_some(pods), ..ExecuteOptions::default() }
+    ExecuteOptions { kubelet_pods: asks.then_some(pods), space_settle: node.space_settle, ..ExecuteOptions::default() }
 }
 
 // === impl Underway ===

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::config::{PodSource, Settings};
 use crate::cri::{Endpoint, RuntimeReader};
@@ -16,6 +17,8 @@ pub struct Node {
     pub disks: Arc<dyn Disks>,
     /// Who says which pods should be there.
     pub pods: Arc<dyn observe::PodSource>,
+    /// How long a disk that is still short may take to give space back, before the next image goes.
+    pub space_settle: Duration,
 }
 
 // === impl Node ===
@@ -24,7 +27,8 @@ impl Node {
     /// The node that this host is.
     pub fn of_host(settings: &Settings, endpoint: Endpoint) -> Self {
         let disks = Arc::new(HostDisks::new(&settings.host_root));
-        Self { endpoint, disks, pods: pod_source(settings.pod_source) }
+        let space_settle = Duration::from_secs(1);
+        Self { endpoint, disks, pods: pod_source(settings.pod_source), space_settle }
     }
 
     /// Who reads from its runtime.

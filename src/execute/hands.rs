@@ -97,6 +97,7 @@ impl NoteTaker {
     }
 
     /// Notes an act; what would come of it is nothing.
+    #[expect(clippy::unnecessary_wraps, reason = "the answer of the hands whose place it takes")]
     fn note<T: Default, E>(&self, act: &str, what: impl std::fmt::Display) -> Result<T, E> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{act} {what}"));
         Ok(T::default())

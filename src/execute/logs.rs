@@ -7,7 +7,7 @@
 mod folder;
 mod roots;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod tree;
 
 pub use roots::{LogFile, LogRoots};

@@ -1,5 +1,7 @@
 //! A plan carried out on a simulated node: what remains, what was called in which order, and what was told.
 
+#![expect(clippy::disallowed_methods, reason = "a test may remove its own files")]
+
 mod containers;
 mod images;
 mod logs;
@@ -33,7 +35,6 @@ impl Bench {
         Self { sim: Sim::start(node).unwrap(), options }
     }
 
-    /// Images as the sim's disk tells; logs in the sim's directory.
     fn roots(&self) -> LogRoots {
         let roots = self.sim.log_roots();
         let policy = LogPolicy { pods_root: roots.pods, containers_root: roots.containers };
@@ -59,6 +60,14 @@ impl Bench {
         let mut reports = Vec::new();
         let summary = self.live().carry_out(plan, &Stop::never(), &mut |report| reports.push(report)).await;
         (reports.iter().map(told).collect(), reports, summary)
+    }
+
+    /// The same with hands that only take notes.
+    async fn rehearse(&self, actions: Vec<Action>) -> Vec<String> {
+        let mut reports = Vec::new();
+        let dry = self.executor(NoteTaker::default());
+        dry.carry_out(&plan(actions), &Stop::never(), &mut |report| reports.push(told(&report))).await;
+        reports
     }
 
     /// What changed anything, in order, as `Method(id)`.

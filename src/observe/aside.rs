@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedMutexGuard, oneshot};
 use tokio::time::timeout;
 
 use super::ObserveError;
@@ -29,6 +29,12 @@ pub struct Aside {
 struct Spot {
     turn: Arc<tokio::sync::Mutex<()>>,
     hangs: AtomicBool,
+}
+
+/// A look under way. However it ends, the place is free again.
+struct Turn {
+    spot: Arc<Spot>,
+    _lock: OwnedMutexGuard<()>,
 }
 
 // === impl Aside ===
@@ -53,11 +59,10 @@ impl Aside {
         let broken = |source| ObserveError::Look { path: path.to_owned(), source };
         let turn = timeout(self.limit, Arc::clone(&spot.turn).lock_owned()).await.map_err(|_| hangs())?;
         let (to, mut answer) = oneshot::channel();
-        let place = Arc::clone(&spot);
+        let turn = Turn { spot: Arc::clone(&spot), _lock: turn };
         let thread = move || {
+            let _back = turn;
             let _sent = to.send(look());
-            place.hangs.store(false, Ordering::SeqCst);
-            drop(turn);
         };
         std::thread::Builder::new().name("look".to_owned()).spawn(thread).map_err(broken)?;
         if let Ok(answer) = timeout(self.limit, &mut answer).await {
@@ -77,6 +82,14 @@ impl Aside {
     fn spot(&self, path: &Path) -> Arc<Spot> {
         let mut spots = self.spots.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(spots.entry(path.to_owned()).or_default())
+    }
+}
+
+// === impl Turn ===
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.spot.hangs.store(false, Ordering::SeqCst);
     }
 }
 
@@ -126,9 +139,12 @@ mod tests {
         let (hung, other) = (hung(), aside.clone());
         let look = hung.look.unwrap();
         let first = tokio::spawn(async move { other.run("/mnt/x".as_ref(), look).await });
-        while aside.spot("/mnt/x".as_ref()).turn.try_lock().is_ok() {
-            tokio::task::yield_now().await;
-        }
+        let begun = async {
+            while aside.spot("/mnt/x".as_ref()).turn.try_lock().is_ok() {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(Duration::from_secs(10), begun).await.expect("the first look holds the turn");
         let (other, release) = (aside.clone(), hung.release);
         let second = tokio::spawn(async move { other.run("/mnt/x".as_ref(), || "second").await });
         tokio::task::yield_now().await;

@@ -121,7 +121,8 @@ mod tests {
             Err(io::Error::other("released"))
         });
         let disks = HostDisks::with_probe("/".into(), Duration::from_millis(50), hangs);
-        let error = disks.measure("/".as_ref()).await.unwrap_err();
+        let bound = Duration::from_secs(10);
+        let error = tokio::time::timeout(bound, disks.measure("/".as_ref())).await.unwrap().unwrap_err();
         assert!(matches!(error, ObserveError::Hangs { .. }), "{error}");
         let error = disks.measure("/".as_ref()).await.unwrap_err();
         assert!(matches!(error, ObserveError::StillHangs { .. }), "{error}");

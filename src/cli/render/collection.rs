@@ -71,7 +71,7 @@ fn sum(pass: &Pass, paint: Paint) -> String {
     };
     let some = Kind::ALL.into_iter().map(counted).filter(|(_, count)| *count > 0);
     let things: Vec<_> = some.map(|(kind, count)| human::count(count, words::kind(kind))).collect();
-    let kept = pass.plan.kept.len();
+    let kept = pass.kept();
     if things.is_empty() {
         return format!("{} {kept} stay.", paint.bold("Nothing removed."));
     }

@@ -1,5 +1,7 @@
 //! Hostile trees. Whatever lies beneath the roots, what lies outside them does not change.
 
+pub(in crate::execute) mod as_root;
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -442,94 +444,4 @@ fn cases() -> Vec<serde_json::Value> {
 
 fn strings(value: &serde_json::Value) -> Vec<String> {
     serde_json::from_value(value.clone()).unwrap()
-}
-
-/// Cases that mount something. Each does so in a mount namespace of its own, which ends with its thread.
-mod as_root {
-    use nix::mount::{MsFlags, mount};
-    use nix::sched::{CloneFlags, unshare};
-
-    use super::*;
-
-    const NONE: Option<&str> = None;
-
-    /// Runs `work` where mounts are nobody else's.
-    fn apart(work: impl FnOnce() + Send + 'static) {
-        let thread = std::thread::spawn(move || {
-            unshare(CloneFlags::CLONE_NEWNS).expect("this test mounts file systems and needs to run as root");
-            mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE).expect("cannot make mounts private");
-            work();
-        });
-        if let Err(panic) = thread.join() {
-            std::panic::resume_unwind(panic);
-        }
-    }
-
-    fn bind(from: &Path, to: &Path) {
-        mount(Some(from), to, NONE, MsFlags::MS_BIND, NONE).unwrap();
-    }
-
-    #[test]
-    fn a_bind_mount_in_a_pod_directory_is_not_entered_and_the_rest_goes() {
-        apart(|| {
-            let host = Host::new();
-            fs::create_dir(host.pod().join("mounted")).unwrap();
-            host.file("var/log/pods/default_web_uid-1/app/0.log");
-            let before = host.outside();
-            bind(&host.at("etc"), &host.pod().join("mounted"));
-
-            let error = host.remove_pod().unwrap_err();
-
-            assert!(matches!(error, LogError::Blocked { .. }), "{error}");
-            assert_eq!(host.outside(), before);
-            assert_eq!(names(&host.pod()), ["mounted"]);
-        });
-    }
-
-    #[test]
-    fn a_bind_mount_in_place_of_a_pod_directory_is_foreign() {
-        apart(|| {
-            let host = Host::new();
-            let before = host.outside();
-            bind(&host.at("etc"), &host.pod());
-            assert!(host.remove_pod().unwrap_err().is_foreign());
-            assert!(host.remove_logs("/var/log/pods/default_web_uid-1/passwd").unwrap_err().is_foreign());
-            assert_eq!(host.outside(), before);
-        });
-    }
-
-    #[test]
-    fn a_file_mounted_over_a_log_file_stays() {
-        apart(|| {
-            let host = Host::new();
-            host.file("var/log/pods/default_web_uid-1/app/0.log");
-            let before = host.outside();
-            bind(&host.at("etc/passwd"), &host.pod().join("app/0.log"));
-            let error = host.remove_logs("/var/log/pods/default_web_uid-1/app/0.log").unwrap_err();
-            assert!(matches!(error, LogError::Io { .. }), "{error}");
-            assert!(host.remove_pod().is_err());
-            assert_eq!(host.outside(), before);
-        });
-    }
-
-    #[test]
-    fn another_file_system_beneath_a_pod_directory_keeps_its_files() {
-        apart(|| {
-            let host = Host::new();
-            mount(Some("none"), &host.pod().join("app"), Some("tmpfs"), MsFlags::empty(), NONE).unwrap();
-            host.file("var/log/pods/default_web_uid-1/app/0.log");
-            assert!(host.remove_pod().is_err());
-            assert_eq!(names(&host.pod().join("app")), ["0.log"]);
-        });
-    }
-
-    #[test]
-    fn a_root_that_is_a_mount_of_its_own_is_collected() {
-        apart(|| {
-            let host = Host::new();
-            bind(&host.at("etc"), &host.at("var/log/pods"));
-            host.roots.remove_dir(&OsString::from("sub")).unwrap();
-            assert_eq!(names(&host.at("etc")), ["passwd"]);
-        });
-    }
 }

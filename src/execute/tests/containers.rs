@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use tonic::Code;
 
 use super::*;
+use crate::cri::generated as pb;
 use crate::sim::{Fault, Times};
 
 /// A stopped pod with one exited container that has logs.
@@ -143,29 +144,55 @@ async fn foreign_log_files_are_left_alone_and_do_not_hold_the_container() {
 
 #[tokio::test]
 async fn log_files_in_another_pods_directory_are_left_alone() {
-    let node = finished().pod("default", "db", "u2").stopped().id("c2").exited("app", WEB);
-    let bench = Bench::new(node);
-    let mut action = exited("c2");
-    action.pod = None;
-    // The status tells the pod of c2, and the path that of c1.
-    fs::rename(bench.pods("default_web_u1"), bench.pods("kept")).unwrap();
-    let roots = bench.roots();
-    let path = roots.policy.pods_root.join("default_db_u2/app/0.log");
-    assert!(roots.log_file(&path, Some(&web())).unwrap_err().is_foreign());
-    assert_eq!(bench.carry_out(vec![action]).await, ["c2 removed"]);
-    assert!(!is_there(&bench.pods("default_db_u2/app/0.log")));
-    assert!(!is_there(&bench.links("web_default_app-c2.log")) && !is_there(&bench.links("db_default_app-c2.log")));
+    let bench = Bench::new(Node::new().image(WEB, &[]).foreign("alone").id("c1").exited("app", WEB));
+    assert!(is_there(&bench.pods("_alone_alone/app/0.log")));
+    let (told, reports, _) = bench.carry_out_plan(&plan(vec![exited("c1")])).await;
+    assert_eq!(told, ["c1 removed"]);
+    let note = reports[0].note.clone().unwrap();
+    assert!(note.ends_with("it is in another pod's log directory"), "{note}");
+    assert!(is_there(&bench.pods("_alone_alone/app/0.log")));
 }
 
 #[tokio::test]
-async fn a_container_without_a_log_path_goes_and_a_file_by_its_links_name_stays() {
-    let bench = Bench::new(Node::new().image(WEB, &[]).foreign("alone").id("c1").exited("app", WEB));
-    fs::remove_file(bench.links(LINK)).ok();
+async fn a_file_by_a_log_links_name_stays_and_does_not_hold_the_container() {
+    let bench = Bench::new(finished());
+    fs::remove_file(bench.links(LINK)).unwrap();
     fs::write(bench.links(LINK), "a file").unwrap();
     let (told, reports, _) = bench.carry_out_plan(&plan(vec![exited("c1")])).await;
     assert_eq!(told, ["c1 removed"]);
     assert!(reports[0].note.clone().unwrap().ends_with("it is not a symbolic link"), "{reports:?}");
     assert_eq!(fs::read_to_string(bench.links(LINK)).unwrap(), "a file");
+}
+
+#[tokio::test]
+async fn a_container_without_a_log_path_goes_without_a_word() {
+    let bench = Bench::new(Node::new().image(WEB, &[]).id("s1").pod("default", "web", "u1"));
+    let connect = tower::service_fn({
+        let socket = bench.sim.socket().to_owned();
+        move |_: tonic::transport::Uri| {
+            let socket = socket.clone();
+            async move { tokio::net::UnixStream::connect(socket).await.map(hyper_util::rt::TokioIo::new) }
+        }
+    });
+    let channel = tonic::transport::Endpoint::from_static("http://localhost").connect_with_connector_lazy(connect);
+    let config = pb::ContainerConfig {
+        metadata: Some(pb::ContainerMetadata { name: "app".to_owned(), attempt: 0 }),
+        image: Some(pb::ImageSpec { image: WEB.to_owned(), ..pb::ImageSpec::default() }),
+        ..pb::ContainerConfig::default()
+    };
+    let request = pb::CreateContainerRequest {
+        pod_sandbox_id: "s1".to_owned(),
+        config: Some(config),
+        ..pb::CreateContainerRequest::default()
+    };
+    let made = pb::runtime_service_client::RuntimeServiceClient::new(channel).create_container(request).await.unwrap();
+    let id = made.into_inner().container_id;
+
+    let plan = plan(vec![container(&id, ContainerState::Created)]);
+    let (told, reports, _) = bench.carry_out_plan(&plan).await;
+
+    assert_eq!(told, [format!("{id} removed")]);
+    assert_eq!(reports[0].note, None);
 }
 
 #[tokio::test]
@@ -180,24 +207,32 @@ async fn a_pods_name_cannot_lead_out_of_the_container_log_root() {
 }
 
 mod as_root {
+    use crate::execute::logs::tests::as_root::{apart, bind};
+
     use super::*;
 
-    /// Sets or clears the flag that keeps even root from removing what is in a directory.
-    fn keep(path: &Path, is_kept: bool) {
-        let flag = if is_kept { "+i" } else { "-i" };
-        let status = std::process::Command::new("chattr").arg(flag).arg(path).status().expect("chattr is needed");
-        assert!(status.success(), "chattr {flag} needs root and a file system that knows it: {}", path.display());
+    #[test]
+    fn a_container_stays_as_long_as_its_logs_cannot_be_removed() {
+        // The runtime's threads are made in here, so they see the mount too.
+        apart(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(mounted_log());
+        });
     }
 
-    #[tokio::test]
-    async fn a_container_stays_as_long_as_its_logs_cannot_be_removed() {
+    async fn mounted_log() {
         let bench = Bench::new(finished());
-        keep(&bench.pods("default_web_u1/app"), true);
+        let other = bench.sim.dir().join("other");
+        fs::write(&other, "mounted").unwrap();
+        bind(&other, &bench.pods(LOG));
+
         let told = bench.carry_out(vec![exited("c1")]).await;
-        keep(&bench.pods("default_web_u1/app"), false);
         assert!(told[0].starts_with("c1 failed: cannot remove "), "{told:?}");
         assert_eq!(bench.writes(), Vec::<String>::new());
         assert!(is_there(&bench.links(LINK)));
+
+        nix::mount::umount(&bench.pods(LOG)).unwrap();
         assert_eq!(bench.carry_out(vec![exited("c1")]).await, ["c1 removed"], "the next pass");
+        assert_eq!(fs::read_to_string(&other).unwrap(), "mounted");
     }
 }

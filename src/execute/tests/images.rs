@@ -1,6 +1,10 @@
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
 use tonic::Code;
 
 use super::*;
+use crate::model::FileSystem;
 use crate::plan::ImageTrigger;
 use crate::sim::{Fault, GIB, MIB, Times};
 
@@ -70,6 +74,22 @@ async fn an_image_that_got_used_between_plan_and_recheck_stays() {
 }
 
 #[tokio::test]
+async fn a_container_uses_what_it_was_made_of_and_what_its_name_means_now() {
+    // The tag moved from b to a after the container was made.
+    let moved = |node: Node| {
+        let node = node.id(&id_of("b")).image("docker.io/library/app:1", &[]);
+        let node = node.pod("default", "web", "u1").exited("app", "docker.io/library/app:1");
+        node.id(&id_of("a")).image("docker.io/library/app:1", &[])
+    };
+    for name in ["a", "b"] {
+        let bench = Bench::new(moved(Node::new()));
+        let mut action = unused(name);
+        action.target = Target::RemoveImage { id: id_of(name).into(), tags: Vec::new(), estimated_bytes: 0 };
+        assert_eq!(bench.carry_out(vec![action]).await, [format!("{} refused: a container uses it", id_of(name))]);
+    }
+}
+
+#[tokio::test]
 async fn containers_that_the_plan_knew_are_not_asked_for_their_volumes_again() {
     let old = |node: Node| node.ago(Duration::from_mins(5)).pod("default", "web", "u1").running("app", &tag_of("b"));
     let bench = Bench::new(old(images(2, 0)));
@@ -107,9 +127,9 @@ async fn an_image_that_is_still_there_after_its_removal_is_a_failure() {
 
 #[tokio::test]
 async fn the_collection_stops_at_its_measured_target() {
-    // 600 of 1024 MiB are used; 550 MiB are to be free: two images do it, whatever the plan says.
+    // 600 of 1024 MiB are used; 624 MiB are to be free: two images do it to the byte, whatever the plan says.
     let bench = Bench::new(images(6, 0));
-    let mut plan = space(&["a", "b", "c"], &["d"], 550 * MIB);
+    let mut plan = space(&["a", "b", "c"], &["d"], 624 * MIB);
     plan.actions.push(unused("e"));
     let (told, _, summary) = bench.carry_out_plan(&plan).await;
     assert_eq!(told, ["sha256:aa removed", "sha256:bb removed", "sha256:cc not_needed", "sha256:ee removed"]);
@@ -147,17 +167,19 @@ async fn without_a_measure_the_plan_stands_and_the_reserve_stays() {
 
 #[tokio::test]
 async fn space_that_comes_back_late_spares_the_reserve() {
-    let mut bench = Bench::new(images(3, 0).disk(GIB, 300 * MIB));
-    bench.options.space_settle = Duration::from_millis(300);
-    let free = bench.sim.disk().available_bytes;
-    let plan = space(&["a"], &["b"], free + 150 * MIB);
-    let late = async {
-        bench.sim.await_call(Method::RemoveImage).await.unwrap();
-        // The disk is measured right after the removal was verified.
-        bench.sim.await_calls(Method::ImageStatus, 2).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        bench.sim.state().set_other_bytes(100 * MIB);
-    };
-    let ((told, _, _), ()) = tokio::join!(bench.carry_out_plan(&plan), late);
-    assert_eq!(told, ["sha256:aa removed"]);
+    let mut bench = Bench::new(images(3, 0));
+    bench.options.space_settle = Duration::from_millis(1);
+    // Before and after a; short; after a wait b is taken, its measures; short no more after a wait; the end.
+    let measures = Arc::new(Mutex::new(VecDeque::from([10, 20, 20, 20, 20, 30, 30, 50, 50])));
+    let left = Arc::clone(&measures);
+    let next = move || left.lock().unwrap().pop_front().expect("measured too often");
+    let disks = ToldDisk(move || FileSystem { available_bytes: next(), ..FileSystem::default() });
+    let executor = Executor { disks: Arc::new(disks), ..bench.live() };
+    let mut reports = Vec::new();
+    let plan = space(&["a"], &["b", "c"], 50);
+    let summary = executor.carry_out(&plan, &Stop::never(), &mut |report| reports.push(report)).await;
+    assert_eq!(reports.iter().map(told).collect::<Vec<_>>(), ["sha256:aa removed", "sha256:bb removed"]);
+    assert_eq!(reports.iter().map(|report| report.freed_bytes).collect::<Vec<_>>(), [Some(10), Some(10)]);
+    assert_eq!(summary.shortfall_bytes, 0);
+    assert!(measures.lock().unwrap().is_empty());
 }

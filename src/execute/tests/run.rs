@@ -78,9 +78,6 @@ async fn a_dry_run_takes_the_same_road_and_changes_nothing() {
 async fn a_dry_run_refuses_what_a_real_one_would() {
     let bench = Bench::new(gone());
     bench.sim.state().set_container_state("c2", ContainerState::Running);
-    let mut reports = Vec::new();
-    let executor = bench.executor(NoteTaker::default());
-    executor.carry_out(&plan(all(&bench)), &Stop::never(), &mut |report| reports.push(told(&report))).await;
     let expected = [
         "c1 would_remove",
         "c2 refused: its state changed",
@@ -89,7 +86,7 @@ async fn a_dry_run_refuses_what_a_real_one_would() {
         "default_db_u2 would_remove",
         "sha256:aa refused: a container uses it",
     ];
-    assert_eq!(reports, expected);
+    assert_eq!(bench.rehearse(all(&bench)).await, expected);
     assert_eq!(bench.carry_out(all(&bench)).await, expected.map(|line| line.replace("would_remove", "removed")));
 }
 
@@ -141,7 +138,7 @@ async fn a_stop_ends_the_action_in_hand_and_begins_no_other() {
 #[tokio::test]
 async fn a_stop_keeps_the_reserve_from_being_touched() {
     let mut bench = Bench::new(gone());
-    bench.options.space_settle = Duration::from_secs(3600);
+    bench.options.space_settle = Duration::from_hours(1);
     let mut plan = plan(Vec::new());
     plan.images.stop_at_available_bytes = 2 * GIB;
     plan.images.reserve = all(&bench).split_off(5);

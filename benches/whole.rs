@@ -1,0 +1,151 @@
+//! Whole programs: `kubegc plan` on a big node against a bare client that only makes the same list calls, its peak
+//! memory, and the memory of the idle service.
+//!
+//! `cargo bench --bench whole`. The node is simulated behind a real socket in this process; both programs are processes
+//! of their own, run in turn, and the ratio is the median of the pairs.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    clippy::cast_precision_loss,
+    reason = "a benchmark may fail loudly, asks the clock and starts programs"
+)]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use hyper_util::rt::TokioIo;
+use kubegc::cri::generated as pb;
+use kubegc::sim::{Method, Node, Sim};
+use nix::sys::resource::{UsageWho, getrusage};
+use tonic::transport::Endpoint;
+
+const CONTAINERS: usize = 10_000;
+const IMAGES: usize = 1_000;
+const PAIRS: usize = 11;
+const LIMIT: usize = 256 << 20;
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    match args.get(1).map(String::as_str) {
+        Some("bare") => block_on(list(&args[2])),
+        Some("measure") => measure(&args[2..]),
+        _ => compare(),
+    }
+}
+
+/// Runs both in turn and prints the ratios.
+fn compare() {
+    let sim = Sim::start(Node::big(CONTAINERS, IMAGES)).unwrap();
+    let state = sim.dir().join("state/kubegc.db");
+    let itself = std::env::current_exe().unwrap();
+    let bare = vec![itself.display().to_string(), "bare".into(), sim.socket().display().to_string()];
+    let plan = kubegc(&sim, &state, &["plan", "-o", "json"]);
+    let (mut ratios, mut bares, mut plans) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut bare_peak, mut plan_peak) = (0, 0);
+    for _ in 0..PAIRS {
+        let (bare_seconds, peak) = timed(&itself, &bare);
+        bare_peak = peak.max(bare_peak);
+        let (plan_seconds, peak) = timed(&itself, &plan);
+        plan_peak = peak.max(plan_peak);
+        ratios.push(plan_seconds / bare_seconds);
+        bares.push(bare_seconds);
+        plans.push(plan_seconds);
+    }
+    println!("{CONTAINERS} containers, {IMAGES} images, {PAIRS} pairs");
+    println!("bare lists:   median {:>8.1} ms, peak {:>6.1} MiB", median(&bares) * 1e3, mib(bare_peak));
+    println!(
+        "kubegc plan:  median {:>8.1} ms, peak {:>6.1} MiB (aim: at most 64)",
+        median(&plans) * 1e3,
+        mib(plan_peak)
+    );
+    println!("ratio:        median {:>8.2} (aim: at most 1.25)", median(&ratios));
+    for containers in [100, CONTAINERS] {
+        println!("idle service, {containers:>6} containers: {:.1} MiB (aim: at most 12)", mib(idle(containers)));
+    }
+}
+
+/// The command line of a kubegc that knows nothing of this machine.
+fn kubegc(sim: &Sim, state: &Path, verb: &[&str]) -> Vec<String> {
+    let roots = sim.log_roots();
+    let mut words = vec![env!("CARGO_BIN_EXE_kubegc").to_owned()];
+    words.extend(verb.iter().map(|word| (*word).to_owned()));
+    for set in [
+        format!("runtime.endpoint={}", sim.socket().display()),
+        format!("state.path={}", state.display()),
+        format!("logs.pods_root={}", roots.pods.display()),
+        format!("logs.containers_root={}", roots.containers.display()),
+        format!("kubelet_root={}", sim.dir().join("kubelet").display()),
+        "images.high_threshold_percent=100".to_owned(),
+    ] {
+        words.extend(["--set".to_owned(), set]);
+    }
+    words
+}
+
+/// Runs a command beneath a small process that measures it; seconds and peak bytes.
+fn timed(itself: &Path, command: &[String]) -> (f64, u64) {
+    let start = Instant::now();
+    let output = Command::new(itself).arg("measure").args(command).env_clear().output().unwrap();
+    let seconds = start.elapsed().as_secs_f64();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    (seconds, String::from_utf8(output.stdout).unwrap().trim().parse().unwrap())
+}
+
+/// Runs a command and prints the peak of its memory in bytes.
+fn measure(command: &[String]) {
+    let status = Command::new(&command[0]).args(&command[1..]).stdout(Stdio::null()).status().unwrap();
+    assert!(status.success());
+    println!("{}", getrusage(UsageWho::RUSAGE_CHILDREN).unwrap().max_rss() * 1024);
+}
+
+/// The memory of a service that has made both its passes and waits, in bytes.
+fn idle(containers: usize) -> u64 {
+    let sim = Sim::start(Node::big(containers, containers / 10)).unwrap();
+    let words = kubegc(&sim, &sim.dir().join("state/kubegc.db"), &["run"]);
+    let mut service = Command::new(&words[0]).args(&words[1..]).env_clear().stderr(Stdio::piped()).spawn().unwrap();
+    let log = std::io::BufReader::new(service.stderr.take().unwrap());
+    let done =
+        std::io::BufRead::lines(log).map_while(Result::ok).filter(|line| line.contains("pass done")).take(2).count();
+    assert_eq!(done, 2, "the service ended");
+    assert!(!sim.calls_of(Method::ListImages).is_empty());
+    let status = std::fs::read_to_string(format!("/proc/{}/status", service.id())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    service.kill().unwrap();
+    service.wait().unwrap();
+    kib * 1024
+}
+
+/// The bare client: the three lists, decoded and counted.
+async fn list(socket: &str) {
+    let path = socket.to_owned();
+    let channel = Endpoint::from_static("http://localhost").connect_with_connector_lazy(tower::service_fn(move |_| {
+        let path = path.clone();
+        async move { tokio::net::UnixStream::connect(path).await.map(TokioIo::new) }
+    }));
+    let mut runtime =
+        pb::runtime_service_client::RuntimeServiceClient::new(channel.clone()).max_decoding_message_size(LIMIT);
+    let mut images = pb::image_service_client::ImageServiceClient::new(channel).max_decoding_message_size(LIMIT);
+    let listed = images.list_images(pb::ListImagesRequest::default()).await.unwrap().into_inner().images.len();
+    let sandboxes =
+        runtime.list_pod_sandbox(pb::ListPodSandboxRequest::default()).await.unwrap().into_inner().items.len();
+    let containers = runtime.list_containers(pb::ListContainersRequest::default()).await.unwrap();
+    println!("{} {sandboxes} {listed}", containers.into_inner().containers.len());
+}
+
+fn block_on(work: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work);
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}

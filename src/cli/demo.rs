@@ -1,0 +1,117 @@
+//! `kubegc demo`: a busy node in memory, its plan, the collection, the node after.
+//!
+//! The same rooms as on a real node, over a real socket; only the runtime behind it is simulated.
+
+mod node;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::live::block_on;
+use super::render::{self, Paint};
+use super::{CliError, ErrorKind, Output, human};
+use crate::config::Settings;
+use crate::cri::{Endpoint, Rule};
+use crate::daemon::node::Node;
+use crate::daemon::{Cycle, look_and_plan, now};
+use crate::execute::Stop;
+use crate::model::{FileSystem, Memory, PodList, Seen};
+use crate::observe::{Answer, PodSource, ToldDisk};
+use crate::plan::Scope;
+use crate::record::Store;
+use crate::sim::Sim;
+
+/// Show what kubegc does, on a node in memory: no root, no runtime, nothing of this machine is touched
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+/// The API server of the demo.
+struct DemoPods(PodList);
+
+/// What a node holds, for people.
+struct Inventory {
+    containers: usize,
+    sandboxes: usize,
+    images: usize,
+    disk: FileSystem,
+}
+
+/// Shows it.
+pub fn run(Args {}: &Args, output: &mut Output) -> Result<(), CliError> {
+    let busy = node::busy(now());
+    let sim = Sim::start(busy.node).map_err(|error| CliError::new(ErrorKind::Internal, error))?;
+    block_on(show(&sim, busy.pods, &busy.memory, output))
+}
+
+async fn show(sim: &Sim, pods: PodList, memory: &Memory, output: &mut Output) -> Result<(), CliError> {
+    let paint = Paint { on: output.color };
+    let settings = settings(sim);
+    let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint(), chosen_by: Rule::Flag };
+    let disks = Arc::new(ToldDisk(sim.disk_reader()));
+    let node = Node { endpoint, disks, pods: Arc::new(DemoPods(pods)), space_settle: Duration::ZERO };
+    let mut store = Store::in_memory()?;
+    store.learn(&Memory::default(), memory)?;
+
+    title("A node in memory", &Inventory::of(sim), paint, output)?;
+    let policy = &settings.policy;
+    let memory = store.memory(now())?;
+    let (_, plan) = look_and_plan(&node.observer(&settings), policy, Scope::All, now(), memory).await;
+    output.text(&format!("\n{}\n{}\n", paint.bold("$ kubegc plan"), render::plan(&plan, false, paint)))?;
+
+    let mut cycle = Cycle::live(settings, &node, store, now());
+    let pass = cycle.pass(Scope::All, &Stop::never(), |_, _| {}).await?;
+    output.text(&format!("{}\n{}\n", paint.bold("$ kubegc collect"), render::collection(&pass, false, paint)))?;
+    title("The node after", &Inventory::of(sim), paint, output)?;
+    output.text("\nOn a real node, as root: kubegc plan   (changes nothing)\n")
+}
+
+/// A node that started a moment ago is not to be believed; this one was made that way.
+fn settings(sim: &Sim) -> Settings {
+    let roots = sim.log_roots();
+    let mut settings =
+        Settings { node: "demo".to_owned(), kubelet_root: sim.dir().join("kubelet"), ..Settings::default() };
+    settings.policy.logs.pods_root = roots.pods;
+    settings.policy.logs.containers_root = roots.containers;
+    settings.policy.guards.settle = Duration::ZERO;
+    settings
+}
+
+fn title(what: &str, inventory: &Inventory, paint: Paint, output: &mut Output) -> Result<(), CliError> {
+    output.text(&format!("{} {}\n", paint.bold(&format!("{what}:")), inventory.text()))
+}
+
+// === impl Inventory ===
+
+impl Inventory {
+    fn of(sim: &Sim) -> Self {
+        let node = sim.state();
+        let (containers, sandboxes, images) =
+            (node.container_ids().len(), node.sandbox_ids().len(), node.image_ids().len());
+        Self { containers, sandboxes, images, disk: node.file_system() }
+    }
+
+    fn text(&self) -> String {
+        let used = self.disk.capacity_bytes.saturating_sub(self.disk.available_bytes);
+        let percent = used.saturating_mul(100).div_ceil(self.disk.capacity_bytes.max(1));
+        let things = [(self.containers, "container"), (self.sandboxes, "sandbox"), (self.images, "image")];
+        let things = things.map(|(count, thing)| human::count(count, thing));
+        let (used, all) = (human::size(used), human::size(self.disk.capacity_bytes));
+        format!("{}; disk {percent} % full, {used} of {all}.", human::list(&things))
+    }
+}
+
+// === impl DemoPods ===
+
+impl PodSource for DemoPods {
+    fn name(&self) -> &'static str {
+        "demo"
+    }
+
+    fn list<'a>(
+        &'a self,
+        _: &'a Seen<Vec<crate::model::Container>>,
+        _: &'a Seen<Vec<crate::model::Sandbox>>,
+    ) -> Answer<'a, Seen<PodList>> {
+        Box::pin(async { Seen::Seen(self.0.clone()) })
+    }
+}
