@@ -21,9 +21,11 @@ fi
 
 bin=$2 dir=$3 pid=
 export PATH="$bin:$PATH"
-# Shims keep their sockets here, whatever the configuration says.
-mkdir -p /run/containerd
-mount -t tmpfs tmpfs /run/containerd
+# Shims keep their sockets in the one and pods their networks in the other, whatever the configuration says.
+for shared in /run/containerd /run/netns; do
+  mkdir -p "$shared"
+  mount -t tmpfs tmpfs "$shared"
+done
 
 while read -r order; do
   case $order in

@@ -6,11 +6,13 @@
 mod cell;
 mod disk;
 mod image;
+mod kubegc;
 mod look;
+mod names;
 mod pod;
 mod versions;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -25,6 +27,7 @@ use cell::{Cell, Order};
 use disk::{Disk, run};
 
 pub use image::{Image, Layer};
+pub use names::Names;
 pub use versions::Version;
 
 /// The longest wait for anything that a rig waits for.
@@ -168,6 +171,24 @@ impl Rig {
     /// The container log root, where the links are.
     pub fn container_logs(&self) -> PathBuf {
         self.dir.path().join("logs/containers")
+    }
+
+    /// The directory for everything that is not the runtime's.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The images that containerd was told to remove, in that order, by its own log.
+    pub fn removed_images(&self) -> Vec<String> {
+        let log = std::fs::read_to_string(self.disk.dir().join("containerd.log")).unwrap();
+        let told = log.lines().filter_map(|line| line.split_once(r#"msg="RemoveImage \""#)?.1.strip_suffix(r#"\"""#));
+        told.map(str::to_owned).collect()
+    }
+
+    /// Removes a container.
+    pub async fn remove_container(&self, id: &str) {
+        let request = pb::RemoveContainerRequest { container_id: id.to_owned() };
+        self.runtime().remove_container(request).await.unwrap();
     }
 
     /// The last lines of containerd's log, without its notices.
