@@ -96,6 +96,16 @@ fn a_plan_of_the_node_is_the_plan_of_its_snapshot() {
 }
 
 #[test]
+fn a_snapshot_knows_image_volumes_though_no_image_is_about_to_go() {
+    let host = Host::with(
+        node().in_sandbox("s-web").id("side").running("side", "r.example/web:2").mounting("r.example/old:1"),
+    );
+    std::fs::write(host.shell.path("s.json"), host.shell.run(&["snapshot"])).unwrap();
+    let why = host.run(&["why", "--snapshot", "s.json", "r.example/old:1", "--set", "images.all_unused=true"]);
+    assert!(why.contains("container side has it mounted as a volume"), "{why}");
+}
+
+#[test]
 fn a_dry_run_changes_nothing_and_a_collection_does_what_it_said() {
     let host = Host::new();
     let before = host.rest();
