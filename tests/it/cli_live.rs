@@ -33,7 +33,8 @@ impl Host {
         let sim = Sim::start(node).unwrap();
         let config = format!(
             "node = \"n1\"\nruntime.endpoint = \"{}\"\nlogs.pods_root = \"{}\"\nlogs.containers_root = \"{}\"\n\
-             state.path = \"{}\"\nkubelet_root = \"{}\"\nguards.settle = \"0s\"\n",
+             state.path = \"{}\"\nkubelet_root = \"{}\"\nguards.settle = \"0s\"\n\
+             images.high_threshold_percent = 99\n", // However full the disk of this machine is.
             sim.endpoint(),
             sim.log_roots().pods.display(),
             sim.log_roots().containers.display(),
