@@ -39,24 +39,28 @@ impl Rig {
     pub fn daemon(&self, args: &[&str]) -> Daemon {
         let log = self.dir().join("kubegc.log");
         let file = std::fs::File::create(&log).unwrap();
-        let mut command = self.command(&["run"]);
-        command.args(args).stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
+        let mut command = self.command(&[&["run"], args].concat());
+        command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
         Daemon { child: command.spawn().unwrap(), log }
     }
 
+    /// The rig's own settings come first, so that a test may say otherwise, but behind the verb: what stands before it
+    /// is lost when the same flag comes again behind it. How full the machine's disk is must not matter, so no image goes
+    /// for the sake of space unless a test says so.
     fn command(&self, args: &[&str]) -> Command {
+        let (verb, args) = args.split_first().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubegc"));
-        // However full the disk of this machine is; a test that means it says so itself.
-        let not_full = ["--set", "images.high_threshold_percent=99"];
-        command.env_clear().current_dir(self.dir()).args(not_full).args(args).args(["-r", &self.endpoint()]);
-        command.arg("--state").arg(self.dir().join("state/kubegc.db"));
+        command.env_clear().current_dir(self.dir()).args([verb, "-r", &self.endpoint()]);
         for (key, value) in [
+            ("state.path", self.dir().join("state/kubegc.db")),
             ("kubelet_root", self.dir().join("kubelet")),
             ("logs.pods_root", self.pod_logs()),
             ("logs.containers_root", self.container_logs()),
+            ("images.high_threshold_percent", "100".into()),
         ] {
             command.arg("--set").arg(format!("{key}={}", value.display()));
         }
+        command.args(args);
         command
     }
 }
