@@ -17,6 +17,7 @@ mod containerd_contract;
 mod containerd_reader;
 mod containerd_rig;
 mod contract;
+mod faults;
 mod properties;
 mod rig;
 mod sim;
