@@ -12,12 +12,14 @@
     reason = "a test may fail loudly, ask the clock, start programs and remove its own files"
 )]
 
+mod agent;
 mod cli;
 mod containerd_contract;
 mod containerd_reader;
 mod containerd_rig;
 mod contract;
 mod faults;
+mod kill;
 mod properties;
 mod rig;
 mod sim;
