@@ -20,6 +20,7 @@ mod containerd_rig;
 mod contract;
 mod faults;
 mod kill;
+mod one_agent;
 mod properties;
 mod rig;
 mod sim;
