@@ -19,6 +19,7 @@ mod output;
 mod plan;
 mod render;
 mod run;
+mod saved_plan;
 mod snapshot;
 mod why;
 mod words;
@@ -64,7 +65,11 @@ pub fn main() -> ExitCode {
     let mut output = Output::of_process(cli.global.format, &environment);
     match cli.run(&environment, &mut output).and_then(|()| output.flush()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => error.report(&environment),
+        Err(error) => {
+            // What was printed before the error comes before it.
+            let _ = output.flush();
+            error.report(&environment)
+        }
     }
 }
 

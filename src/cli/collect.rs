@@ -1,7 +1,6 @@
 //! `kubegc collect`.
 
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::path::PathBuf;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -9,11 +8,11 @@ use serde::Serialize;
 use super::live::{begun, block_on, lock_and_open, memory_only, node};
 use super::plan::ScopeArg;
 use super::render::{self, Paint};
-use super::{CliError, ErrorKind, Format, Output};
+use super::{CliError, ErrorKind, Format, Output, human, saved_plan};
 use crate::config::Loaded;
 use crate::daemon::{Cycle, Pass, signals};
 use crate::execute::{Hands, Report, Stop, Summary};
-use crate::plan::{Plan, PlanError, PlanKind};
+use crate::plan::{Plan, PlanError};
 use crate::record::StoreError;
 
 /// Remove once what `plan` shows
@@ -22,7 +21,7 @@ pub struct Args {
     /// Go all the way, rechecks included, but remove nothing
     #[arg(long)]
     dry_run: bool,
-    /// Carry out this plan, as `plan -o json` printed it, and nothing else; what changed since is refused
+    /// Carry out this plan, as `plan -o json` printed it, and nothing else; what changed since is refused; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "scope")]
     plan: Option<PathBuf>,
     /// What to look at
@@ -44,12 +43,12 @@ struct Collection<'a> {
 
 /// Collects once.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let saved = args.plan.as_deref().map(read_plan).transpose()?;
+    let saved = args.plan.as_deref().map(saved_plan::read).transpose()?;
     let pass = block_on(async {
         let (signals, stop, _) = signals::listen()?;
         tokio::select! {
             pass = collect(args, saved, loaded, &stop) => pass,
-            signal = signals.aborted() => Err(aborted(signal.exit_code())),
+            signal = signals.aborted() => Err(CliError::aborted(signal)),
         }
     })?;
     print(&pass, args.dry_run, output)?;
@@ -96,18 +95,6 @@ fn progress() -> ProgressBar {
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// Reads a saved plan, of this version and no other kind of document.
-fn read_plan(path: &Path) -> Result<Plan, CliError> {
-    let usage = |cause: String| CliError::message(ErrorKind::Usage, format!("{}: {cause}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| usage(error.to_string()))?;
-    let plan: Plan = serde_json::from_str(&text)
-        .map_err(|error| usage(format!("not a plan: {error}")).hint("`kubegc plan -o json` prints one"))?;
-    match (plan.kind, plan.version) {
-        (PlanKind::Plan, 0 | 1) => Ok(plan),
-        (PlanKind::Plan, version) => Err(usage(format!("a plan of version {version}; this kubegc knows 1"))),
-    }
-}
-
 /// Prints what became of it all.
 fn print(pass: &Pass, dry_run: bool, output: &mut Output) -> Result<(), CliError> {
     let (kept, errors) = (pass.kept(), &pass.plan.errors);
@@ -120,21 +107,22 @@ fn print(pass: &Pass, dry_run: bool, output: &mut Output) -> Result<(), CliError
     }
 }
 
-/// Done, or failed in part.
+/// Done, or failed in part: cron and scripts look at nothing but the exit status.
 fn verdict(pass: &Pass) -> Result<(), CliError> {
-    let total = pass.tallies.total();
     let blind = pass.plan.errors.iter().filter(|error| !matches!(error, PlanError::FreeDiskSpaceFailed { .. }));
-    let text = match (total.failed, blind.count(), pass.summary.shortfall_bytes) {
-        (0, 0, 0) => return Ok(()),
-        (0, 0, short) => format!("the image disk is still {} short of its target", super::human::size(short)),
-        (0, blind, _) => format!("{blind} steps could not do their work"),
-        (failed, ..) => format!("{failed} removals failed"),
-    };
-    Err(CliError::message(ErrorKind::Partial, text))
-}
-
-/// A second signal: the process ends at once, as shells expect of one that a signal ended.
-fn aborted(code: u8) -> CliError {
-    let _ = ExitCode::from(code);
-    CliError::message(ErrorKind::Partial, "aborted by a second signal; what was under way may still be done")
+    let (failed, left, blind) = (pass.summary.count("failed"), pass.summary.not_begun, blind.count());
+    let mut faults = Vec::new();
+    if failed > 0 {
+        faults.push(format!("{} failed", human::count(failed, "removal")));
+    }
+    if left > 0 {
+        faults.push(format!("{} not begun, because of a signal", human::count(left, "removal")));
+    }
+    if blind > 0 {
+        faults.push(format!("{blind} of its steps could not do their work"));
+    }
+    if pass.summary.shortfall_bytes > 0 {
+        faults.push(format!("the image disk is still {} short", human::size(pass.summary.shortfall_bytes)));
+    }
+    if faults.is_empty() { Ok(()) } else { Err(CliError::message(ErrorKind::Partial, human::list(&faults))) }
 }

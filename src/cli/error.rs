@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind as Io, IsTerminal, Write as _};
 use std::process::ExitCode;
 
 use crate::config::{ConfigError, Environment};
+use crate::daemon::signals::Signal;
 
 /// What kind of failure it is. The exit status is decided here and nowhere else.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -21,6 +22,8 @@ pub enum ErrorKind {
     Config,
     /// The runtime cannot be reached.
     Runtime,
+    /// A second signal cut the work off.
+    Aborted(Signal),
 }
 
 /// A failure, as a person is told it.
@@ -41,6 +44,7 @@ impl ErrorKind {
             Self::Partial | Self::Internal => 1,
             Self::Usage | Self::Config => 2,
             Self::Runtime => 3,
+            Self::Aborted(signal) => signal.exit_code(),
         }
     }
 }
@@ -56,6 +60,12 @@ impl CliError {
     /// A failure of this kind that is nothing but its message.
     pub fn message(kind: ErrorKind, message: impl fmt::Display + fmt::Debug + Send + Sync + 'static) -> Self {
         Self { kind, cause: anyhow::Error::msg(message), hints: Vec::new() }
+    }
+
+    /// A second signal came before the work in hand was done.
+    pub fn aborted(signal: Signal) -> Self {
+        let message = format!("aborted by a second signal, {}; what was under way may still be done", signal.name());
+        Self::message(ErrorKind::Aborted(signal), message)
     }
 
     /// The same with a word on what to do.
@@ -97,10 +107,10 @@ impl fmt::Display for CliError {
 }
 
 impl From<io::Error> for CliError {
-    /// An error while writing output.
+    /// An error of the system, most often while writing output.
     fn from(error: io::Error) -> Self {
         let kind = if error.kind() == Io::BrokenPipe { ErrorKind::BrokenPipe } else { ErrorKind::Internal };
-        Self::new(kind, anyhow::Error::new(error).context("cannot write the output"))
+        Self::new(kind, error)
     }
 }
 

@@ -6,8 +6,9 @@ use clap::ValueEnum;
 use jiff::{SignedDuration, Timestamp};
 
 use super::render::Grid;
-use super::{CliError, ErrorKind, Format, Output, human, words};
+use super::{CliError, Format, Output, human, words};
 use crate::config::Loaded;
+use crate::daemon::now;
 use crate::plan::{Kind, RemoveReason};
 use crate::record::{HistoryEntry, HistoryFilter, RunEntry, Store};
 
@@ -63,13 +64,12 @@ impl From<KindArg> for Kind {
 // === impl When ===
 
 impl When {
-    #[expect(clippy::disallowed_methods, reason = "a person's `24h` counts back from when it was typed")]
     fn moment(self) -> Timestamp {
         match self {
             Self::At(moment) => moment,
             Self::Ago(time) => {
                 let back = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
-                Timestamp::now().checked_sub(back).unwrap_or(Timestamp::MIN)
+                now().checked_sub(back).unwrap_or(Timestamp::MIN)
             }
         }
     }
@@ -83,8 +83,7 @@ fn when(text: &str) -> Result<When, String> {
 /// Reads the store and prints.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let path = &loaded.settings.state.path;
-    let store = Store::open_read_only(path).map_err(|error| CliError::new(ErrorKind::Internal, error))?;
-    let Some(store) = store else {
+    let Some(store) = Store::open_read_only(path)? else {
         return nothing(&format!("nothing was removed yet: there is no store at {}\n", path.display()), output);
     };
     if args.runs { runs(args, &store, output) } else { removals(args, &store, output) }
@@ -97,7 +96,7 @@ fn removals(args: &Args, store: &Store, output: &mut Output) -> Result<(), CliEr
         kind: args.kind.map(Kind::from),
         text: args.text.clone(),
     };
-    let entries = store.history(&filter).map_err(|error| CliError::new(ErrorKind::Internal, error))?;
+    let entries = store.history(&filter)?;
     match output.format.unwrap_or(Format::Table) {
         Format::Json => entries.iter().try_for_each(|entry| output.json(entry)),
         Format::Yaml => output.yaml(&entries),
@@ -107,7 +106,7 @@ fn removals(args: &Args, store: &Store, output: &mut Output) -> Result<(), CliEr
 }
 
 fn runs(args: &Args, store: &Store, output: &mut Output) -> Result<(), CliError> {
-    let entries = store.runs(args.limit).map_err(|error| CliError::new(ErrorKind::Internal, error))?;
+    let entries = store.runs(args.limit)?;
     match output.format.unwrap_or(Format::Table) {
         Format::Json => entries.iter().try_for_each(|entry| output.json(entry)),
         Format::Yaml => output.yaml(&entries),

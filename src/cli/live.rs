@@ -8,12 +8,17 @@ use crate::cri::{self, CriError, RuntimeReader};
 use crate::daemon::node::Node;
 use crate::daemon::{look_and_plan, now};
 use crate::model::Snapshot;
-use crate::plan::{Plan, PlanError, Scope};
+use crate::observe::StatusFor;
+use crate::plan::{Plan, PlanError, Scope, decide};
 use crate::record::{Lock, LockError, Store, StoreError};
 
-/// Runs a verb that waits for the runtime and for signals. One thread is enough: it waits most of the time.
+/// Runs a verb that waits for the runtime and for signals. One thread is enough: it waits most of the time. What hangs
+/// aside, as a look at a dead disk, does not hold up the end.
 pub(super) fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let done = runtime.block_on(work);
+    runtime.shutdown_background();
+    done
 }
 
 /// Finds the runtime and asks whether it answers.
@@ -33,6 +38,20 @@ pub(super) async fn look(loaded: &Loaded, scope: Scope) -> Result<(Snapshot, Pla
     let store = memory_only(settings)?;
     let memory = store.memory(begun(&store)?)?;
     Ok(look_and_plan(&node.observer(settings), &settings.policy, scope, now(), memory).await)
+}
+
+/// Looks at all that a plan of whatever rules may ask for, and says what a plan with these rules misses.
+pub(super) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
+    let settings = &loaded.settings;
+    let node = node(loaded).await?;
+    let store = memory_only(settings)?;
+    let observer = node.observer(settings);
+    let mut snapshot = observer.observe(now(), store.memory(begun(&store)?)?).await;
+    for what in [StatusFor::Ends, StatusFor::ImageVolumes] {
+        observer.fill_statuses(&mut snapshot, what).await;
+    }
+    let plan = decide(&snapshot, &settings.policy, Scope::All);
+    Ok((snapshot, plan))
 }
 
 /// The store for a dry run. One that this user may not read is told, and planned without: with no memory everything

@@ -2,7 +2,10 @@
 
 use std::io::{self, IsTerminal};
 
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Layer as _, fmt};
 
 use crate::config::LogFormat;
 
@@ -11,14 +14,21 @@ pub(super) fn start(is_service: bool, verbose: u8, format: LogFormat, plain: boo
     let level = match verbose + u8::from(is_service) {
         0 => LevelFilter::WARN,
         1 => LevelFilter::INFO,
-        _ => LevelFilter::DEBUG,
+        2 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
     };
+    // The libraries tell of every frame on the wire.
+    let libraries = if level == LevelFilter::TRACE { LevelFilter::DEBUG } else { LevelFilter::WARN };
+    // What became of each action is in the table that `collect` ends with.
+    let outcomes = if level == LevelFilter::WARN { LevelFilter::OFF } else { level };
+    let filter = Targets::new().with_default(libraries).with_target("kubegc", level);
+    let filter = filter.with_target("kubegc::record::report", outcomes);
     let color = io::stderr().is_terminal() && !plain;
-    let log =
-        tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr).with_ansi(color).with_target(false);
-    // Somebody else may have begun already, as in tests.
-    let _ = match format {
-        LogFormat::Json => log.json().try_init(),
-        LogFormat::Text => log.try_init(),
+    let layer = fmt::layer().with_writer(io::stderr).with_ansi(color).with_target(false);
+    let layer = match format {
+        LogFormat::Json => layer.json().boxed(),
+        LogFormat::Text => layer.boxed(),
     };
+    // Somebody else may have begun already, as in tests.
+    let _ = tracing_subscriber::registry().with(layer.with_filter(filter)).try_init();
 }

@@ -1,9 +1,8 @@
 //! `kubegc snapshot`.
 
-use super::live::{all_seen, block_on, look};
+use super::live::{self, all_seen, block_on};
 use super::{CliError, Format, Output};
 use crate::config::Loaded;
-use crate::plan::Scope;
 
 /// Print all that is known of this node at this moment, for `plan --snapshot` and for bug reports
 #[derive(Debug, clap::Args)]
@@ -11,7 +10,7 @@ pub struct Args {}
 
 /// Looks and prints.
 pub fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let (snapshot, plan) = block_on(look(loaded, Scope::All))?;
+    let (snapshot, plan) = block_on(live::snapshot(loaded))?;
     match output.format {
         Some(Format::Yaml) => output.yaml(&snapshot)?,
         _ => output.json(&snapshot)?,

@@ -1,9 +1,7 @@
 //! The binary as a person meets it: hermetic, with transcripts.
 
-use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use kubegc::execute::{Outcome, Refusal, Report};
@@ -11,63 +9,10 @@ use kubegc::model::Snapshot;
 use kubegc::plan::{Plan, Policy, Scope, decide};
 use kubegc::record::{Store, Tallies};
 
+use crate::shell::Shell;
+
 /// A snapshot of a node with a full image disk.
 const FULL_DISK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/snapshots/full_disk.json");
-
-/// A place to run the binary in, with nothing of the machine's own.
-struct Shell {
-    directory: tempfile::TempDir,
-}
-
-impl Shell {
-    fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("kubegc.toml"), "").unwrap();
-        Self { directory }
-    }
-
-    fn with(self, name: &str, text: &str) -> Self {
-        let path = self.path(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-        self
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("kubegc"));
-        command
-            .args(arguments)
-            .current_dir(self.directory.path())
-            .env_clear()
-            .env("KUBEGC_CONFIG", self.path("kubegc.toml"))
-            .env("CRI_CONFIG_FILE", self.path("crictl.yaml"))
-            .stdin(Stdio::null());
-        command
-    }
-
-    /// Runs the binary and writes down what came of it.
-    fn run(&self, arguments: &[&str]) -> String {
-        self.run_on("", arguments)
-    }
-
-    fn run_on(&self, input: &str, arguments: &[&str]) -> String {
-        let output = assert_cmd::Command::from_std(self.command(arguments)).write_stdin(input).output().unwrap();
-        let mut text = String::new();
-        match output.status.code() {
-            Some(0) => {}
-            code => writeln!(text, "exit {code:?}").unwrap(),
-        }
-        text += &String::from_utf8(output.stdout).unwrap();
-        for line in String::from_utf8(output.stderr).unwrap().lines() {
-            writeln!(text, "! {line}").unwrap();
-        }
-        text.replace(&format!("{}/", self.directory.path().display()), "").replace(FULL_DISK, "FULL_DISK")
-    }
-}
 
 fn full_disk() -> Snapshot {
     serde_json::from_str(&std::fs::read_to_string(FULL_DISK).unwrap()).unwrap()
@@ -410,7 +355,7 @@ fn usage_errors_have_status_2_and_help_has_0() {
     insta::assert_snapshot!(shell.run(&["plan", "-h"]), @r#"
     Say what would go and why the rest stays; change nothing
 
-    Usage: kubegc plan [OPTIONS] --snapshot <FILE>
+    Usage: kubegc plan [OPTIONS]
 
     Options:
           --snapshot <FILE>  Plan for these snapshots, not for this node: a file with one or more, or -

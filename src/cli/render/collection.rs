@@ -11,7 +11,8 @@ use crate::plan::Kind;
 /// Every action that did not go as planned, then the counts by kind, then the sum; `wide` names every action.
 pub(in crate::cli) fn collection(pass: &Pass, wide: bool, paint: Paint) -> String {
     let mut text = told(&pass.reports, wide);
-    let mut grid = Grid::new(&["KIND", "REMOVED", "GONE", "REFUSED", "FAILED", "NOT NEEDED", "FREED"]);
+    let removed = if pass.tallies.total().would_remove > 0 { "WOULD GO" } else { "REMOVED" };
+    let mut grid = Grid::new(&["KIND", removed, "GONE", "REFUSED", "FAILED", "NOT NEEDED", "FREED"]);
     for (kind, tally) in pass.tallies.iter() {
         let freed = if tally.freed_bytes > 0 { human::size(tally.freed_bytes) } else { String::new() };
         let numbers =

@@ -1,0 +1,372 @@
+//! The binary and a simulated node behind a real socket.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use kubegc::model::Snapshot;
+use kubegc::plan::{Action, Plan};
+use kubegc::record::Lock;
+use kubegc::sim::{Fault, GIB, MIB, Method, Node, Sim, StandIn, Times};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tonic::Code;
+
+use crate::shell::Shell;
+
+/// The longest wait for something that must come.
+const SOON: Duration = Duration::from_secs(30);
+
+/// A shell and a node.
+struct Host {
+    shell: Shell,
+    sim: Sim,
+}
+
+impl Host {
+    fn new() -> Self {
+        Self::with(node())
+    }
+
+    fn with(node: Node) -> Self {
+        let sim = Sim::start(node).unwrap();
+        let config = format!(
+            "node = \"n1\"\nruntime.endpoint = \"{}\"\nlogs.pods_root = \"{}\"\nlogs.containers_root = \"{}\"\n\
+             state.path = \"{}\"\nkubelet_root = \"{}\"\nguards.settle = \"0s\"\n\
+             images.high_threshold_percent = 99\n", // However full the disk of this machine is.
+            sim.endpoint(),
+            sim.log_roots().pods.display(),
+            sim.log_roots().containers.display(),
+            sim.dir().join("state/kubegc.db").display(),
+            sim.dir().join("kubelet").display(),
+        );
+        Self { shell: Shell::new().with("kubegc.toml", &config), sim }
+    }
+
+    fn run(&self, arguments: &[&str]) -> String {
+        self.shell.run(arguments).replace(&self.sim.dir().display().to_string(), "DIR")
+    }
+
+    /// What is left of the node.
+    fn rest(&self) -> [Vec<String>; 3] {
+        let node = self.sim.state();
+        [node.container_names(), node.sandbox_names(), node.image_names()]
+    }
+
+    fn spawn(&self, arguments: &[&str]) -> Child {
+        self.shell.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+}
+
+/// A node with a pod that runs, one that crashes again and again, one that ran twice, and unused images.
+fn node() -> Node {
+    let (minute, hour) = (Duration::from_mins(1), Duration::from_hours(1));
+    let node = Node::new().now(Timestamp::now()).disk(100 * GIB, 50 * GIB).ago(48 * hour);
+    let node = ["web:1", "web:2", "job:1", "old:1", "older:1"]
+        .iter()
+        .fold(node, |node, name| node.image(&format!("r.example/{name}"), &[("base", 40 * MIB), (name, 8 * MIB)]));
+    let node =
+        node.ago(3 * hour).id("s-web").pod("default", "web", "u-web").id("webapp01").running("app", "r.example/web:2");
+    let node = node.ago(2 * hour).id("s-crash").pod("default", "crash", "u-crash");
+    let node = (1..=4)
+        .fold(node, |node, n| node.ago((60 - n) * minute).id(&format!("c-crash-{n}")).exited("app", "r.example/web:1"));
+    let node = node.ago(5 * hour).id("s-job-0").pod("default", "job", "u-job").stopped();
+    node.ago(4 * hour)
+        .id("s-job-1")
+        .pod("default", "job", "u-job")
+        .id("c-job")
+        .exited("job", "r.example/job:1")
+        .stopped()
+}
+
+#[test]
+fn a_plan_of_the_node_is_the_plan_of_its_snapshot() {
+    let host = Host::new();
+    let text = host.shell.run(&["plan", "-o", "json"]);
+    let live: Plan = serde_json::from_str(&text).unwrap();
+    let snapshot = host.shell.run(&["snapshot"]);
+    assert_eq!(serde_json::from_str::<Snapshot>(&snapshot).unwrap().node, "n1");
+    let text = host.shell.run_on(&snapshot, &["plan", "--snapshot", "-", "-o", "json"]);
+    let offline: Plan = serde_json::from_str(&text).unwrap();
+    let ids = |plan: &Plan| plan.actions.iter().map(Action::key).collect::<Vec<_>>();
+    assert_eq!(ids(&live), ids(&offline));
+    assert_eq!(ids(&live).len(), 4);
+    let kept = |plan: &Plan| plan.kept.iter().map(|kept| (kept.id.clone(), kept.reason.kind())).collect::<Vec<_>>();
+    assert_eq!(kept(&live), kept(&offline));
+}
+
+#[test]
+fn a_snapshot_knows_image_volumes_though_no_image_is_about_to_go() {
+    let host = Host::with(
+        node().in_sandbox("s-web").id("side").running("side", "r.example/web:2").mounting("r.example/old:1"),
+    );
+    std::fs::write(host.shell.path("s.json"), host.shell.run(&["snapshot"])).unwrap();
+    let why = host.run(&["why", "--snapshot", "s.json", "r.example/old:1", "--set", "images.all_unused=true"]);
+    assert!(why.contains("container side has it mounted as a volume"), "{why}");
+}
+
+#[test]
+fn a_dry_run_changes_nothing_and_a_collection_does_what_it_said() {
+    let host = Host::new();
+    let before = host.rest();
+    insta::assert_snapshot!(host.run(&["collect", "--dry-run"]), @r#"
+    KIND        WOULD GO   GONE   REFUSED   FAILED   NOT NEEDED   FREED
+    container   3          0      0         0        0
+    sandbox     1          0      0         0        0
+
+    Would be removed: 3 containers and 1 sandbox. 20 stay.
+    "#);
+    assert_eq!(host.rest(), before);
+    let writes = [Method::StopContainer, Method::RemoveContainer, Method::StopPodSandbox, Method::RemovePodSandbox];
+    assert!(writes.iter().all(|write| host.sim.calls_of(*write).is_empty()));
+    assert!(!host.sim.dir().join("state").exists());
+
+    insta::assert_snapshot!(host.run(&["collect"]), @r#"
+    KIND        REMOVED   GONE   REFUSED   FAILED   NOT NEEDED   FREED
+    container   3         0      0         0        0            12.0KiB
+    sandbox     1         0      0         0        0
+
+    Removed: 3 containers and 1 sandbox, 12.0KiB came back. 20 stay.
+    "#);
+    insta::assert_snapshot!(host.rest().concat().join("\n"), @r#"
+    crash/app#3 exited
+    job/job#0 exited
+    web/app#0 running
+    crash#0 ready
+    job#1 not_ready
+    web#0 ready
+    r.example/job:1
+    r.example/old:1
+    r.example/older:1
+    r.example/web:1
+    r.example/web:2
+    "#);
+    insta::assert_snapshot!(host.run(&["collect"]), @"Nothing removed. 17 stay.");
+    assert_eq!(host.run(&["history", "-o", "json"]).lines().count(), 4);
+}
+
+#[test]
+fn a_failure_is_told_and_the_rest_goes_on() {
+    let host = Host::new();
+    host.sim.fault(Method::RemovePodSandbox, Fault::Fail(Code::Internal), Times::Forever);
+    insta::assert_snapshot!(host.run(&["collect"]), @r#"
+    exit Some(1)
+    KIND      ID        NAME   POD           OUTCOME   FREED   WHY
+    sandbox   s-job-0          default/job   failed            RemovePodSandbox: a fault that the test asked for (Internal)
+
+    KIND        REMOVED   GONE   REFUSED   FAILED   NOT NEEDED   FREED
+    container   3         0      0         0        0            12.0KiB
+    sandbox     0         0      0         1        0
+
+    Removed: 3 containers, 12.0KiB came back. 20 stay.
+    ! error: 1 removal failed
+    "#);
+    // The next pass waits before it tries again.
+    let why = host.run(&["why", "s-job-0"]);
+    assert!(why.contains("stays: its removal failed 1 times"), "{why}");
+    assert!(why.contains("setting: guards.retry_after = \"1m\" (built-in)"), "{why}");
+}
+
+#[test]
+fn everything_unused_goes_when_it_is_asked_for() {
+    let host = Host::new();
+    let text = host.run(&[
+        "collect",
+        "--scope",
+        "images",
+        "--set",
+        "images.all_unused=true",
+        "--set",
+        "images.min_age=0",
+        "-o",
+        "json",
+    ]);
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["kind"], "Collection");
+    assert_eq!(document["reports"].as_array().unwrap().len(), 2, "{document:#}");
+    assert_eq!(host.rest()[2], ["r.example/job:1", "r.example/web:1", "r.example/web:2"]);
+}
+
+#[test]
+fn a_saved_plan_is_carried_out_but_for_what_changed_since() {
+    let host = Host::new();
+    let shell = &host.shell;
+    std::fs::write(shell.path("plan.json"), shell.run(&["plan", "-o", "json"])).unwrap();
+    // One more crash, which the plan does not know.
+    let now = Timestamp::now();
+    host.sim
+        .state()
+        .also(|node| node.at(now).in_sandbox("s-crash").id("c-crash-5").exited("app", "r.example/web:1"))
+        .unwrap();
+    let text = host.run(&["collect", "--plan", "plan.json", "-o", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let gone: Vec<_> =
+        document["reports"].as_array().unwrap().iter().map(|report| report["action"]["id"].as_str().unwrap()).collect();
+    insta::assert_snapshot!(gone.join(" "), @"c-crash-1 c-crash-2 c-crash-3 s-job-0");
+    insta::assert_snapshot!(host.rest()[0].join("\n"), @r#"
+    crash/app#3 exited
+    crash/app#4 exited
+    job/job#0 exited
+    web/app#0 running
+    "#);
+    insta::assert_snapshot!(host.run(&["collect", "--plan", "kubegc.toml"]), @r#"
+    exit Some(2)
+    ! error: kubegc.toml is not a plan to carry out: expected ident at line 1 column 2
+    ! hint: `kubegc plan -o json` prints one
+    "#);
+}
+
+#[test]
+fn why_asks_the_node() {
+    let host = Host::new();
+    insta::assert_snapshot!(host.run(&["why", "c-crash-4"]), @r#"
+    container app c-crash-4, exited, of pod default/crash
+      stays: no more than 1 dead instances of this container
+      setting: containers.max_per_pod_container = 1 (built-in)
+      what would change it: its pod being gone, a newer instance, or a lower containers.max_per_pod_container
+    "#);
+    insta::assert_snapshot!(host.run(&["why", "default/web"]), @r#"
+    container app webapp01, running, of pod default/web
+      stays: it runs
+      what would change it: its end
+
+    sandbox s-web, ready, of pod default/web
+      stays: the sandbox is ready
+      what would change it: the runtime stopping it
+
+    log directory DIR/pods/default_web_u-web
+      stays: no list of pods, so nothing counts as gone: pods.source is none
+      setting: pods.source = "none" (built-in)
+      what would change it: a source of pods that answers
+
+    log link DIR/containers/web_default_app-webapp01.log
+      stays: no kubelet gave it this name, or it is not the kind of entry expected
+      setting: guards.keep_unrecognized_logs = true (built-in)
+      what would change it: nothing; remove it by hand if nobody needs it
+    "#);
+}
+
+#[test]
+fn a_runtime_that_cannot_be_reached_has_status_3_and_says_why() {
+    let shell = Shell::new();
+    let silent = StandIn::silent().unwrap();
+    let deserted = StandIn::deserted().unwrap();
+    let old = Sim::start(Node::new().only_v1alpha2()).unwrap();
+    let plan = |endpoint: &str| {
+        let text = shell.run(&["plan", "-r", endpoint, "--set", "runtime.answer_timeout=1s"]);
+        text.replace(endpoint.trim_start_matches("unix://"), "SOCKET")
+    };
+    insta::assert_snapshot!(plan("/nowhere.sock"), @r#"
+    exit Some(3)
+    ! error: SOCKET: no such socket; start the runtime, or name its socket with --runtime-endpoint or runtime.endpoint
+    "#);
+    insta::assert_snapshot!(plan(&deserted.endpoint()), @r#"
+    exit Some(3)
+    ! error: SOCKET: nothing listens on this socket; start the runtime
+    "#);
+    insta::assert_snapshot!(plan(&silent.endpoint()), @r#"
+    exit Some(3)
+    ! error: SOCKET: accepts connections but did not answer Version within 1 s; the runtime hangs, or this is no CRI socket
+    "#);
+    insta::assert_snapshot!(plan(&old.endpoint()), @r#"
+    exit Some(3)
+    ! error: SOCKET: the runtime speaks CRI v1alpha2 only and v1 is needed; upgrade it (containerd 1.6 or CRI-O 1.23, or newer)
+    "#);
+    for verb in [&["collect"][..], &["collect", "--dry-run"], &["snapshot"], &["why", "web"]] {
+        let arguments = [verb, &["-r", "/nowhere.sock", "--state", "s/kubegc.db"]].concat();
+        assert!(shell.run(&arguments).starts_with("exit Some(3)\n"), "{verb:?}");
+    }
+}
+
+#[test]
+fn a_source_that_fails_is_told_and_the_plan_fails_in_part() {
+    let host = Host::new();
+    host.sim.fault(Method::ImageFsInfo, Fault::Fail(Code::Internal), Times::Forever);
+    let text = host.run(&["plan"]);
+    assert!(text.starts_with("exit Some(1)\n"), "{text}");
+    insta::assert_snapshot!(text.lines().rev().take(4).collect::<Vec<_>>().join("\n"), @r#"
+    ! error: image_filesystem not seen: ImageFsInfo: a fault that the test asked for (Internal)
+    To remove: 3 containers and 1 sandbox. 20 stay.
+    Error: image_filesystem not seen: ImageFsInfo: a fault that the test asked for (Internal)
+    "#);
+}
+
+#[test]
+fn one_agent_collects_on_a_node() {
+    let host = Host::new();
+    let _lock = Lock::take(&host.sim.dir().join("state/kubegc.lock"), "run").unwrap();
+    let text = host.run(&["collect"]).replace(&std::process::id().to_string(), "PID");
+    insta::assert_snapshot!(text, @r#"
+    exit Some(1)
+    ! error: another kubegc (pid PID, run) holds DIR/state/kubegc.lock; one agent collects on a node
+    ! hint: `kubegc plan` looks without the lock
+    "#);
+    assert!(host.run(&["plan"]).contains("To remove: 3 containers"));
+}
+
+#[test]
+fn the_service_collects_at_once_and_ends_with_a_signal() {
+    let host = Host::new();
+    let mut service = host.spawn(&["run", "--set", "log.format=json"]);
+    let mut log = BufReader::new(service.stderr.take().unwrap()).lines();
+    let (sender, lines) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        while let Some(Ok(line)) = log.next() {
+            sender.send(line).ok();
+        }
+    });
+    let deadline = Instant::now() + SOON;
+    let await_line = |what: &str, times: usize| {
+        let mut seen = 0;
+        while seen < times {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let line = lines.recv_timeout(left).unwrap_or_else(|_| panic!("the log did not say {what:?}"));
+            let entry: serde_json::Value = serde_json::from_str(&line).unwrap();
+            seen += usize::from(entry["fields"]["message"] == what);
+        }
+    };
+    await_line("pass done", 2);
+    assert_eq!(host.rest()[0], ["crash/app#3 exited", "job/job#0 exited", "web/app#0 running"]);
+    let pid = Pid::from_raw(i32::try_from(service.id()).unwrap());
+    kill(pid, Signal::SIGTERM).unwrap();
+    await_line("stopped", 1);
+    assert!(service.wait().unwrap().success());
+    reader.join().unwrap();
+}
+
+/// Begins to collect, waits for the first removal, and sends these signals.
+async fn interrupted(host: &Host, signals: &[Signal]) -> std::process::Output {
+    let collection = host.spawn(&["collect"]);
+    let pid = Pid::from_raw(i32::try_from(collection.id()).unwrap());
+    host.sim.await_call(Method::RemoveContainer).await.unwrap();
+    for signal in signals {
+        kill(pid, *signal).unwrap();
+    }
+    let end = tokio::task::spawn_blocking(|| collection.wait_with_output().unwrap());
+    tokio::time::timeout(SOON, end).await.expect("the collection does not end").unwrap()
+}
+
+#[tokio::test]
+async fn a_signal_ends_a_collection_after_the_action_in_hand() {
+    let host = Host::new();
+    host.sim.fault(Method::RemoveContainer, Fault::Slow(Duration::from_secs(1)), Times::N(1));
+    let output = interrupted(&host, &[Signal::SIGTERM]).await;
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(error, "error: 3 removals not begun, because of a signal\n");
+    assert_eq!(host.rest()[0].len(), 5);
+    assert_eq!(host.run(&["history", "-o", "json"]).lines().count(), 1);
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once() {
+    let host = Host::new();
+    host.sim.fault(Method::RemoveContainer, Fault::Hang, Times::Forever);
+    // Two of the same, sent at once, may arrive as one.
+    let output = interrupted(&host, &[Signal::SIGTERM, Signal::SIGINT]).await;
+    assert!([Some(128 + 15), Some(128 + 2)].contains(&output.status.code()), "{output:?}");
+    // The lock is free, and the next one does the work.
+    host.sim.heal();
+    assert!(host.run(&["collect"]).contains("Removed: 3 containers"));
+}
