@@ -43,8 +43,7 @@ impl Home {
             ("logs.containers_root", roots.containers.display().to_string()),
             ("state.path", dir.path().join("state/kubegc.db").display().to_string()),
         ];
-        let paths: Vec<_> = paths.iter().map(|(key, value)| format!("{key} = \"{value}\"\n")).collect();
-        let paths = paths.concat();
+        let paths = paths.map(|(key, value)| format!("{key} = \"{value}\"\n")).concat();
         let rules = "pods.source = \"runtime\"\nimages.min_age = \"0s\"\nguards.settle = \"0s\"\n\
                      guards.gone_after = \"0s\"\nguards.retry_after = \"0s\"\n";
         let home = Self { dir, basis: paths + rules };
