@@ -13,6 +13,7 @@
 )]
 
 use std::hint::black_box;
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -25,15 +26,15 @@ const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
 const ROUNDS: usize = 9;
 
 fn main() {
-    match std::env::args().nth(1).and_then(|size| size.parse().ok()) {
-        Some(size) => println!("{}", once(size)),
+    match std::env::args().nth(1).filter(|argument| argument.ends_with(".json")) {
+        Some(file) => println!("{}", once(Path::new(&file))),
         None => compare(),
     }
 }
 
-/// Plans once; seconds.
-fn once(size: usize) -> f64 {
-    let node = node(size);
+/// Plans once; seconds. The snapshot comes from a file, so that making it leaves no litter in this process's memory.
+fn once(file: &Path) -> f64 {
+    let node: Snapshot = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     let policy = Policy::default();
     let start = Instant::now();
     let plan = black_box(decide(black_box(&node), &policy, Scope::All));
@@ -45,10 +46,15 @@ fn once(size: usize) -> f64 {
 /// Plans all sizes, round after round, and prints how the time grows.
 fn compare() {
     let itself = std::env::current_exe().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let files = SIZES.map(|size| dir.path().join(format!("{size}.json")));
+    for (file, size) in files.iter().zip(SIZES) {
+        std::fs::write(file, serde_json::to_vec(&node(size)).unwrap()).unwrap();
+    }
     let mut seconds = vec![Vec::new(); SIZES.len()];
     for _ in 0..ROUNDS {
-        for (times, size) in seconds.iter_mut().zip(SIZES) {
-            let output = Command::new(&itself).arg(size.to_string()).output().unwrap();
+        for (times, file) in seconds.iter_mut().zip(&files) {
+            let output = Command::new(&itself).arg(file).output().unwrap();
             times.push(String::from_utf8(output.stdout).unwrap().trim().parse().unwrap());
         }
     }
