@@ -26,7 +26,7 @@ const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
 const ROUNDS: usize = 9;
 
 fn main() {
-    match std::env::args().nth(1).filter(|argument| argument.ends_with(".json")) {
+    match std::env::args().nth(1).filter(|argument| Path::new(argument).is_file()) {
         Some(file) => println!("{}", once(Path::new(&file))),
         None => compare(),
     }
