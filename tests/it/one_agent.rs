@@ -88,7 +88,7 @@ async fn a_second_signal_ends_the_service_at_once() {
     service.signal(Signal::SIGTERM);
     service.says("a second signal aborts").await;
     service.signal(Signal::SIGTERM);
-    assert_eq!(service.ended().await.code(), Some(1));
+    assert_eq!(service.ended().await.code(), Some(143));
     sim.heal();
     assert!(home.run(&["collect"]).status.success(), "the next finishes the work");
     assert_eq!(sim.state().container_ids().len(), 4);
