@@ -5,13 +5,15 @@
 #
 # A line `start` starts containerd (again: its pods live on between, as when a service is restarted), `stop` ends it
 # kindly, `kill` with SIGKILL. End of input ends the cell: the kernel kills shims and containers and drops their mounts,
-# so that a test which dies, however it dies, leaves neither. What containerd says is in RIG_DIR/containerd.log.
+# and a disk of its own that RIG_DIR has is unmounted, so that a test which dies, however it dies, leaves nothing but
+# files. What containerd says is in RIG_DIR/containerd.log.
 set -euo pipefail
 
 if [ "${1:-}" != inside ]; then
   bin=$1 dir=$2 cgroup=$3
   trap '' INT # Ctrl-C ends the test, and that ends the cell
   unshare --mount --pid --fork --mount-proc --propagation slave "$0" inside "$bin" "$dir" && status=0 || status=$?
+  if mountpoint -q "$dir"; then umount "$dir"; fi
   # The pods' cgroups, empty now, in whatever hierarchies the machine has.
   for top in /sys/fs/cgroup"$cgroup" /sys/fs/cgroup/*"$cgroup"; do
     [ ! -d "$top" ] || find "$top" -depth -type d -exec rmdir {} +
@@ -21,9 +23,11 @@ fi
 
 bin=$2 dir=$3 pid=
 export PATH="$bin:$PATH"
-# Shims keep their sockets here, whatever the configuration says.
-mkdir -p /run/containerd
-mount -t tmpfs tmpfs /run/containerd
+# Shims keep their sockets in the one and pods their networks in the other, whatever the configuration says.
+for shared in /run/containerd /run/netns; do
+  mkdir -p "$shared"
+  mount -t tmpfs tmpfs "$shared"
+done
 
 while read -r order; do
   case $order in

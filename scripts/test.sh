@@ -15,6 +15,6 @@ else
 fi
 
 if cargo nextest --version >/dev/null 2>&1; then
-  exec cargo nextest run --locked "${nextest[@]}"
+  exec cargo nextest run --locked --no-fail-fast "${nextest[@]}"
 fi
-exec cargo test --locked "${plain[@]}"
+exec cargo test --locked --no-fail-fast "${plain[@]}"

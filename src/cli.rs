@@ -60,7 +60,8 @@ enum Verb {
 
 /// Reads the command line, does what it says, and tells how it went.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let mut cli = Cli::parse();
+    cli.global = cli.global.with_set_before_verb(std::env::args_os());
     let environment = crate::config::Environment::read();
     let mut output = Output::of_process(cli.global.format, &environment);
     match cli.run(&environment, &mut output).and_then(|()| output.flush()) {

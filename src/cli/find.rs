@@ -49,7 +49,7 @@ pub(super) fn find(snapshot: &Snapshot, logs: &LogPolicy, word: &str) -> Vec<Fou
 
 impl Word<'_> {
     fn id(&self, id: &str) -> bool {
-        self.text.len() >= MIN_ID && id.starts_with(self.text)
+        id == self.text || (self.text.len() >= MIN_ID && id.starts_with(self.text))
     }
 
     fn container(&self, container: &Container) -> bool {
@@ -192,5 +192,15 @@ mod tests {
         for (word, wanted) in cases {
             assert_eq!(kinds(word), wanted, "{word:?}");
         }
+    }
+
+    #[test]
+    fn a_whole_id_is_found_however_short() {
+        let mut node = node();
+        node.sandboxes = node.sandboxes.map(|mut all| {
+            all[0].id = "s1".into();
+            all
+        });
+        assert_eq!(find(&node, &LogPolicy::default(), "s1").len(), 1);
     }
 }

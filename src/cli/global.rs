@@ -3,6 +3,7 @@
 //! Those that mean a setting come from the table of keys, with its doc lines as their help, so that none can be missing
 //! here or mean something else than in a file.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -52,6 +53,25 @@ impl Global {
             set: self.set.clone(),
         };
         Ok(load(&typed, environment)?)
+    }
+}
+
+impl Global {
+    /// Adds what was set before the verb to what was set behind it.
+    ///
+    /// Of an option that may stand on both sides clap keeps what comes behind the verb and drops the rest; for `--set`,
+    /// which may be given again, that would lose settings without a word.
+    #[must_use]
+    pub fn with_set_before_verb(mut self, words: impl IntoIterator<Item = OsString>) -> Self {
+        let command = Self::augment_args(Command::new("kubegc")).allow_external_subcommands(true);
+        let command = command.disable_help_flag(true).disable_version_flag(true).ignore_errors(true);
+        let before = command.try_get_matches_from(words).ok();
+        let before = before.as_ref().and_then(|matches| matches.get_many::<String>("set")).into_iter().flatten();
+        let before: Vec<String> = before.cloned().collect();
+        if self.set != before {
+            self.set.splice(0..0, before);
+        }
+        self
     }
 }
 

@@ -22,11 +22,10 @@ const WAITS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(3)
 /// Serves.
 pub fn run(
     Args {}: &Args,
-    mut loaded: Loaded,
+    loaded: Loaded,
     reload: impl FnMut() -> Result<Loaded, CliError>,
     _: &mut Output,
 ) -> Result<(), CliError> {
-    loaded.settings.runtime.options.patience = PATIENCE;
     block_on(async {
         let (signals, stop, reloads) = signals::listen()?;
         tokio::select! {
@@ -42,10 +41,12 @@ async fn serve(
     stop: &Stop,
     reloads: Reload,
 ) -> Result<(), CliError> {
-    let settings = loaded.settings.clone();
+    let mut settings = loaded.settings.clone();
     let (_lock, store) = lock_and_open(&settings, "run")?;
     tell(&loaded);
     let Some(node) = wait_for_node(&loaded, stop).await? else { return Ok(()) };
+    let patience = &mut settings.runtime.options.patience;
+    *patience = (*patience).max(PATIENCE);
     let intervals = settings.intervals.clone();
     let cycle = Cycle::live(settings, &node, store, now());
     service::run(cycle, &intervals, stop, reloads, || policy(reload())).await;
@@ -64,11 +65,16 @@ fn tell(loaded: &Loaded) {
     }
 }
 
-/// The node, as soon as its runtime answers; `None` = stopped before. Only a runtime that is away is waited for.
+/// The node, as soon as its runtime answers; `None` = stopped before. Only a runtime that is away is waited for, and here
+/// alone: a call with a patience of its own would hold up both the first word of it and a stop.
 async fn wait_for_node(loaded: &Loaded, stop: &Stop) -> Result<Option<Node>, CliError> {
     let [mut wait, longest] = WAITS;
     loop {
-        let error = match node(loaded).await {
+        let found = tokio::select! {
+            () = stop.wait() => return Ok(None),
+            found = node(loaded) => found,
+        };
+        let error = match found {
             Ok(node) => return Ok(Some(node)),
             Err(error) if error.kind() == ErrorKind::Runtime => error,
             Err(error) => return Err(error),

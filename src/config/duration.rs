@@ -20,7 +20,7 @@ pub(super) fn parse_go(text: &str) -> Option<Duration> {
     units.all(|unit| GO_UNITS.contains(&unit)).then(|| parse(text)).flatten().filter(|time| *time <= LONGEST)
 }
 
-/// Writes a length of time so that [`parse`] reads it: `2m`, `7d`, `1h30m`.
+/// Writes a length of time so that `parse` reads it: `2m`, `7d`, `1h30m`.
 pub fn text(time: Duration) -> String {
     const UNITS: [(u128, &str); 7] = [
         (86_400_000_000_000, "d"),

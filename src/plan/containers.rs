@@ -70,23 +70,19 @@ pub(super) fn decide<'a>(world: &World<'a>, draft: &mut Draft<'a>) {
     keep_rest(world, draft, units);
 }
 
-/// Groups the removable dead containers by unit, and puts down why the others stay.
+/// Groups the removable dead containers by unit, and puts down why the others stay. Units come in the order of their
+/// oldest container.
 fn units<'a>(world: &World<'a>, draft: &mut Draft<'a>, containers: &'a [Container]) -> Vec<Unit<'a>> {
-    let mut removable = Vec::new();
+    let mut by_unit: HashMap<UnitKey, Vec<&Container>> = HashMap::new();
     for container in containers {
         match not_removable(world, container) {
             Some(reason) => keep(draft, container, reason),
-            None => removable.push(container),
+            None => by_unit.entry(unit_key(container)).or_default().push(container),
         }
     }
-    removable.sort_by_key(|container| (unit_key(container), Reverse((container.created_at, &container.id))));
-    removable
-        .chunk_by(|a, b| unit_key(a) == unit_key(b))
-        .filter_map(|unit| {
-            let uid = unit.first()?.pod_uid().cloned().unwrap_or_default();
-            Some(Unit { containers: unit.to_vec(), standing: world.pods.standing(&uid, Asks::Complete) })
-        })
-        .collect()
+    let mut units: Vec<_> = by_unit.into_iter().map(|(key, containers)| Unit::new(world, key, containers)).collect();
+    units.sort_by_key(|unit| unit.containers.last().map(|oldest| (oldest.created_at, &oldest.id)));
+    units
 }
 
 /// Why a container is no candidate at all.
@@ -236,6 +232,19 @@ fn keep(draft: &mut Draft, container: &Container, reason: KeepReason) {
 
 fn unit_key(container: &Container) -> UnitKey<'_> {
     (container.pod_uid(), &container.name)
+}
+
+// === impl Unit ===
+
+impl<'a> Unit<'a> {
+    fn new(world: &World<'a>, (uid, _): UnitKey, mut containers: Vec<&'a Container>) -> Self {
+        containers.sort_by_key(|container| Reverse((container.created_at, &container.id)));
+        let standing = match uid {
+            Some(uid) => world.pods.standing(uid, Asks::Complete),
+            None => world.pods.standing(&PodUid::default(), Asks::Complete),
+        };
+        Self { containers, standing }
+    }
 }
 
 // === impl Newest ===

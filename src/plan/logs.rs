@@ -4,13 +4,13 @@
 //! `target_unknown`, `container_not_exited`, and by the guards `unrecognized` (I7), `pod_in_runtime`, `runtime_not_seen`,
 //! `backing_off`, and those of `pods`.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::draft::{Draft, World};
 use super::pods::{Asks, Standing};
 use super::{KeepReason, Kind, RemoveReason, Target, names};
-use crate::model::{Container, ContainerState, EntryKind, LinkTarget, LogDir, LogLink, PodUid, Seen};
+use crate::model::{Container, ContainerId, ContainerState, EntryKind, LinkTarget, LogDir, LogLink, PodUid, Seen};
 
 /// Where logs lie.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,8 +21,11 @@ pub struct LogPolicy {
     pub containers_root: PathBuf,
 }
 
-/// Containers by id, to be found by a prefix: a link's name may have been cut.
-struct ById<'a>(Vec<&'a Container>);
+/// Containers by id, to be found by a prefix too: a link's name may have been cut.
+struct ById<'a> {
+    whole: HashMap<&'a ContainerId, ContainerState>,
+    sorted: Vec<&'a Container>,
+}
 
 /// Decides log directories, then links.
 pub(super) fn decide<'a>(world: &World<'a>, draft: &mut Draft<'a>) {
@@ -112,9 +115,7 @@ fn link_stays(world: &World, containers: &Seen<ById>, link: &LogLink) -> Option<
     }
     let id = names::container_id_of_link(&link.name)?;
     match containers {
-        Seen::Seen(containers) => {
-            containers.not_exited(id.as_str()).map(|state| KeepReason::ContainerNotExited { state })
-        }
+        Seen::Seen(containers) => containers.not_exited(&id).map(|state| KeepReason::ContainerNotExited { state }),
         Seen::NotSeen(cause) => is_careful.then(|| KeepReason::RuntimeNotSeen { cause: cause.clone() }),
     }
 }
@@ -131,13 +132,20 @@ impl<'a> ById<'a> {
         let is_left = |container: &&Container| !draft.gone_containers.contains(&container.id);
         let mut containers: Vec<_> = containers.iter().filter(is_left).collect();
         containers.sort_by(|a, b| a.id.cmp(&b.id));
-        Self(containers)
+        Self {
+            whole: containers.iter().map(|container| (&container.id, container.state)).collect(),
+            sorted: containers,
+        }
     }
 
     /// The state of a container whose id begins so and that has not ended, if there is one.
-    fn not_exited(&self, prefix: &str) -> Option<ContainerState> {
-        let from = self.0.partition_point(|container| container.id.as_str() < prefix);
-        let mut found = self.0.iter().skip(from).take_while(|container| container.id.as_str().starts_with(prefix));
+    fn not_exited(&self, id: &ContainerId) -> Option<ContainerState> {
+        if let Some(state) = self.whole.get(id) {
+            return (*state != ContainerState::Exited).then_some(*state);
+        }
+        let prefix = id.as_str();
+        let from = self.sorted.partition_point(|container| container.id.as_str() < prefix);
+        let mut found = self.sorted.iter().skip(from).take_while(|container| container.id.as_str().starts_with(prefix));
         found.find(|container| container.state != ContainerState::Exited).map(|container| container.state)
     }
 }

@@ -503,3 +503,15 @@ fn history_of_a_node_without_a_past_is_no_failure() {
     insta::assert_snapshot!(Shell::new().run(&["history", "--state", "kubegc.db"]), @"nothing was removed yet: there is no store at kubegc.db");
     assert_eq!(Shell::new().run(&["history", "--state", "kubegc.db", "-o", "json"]), "");
 }
+
+#[test]
+fn what_is_set_on_either_side_of_the_verb_counts() {
+    let shell = Shell::new();
+    let both = ["--set", "images.min_age=7m", "config", "show", "--set", "images.max_age=9h"];
+    let shown = shell.run(&both);
+    assert!(shown.contains("min_age = \"7m\"") && shown.contains("max_age = \"9h\""), "{shown}");
+    let before = shell.run(&["--set", "images.min_age=7m", "config", "show"]);
+    assert!(before.contains("min_age = \"7m\""), "{before}");
+    let later_wins = shell.run(&["--set", "images.min_age=7m", "config", "show", "--set", "images.min_age=8m"]);
+    assert!(later_wins.contains("min_age = \"8m\""), "{later_wins}");
+}

@@ -12,12 +12,17 @@
     reason = "a test may fail loudly, ask the clock, start programs and remove its own files"
 )]
 
+mod agent;
 mod cli;
 mod cli_live;
 mod containerd_contract;
+mod containerd_e2e;
 mod containerd_reader;
 mod containerd_rig;
 mod contract;
+mod faults;
+mod kill;
+mod one_agent;
 mod properties;
 mod rig;
 mod shell;

@@ -6,11 +6,13 @@
 mod cell;
 mod disk;
 mod image;
+mod kubegc;
 mod look;
+mod names;
 mod pod;
 mod versions;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -22,9 +24,10 @@ use pb::runtime_service_client::RuntimeServiceClient;
 use tonic::transport::{Channel, Endpoint, Uri};
 
 use cell::{Cell, Order};
-use disk::{Disk, run};
+use disk::run;
 
 pub use image::{Image, Layer};
+pub use names::Names;
 pub use versions::Version;
 
 /// The longest wait for anything that a rig waits for.
@@ -38,9 +41,10 @@ pub struct Rig {
     version: Version,
     cgroup: String,
     channel: Channel,
-    // Dropped in this order: the runtime before its disk, the disk before the directory.
+    /// What containerd has: configuration, root, state, socket, log.
+    home: PathBuf,
+    // Dropped in this order: the runtime with its disk, then the directory.
     cell: Cell,
-    disk: Disk,
     dir: tempfile::TempDir,
 }
 
@@ -49,26 +53,27 @@ pub struct Rig {
 impl Rig {
     /// A node on the disk of the temporary directory, with the sandbox image and [`APP`].
     pub async fn start(version: Version) -> Self {
-        Self::start_on(version, Disk::plain).await
+        Self::start_on(version, disk::plain).await
     }
 
     /// The same with an image file system of `mib` MiB.
     pub async fn start_on_small_disk(version: Version, mib: u64) -> Self {
-        Self::start_on(version, |dir| Disk::small(dir, mib)).await
+        Self::start_on(version, |dir| disk::small(dir, mib)).await
     }
 
-    async fn start_on(version: Version, disk: impl FnOnce(PathBuf) -> Disk) -> Self {
+    async fn start_on(version: Version, disk: impl FnOnce(&Path)) -> Self {
         let bin = version.bin(); // says what is missing, before anything is made
         let dir = tempfile::Builder::new().prefix("kubegc-rig-").tempdir().unwrap();
-        let disk = disk(dir.path().join("containerd"));
+        let home = dir.path().join("containerd");
+        disk(&home);
         for part in ["logs/pods", "logs/containers", "kubelet/pods"] {
             std::fs::create_dir_all(dir.path().join(part)).unwrap();
         }
-        std::fs::write(disk.dir().join("config.toml"), version.config(disk.dir())).unwrap();
+        std::fs::write(home.join("config.toml"), version.config(&home)).unwrap();
         let cgroup = unique_cgroup();
-        let cell = Cell::open(&bin, disk.dir(), &cgroup);
-        let channel = channel(disk.dir().join("containerd.sock"));
-        let mut rig = Self { version, cgroup, channel, cell, disk, dir };
+        let cell = Cell::open(&bin, &home, &cgroup);
+        let channel = channel(home.join("containerd.sock"));
+        let mut rig = Self { version, cgroup, channel, home, cell, dir };
         rig.begin().await;
         let layers = [Layer::busybox()];
         rig.import(&[Image::new(&[&version.sandbox_image()], &layers), Image::new(&[APP], &layers)]).await;
@@ -94,7 +99,7 @@ impl Rig {
 
     /// Starts containerd after [`Rig::stop`] and waits until it answers.
     pub async fn begin(&mut self) {
-        let socket = self.disk.dir().join("containerd.sock");
+        let socket = self.home.join("containerd.sock");
         assert!(std::os::unix::net::UnixStream::connect(socket).is_err(), "an earlier containerd still runs");
         self.cell.order(Order::Start);
         let runtime = self.runtime();
@@ -117,7 +122,7 @@ impl Rig {
 
     /// Runs the version's own `ctr` in the CRI's namespace.
     pub fn ctr(&self, args: &[&str]) -> String {
-        let socket = self.disk.dir().join("containerd.sock");
+        let socket = self.home.join("containerd.sock");
         let ctr = self.version.bin().join("ctr");
         run(Command::new(ctr).arg("--address").arg(socket).args(["--namespace", "k8s.io"]).args(args))
     }
@@ -149,7 +154,7 @@ impl Rig {
 
     /// Used space of containerd's disk in percent, measured.
     pub fn used_percent(&self) -> f64 {
-        let disk = nix::sys::statvfs::statvfs(self.disk.dir()).unwrap();
+        let disk = nix::sys::statvfs::statvfs(&self.home).unwrap();
         #[expect(clippy::cast_precision_loss, reason = "a percentage for a comparison")]
         let available = disk.blocks_available() as f64 / disk.blocks() as f64;
         100.0 - 100.0 * available
@@ -157,7 +162,7 @@ impl Rig {
 
     /// What the runtime is reached by.
     pub fn endpoint(&self) -> String {
-        format!("unix://{}/containerd.sock", self.disk.dir().display())
+        format!("unix://{}/containerd.sock", self.home.display())
     }
 
     /// The pod log root.
@@ -170,9 +175,27 @@ impl Rig {
         self.dir.path().join("logs/containers")
     }
 
+    /// The directory for everything that is not the runtime's.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The images that containerd was told to remove, in that order, by its own log.
+    pub fn removed_images(&self) -> Vec<String> {
+        let log = std::fs::read_to_string(self.home.join("containerd.log")).unwrap();
+        let told = log.lines().filter_map(|line| line.split_once(r#"msg="RemoveImage \""#)?.1.strip_suffix(r#"\"""#));
+        told.map(str::to_owned).collect()
+    }
+
+    /// Removes a container.
+    pub async fn remove_container(&self, id: &str) {
+        let request = pb::RemoveContainerRequest { container_id: id.to_owned() };
+        self.runtime().remove_container(request).await.unwrap();
+    }
+
     /// The last lines of containerd's log, without its notices.
     fn log_end(&self) -> String {
-        let log = std::fs::read_to_string(self.disk.dir().join("containerd.log")).unwrap_or_default();
+        let log = std::fs::read_to_string(self.home.join("containerd.log")).unwrap_or_default();
         let lines: Vec<_> = log.lines().filter(|line| !line.contains("level=info")).collect();
         lines[lines.len().saturating_sub(10)..].join("\n")
     }

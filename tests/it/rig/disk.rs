@@ -1,52 +1,23 @@
 //! Where a rig's containerd has its files: on the disk of the temporary directory, or on a small disk of its own that
 //! really fills up.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-/// A directory, on a mounted image file or not.
-pub struct Disk {
-    dir: PathBuf,
-    image: Option<PathBuf>,
+/// A plain directory.
+pub fn plain(dir: &Path) {
+    std::fs::create_dir_all(dir).unwrap();
 }
 
-// === impl Disk ===
-
-impl Disk {
-    /// A plain directory.
-    pub fn plain(dir: PathBuf) -> Self {
-        std::fs::create_dir_all(&dir).unwrap();
-        Self { dir, image: None }
-    }
-
-    /// An ext4 of `mib` MiB, mounted on the directory.
-    pub fn small(dir: PathBuf, mib: u64) -> Self {
-        let image = dir.with_extension("ext4");
-        std::fs::create_dir_all(&dir).unwrap();
-        std::fs::File::create(&image).unwrap().set_len(mib << 20).unwrap();
-        // No blocks kept for root and no journal: what statvfs calls used is then what containerd wrote.
-        run(Command::new("mkfs.ext4").args(["-q", "-F", "-m", "0", "-O", "^has_journal"]).arg(&image));
-        // And nothing waits for the real disk beneath: the small one need not survive a power cut.
-        run(Command::new("mount").args(["-o", "loop,barrier=0"]).args([&image, &dir]));
-        Self { dir, image: Some(image) }
-    }
-
-    /// The directory.
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        if self.image.is_none() {
-            return;
-        }
-        match Command::new("umount").arg(&self.dir).output() {
-            Ok(output) if output.status.success() => {}
-            failed => eprintln!("umount {}: {failed:?}", self.dir.display()),
-        }
-    }
+/// An ext4 of `mib` MiB, mounted on the directory. The cell unmounts it.
+pub fn small(dir: &Path, mib: u64) {
+    let image = dir.with_extension("ext4");
+    std::fs::create_dir_all(dir).unwrap();
+    std::fs::File::create(&image).unwrap().set_len(mib << 20).unwrap();
+    // No blocks kept for root and no journal: what statvfs calls used is then what containerd wrote.
+    run(Command::new("mkfs.ext4").args(["-q", "-F", "-m", "0", "-O", "^has_journal"]).arg(&image));
+    // And nothing waits for the real disk beneath: the small one need not survive a power cut.
+    run(Command::new("mount").args(["-o", "loop,barrier=0"]).arg(&image).arg(dir));
 }
 
 /// Runs a command that must succeed, and returns what it printed.

@@ -1,6 +1,6 @@
 //! Everything about a rig that a collection could change, to be compared before and after.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Debug;
 use std::mem::take;
 use std::os::unix::fs::MetadataExt;
@@ -8,45 +8,41 @@ use std::path::Path;
 
 use super::Rig;
 
-/// One look: the runtime's lists, its images as its own tool lists them, and the log trees with all bytes.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Look {
-    containers: Vec<String>,
-    sandboxes: Vec<String>,
-    images: Vec<String>,
-    stored: String,
-    logs: Vec<String>,
-}
+/// One look, as lines: the runtime's lists, its images as its own tool lists them, and the log trees with all bytes. The
+/// blobs behind the images are left out: containerd tidies up after an import when it likes.
+#[derive(Clone)]
+pub struct Look(BTreeSet<String>);
 
 // === impl Rig ===
 
 impl Rig {
     /// Looks at everything.
     pub async fn look(&self) -> Look {
-        let mut logs = Vec::new();
+        let mut seen = lines(self.list_containers().await, |it| vec![take(&mut it.labels), take(&mut it.annotations)]);
+        seen.extend(lines(self.list_sandboxes().await, |it| vec![take(&mut it.labels), take(&mut it.annotations)]));
+        seen.extend(lines(self.list_images().await, |_| Vec::new()));
+        seen.extend(self.ctr(&["images", "list"]).lines().map(str::to_owned));
         for root in [self.pod_logs(), self.container_logs()] {
-            walk(&root, &mut logs);
+            walk(&root, &mut seen);
         }
-        logs.sort();
-        Look {
-            containers: lines(self.list_containers().await, |it| vec![take(&mut it.labels), take(&mut it.annotations)]),
-            sandboxes: lines(self.list_sandboxes().await, |it| vec![take(&mut it.labels), take(&mut it.annotations)]),
-            images: lines(self.list_images().await, |_| Vec::new()),
-            stored: self.ctr(&["images", "list"]) + &self.ctr(&["content", "list", "--quiet"]),
-            logs,
-        }
+        Look(seen.into_iter().collect())
+    }
+
+    /// What has changed since a look: `- ` and what went, `+ ` and what came.
+    pub async fn changes_since(&self, before: &Look) -> Vec<String> {
+        let now = self.look().await;
+        let went = before.0.difference(&now.0).map(|line| format!("- {line}"));
+        went.chain(now.0.difference(&before.0).map(|line| format!("+ {line}"))).collect()
     }
 }
 
-/// One line for each object, sorted. Maps are taken out and sorted too: they print in any order.
+/// One line for each object. Maps are taken out and sorted: they print in any order.
 fn lines<T: Debug>(objects: Vec<T>, maps: impl Fn(&mut T) -> Vec<HashMap<String, String>>) -> Vec<String> {
     let line = |mut object: T| {
         let maps: Vec<BTreeMap<_, _>> = maps(&mut object).into_iter().map(BTreeMap::from_iter).collect();
         format!("{object:?} {maps:?}")
     };
-    let mut lines: Vec<_> = objects.into_iter().map(line).collect();
-    lines.sort();
-    lines
+    objects.into_iter().map(line).collect()
 }
 
 /// One line for each entry beneath `path`: what it is, when it changed, what is in it.

@@ -60,6 +60,17 @@ impl Rig {
         Pod { rig: self, sandbox, config, image: APP.to_owned() }
     }
 
+    /// Tries to run a pod with a network of its own, which no rig has. containerd 1.6 keeps a sandbox of it that can be
+    /// neither stopped nor removed.
+    pub async fn stuck_pod(&self, name: &str) {
+        let mut config = self.sandbox_config("default", name, name);
+        config.linux.as_mut().unwrap().security_context = None;
+        std::fs::create_dir_all(&config.log_directory).unwrap();
+        let request = pb::RunPodSandboxRequest { config: Some(config) };
+        let answer = self.runtime().run_pod_sandbox(request).await;
+        assert!(answer.is_err(), "this machine gives pods a network");
+    }
+
     /// A container's state, if it is there.
     pub async fn state(&self, container: &str) -> Option<pb::ContainerState> {
         let containers = self.list_containers().await;
@@ -105,6 +116,15 @@ impl Pod<'_> {
     /// A container that was never started.
     pub async fn created(&self, name: &str) -> String {
         self.create(name, 0, "exec sleep 1000000").await
+    }
+
+    /// A container that was made time after time and never started. The ids come oldest first.
+    pub async fn created_again_and_again(&self, name: &str, times: u32) -> Vec<String> {
+        let mut ids = Vec::new();
+        for attempt in 0..times {
+            ids.push(self.create(name, attempt, "exec sleep 1000000").await);
+        }
+        ids
     }
 
     /// Stops the sandbox, and with it what runs in it.

@@ -1,0 +1,131 @@
+//! The real binary on a simulated node: hermetic, with a state of its own.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
+
+use kubegc::sim::Sim;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// The longest wait for anything here.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where the agent's configuration and state lie.
+pub struct Home {
+    dir: tempfile::TempDir,
+    /// What every configuration here begins with.
+    basis: String,
+}
+
+/// An agent at work. Whatever becomes of the test, it ends with it.
+pub struct Running {
+    pub pid: u32,
+    lines: mpsc::UnboundedReceiver<String>,
+    ended: JoinHandle<ExitStatus>,
+}
+
+// === impl Home ===
+
+impl Home {
+    /// On a host without a kubelet, with nothing to wait for; `settings` are lines of TOML, as `images.min_age = "0s"`.
+    pub fn new(sim: &Sim, settings: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let roots = sim.log_roots();
+        let paths = [
+            ("runtime.endpoint", sim.endpoint()),
+            ("kubelet_root", sim.dir().join("kubelet").display().to_string()),
+            ("logs.pods_root", roots.pods.display().to_string()),
+            ("logs.containers_root", roots.containers.display().to_string()),
+            ("state.path", dir.path().join("state/kubegc.db").display().to_string()),
+        ];
+        let paths = paths.map(|(key, value)| format!("{key} = \"{value}\"\n")).concat();
+        let rules = "pods.source = \"runtime\"\nimages.min_age = \"0s\"\nguards.settle = \"0s\"\n\
+                     guards.gone_after = \"0s\"\nguards.retry_after = \"0s\"\n";
+        let home = Self { dir, basis: paths + rules };
+        home.set(settings);
+        home
+    }
+
+    /// Writes the configuration anew.
+    pub fn set(&self, settings: &str) {
+        fs::write(self.config(), format!("{}{settings}\n", self.basis)).unwrap();
+    }
+
+    pub fn store(&self) -> PathBuf {
+        self.dir.path().join("state/kubegc.db")
+    }
+
+    fn config(&self) -> PathBuf {
+        self.dir.path().join("kubegc.toml")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubegc"));
+        command.args(arguments).current_dir(self.dir.path()).env_clear().env("KUBEGC_CONFIG", self.config());
+        command.env("CRI_CONFIG_FILE", self.dir.path().join("crictl.yaml")).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a verb to its end. The runtime has a thread of its own, so this may block.
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    pub fn start(&self, arguments: &[&str]) -> Running {
+        let mut child = self.command(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        Running {
+            pid: child.id(),
+            lines: lines(&mut child),
+            ended: tokio::task::spawn_blocking(move || child.wait().unwrap()),
+        }
+    }
+}
+
+// === impl Running ===
+
+impl Running {
+    pub fn signal(&self, signal: Signal) {
+        // It may have ended by itself.
+        let _ = kill(Pid::from_raw(self.pid.cast_signed()), signal);
+    }
+
+    /// Waits until it says something on standard error.
+    pub async fn says(&mut self, text: &str) {
+        let mut said = Vec::new();
+        let wait = async {
+            while let Some(line) = self.lines.recv().await {
+                said.push(line);
+                if said.last().is_some_and(|line| line.contains(text)) {
+                    return true;
+                }
+            }
+            false
+        };
+        let found = tokio::time::timeout(PATIENCE, wait).await.unwrap_or(false);
+        assert!(found, "no {text:?} in {said:#?}");
+    }
+
+    pub async fn ended(&mut self) -> ExitStatus {
+        tokio::time::timeout(PATIENCE, &mut self.ended).await.expect("the agent ends in time").unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.ended.is_finished() {
+            self.signal(Signal::SIGKILL);
+        }
+    }
+}
+
+fn lines(child: &mut Child) -> mpsc::UnboundedReceiver<String> {
+    let (to, lines) = mpsc::unbounded_channel();
+    let errors = BufReader::new(child.stderr.take().unwrap());
+    std::thread::spawn(move || errors.lines().map_while(Result::ok).try_for_each(|line| to.send(line)));
+    lines
+}

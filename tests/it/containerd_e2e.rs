@@ -1,0 +1,6 @@
+//! The binary on real nodes: what it says, what it does, and what remains.
+
+mod failures;
+mod images;
+mod pods;
+mod service;

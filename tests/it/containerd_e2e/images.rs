@@ -1,0 +1,78 @@
+//! The image loop on a disk that is really full.
+
+use crate::rig::{APP, Image, Layer, Rig, Version};
+
+/// The image of a container that runs all the time.
+const IN_USE: &str = "docker.io/library/in-use:1";
+/// The others, least recently used first. `m` and `x` share their largest layer.
+const BY_USE: [&str; 6] = [
+    "docker.io/library/m:1",
+    "docker.io/library/d:1",
+    "docker.io/library/x:1",
+    "docker.io/library/a:1",
+    "docker.io/library/k:1",
+    "docker.io/library/b:1",
+];
+
+#[tokio::test]
+async fn a_full_disk_is_emptied_to_the_low_threshold_on_1_6() {
+    a_full_disk_is_emptied_to_the_low_threshold(Version::V1_6).await;
+}
+
+#[tokio::test]
+async fn a_full_disk_is_emptied_to_the_low_threshold_on_1_7() {
+    a_full_disk_is_emptied_to_the_low_threshold(Version::V1_7).await;
+}
+
+#[tokio::test]
+async fn a_full_disk_is_emptied_to_the_low_threshold_on_2() {
+    a_full_disk_is_emptied_to_the_low_threshold(Version::V2).await;
+}
+
+async fn a_full_disk_is_emptied_to_the_low_threshold(version: Version) {
+    let rig = Rig::start_on_small_disk(version, 512).await;
+    import(&rig).await;
+    use_in_turn(&rig).await;
+    let full = rig.used_percent();
+    assert!((80.0..90.0).contains(&full), "{full} % used");
+    let names = rig.names().await;
+
+    collect(&rig, &["--set=images.high_threshold_percent=80", "--set=images.low_threshold_percent=55"]);
+    // The first two are not enough: `m` frees little while `x` has the same layer. With `x` that layer goes too.
+    let used = rig.used_percent();
+    assert!((45.0..55.0).contains(&used), "{used} % used");
+    let removed: Vec<_> = rig.removed_images().iter().map(|id| names.of(id).to_owned()).collect();
+    let expected = [APP, BY_USE[0], BY_USE[1], BY_USE[2]].map(|tag| format!("image {tag}"));
+    assert_eq!(removed, expected, "what nobody used, then least recently used first, and no more than needed");
+}
+
+/// Images of 60 MiB on disk each; of `m` and `x` together 108, of which 60 are shared.
+async fn import(rig: &Rig) {
+    let busybox = Layer::busybox();
+    let shared = Layer::filled("shared", 30);
+    for tag in BY_USE.into_iter().chain([IN_USE]) {
+        let layers = match tag {
+            "docker.io/library/m:1" | "docker.io/library/x:1" => {
+                vec![busybox.clone(), shared.clone(), Layer::filled(tag, 12)]
+            }
+            _ => vec![busybox.clone(), Layer::filled(tag, 30)],
+        };
+        rig.import(&[Image::new(&[tag], &layers)]).await;
+    }
+}
+
+/// Runs one image after the other, with a pass at each that sees it in use.
+async fn use_in_turn(rig: &Rig) {
+    let mut pod = rig.pod("default", "web-0", "uid-web").await.with_image(IN_USE);
+    pod.running("always").await;
+    for tag in BY_USE {
+        pod = pod.with_image(tag);
+        let container = pod.created("for-a-while").await;
+        collect(rig, &["--set=images.high_threshold_percent=100"]);
+        rig.remove_container(&container).await;
+    }
+}
+
+fn collect(rig: &Rig, args: &[&str]) {
+    rig.kubegc(&[&["collect", "--set=images.min_age=0s", "--set=guards.settle=0s"], args].concat()).ok();
+}

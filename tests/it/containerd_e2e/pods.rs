@@ -1,0 +1,192 @@
+//! Passes over a node with pods in every state.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
+
+use serde_json::{Value, json};
+
+use crate::rig::{Image, Layer, Names, Rig, Version};
+
+/// Pods as the runtime knows them, and ages that a test can wait for.
+const SETTINGS: [&str; 6] = [
+    "--set=pods.source=runtime",
+    "--set=guards.gone_after=1ms",
+    "--set=guards.sandbox_grace=0s",
+    "--set=guards.settle=0s",
+    "--set=images.min_age=0s",
+    "--set=images.all_unused=true",
+];
+
+/// What no pass may touch, and the sandbox image.
+const STAYS: [&str; 25] = [
+    // A pod that runs, with the newest instance of what crashed and one container that may be about to start.
+    "container web-0/app#0 running",
+    "container web-0/sidecar#3 exited",
+    "container web-0/late#0 created",
+    "sandbox web-0#0 ready",
+    "dir default_web-0_uid-web",
+    "file default_web-0_uid-web/app/0.log",
+    "file default_web-0_uid-web/sidecar/3.log",
+    "link to default_web-0_uid-web/app/0.log",
+    "link to default_web-0_uid-web/sidecar/3.log",
+    "link to default_web-0_uid-web/late/0.log",
+    "image docker.io/library/app:1",
+    "image docker.io/library/sidecar:1",
+    // A pod in its second sandbox.
+    "container db-0/app#0 running",
+    "sandbox db-0#1 ready",
+    "dir default_db-0_uid-db",
+    "file default_db-0_uid-db/app/0.log",
+    "link to default_db-0_uid-db/app/0.log",
+    // Nothing of it runs, but one of its containers may be about to start.
+    "container half-0/app#0 created",
+    "sandbox half-0#0 notready",
+    "dir default_half-0_uid-half",
+    "link to default_half-0_uid-half/app/0.log",
+    // Not a kubelet's.
+    "container other/job#0 exited",
+    "sandbox other#0 notready",
+    "dir lost+found",
+    "link to /nowhere",
+];
+
+/// What goes at the first sight.
+const FIRST: [&str; 12] = [
+    "container web-0/sidecar#0 exited",
+    "container web-0/sidecar#1 exited",
+    "container web-0/sidecar#2 exited",
+    "file default_web-0_uid-web/sidecar/0.log",
+    "file default_web-0_uid-web/sidecar/1.log",
+    "file default_web-0_uid-web/sidecar/2.log",
+    "link to default_web-0_uid-web/sidecar/0.log",
+    "link to default_web-0_uid-web/sidecar/1.log",
+    "link to default_web-0_uid-web/sidecar/2.log",
+    "sandbox db-0#0 notready",
+    "link to default_older-0_uid-older/app/0.log",
+    "image docker.io/library/unused:1 docker.io/library/unused:2",
+];
+
+/// What goes when a second look finds its pod gone too.
+const SECOND: [&str; 10] = [
+    "container job-0/work#0 exited",
+    "container job-0/helper#0 exited",
+    "sandbox job-0#0 notready",
+    "dir default_job-0_uid-job",
+    "file default_job-0_uid-job/work/0.log",
+    "file default_job-0_uid-job/helper/0.log",
+    "link to default_job-0_uid-job/work/0.log",
+    "link to default_job-0_uid-job/helper/0.log",
+    "dir default_old-0_uid-old",
+    "file default_old-0_uid-old/app/0.log",
+];
+
+/// What nothing uses when the second pass is over.
+const THIRD: [&str; 2] = ["link to default_old-0_uid-old/app/0.log", "image docker.io/library/job:1"];
+
+#[tokio::test]
+async fn who_should_remains_on_1_6() {
+    who_should_remains(Version::V1_6).await;
+}
+
+#[tokio::test]
+async fn who_should_remains_on_1_7() {
+    who_should_remains(Version::V1_7).await;
+}
+
+#[tokio::test]
+async fn who_should_remains_on_2() {
+    who_should_remains(Version::V2).await;
+}
+
+async fn who_should_remains(version: Version) {
+    let rig = Rig::start(version).await;
+    fill(&rig).await;
+    let sandbox_image = format!("image {}", version.sandbox_image());
+    let names = |parts: &[&[&'static str]]| -> BTreeSet<String> {
+        let names = parts.concat().into_iter().map(str::to_owned);
+        names.chain([sandbox_image.clone()]).collect()
+    };
+    assert_eq!(rig.names().await.words(), names(&[&STAYS, &FIRST, &SECOND, &THIRD]), "before");
+    nothing_changes_in_a_dry_run(&rig).await;
+    for left in [names(&[&STAYS, &SECOND, &THIRD]), names(&[&STAYS, &THIRD]), names(&[&STAYS])] {
+        let before = rig.names().await;
+        let plan = rig.kubegc(&with_settings(&["plan", "-o", "json"])).ok().json();
+        rig.kubegc(&with_settings(&["collect"])).ok();
+        let after = rig.names().await;
+        assert_eq!(after.words(), left);
+        let gone: BTreeSet<_> = before.gone_in(&after).into_iter().filter(|name| is_planned_by_itself(name)).collect();
+        assert_eq!(planned(&plan, &before), gone, "what is planned goes, and nothing else");
+    }
+    let plan = rig.kubegc(&with_settings(&["plan", "-o", "json"])).ok().json();
+    assert_eq!(plan["actions"], json!([]), "nothing is left to do");
+}
+
+async fn nothing_changes_in_a_dry_run(rig: &Rig) {
+    let before = rig.look().await;
+    rig.kubegc(&with_settings(&["plan"])).ok();
+    rig.kubegc(&with_settings(&["collect", "--dry-run"])).ok();
+    assert_eq!(rig.changes_since(&before).await, Vec::<String>::new());
+    assert!(!rig.dir().join("state/kubegc.db").exists(), "nothing is remembered");
+}
+
+/// Pods in every state, and around them what other pods left behind.
+async fn fill(rig: &Rig) {
+    let image = |tags: &[&str]| Image::new(tags, &[Layer::busybox()]);
+    let library = |name: &str| format!("docker.io/library/{name}");
+    let (sidecar, job) = (library("sidecar:1"), library("job:1"));
+    rig.import(&[image(&[&sidecar]), image(&[&job]), image(&[&library("unused:1"), &library("unused:2")])]).await;
+
+    let web = rig.pod("default", "web-0", "uid-web").await;
+    web.running("app").await;
+    web.created("late").await;
+    web.with_image(&sidecar).crash_looped("sidecar", 4).await;
+
+    let db = rig.pod("default", "db-0", "uid-db").await;
+    db.stop_sandbox().await;
+    db.again().await.running("app").await;
+
+    let done = rig.pod("default", "job-0", "uid-job").await.with_image(&job);
+    done.exited("work", 0).await;
+    done.running("helper").await;
+    done.stop_sandbox().await;
+
+    let half = rig.pod("default", "half-0", "uid-half").await;
+    half.created("app").await;
+    half.stop_sandbox().await;
+
+    let other = rig.foreign_pod("other").await;
+    other.exited("job", 0).await;
+    other.stop_sandbox().await;
+
+    leave_logs(rig);
+}
+
+/// Logs of pods that the runtime does not know any more, and what is not a log.
+fn leave_logs(rig: &Rig) {
+    let (pods, links) = (rig.pod_logs(), rig.container_logs());
+    let old = pods.join("default_old-0_uid-old/app/0.log");
+    std::fs::create_dir_all(old.parent().unwrap()).unwrap();
+    std::fs::write(&old, "an old line\n").unwrap();
+    std::fs::create_dir(pods.join("lost+found")).unwrap();
+    let id = |digit: &str| digit.repeat(64);
+    symlink(old, links.join(format!("old-0_default_app-{}.log", id("a")))).unwrap();
+    let older = pods.join("default_older-0_uid-older/app/0.log");
+    symlink(older, links.join(format!("older-0_default_app-{}.log", id("b")))).unwrap();
+    symlink("/nowhere", links.join("strange.log")).unwrap();
+}
+
+/// What a plan removes, in words.
+fn planned(plan: &Value, names: &Names) -> BTreeSet<String> {
+    let actions = plan["actions"].as_array().unwrap().iter();
+    let keys = actions.map(|action| action["id"].as_str().or(action["path"].as_str()).unwrap());
+    keys.map(|key| names.of(key).to_owned()).filter(|name| is_planned_by_itself(name)).collect()
+}
+
+/// Log files are never planned, and a link only when no container's removal takes it along.
+fn is_planned_by_itself(name: &str) -> bool {
+    !name.starts_with("file ") && !name.starts_with("link ")
+}
+
+fn with_settings<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    [args, &SETTINGS].concat()
+}

@@ -1,0 +1,211 @@
+//! A pass over a runtime that fails, hangs, is late, loses answers, goes away or changes under its hands.
+//!
+//! What must stay is taken from a pass without faults; what a fault leaves undone, the next pass does.
+
+mod bench;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kubegc::plan::Scope;
+use kubegc::sim::{Fault, Method, Streaming, Times};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tonic::Code;
+
+use bench::{Bench, OLD, WAITING, WEB, not_removed};
+
+/// Each with whether it strikes the first call alone or all.
+const FAULTS: [(Fault, Times); 11] = [
+    (Fault::Fail(Code::Internal), Times::N(1)),
+    (Fault::Fail(Code::Unavailable), Times::Forever),
+    (Fault::Fail(Code::NotFound), Times::Forever),
+    (Fault::Hang, Times::N(1)),
+    (Fault::Hang, Times::Forever),
+    (Fault::Slow(Duration::from_millis(5)), Times::Forever),
+    (Fault::Late(Duration::from_millis(200)), Times::Forever),
+    (Fault::DoThenHang, Times::Forever),
+    (Fault::DoThenCut, Times::N(1)),
+    (Fault::DoThenCut, Times::Forever),
+    (Fault::Vanish, Times::N(1)),
+];
+/// What the agent waits for a call while there are faults: less than `Late`. One that runs out though nothing is wrong
+/// with its call is one more fault. The pass after them waits as long as it takes.
+const LIMIT: Duration = Duration::from_millis(100);
+/// So many cases at a time: most of them wait.
+const AT_ONCE: usize = 12;
+
+type Things = BTreeSet<String>;
+
+/// All that is there, and what of it a pass without faults leaves.
+async fn before_and_after(streaming: Streaming) -> (Things, Things) {
+    let mut bench = Bench::new(streaming);
+    let before = bench.remains();
+    let pass = bench.pass().await;
+    assert_eq!(pass.plan.errors, []);
+    assert_eq!(not_removed(&pass), Vec::<String>::new());
+    (before, bench.remains())
+}
+
+/// The methods that a pass calls, without faults.
+async fn used(streaming: Streaming) -> Vec<Method> {
+    let mut bench = Bench::new(streaming);
+    bench.pass().await;
+    let calls = bench.sim.calls();
+    Method::ALL.into_iter().filter(|method| calls.iter().any(|call| call.method == *method)).collect()
+}
+
+fn missing(wanted: &Things, remains: &Things) -> Vec<String> {
+    wanted.difference(remains).cloned().collect()
+}
+
+/// One pass under a fault and one after it.
+async fn faulted(streaming: Streaming, method: Method, fault: Fault, times: Times, survivors: &Things) {
+    let case = format!("{method} {fault:?} {times:?} {streaming:?}");
+    let mut bench = Bench::limited(streaming, LIMIT);
+    bench.sim.fault(method, fault, times);
+    bench.pass().await;
+    assert_eq!(missing(survivors, &bench.remains()), [""; 0], "{case}: what must stay is gone");
+    bench.sim.heal();
+    bench.sim.come_back().unwrap();
+    let mut bench = bench.unlimited();
+    let pass = bench.pass().await;
+    let (remains, told) = (bench.remains(), (pass.plan.errors.as_slice(), not_removed(&pass)));
+    assert_eq!(missing(survivors, &remains), [""; 0], "{case}: the next pass takes too much");
+    assert_eq!(missing(&remains, survivors), [""; 0], "{case}: the next pass leaves too much, {told:?}");
+}
+
+/// Each of these methods under every fault.
+async fn all_faults(streaming: Streaming, methods: impl IntoIterator<Item = Method>) {
+    let (before, survivors) = before_and_after(streaming).await;
+    assert!(before.len() > survivors.len() + 15, "there is rubbish of each kind: {before:#?}, {survivors:#?}");
+    let survivors = Arc::new(survivors);
+    let turns = Arc::new(Semaphore::new(AT_ONCE));
+    let mut cases = JoinSet::new();
+    for method in methods {
+        for (fault, times) in FAULTS {
+            let (survivors, turns) = (Arc::clone(&survivors), Arc::clone(&turns));
+            cases.spawn(async move {
+                let _turn = turns.acquire().await.unwrap();
+                faulted(streaming, method, fault, times, &survivors).await;
+            });
+        }
+    }
+    let mut failed = 0;
+    while let Some(case) = cases.join_next().await {
+        failed += usize::from(case.is_err());
+    }
+    assert_eq!(failed, 0, "cases failed, as told above");
+}
+
+#[tokio::test]
+async fn every_method_that_a_pass_calls_is_in_the_table() {
+    let mut both = used(Streaming::Unimplemented).await;
+    both.extend(used(Streaming::Batches(3)).await);
+    let mut missing = Method::ALL.to_vec();
+    missing.retain(|method| !both.contains(method));
+    assert_eq!(missing, [Method::RunPodSandbox, Method::CreateContainer, Method::StartContainer]);
+}
+
+#[tokio::test]
+async fn whatever_a_runtime_does_what_must_stay_stays_and_the_next_pass_does_the_rest() {
+    let methods = used(Streaming::Unimplemented).await;
+    all_faults(Streaming::Unimplemented, methods).await;
+}
+
+#[tokio::test]
+async fn the_same_holds_for_lists_that_stream() {
+    let streaming = [Method::StreamContainers, Method::StreamPodSandboxes, Method::StreamImages];
+    all_faults(Streaming::Batches(3), streaming).await;
+}
+
+#[tokio::test]
+async fn a_runtime_that_goes_in_mid_pass_and_comes_back_finds_the_same_agent() {
+    let (_, survivors) = before_and_after(Streaming::Unimplemented).await;
+    let mut bench = Bench::new(Streaming::Unimplemented);
+    bench.sim.fault(Method::RemoveContainer, Fault::DoThenCut, Times::N(1));
+    bench.sim.fault(Method::RemoveContainer, Fault::Vanish, Times::N(1));
+    let pass = bench.pass().await;
+    assert!(!bench.sim.is_there());
+    assert!(not_removed(&pass).len() > 3, "the rest failed: {pass:#?}");
+
+    bench.sim.forget_calls();
+    let blind = bench.pass().await;
+    assert!(!blind.plan.errors.is_empty());
+    assert_eq!((blind.reports, bench.sim.calls()), (vec![], vec![]));
+    let run = bench.last_run();
+    assert!(run.error.is_some_and(|error| error.contains("cri.sock")), "the record tells why");
+
+    bench.sim.come_back().unwrap();
+    bench.pass().await;
+    assert_eq!(bench.remains(), survivors);
+    assert_eq!(bench.last_run().error, None);
+}
+
+#[tokio::test]
+async fn a_runtime_restarted_between_two_passes_goes_unnoticed() {
+    let mut bench = Bench::new(Streaming::Unimplemented);
+    bench.pass().await;
+    let clean = bench.remains();
+    bench.sim.vanish();
+    bench.sim.come_back().unwrap();
+    let old = Duration::from_hours(7);
+    bench
+        .sim
+        .state()
+        .also(|node| node.ago(old).pod("default", "crash-0", "live-0").exited("app", WEB).stopped())
+        .unwrap();
+    assert_ne!(bench.remains(), clean);
+    // Where the restart shows only in the middle of the first call, that call is made anew.
+    bench.sim.fault(Method::Version, Fault::DoThenCut, Times::N(1));
+    let pass = bench.pass().await;
+    assert_eq!((pass.plan.errors.as_slice(), not_removed(&pass).as_slice()), (&[][..], &[][..]));
+    assert!(!pass.reports.is_empty(), "there was something to do");
+}
+
+#[tokio::test]
+async fn what_changes_between_plan_and_removal_stays() {
+    let mut bench = Bench::new(Streaming::Unimplemented);
+    let sandbox = bench.sim.state().sandbox_id("gone-0").unwrap();
+    // The first status that is asked for is the recheck of the first container.
+    let home = sandbox.clone();
+    bench.sim.on_call(Method::ContainerStatus, 1, move |node| {
+        node.start_container(WAITING).unwrap();
+        node.also(|node| node.in_sandbox(&home).created("next", WEB)).unwrap();
+    });
+    let left = not_removed(&bench.pass_of(Scope::Containers).await);
+    assert_eq!(left[..2], [format!("{WAITING} refused"), format!("{sandbox} refused")], "{left:#?}");
+    let node = bench.sim.state();
+    assert!(node.container_state(WAITING).is_some() && node.sandbox_state(&sandbox).is_some());
+}
+
+#[tokio::test]
+async fn an_image_that_a_container_takes_between_plan_and_removal_stays() {
+    let mut bench = Bench::new(Streaming::Unimplemented);
+    bench.pass_of(Scope::Containers).await;
+    let image = bench.sim.state().image_id(OLD[0]).unwrap();
+    bench.sim.on_call(Method::ImageStatus, 1, |node| {
+        node.also(|node| node.pod("default", "live-9", "live-9").created("app", OLD[0])).unwrap();
+    });
+    let pass = bench.pass_of(Scope::Images).await;
+    assert_eq!(not_removed(&pass), [format!("{image} refused")]);
+    assert_eq!(bench.sim.state().image_id(OLD[0]), Some(image));
+}
+
+#[tokio::test]
+async fn a_list_that_breaks_off_counts_as_not_seen() {
+    let (before, survivors) = before_and_after(Streaming::Batches(1)).await;
+    let mut bench = Bench::new(Streaming::BreaksOff(1));
+    let pass = bench.pass().await;
+    assert!(pass.plan.errors.len() >= 3, "{:?}", pass.plan.errors);
+    let kinds: BTreeSet<_> = pass.reports.iter().map(|report| report.action.target.kind().as_str()).collect();
+    assert!(kinds.is_subset(&["log_dir", "log_link"].into()), "no list, no removal: {kinds:?}");
+    assert_eq!(missing(&survivors, &bench.remains()), [""; 0]);
+    assert!(bench.last_run().error.is_some());
+
+    bench.sim.state().also(|node| node.streaming(Streaming::Batches(1))).unwrap();
+    assert_ne!(bench.remains(), survivors, "there is something left of {before:#?}");
+    bench.pass().await;
+    assert_eq!(bench.remains(), survivors);
+}

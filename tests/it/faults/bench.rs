@@ -1,0 +1,208 @@
+//! A node with rubbish of each kind on it, and the cycle that collects it, both in this process.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use kubegc::config::Settings;
+use kubegc::cri::{Endpoint, Rule};
+use kubegc::daemon::node::Node as Place;
+use kubegc::daemon::{Cycle, Pass, now};
+use kubegc::execute::{LiveHands, Outcome, Stop};
+use kubegc::model::{Absence, Container, ImageMemory, Memory, Phase, Pod, PodList, Sandbox, Seen};
+use kubegc::observe::{Answer, PodSource, ToldDisk};
+use kubegc::plan::Scope;
+use kubegc::record::{RunEntry, Store};
+use kubegc::sim::{GIB, MIB, Node, Sim, Streaming};
+
+pub const WEB: &str = "docker.io/library/web:2";
+pub const OLD: [&str; 2] = ["docker.io/library/web:0", "docker.io/library/web:1"];
+/// Pods that live; more of them than of rubbish, so that a pass is no sharp fall of the lists.
+const LIVE: usize = 8;
+/// Pods that were deleted.
+const GONE: [&str; 2] = ["gone-0", "gone-1"];
+/// One of which nothing is left but its sandbox.
+const BARE: &str = "bare-0";
+/// A container that waits to be started for so long that a pass plans its removal.
+pub const WAITING: &str = "waiting";
+/// The longest that a pass may take, whatever happens.
+const BOUND: Duration = Duration::from_secs(30);
+
+/// A node, and the agent on it.
+pub struct Bench {
+    pub sim: Sim,
+    cycle: Cycle<LiveHands>,
+}
+
+/// A complete list that never changes.
+struct Listed(PodList);
+
+// === impl Bench ===
+
+impl Bench {
+    /// An agent that waits for each call as long as it takes.
+    pub fn new(streaming: Streaming) -> Self {
+        Self::limited(streaming, BOUND)
+    }
+
+    /// An agent that waits so long for a call and no longer.
+    pub fn limited(streaming: Streaming, limit: Duration) -> Self {
+        let sim = Sim::start(node().streaming(streaming)).unwrap();
+        let mut store = Store::open(&settings(&sim, limit).state.path).unwrap().store;
+        store.learn(&Memory::default(), &past(&sim)).unwrap();
+        drop(store);
+        let cycle = cycle(&sim, limit);
+        Self { sim, cycle }
+    }
+
+    /// The same node with an agent that was started again and waits as long as it takes.
+    pub fn unlimited(self) -> Self {
+        let Self { sim, cycle: ended } = self;
+        drop(ended);
+        let cycle = cycle(&sim, BOUND);
+        Self { sim, cycle }
+    }
+
+    /// One pass, which ends in time.
+    pub async fn pass(&mut self) -> Pass {
+        self.pass_of(Scope::All).await
+    }
+
+    pub async fn pass_of(&mut self, scope: Scope) -> Pass {
+        let stop = Stop::never();
+        let pass = self.cycle.pass(scope, &stop, |_, _| {});
+        tokio::time::timeout(BOUND, pass).await.expect("the pass ends in time").unwrap()
+    }
+
+    /// Everything on the node: containers, sandboxes, images, log entries.
+    pub fn remains(&self) -> BTreeSet<String> {
+        let node = self.sim.state();
+        let named = |kind: &str, names: Vec<String>| -> Vec<String> {
+            names.into_iter().map(|name| format!("{kind} {name}")).collect()
+        };
+        let mut all = BTreeSet::new();
+        all.extend(named("container", node.container_names()));
+        all.extend(named("sandbox", node.sandbox_names()));
+        all.extend(named("image", node.image_names()));
+        drop(node);
+        let roots = self.sim.log_roots();
+        for root in [&roots.pods, &roots.containers] {
+            entries(root, self.sim.dir(), &mut all);
+        }
+        all
+    }
+
+    /// The newest run as it is recorded.
+    pub fn last_run(&self) -> RunEntry {
+        let store = Store::open_read_only(&self.sim.dir().join("state/kubegc.db")).unwrap().unwrap();
+        store.runs(1).unwrap().remove(0)
+    }
+}
+
+// === impl Listed ===
+
+impl PodSource for Listed {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
+    fn list<'a>(&'a self, _: &'a Seen<Vec<Container>>, _: &'a Seen<Vec<Sandbox>>) -> Answer<'a, Seen<PodList>> {
+        Box::pin(async { Seen::Seen(self.0.clone()) })
+    }
+}
+
+/// How a removal of this object ended, as `id outcome`, for those that were not simply removed.
+pub fn not_removed(pass: &Pass) -> Vec<String> {
+    let is_left = |outcome: &Outcome| !matches!(outcome, Outcome::Removed {});
+    let left = pass.reports.iter().filter(|report| is_left(&report.outcome));
+    left.map(|report| format!("{} {}", report.action.target.id(), report.outcome.kind())).collect()
+}
+
+fn hours(hours: u64) -> Duration {
+    Duration::from_hours(hours)
+}
+
+fn node() -> Node {
+    let mut node = Node::new().now(now()).disk(100 * GIB, 10 * GIB).ago(hours(50));
+    for tag in OLD.into_iter().chain([WEB]) {
+        node = node.image(tag, &[("base", 100 * MIB), (tag, 10 * MIB)]);
+    }
+    for number in 0..LIVE {
+        node = node.ago(hours(40)).pod("default", &format!("live-{number}"), &format!("live-{number}"));
+        node = node.ago(hours(1)).running("app", WEB).logging(500);
+    }
+    node = node.ago(hours(40)).pod("default", "crash-0", "live-0");
+    for age in [6, 5, 4] {
+        node = node.ago(hours(age)).exited("app", WEB).logging(500).rotated();
+    }
+    node = node.ago(hours(30)).id(WAITING).created("late", WEB).ago(hours(1)).created("late", WEB);
+    node = node.ago(hours(2)).running("app", WEB).unknown("lost", WEB).ago(hours(1)).exited("lost", WEB);
+    for name in GONE {
+        node = node.ago(hours(30)).pod("default", name, name).exited("app", WEB).logging(500).stopped();
+    }
+    node = node.ago(hours(30)).pod("default", BARE, BARE).stopped();
+    node = node.orphan_logs("default", "forgotten-0", "forgotten-0");
+    node = node.dangling_link("default", "forgotten-0", "app", &"d".repeat(64));
+    node.ago(hours(9)).foreign("debug").exited("shell", WEB)
+}
+
+fn pods() -> PodList {
+    let pod = |number: usize| Pod {
+        uid: format!("live-{number}").into(),
+        namespace: "default".to_owned(),
+        name: format!("live-{number}"),
+        phase: Phase::Running,
+        images: Vec::new(),
+    };
+    PodList { source: "test".to_owned(), complete: true, pods: (0..LIVE).map(pod).collect() }
+}
+
+/// Images have been known for two days, and the pods that are gone have been away for an hour.
+fn past(sim: &Sim) -> Memory {
+    let ago = |hours| -> Timestamp { now() - SignedDuration::from_hours(hours) };
+    let image = |id: String| ImageMemory { id: id.into(), first_seen: Some(ago(48)), last_used: Some(ago(30)) };
+    let gone = GONE.into_iter().chain([BARE, "forgotten-0"]);
+    Memory {
+        images: sim.state().image_ids().into_iter().map(image).collect(),
+        absent_since: gone.map(|uid| Absence { uid: uid.into(), since: ago(1) }).collect(),
+        ..Memory::default()
+    }
+}
+
+fn cycle(sim: &Sim, limit: Duration) -> Cycle<LiveHands> {
+    let settings = settings(sim, limit);
+    let store = Store::open(&settings.state.path).unwrap().store;
+    let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint(), chosen_by: Rule::Flag };
+    let disks = Arc::new(ToldDisk(sim.disk_reader()));
+    let place = Place { endpoint, disks, pods: Arc::new(Listed(pods())), space_settle: Duration::ZERO };
+    Cycle::live(settings, &place, store, now())
+}
+
+fn settings(sim: &Sim, limit: Duration) -> Settings {
+    let roots = sim.log_roots();
+    let mut settings = Settings { kubelet_root: sim.dir().join("kubelet"), ..Settings::default() };
+    settings.state.path = sim.dir().join("state/kubegc.db");
+    settings.runtime.options.read_timeout = limit;
+    settings.runtime.options.removal_timeout = limit;
+    settings.runtime.options.answer_timeout = limit;
+    let policy = &mut settings.policy;
+    (policy.logs.pods_root, policy.logs.containers_root) = (roots.pods, roots.containers);
+    policy.images.all_unused = true;
+    policy.guards.settle = Duration::ZERO;
+    policy.guards.retry_after = Duration::ZERO;
+    settings
+}
+
+/// Adds every entry beneath a directory, the directory itself left out.
+fn entries(dir: &Path, root: &Path, all: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        all.insert(path.strip_prefix(root).unwrap().display().to_string());
+        if path.symlink_metadata().unwrap().is_dir() {
+            entries(&path, root, all);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! One agent on a node, and how the service ends, waits and hears: the real binary beside itself.
+
+use std::os::unix::net::UnixListener;
+use std::time::{Duration, Instant};
+
+use kubegc::record::{HistoryFilter, Store};
+use kubegc::sim::{Fault, MIB, Method, Node, Sim, StandIn, Times};
+use nix::sys::signal::Signal;
+
+use crate::agent::Home;
+
+const WEB: &str = "docker.io/library/web:1";
+const OLD: &str = "docker.io/library/old:1";
+/// Often enough that no test waits long for the next pass.
+const OFTEN: &str = "containers.interval = \"1s\"\nimages.interval = \"1s\"\ndaemon.max_backoff = \"1s\"";
+
+/// Three dead containers and an unused image, beside a pod that lives.
+fn node() -> Node {
+    let node = Node::new().now(kubegc::daemon::now()).ago(Duration::from_hours(5));
+    let node = node.image(WEB, &[("web", MIB)]).image(OLD, &[("old", MIB)]);
+    let node = ["gone-0", "gone-1", "gone-2"]
+        .into_iter()
+        .fold(node, |node, name| node.pod("default", name, name).exited("app", WEB).stopped());
+    ["live-0", "live-1", "live-2", "live-3"]
+        .into_iter()
+        .fold(node, |node, name| node.pod("default", name, name).running("app", WEB))
+}
+
+fn sim() -> Sim {
+    Sim::start(node()).unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[tokio::test]
+async fn beside_a_service_nobody_collects_but_everybody_may_plan() {
+    let sim = sim();
+    let home = Home::new(&sim, "");
+    let mut service = home.start(&["run"]);
+    service.says("pass done").await;
+    let before = sim.state().container_names();
+
+    let second = home.run(&["collect"]);
+    let told = text(&second.stderr);
+    assert_eq!(second.status.code(), Some(1), "{told}");
+    assert!(told.contains(&format!("pid {}, run", service.pid)) && told.contains("kubegc plan"), "{told}");
+    let third = home.run(&["run"]);
+    assert_eq!(third.status.code(), Some(1), "{}", text(&third.stderr));
+    let plan = home.run(&["plan"]);
+    assert!(plan.status.success(), "{}", text(&plan.stderr));
+    assert_eq!(sim.state().container_names(), before);
+
+    service.signal(Signal::SIGTERM);
+    assert_eq!(service.ended().await.code(), Some(0));
+    assert!(home.run(&["collect"]).status.success(), "the lock went with the service");
+}
+
+#[tokio::test]
+async fn a_signal_lets_the_service_finish_and_record_the_action_in_hand() {
+    let sim = sim();
+    let home = Home::new(&sim, "");
+    sim.fault(Method::RemoveContainer, Fault::Slow(Duration::from_millis(500)), Times::Forever);
+    let mut service = home.start(&["run"]);
+    sim.await_call(Method::RemoveContainer).await.unwrap();
+    service.signal(Signal::SIGTERM);
+    assert_eq!(service.ended().await.code(), Some(0));
+
+    let begun = sim.calls_of(Method::RemoveContainer);
+    assert_eq!(begun.len(), 1, "nothing else is begun");
+    assert_eq!(sim.state().container_state(&begun[0]), None, "it is finished");
+    let store = Store::open(&home.store()).unwrap().store;
+    let history = store.history(&HistoryFilter::default()).unwrap();
+    let recorded: Vec<_> = history.iter().map(|entry| (&entry.id, entry.outcome.as_str())).collect();
+    assert_eq!(recorded, [(&begun[0], "removed")]);
+    let run = store.runs(1).unwrap().remove(0);
+    assert!(run.finished_at.is_some() && run.error.is_none() && run.removed == 1, "{run:?}");
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_the_service_at_once() {
+    let sim = sim();
+    let home = Home::new(&sim, "");
+    sim.fault(Method::RemoveContainer, Fault::Hang, Times::Forever);
+    let mut service = home.start(&["run"]);
+    sim.await_call(Method::RemoveContainer).await.unwrap();
+    service.signal(Signal::SIGTERM);
+    service.says("a second signal aborts").await;
+    service.signal(Signal::SIGTERM);
+    assert_eq!(service.ended().await.code(), Some(143));
+    sim.heal();
+    assert!(home.run(&["collect"]).status.success(), "the next finishes the work");
+    assert_eq!(sim.state().container_ids().len(), 4);
+}
+
+#[tokio::test]
+async fn a_service_that_starts_before_its_runtime_waits_and_then_works() {
+    let mut sim = sim();
+    sim.vanish();
+    let home = Home::new(&sim, "");
+    let mut service = home.start(&["run"]);
+    service.says("waiting for the runtime").await;
+    sim.come_back().unwrap();
+    service.says("pass done").await;
+    assert_eq!(sim.state().container_ids().len(), 4);
+}
+
+#[tokio::test]
+async fn a_service_that_waits_for_its_runtime_stops_at_a_signal() {
+    let mut sim = sim();
+    sim.vanish();
+    let home = Home::new(&sim, "");
+    let mut service = home.start(&["run"]);
+    service.says("waiting for the runtime").await;
+    service.signal(Signal::SIGTERM);
+    assert_eq!(service.ended().await.code(), Some(0));
+
+    let silent = StandIn::silent().unwrap();
+    let mut service =
+        home.start(&["run", "--runtime-endpoint", &silent.endpoint(), "--set", "runtime.answer_timeout=1h"]);
+    service.says("starting").await;
+    service.signal(Signal::SIGTERM);
+    assert_eq!(service.ended().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn while_the_runtime_is_away_the_service_knocks_seldom_and_works_when_it_is_back() {
+    let mut sim = sim();
+    let home = Home::new(&sim, OFTEN);
+    let mut service = home.start(&["run"]);
+    service.says("pass done").await;
+    service.says("pass done").await;
+    sim.vanish();
+    let listener = UnixListener::bind(sim.socket()).unwrap();
+    // Whoever knocks is turned away, which is seen as a runtime that is away.
+    let knocks = tokio::task::spawn_blocking(move || {
+        let first = listener.accept().map(|_| Instant::now()).unwrap();
+        for _ in 0..8 {
+            listener.accept().unwrap();
+        }
+        first.elapsed()
+    });
+    let took = tokio::time::timeout(Duration::from_mins(1), knocks).await.expect("it goes on knocking").unwrap();
+    assert!(took > Duration::from_secs(2), "nine knocks within {took:?}");
+
+    sim.vanish();
+    sim.state().also(|node| node.pod("default", "gone-9", "gone-9").exited("app", WEB).stopped()).unwrap();
+    sim.come_back().unwrap();
+    let at_work = async {
+        while sim.state().container_ids().len() > 4 {
+            service.says("pass done").await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), at_work).await.expect("it works when the runtime is back");
+}
+
+#[tokio::test]
+async fn a_hangup_makes_the_service_read_its_rules_anew_and_keep_them_if_they_are_wrong() {
+    let sim = sim();
+    let home = Home::new(&sim, &format!("{OFTEN}\nimages.high_threshold_percent = 100"));
+    let mut service = home.start(&["run"]);
+    for _ in 0..2 {
+        service.says("pass done").await;
+    }
+    assert!(sim.state().image_id(OLD).is_some());
+
+    home.set("images.high_threshold_percent = \"high\"");
+    service.signal(Signal::SIGHUP);
+    service.says("the old ones stay").await;
+    service.says("pass done").await;
+    assert!(sim.state().image_id(OLD).is_some());
+
+    home.set("images.all_unused = true");
+    service.signal(Signal::SIGHUP);
+    service.says("settings read anew").await;
+    sim.await_call(Method::RemoveImage).await.unwrap();
+    service.says("removed=1").await;
+    assert_eq!(sim.state().image_names(), [WEB]);
+    service.signal(Signal::SIGTERM);
+    assert_eq!(service.ended().await.code(), Some(0));
+}

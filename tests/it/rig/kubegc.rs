@@ -1,0 +1,137 @@
+//! The real binary, at work on a rig.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::{PATIENCE, Rig};
+
+/// A run that ended.
+#[derive(Debug)]
+pub struct Ran {
+    /// The exit code; -1 after a signal.
+    pub code: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+/// A run of `kubegc run` under way. Killed when dropped.
+pub struct Daemon {
+    child: Child,
+    log: PathBuf,
+}
+
+// === impl Rig ===
+
+impl Rig {
+    /// Runs a verb on this rig, with the rig's own roots and store, and nothing inherited from the environment.
+    pub fn kubegc(&self, args: &[&str]) -> Ran {
+        let output = assert_cmd::Command::from(self.command(args)).timeout(PATIENCE).output().unwrap();
+        Ran::from(output)
+    }
+
+    /// Runs the service on this rig.
+    pub fn daemon(&self, args: &[&str]) -> Daemon {
+        let log = self.dir().join("kubegc.log");
+        let file = std::fs::File::create(&log).unwrap();
+        let mut command = self.command(&[&["run"], args].concat());
+        command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
+        Daemon { child: command.spawn().unwrap(), log }
+    }
+
+    /// The rig's own settings come first, so that a test may say otherwise, but behind the verb: what stands before it
+    /// is lost when the same flag comes again behind it. How full the machine's disk is must not matter, so no image goes
+    /// for the sake of space unless a test says so.
+    fn command(&self, args: &[&str]) -> Command {
+        let (verb, args) = args.split_first().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubegc"));
+        command.env_clear().current_dir(self.dir()).args([verb, "-r", &self.endpoint()]);
+        for (key, value) in [
+            ("state.path", self.dir().join("state/kubegc.db")),
+            ("kubelet_root", self.dir().join("kubelet")),
+            ("logs.pods_root", self.pod_logs()),
+            ("logs.containers_root", self.container_logs()),
+            ("images.high_threshold_percent", "100".into()),
+        ] {
+            command.arg("--set").arg(format!("{key}={}", value.display()));
+        }
+        command.args(args);
+        command
+    }
+}
+
+// === impl Ran ===
+
+impl Ran {
+    /// The same, after asserting that all went well.
+    pub fn ok(self) -> Self {
+        assert_eq!(self.code, 0, "{self:#?}");
+        self
+    }
+
+    /// Standard output as one JSON document.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
+    }
+
+    /// Standard output as JSON documents, one a line.
+    pub fn lines(&self) -> impl Iterator<Item = serde_json::Value> {
+        self.stdout.lines().map(|line| serde_json::from_str(line).unwrap())
+    }
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+// === impl Daemon ===
+
+impl Daemon {
+    /// Says SIGTERM and waits for the end. Returns the exit code; -1 after a signal.
+    pub fn terminate(mut self) -> i32 {
+        kill(self.pid(), Signal::SIGTERM).unwrap();
+        let since = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code().unwrap_or(-1);
+            }
+            assert!(since.elapsed() < PATIENCE, "the service does not end; its log is\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The processor time that it took so far, in hundredths of a second.
+    pub fn cpu_time(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        // Behind the name in parentheses, which may have blanks: utime and stime are the 12th and 13th.
+        let fields = stat.rsplit_once(") ").unwrap().1.split(' ').skip(11).take(2);
+        Duration::from_millis(fields.map(|ticks| ticks.parse::<u64>().unwrap() * 10).sum())
+    }
+
+    /// What it wrote so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).unwrap())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill(); // it may have ended
+        let _ = self.child.wait();
+    }
+}
