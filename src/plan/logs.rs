@@ -22,6 +22,7 @@ pub struct LogPolicy {
 }
 
 /// Containers by id, to be found by a prefix too: a link's name may have been cut.
+#[derive(Default)]
 struct ById<'a> {
     whole: HashMap<&'a ContainerId, ContainerState>,
     sorted: Vec<&'a Container>,
@@ -29,7 +30,9 @@ struct ById<'a> {
 
 /// Decides log directories, then links.
 pub(super) fn decide<'a>(world: &World<'a>, draft: &mut Draft<'a>) {
-    if let Some(dirs) = draft.need("log_dirs", &world.snapshot.log_dirs) {
+    if let Some(dirs) = draft.need("log_dirs", &world.snapshot.log_dirs)
+        && !dirs.is_empty()
+    {
         decide_dirs(world, draft, dirs);
     }
     if let Some(links) = draft.need("log_links", &world.snapshot.log_links) {
@@ -87,7 +90,8 @@ fn in_runtime<'a>(world: &World<'a>, draft: &Draft<'a>) -> Seen<HashSet<&'a PodU
 
 fn decide_links(world: &World, draft: &mut Draft, links: &[LogLink]) {
     let containers = match &world.snapshot.containers {
-        Seen::Seen(containers) => Seen::Seen(ById::new(containers, draft)),
+        Seen::Seen(containers) if is_any_dangling(links) => Seen::Seen(ById::new(containers, draft)),
+        Seen::Seen(_) => Seen::Seen(ById::default()),
         Seen::NotSeen(cause) => Seen::NotSeen(cause.clone()),
     };
     let mut links: Vec<_> = links.iter().collect();
@@ -100,6 +104,11 @@ fn decide_links(world: &World, draft: &mut Draft, links: &[LogLink]) {
             None => draft.remove(Target::RemoveLogLink { path }, None, None, RemoveReason::Dangling {}),
         }
     }
+}
+
+/// Says whether any link asks for its container at all; most nodes have none that does.
+fn is_any_dangling(links: &[LogLink]) -> bool {
+    links.iter().any(|link| link.target == LinkTarget::Missing)
 }
 
 /// Why a log link stays. A dangling link whose container has not ended is normal: its log is being rotated.
