@@ -3,5 +3,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh build
-cargo build --locked --quiet
-exec target/debug/kubegc demo "$@"
+exec cargo run --locked --quiet -- demo "$@"
