@@ -53,11 +53,8 @@ struct Unit<'a> {
     standing: Standing,
 }
 
-/// The newest instance of each unit in any state (I3).
-struct Newest<'a> {
-    by_unit: HashMap<UnitKey<'a>, &'a Container>,
-    is_kept: bool,
-}
+/// The newest instance of each unit in any state (I3), by where it lies in the snapshot; none where the guard is off.
+struct Newest(HashSet<*const Container>);
 
 /// Decides all containers.
 pub(super) fn decide<'a>(world: &World<'a>, draft: &mut Draft<'a>) {
@@ -222,7 +219,7 @@ fn keep_rest<'a>(world: &World<'a>, draft: &mut Draft<'a>, units: Vec<Unit<'a>>)
 fn remove<'a>(world: &World<'a>, draft: &mut Draft<'a>, container: &'a Container, reason: RemoveReason) {
     let target =
         Target::RemoveContainer { id: container.id.clone(), name: container.name.clone(), state: container.state };
-    draft.gone_containers.insert(&container.id);
+    draft.container_goes(container);
     draft.remove(target, container.pod.as_ref(), Some(world.age_seconds(container.created_at)), reason);
 }
 
@@ -249,21 +246,21 @@ impl<'a> Unit<'a> {
 
 // === impl Newest ===
 
-impl<'a> Newest<'a> {
-    fn new(containers: &'a [Container], is_kept: bool) -> Self {
+impl Newest {
+    fn new(containers: &[Container], is_kept: bool) -> Self {
         let mut by_unit: HashMap<UnitKey, &Container> = HashMap::new();
-        for container in containers {
+        for container in containers.iter().filter(|_| is_kept) {
             let newest = by_unit.entry(unit_key(container)).or_insert(container);
             if (container.created_at, &container.id) > (newest.created_at, &newest.id) {
                 *newest = container;
             }
         }
-        Self { by_unit, is_kept }
+        Self(by_unit.into_values().map(std::ptr::from_ref).collect())
     }
 
     /// Says whether a limit may not take this one.
     fn keeps(&self, container: &Container) -> bool {
-        self.is_kept && self.by_unit.get(&unit_key(container)).is_some_and(|newest| newest.id == container.id)
+        self.0.contains(&std::ptr::from_ref(container))
     }
 }
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::action::key;
 use super::pods::Pods;
 use super::{Action, ImageSummary, KeepReason, Kept, Kind, Plan, PlanError, PlanKind, Policy, RemoveReason, Target};
-use crate::model::{ContainerId, PodRef, SandboxId, Seen, Snapshot};
+use crate::model::{Container, PodRef, SandboxId, Seen, Snapshot};
 
 /// The facts that every step looks at.
 pub(super) struct World<'a> {
@@ -24,8 +24,9 @@ pub(super) struct Draft<'a> {
     kept: Vec<Kept>,
     errors: Vec<PlanError>,
     pub images: ImageSummary,
-    /// Containers that go in this pass.
-    pub gone_containers: HashSet<&'a ContainerId>,
+    /// Containers that go in this pass, by where they lie in the snapshot: on a big node that is much quicker to look up
+    /// than an id.
+    gone_containers: HashSet<*const Container>,
     /// Sandboxes that go in this pass.
     pub gone_sandboxes: HashSet<&'a SandboxId>,
 }
@@ -59,6 +60,16 @@ impl<'a> World<'a> {
 // === impl Draft ===
 
 impl Draft<'_> {
+    /// Notes that a container of the snapshot goes in this pass.
+    pub fn container_goes(&mut self, container: &Container) {
+        self.gone_containers.insert(std::ptr::from_ref(container));
+    }
+
+    /// Says whether a container of the snapshot is left by this pass.
+    pub fn leaves(&self, container: &Container) -> bool {
+        !self.gone_containers.contains(&std::ptr::from_ref(container))
+    }
+
     pub fn remove(&mut self, target: Target, pod: Option<&PodRef>, age_seconds: Option<i64>, reason: RemoveReason) {
         self.actions.push(Action { target, pod: pod.cloned(), age_seconds, reason });
     }

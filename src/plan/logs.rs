@@ -82,7 +82,7 @@ fn in_runtime<'a>(world: &World<'a>, draft: &Draft<'a>) -> Seen<HashSet<&'a PodU
         (Seen::Seen(containers), Seen::Seen(sandboxes)) => (containers, sandboxes),
         (Seen::NotSeen(cause), _) | (_, Seen::NotSeen(cause)) => return Seen::NotSeen(cause.clone()),
     };
-    let containers = containers.iter().filter(|container| !draft.gone_containers.contains(&container.id));
+    let containers = containers.iter().filter(|container| draft.leaves(container));
     let sandboxes = sandboxes.iter().filter(|sandbox| !draft.gone_sandboxes.contains(&sandbox.id));
     let uids = containers.filter_map(|container| container.pod_uid());
     Seen::Seen(uids.chain(sandboxes.filter_map(|sandbox| sandbox.pod_uid())).collect())
@@ -138,7 +138,7 @@ fn is_log(name: &str) -> bool {
 impl<'a> ById<'a> {
     /// The containers that this pass leaves.
     fn new(containers: &'a [Container], draft: &Draft) -> Self {
-        let is_left = |container: &&Container| !draft.gone_containers.contains(&container.id);
+        let is_left = |container: &&Container| draft.leaves(container);
         let mut containers: Vec<_> = containers.iter().filter(is_left).collect();
         containers.sort_by(|a, b| a.id.cmp(&b.id));
         Self {

@@ -32,7 +32,7 @@ pub(super) fn decide<'a>(world: &World<'a>, draft: &mut Draft<'a>) {
 fn inhabitants<'a>(world: &World<'a>, draft: &mut Draft<'a>) -> Option<Inhabitants<'a>> {
     let containers = draft.need("containers", &world.snapshot.containers)?;
     let mut inhabitants = HashMap::new();
-    for container in containers.iter().filter(|container| !draft.gone_containers.contains(&container.id)) {
+    for container in containers.iter().filter(|container| draft.leaves(container)) {
         *inhabitants.entry(&container.sandbox_id).or_default() += 1;
     }
     Some(inhabitants)
