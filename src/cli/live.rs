@@ -7,8 +7,8 @@ use crate::config::{Loaded, Settings};
 use crate::cri::{self, CriError, RuntimeReader};
 use crate::daemon::node::Node;
 use crate::daemon::{look_and_plan, now};
-use crate::model::Snapshot;
-use crate::observe::StatusFor;
+use crate::model::{Memory, Snapshot};
+use crate::observe::{Observer, StatusFor};
 use crate::plan::{Plan, PlanError, Scope, decide};
 use crate::record::{Lock, LockError, Store, StoreError};
 
@@ -33,25 +33,27 @@ pub(super) async fn node(loaded: &Loaded) -> Result<Node, CliError> {
 
 /// Looks at this node and plans, changing nothing, the memory included.
 pub(super) async fn look(loaded: &Loaded, scope: Scope) -> Result<(Snapshot, Plan), CliError> {
-    let settings = &loaded.settings;
-    let node = node(loaded).await?;
-    let store = memory_only(settings)?;
-    let memory = store.memory(begun(&store)?)?;
-    Ok(look_and_plan(&node.observer(settings), &settings.policy, scope, now(), memory).await)
+    let (observer, memory) = observer(loaded).await?;
+    Ok(look_and_plan(&observer, &loaded.settings.policy, scope, now(), memory).await)
 }
 
 /// Looks at all that a plan of whatever rules may ask for, and says what a plan with these rules misses.
 pub(super) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
-    let settings = &loaded.settings;
-    let node = node(loaded).await?;
-    let store = memory_only(settings)?;
-    let observer = node.observer(settings);
-    let mut snapshot = observer.observe(now(), store.memory(begun(&store)?)?).await;
+    let (observer, memory) = observer(loaded).await?;
+    let mut snapshot = observer.observe(now(), memory).await;
     for what in [StatusFor::Ends, StatusFor::ImageVolumes] {
         observer.fill_statuses(&mut snapshot, what).await;
     }
-    let plan = decide(&snapshot, &settings.policy, Scope::All);
+    let plan = decide(&snapshot, &loaded.settings.policy, Scope::All);
     Ok((snapshot, plan))
+}
+
+/// Who looks at this node, and what is remembered of it.
+async fn observer(loaded: &Loaded) -> Result<(Observer, Memory), CliError> {
+    let node = node(loaded).await?;
+    let store = memory_only(&loaded.settings)?;
+    let memory = store.memory(begun(&store)?)?;
+    Ok((node.observer(&loaded.settings), memory))
 }
 
 /// The store for a dry run. One that this user may not read is told, and planned without: with no memory everything
