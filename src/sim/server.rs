@@ -151,8 +151,9 @@ impl Server {
         Ok(Self { shared: shared.clone(), thread: Some(thread) })
     }
 
+    /// Says whether it serves. One that was told to end does not, though its thread may take a moment longer.
     pub(super) fn runs(&self) -> bool {
-        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+        !*self.shared.stop.borrow() && self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 }
 
