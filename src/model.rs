@@ -7,13 +7,15 @@
 
 mod ids;
 mod memory;
+mod pods;
 mod seen;
 mod snapshot;
 
 pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId};
 pub use memory::{Absence, Failure, ImageMemory, ListCounts, Memory};
+pub use pods::{Phase, Pod, PodList};
 pub use seen::Seen;
 pub use snapshot::{
-    Container, ContainerState, EntryKind, FileSystem, Image, LinkTarget, LogDir, LogLink, Phase, Pod, PodList, Runtime,
-    Sandbox, SandboxState, Snapshot, SnapshotKind,
+    Container, ContainerState, EntryKind, FileSystem, Image, LinkTarget, LogDir, LogLink, Runtime, Sandbox,
+    SandboxState, Snapshot, SnapshotKind,
 };

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ContainerId, ImageId, Memory, PodRef, PodUid, SandboxId, Seen};
+use super::{ContainerId, ImageId, Memory, PodList, PodRef, PodUid, SandboxId, Seen};
 
 /// One moment of the node: what each source said, and what the past tells.
 ///
@@ -256,64 +256,6 @@ pub struct LogLink {
     /// Whether it leads anywhere.
     #[serde(default)]
     pub target: LinkTarget,
-}
-
-/// The pods of this node, from one source or several together.
-#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
-pub struct PodList {
-    /// Where it comes from, as `kube-api` or `runtime`.
-    pub source: String,
-    /// Says that no pod is missing. Without it nothing counts as deleted (I2).
-    #[serde(default)]
-    pub complete: bool,
-    /// The pods.
-    #[serde(default)]
-    pub pods: Vec<Pod>,
-}
-
-/// A pod that should be here, or that is still being torn down.
-#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
-pub struct Pod {
-    /// The uid that the CRI shows for it.
-    pub uid: PodUid,
-    /// Its namespace.
-    #[serde(default)]
-    pub namespace: String,
-    /// Its name.
-    #[serde(default)]
-    pub name: String,
-    /// How far it is.
-    #[serde(default)]
-    pub phase: Phase,
-    /// Every image that its spec names, containers of all kinds and image volumes (I6).
-    #[serde(default)]
-    pub images: Vec<String>,
-}
-
-/// A pod's phase, `status.phase`.
-#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// Bound, not all started.
-    Pending,
-    /// At least one container runs or will run again.
-    Running,
-    /// All containers ended well and none runs again: terminal.
-    Succeeded,
-    /// All containers ended, one of them badly: terminal.
-    Failed,
-    /// The source does not tell.
-    #[default]
-    Unknown,
-}
-
-// === impl Phase ===
-
-impl Phase {
-    /// Says whether the pod finished but still exists: what the kubelet calls terminated.
-    pub fn is_terminal(self) -> bool {
-        matches!(self, Self::Succeeded | Self::Failed)
-    }
 }
 
 // === impl Container ===
