@@ -59,7 +59,7 @@ fn show(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
         Some(Format::Yaml) => output.yaml(&loaded.to_json()),
         Some(Format::Table | Format::Wide) => {
             let mut grid = Grid::new(&["KEY", "VALUE", "ORIGIN"]);
-            for key in &KEYS {
+            for key in KEYS {
                 grid.row([key.name.to_owned(), key.get(&loaded.settings).to_string(), loaded.origin(key).to_string()]);
             }
             output.text(&grid.text())

@@ -57,7 +57,7 @@ async fn serve(
 /// Says which settings are in force that are not the built-in ones.
 fn tell(loaded: &Loaded) {
     tracing::info!(version = env!("CARGO_PKG_VERSION"), profile = %loaded.settings.policy.profile, "starting");
-    for key in &crate::config::KEYS {
+    for key in crate::config::KEYS {
         let origin = loaded.origin(key);
         if origin != crate::config::Origin::BuiltIn {
             tracing::info!(key = key.name, value = %key.get(&loaded.settings), %origin, "setting");

@@ -62,7 +62,7 @@ pub(super) fn kept(kind: Kind, reason: &KeepReason) -> String {
         }
         Keep::KeepPattern { pattern } => format!("matches images.keep, {}", human::printable(pattern)),
         Keep::PodPresent { source } => format!("its pod is in the list from {source}"),
-        Keep::PodsIncomplete { source } => format!("the list of pods from {source} is not complete"),
+        Keep::PodsIncomplete { source, .. } => format!("the list of pods from {source} is not complete"),
         Keep::ContainerNotExited { .. } => "its container has not ended".to_owned(),
         Keep::ListFell { before, now } => format!("the runtime lists {now} objects, and {before} the last time"),
         plain => plain_words(plain).to_owned(),

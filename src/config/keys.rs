@@ -23,7 +23,7 @@ pub struct Key {
 }
 
 /// All keys, in the order in which `config show` prints them.
-pub static KEYS: [Key; 46] = [
+pub static KEYS: &[Key] = &[
     key(
         "profile",
         Slot::Profile(|s| &mut s.policy.profile),
@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn every_field_of_the_settings_has_a_key() {
         let mut other = Settings::default();
-        for key in &KEYS {
+        for key in KEYS {
             let value = key.slot.another_value(&other);
             key.set(&mut other, &value).unwrap_or_else(|wrong| panic!("{} = {value}: {wrong:?}", key.name));
         }
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn what_is_shown_can_be_written() {
         let settings = Settings::default();
-        for key in &KEYS {
+        for key in KEYS {
             let mut again = settings.clone();
             key.set(&mut again, &key.get(&settings)).unwrap_or_else(|wrong| panic!("{}: {wrong:?}", key.name));
             assert_eq!(again, settings, "{}", key.name);

@@ -20,7 +20,7 @@ impl Loaded {
     /// The settings in force as a configuration file, each with a comment that says where it comes from.
     pub fn to_toml(&self) -> String {
         let (mut text, mut section) = (String::new(), "");
-        for key in &KEYS {
+        for key in KEYS {
             let (table, name) = key.name.rsplit_once('.').unwrap_or(("", key.name));
             if table != section {
                 section = table;
@@ -42,7 +42,7 @@ impl Loaded {
 /// The JSON Schema of the configuration file, made from the table of keys.
 pub fn schema() -> Json {
     let (mut top, mut tables) = (Map::new(), BTreeMap::<_, Map<_, _>>::new());
-    for key in &KEYS {
+    for key in KEYS {
         match key.name.split_once('.') {
             None => drop(top.insert(key.name.to_owned(), of_key(key))),
             Some((table, name)) => drop(tables.entry(table).or_default().insert(name.to_owned(), of_key(key))),

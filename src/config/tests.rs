@@ -82,7 +82,7 @@ fn the_commented_file_says_what_the_code_says() {
 
 #[test]
 fn the_commented_file_names_every_flag_of_its_key() {
-    for key in &KEYS {
+    for key in KEYS {
         let Some(flag) = key.flag() else { continue };
         assert!(DEFAULT_TOML.contains(&format!("--{flag}")), "--{flag}");
     }

@@ -1,5 +1,6 @@
 //! The pods that should be on the node, and who says so.
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,28 @@ pub struct PodList {
     /// The pods.
     #[serde(default)]
     pub pods: Vec<Pod>,
+    /// What each source in use said. Together they are as complete as the least complete of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<PodSourceReport>,
+}
+
+/// What one source of pods said.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct PodSourceReport {
+    /// Its name, as `kube-api`.
+    pub name: String,
+    /// Why it is in use, for people: it was set, or what `auto` found.
+    #[serde(default)]
+    pub chosen_by: String,
+    /// How many pods it named.
+    #[serde(default)]
+    pub pods: u64,
+    /// The moment that its answer stands for; `null` = it never answered.
+    #[serde(default)]
+    pub as_of: Option<Timestamp>,
+    /// Why pods may be missing in its answer, for people; `null` = none is.
+    #[serde(default)]
+    pub missing: Option<String>,
 }
 
 /// A pod that should be here, or that is still being torn down.
@@ -32,6 +55,9 @@ pub struct Pod {
     /// How far it is.
     #[serde(default)]
     pub phase: Phase,
+    /// It has a deletion timestamp: it is being torn down, perhaps still running.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deleting: bool,
     /// Every image that its spec names, containers of all kinds and image volumes (I6).
     #[serde(default)]
     pub images: Vec<String>,

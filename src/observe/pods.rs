@@ -11,7 +11,7 @@ use crate::model::{Container, ContainerState, Phase, Pod, PodList, PodRef, PodUi
 /// Who says which pods should be on this node.
 pub trait PodSource: Send + Sync {
     /// Its name in documents, as `kube-api`.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// Lists the pods; asked after the runtime was listed, whose lists are given for the sources that need them. Complete
     /// only if no pod can be missing (I2).
@@ -20,6 +20,13 @@ pub trait PodSource: Send + Sync {
         containers: &'a Seen<Vec<Container>>,
         sandboxes: &'a Seen<Vec<Sandbox>>,
     ) -> Answer<'a, Seen<PodList>>;
+
+    /// Asks anew, past every cache, whether a pod still exists; for the moment right before the first removal of what
+    /// belongs to a pod that counts as gone (I11). A source that cannot ask has nothing against it.
+    fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
+        let _ = pod;
+        Box::pin(async { Seen::Seen(false) })
+    }
 }
 
 /// Nobody: no pod is ever gone.
@@ -81,7 +88,12 @@ impl RuntimePods {
         let of_sandboxes = ready.filter_map(|sandbox| sandbox.pod.as_ref());
         let by_uid: BTreeMap<&PodUid, &PodRef> =
             of_containers.chain(of_sandboxes).filter(|pod| !pod.uid.is_empty()).map(|pod| (&pod.uid, pod)).collect();
-        PodList { source: self.name().to_owned(), complete: true, pods: by_uid.into_values().map(pod).collect() }
+        PodList {
+            source: self.name().to_owned(),
+            complete: true,
+            pods: by_uid.into_values().map(pod).collect(),
+            ..PodList::default()
+        }
     }
 }
 
@@ -91,7 +103,7 @@ fn pod(of: &PodRef) -> Pod {
         namespace: of.namespace.clone(),
         name: of.name.clone(),
         phase: Phase::Running,
-        images: Vec::new(),
+        ..Pod::default()
     }
 }
 

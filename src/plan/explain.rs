@@ -15,6 +15,11 @@ pub struct Explanation {
     pub change: &'static str,
 }
 
+/// A cause, if there is one, as the end of a sentence.
+fn after(cause: &str) -> String {
+    if cause.is_empty() { String::new() } else { format!(": {cause}") }
+}
+
 fn says(rule: impl Into<String>, setting: Option<&'static str>, change: &'static str) -> Explanation {
     Explanation { rule: rule.into(), setting, change }
 }
@@ -171,8 +176,8 @@ impl KeepReason {
                 says("the newest sandbox of a pod that is not known to be gone", None, "its pod being gone")
             }
             Self::PodPresent { source } => says(format!("its pod is here, says {source}"), None, "its pod being gone"),
-            Self::PodsIncomplete { source } => says(
-                format!("the list of pods from {source} is not complete, so absence proves nothing"),
+            Self::PodsIncomplete { source, cause } => says(
+                format!("the list of pods from {source} is not complete, so absence proves nothing{}", after(cause)),
                 Some("pods.source"),
                 "a complete list of pods",
             ),

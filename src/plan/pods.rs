@@ -79,7 +79,10 @@ impl<'a> Pods<'a> {
             return self.present(uid, terminal);
         }
         if !list.complete && (self.is_careful() || asks == Asks::Complete) {
-            return Standing::Unproven(KeepReason::PodsIncomplete { source: list.source.clone() });
+            return Standing::Unproven(KeepReason::PodsIncomplete {
+                source: list.source.clone(),
+                cause: missing(list),
+            });
         }
         if !self.is_careful() {
             return Standing::Gone;
@@ -150,6 +153,13 @@ impl Standing {
             _ => None,
         }
     }
+}
+
+/// Why pods may be missing in a list, by source.
+fn missing(list: &PodList) -> String {
+    let causes =
+        list.sources.iter().filter_map(|source| Some(format!("{}: {}", source.name, source.missing.as_ref()?)));
+    causes.collect::<Vec<_>>().join("; ")
 }
 
 /// Pods with a RUNNING container or a READY sandbox.

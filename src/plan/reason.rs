@@ -86,6 +86,9 @@ pub enum KeepReason {
     PodsIncomplete {
         /// Where the list comes from.
         source: String,
+        /// Why it is not complete, for people; empty = the source does not tell.
+        #[serde(default)]
+        cause: String,
     },
     /// No list of pods could be had, so absence proves nothing (I2).
     PodsNotSeen {

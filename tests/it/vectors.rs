@@ -68,7 +68,7 @@ fn pod_list<'a>(ready: bool, pods: impl Iterator<Item = (&'a str, &'a str)>) -> 
         phase: if state == "terminated" { Phase::Succeeded } else { Phase::Running },
         ..Pod::default()
     });
-    PodList { source: "kubelet".into(), complete: ready, pods: pods.collect() }
+    PodList { source: "kubelet".into(), complete: ready, pods: pods.collect(), ..PodList::default() }
 }
 
 /// The memory of a node on which every pod that is away has been away for an hour.

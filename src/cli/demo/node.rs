@@ -46,7 +46,7 @@ pub(super) fn busy(now: Timestamp) -> Busy {
     node = deleted(node);
     node = leftovers(node);
     fill(&mut node);
-    let pods = PodList { source: "demo".to_owned(), complete: true, pods };
+    let pods = PodList { source: "demo".to_owned(), complete: true, pods, ..PodList::default() };
     let memory = memory(&node, now);
     Busy { node, pods, memory }
 }
@@ -124,7 +124,7 @@ fn fill(node: &mut Node) {
 }
 
 fn pod(name: &str, uid: &str, phase: Phase) -> Pod {
-    Pod { uid: uid.into(), namespace: "shop".to_owned(), name: name.to_owned(), phase, images: Vec::new() }
+    Pod { uid: uid.into(), namespace: "shop".to_owned(), name: name.to_owned(), phase, ..Pod::default() }
 }
 
 /// Older releases were used longer ago; deleted pods have been away for an hour.

@@ -69,7 +69,7 @@ async fn a_pod_is_listed_once_as_running_and_foreign_things_are_no_pods() {
         namespace: "default".into(),
         name: format!("name-of-{uid}"),
         phase: Phase::Running,
-        images: Vec::new(),
+        ..Pod::default()
     });
     assert_eq!(list.as_ref().unwrap().pods, expected);
 }

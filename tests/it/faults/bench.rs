@@ -155,9 +155,9 @@ fn pods() -> PodList {
         namespace: "default".to_owned(),
         name: format!("live-{number}"),
         phase: Phase::Running,
-        images: Vec::new(),
+        ..Pod::default()
     };
-    PodList { source: "test".to_owned(), complete: true, pods: (0..LIVE).map(pod).collect() }
+    PodList { source: "test".to_owned(), complete: true, pods: (0..LIVE).map(pod).collect(), ..PodList::default() }
 }
 
 /// Images have been known for two days, and the pods that are gone have been away for an hour.

@@ -99,6 +99,7 @@ fn a_pod() -> impl Strategy<Value = Pod> {
         uid: uid.into(),
         phase,
         images,
+        ..Pod::default()
     })
 }
 
@@ -106,7 +107,7 @@ fn pods() -> impl Strategy<Value = PodList> {
     (vec(a_pod(), 0..3), proptest::bool::weighted(0.8)).prop_map(|(mut pods, complete)| {
         pods.sort_by(|a, b| a.uid.cmp(&b.uid));
         pods.dedup_by(|a, b| a.uid == b.uid);
-        PodList { source: "test".into(), complete, pods }
+        PodList { source: "test".into(), complete, pods, ..PodList::default() }
     })
 }
 
