@@ -132,8 +132,9 @@ socket=unix:///run/containerd/containerd.sock
 program kubelet env AWS_EC2_METADATA_DISABLED=true "$kubernetes/kubelet" --config="$dir/kubelet.yaml" --kubeconfig="$dir/kubeconfig/kubelet" \
   --hostname-override="$address" --container-runtime=remote --container-runtime-endpoint="$socket" \
   --image-service-endpoint="$socket" --pod-infra-container-image="$pause" --runtime-cgroups=/ \
-  --volume-plugin-dir=/var/lib/kubelet/volume-plugins --maximum-dead-containers-per-container=-1 "$@"
-# It touches no packet filter, evicts nothing and, unless a flag says so, collects no image. What it looks at now and then
+  --volume-plugin-dir=/var/lib/kubelet/volume-plugins --maximum-dead-containers-per-container=1000 "$@"
+# It touches no packet filter, evicts nothing and, unless a flag says so, collects no image and no container of a living pod
+# (-1 would be no limit, but this kubelet then keeps one dead container of a name). What it looks at now and then
 # it looks at often, so that tests are short.
 cat >"$dir/kubelet.yaml" <<END
 apiVersion: kubelet.config.k8s.io/v1beta1

@@ -38,9 +38,9 @@ pub struct Options {
 /// The kubelet's own collection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Collection {
-    /// `--maximum-dead-containers-per-container=-1 --image-gc-high-threshold=100`. What no flag turns off stays on: when a
-    /// container ends, all but the last two dead ones of its name go; once a minute sandboxes that are not needed and
-    /// everything of pods that it knows as deleted.
+    /// `--maximum-dead-containers-per-container=1000 --image-gc-high-threshold=100`. With -1, which ought to mean no limit,
+    /// this kubelet removes all but the newest dead container of a name whenever one ends. What no flag turns off stays
+    /// on: once a minute sandboxes that are not needed go, and all that is left of pods that it knows as deleted.
     Off,
     /// One dead container each, images between 85 and 80 %: its defaults.
     On,

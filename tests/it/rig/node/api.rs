@@ -90,9 +90,17 @@ impl NodeRig {
             .await;
     }
 
-    /// Waits until a container has been started again so often.
-    pub async fn await_restarts(&self, pod: &str, container: &str, count: i32) {
-        self.await_container(pod, container, &format!("restarted {count} times"), |it| it.restart_count >= count).await;
+    /// Waits until a container has ended, for good or not.
+    pub async fn await_ended(&self, pod: &str, container: &str) {
+        self.await_container(pod, container, "ended", |it| it.state.as_ref().is_some_and(|it| it.terminated.is_some()))
+            .await;
+    }
+
+    /// Waits until a container that keeps ending has been started again so often and waits for the next time.
+    pub async fn await_backoff(&self, pod: &str, container: &str, restarts: i32) {
+        let waits = |it: &ContainerStatus| it.state.as_ref().is_some_and(|it| it.waiting.is_some());
+        let what = format!("in back-off after {restarts} restarts");
+        self.await_container(pod, container, &what, |it| it.restart_count >= restarts && waits(it)).await;
     }
 
     /// Waits until the API knows no pod of that name.
