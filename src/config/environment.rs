@@ -21,6 +21,8 @@ pub struct Environment {
     pub image_endpoint: Option<String>,
     /// `NODE_NAME`, as a pod spec fills it from `spec.nodeName`.
     pub node_name: Option<String>,
+    /// `KUBECONFIG`, one file.
+    pub kubeconfig: Option<String>,
     /// `CRI_CONFIG_FILE`: where crictl's own configuration lies.
     pub crictl_config: Option<PathBuf>,
     /// `NO_COLOR`, or a terminal that knows no colours (`TERM=dumb`).
@@ -37,6 +39,7 @@ impl Environment {
             runtime_endpoint: variable("CONTAINER_RUNTIME_ENDPOINT"),
             image_endpoint: variable("IMAGE_SERVICE_ENDPOINT"),
             node_name: variable("NODE_NAME"),
+            kubeconfig: variable("KUBECONFIG"),
             crictl_config: variable("CRI_CONFIG_FILE").map(PathBuf::from),
             plain: variable("NO_COLOR").is_some() || variable("TERM").as_deref() == Some("dumb"),
         }
@@ -48,6 +51,7 @@ impl Environment {
             ("CONTAINER_RUNTIME_ENDPOINT", "runtime.endpoint", &self.runtime_endpoint),
             ("IMAGE_SERVICE_ENDPOINT", "runtime.image_endpoint", &self.image_endpoint),
             ("NODE_NAME", "node", &self.node_name),
+            ("KUBECONFIG", "pods.kubeconfig", &self.kubeconfig),
         ];
         all.into_iter().filter_map(|(variable, key, value)| Some((variable, key, value.as_deref()?)))
     }
