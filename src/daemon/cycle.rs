@@ -157,8 +157,9 @@ impl<H> Cycle<H> {
     fn with(hands: H, settings: Settings, node: &Node, store: Store, started_at: Timestamp) -> Self {
         let reader = node.reader(&settings);
         let observer = node.observer(&settings);
-        let disks = Arc::clone(&node.disks);
-        let executor = Executor { reader, hands, disks, roots: roots(&settings), options: options(&settings, node) };
+        let (pods, disks) = (Arc::clone(&node.pods), Arc::clone(&node.disks));
+        let (roots, options) = (roots(&settings), options(&settings, node));
+        let executor = Executor { reader, hands, pods, disks, roots, options };
         Self { observer, executor, store, settings, started_at }
     }
 }
@@ -189,11 +190,16 @@ fn roots(settings: &Settings) -> LogRoots {
     LogRoots { host_root: settings.host_root.clone(), policy: settings.policy.logs.clone() }
 }
 
-/// A pod that is back is looked for where a guard asks for proof that it is gone.
+/// A pod that is back is looked for, and asked for, where a guard wants proof that it is gone.
 fn options(settings: &Settings, node: &Node) -> ExecuteOptions {
     let asks = !settings.policy.guards.gone_after.is_zero();
     let pods = node::beneath(&settings.host_root, &settings.kubelet_root.join("pods"));
-    ExecuteOptions { kubelet_pods: asks.then_some(pods), space_settle: node.space_settle, ..ExecuteOptions::default() }
+    ExecuteOptions {
+        kubelet_pods: asks.then_some(pods),
+        asks_for_pods: asks,
+        space_settle: node.space_settle,
+        ..ExecuteOptions::default()
+    }
 }
 
 // === impl Underway ===
