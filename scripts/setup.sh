@@ -12,7 +12,7 @@ die() { printf 'setup.sh: %s\n' "$*" >&2; exit 1; }
 
 # A command, and the Debian package that has it.
 wanted=(cc:gcc)
-[ "${1:-}" = build ] || wanted+=(mkfs.ext4:e2fsprogs mount:mount losetup:mount unshare:util-linux flock:util-linux)
+[ "${1:-}" = build ] || wanted+=(mkfs.ext4:e2fsprogs mount:mount losetup:mount unshare:util-linux flock:util-linux systemd-analyze:systemd)
 
 PATH=$PATH:/usr/sbin:/sbin # a plain user's PATH lacks mkfs.ext4 and losetup
 missing=()

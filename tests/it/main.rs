@@ -27,4 +27,5 @@ mod properties;
 mod rig;
 mod shell;
 mod sim;
+mod systemd;
 mod vectors;
