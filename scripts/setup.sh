@@ -13,7 +13,7 @@ die() { printf 'setup.sh: %s\n' "$*" >&2; exit 1; }
 # A command, and the Debian package that has it.
 wanted=(cc:gcc)
 [ "${1:-}" = build ] || wanted+=(mkfs.ext4:e2fsprogs mount:mount losetup:mount unshare:util-linux flock:util-linux
-  nsenter:util-linux make:make openssl:openssl curl:curl)
+  nsenter:util-linux make:make openssl:openssl curl:curl systemd-analyze:systemd)
 
 PATH=$PATH:/usr/sbin:/sbin # a plain user's PATH lacks mkfs.ext4 and losetup
 missing=()

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
@@ -77,7 +77,14 @@ impl Home {
     }
 
     pub fn start(&self, arguments: &[&str]) -> Running {
-        let mut child = self.command(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        self.start_with(arguments, &[])
+    }
+
+    /// The same with some variables in an environment that is empty otherwise.
+    pub fn start_with(&self, arguments: &[&str], variables: &[(&str, &Path)]) -> Running {
+        let mut command = self.command(arguments);
+        command.envs(variables.iter().copied());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         Running {
             pid: child.id(),
             lines: lines(&mut child),

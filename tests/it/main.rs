@@ -28,4 +28,5 @@ mod properties;
 mod rig;
 mod shell;
 mod sim;
+mod systemd;
 mod vectors;
