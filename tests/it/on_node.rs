@@ -1,5 +1,6 @@
 //! kubegc on a real node: etcd, kube-apiserver, kubelet and containerd, with pods that really run.
 
 mod agent;
+mod ending_pods;
 mod living_pods;
 mod the_rig;
