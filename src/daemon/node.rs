@@ -28,7 +28,7 @@ impl Node {
     pub fn of_host(settings: &Settings, endpoint: Endpoint) -> Self {
         let disks = Arc::new(HostDisks::new(&settings.host_root));
         let space_settle = Duration::from_secs(1);
-        Self { endpoint, disks, pods: pod_source(settings.pod_source), space_settle }
+        Self { endpoint, disks, pods: pod_source(settings), space_settle }
     }
 
     /// Who reads from its runtime.
@@ -52,11 +52,8 @@ fn places(settings: &Settings) -> Places {
     }
 }
 
-fn pod_source(source: PodSource) -> Arc<dyn observe::PodSource> {
-    match source {
-        PodSource::None => Arc::new(NoPods),
-        PodSource::Runtime => Arc::new(RuntimePods),
-    }
+fn pod_source(settings: &Settings) -> Arc<dyn observe::PodSource> {
+    if settings.pods.sources.contains(PodSource::Runtime) { Arc::new(RuntimePods) } else { Arc::new(NoPods) }
 }
 
 /// The node's name as set, else the host's.
