@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::clock;
 use crate::config::{PodSource, Settings};
 use crate::cri::{Endpoint, RuntimeReader};
-use crate::observe::{self, Disks, HostDisks, NoPods, Observer, Places, RuntimePods};
+use crate::kubernetes::{Candidates, Connection};
+use crate::observe::{self, Disks, HostDisks, KubeApi, NoPods, Observer, Places, RuntimePods};
 
 /// What of a node does not stand in the settings.
 #[derive(Clone)]
@@ -53,7 +55,23 @@ fn places(settings: &Settings) -> Places {
 }
 
 fn pod_source(settings: &Settings) -> Arc<dyn observe::PodSource> {
-    if settings.pods.sources.contains(PodSource::Runtime) { Arc::new(RuntimePods) } else { Arc::new(NoPods) }
+    if settings.pods.sources.contains(PodSource::Runtime) {
+        return Arc::new(RuntimePods);
+    }
+    if settings.pods.sources.contains(PodSource::KubeApi) {
+        let connection = Arc::new(Connection::new(ways_to_api_server(settings)));
+        return Arc::new(KubeApi::new(connection, &node_name(settings), clock::now));
+    }
+    Arc::new(NoPods)
+}
+
+fn ways_to_api_server(settings: &Settings) -> Candidates {
+    Candidates {
+        kubeconfig: settings.pods.kubeconfig.clone(),
+        host_root: settings.host_root.clone(),
+        kubelet_root: settings.kubelet_root.clone(),
+        ..Candidates::default()
+    }
 }
 
 /// The node's name as set, else the host's.
