@@ -5,6 +5,7 @@
 mod clock;
 pub mod cycle;
 pub mod node;
+mod pods;
 mod saved;
 pub mod schedule;
 pub mod service;

@@ -8,6 +8,7 @@ mod access;
 mod connection;
 mod error;
 mod items;
+mod kubelet;
 mod list;
 mod live;
 mod node;
@@ -22,6 +23,7 @@ mod tests;
 pub use access::{Access, Candidates, Credentials};
 pub use connection::Connection;
 pub use error::KubernetesError;
+pub use kubelet::{Kubelet, KubeletAccess, KubeletError, KubeletPod, KubeletPods, KubeletProcess};
 pub use live::pod_exists;
 pub use watch::{Heard, PodWatch};
 
