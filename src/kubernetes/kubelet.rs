@@ -9,7 +9,7 @@ mod told;
 mod way;
 
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 #[cfg(test)]
 mod tests;
 
