@@ -44,7 +44,7 @@ pub fn run(
 async fn say_stopping(stop: &Stop, notifier: &Notifier) {
     stop.wait().await;
     notifier.stopping();
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 async fn serve(
