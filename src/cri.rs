@@ -10,13 +10,13 @@ mod error;
 mod lists;
 mod reader;
 mod retry;
-pub mod rooted;
 #[cfg(test)]
 mod scripted;
 #[cfg(test)]
 mod tests;
 mod writer;
 
+pub use crate::rooted;
 pub use endpoint::{Candidates, Endpoint, Named, Rule, WELL_KNOWN, resolve};
 pub use error::CriError;
 pub use reader::{ContainerStatus, Only, RuntimeReader};

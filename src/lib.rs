@@ -7,8 +7,10 @@
 #![forbid(unsafe_code)]
 
 pub mod model;
+pub mod rooted;
 
 pub mod cri;
+pub mod kubernetes;
 pub mod observe;
 pub mod plan;
 

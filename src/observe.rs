@@ -12,7 +12,7 @@ mod status;
 
 pub use disk::{Disks, HostDisks, ToldDisk};
 pub use error::ObserveError;
-pub use pods::{NoPods, PodSource, RuntimePods};
+pub use pods::{KubeApi, NoPods, PodSource, RuntimePods};
 pub use status::StatusFor;
 
 use std::path::{Path, PathBuf};

@@ -23,6 +23,9 @@ pub(super) fn start(is_service: bool, verbose: u8, format: LogFormat, plain: boo
     let outcomes = if level == LevelFilter::WARN { LevelFilter::OFF } else { level };
     let filter = Targets::new().with_default(libraries).with_target("kubegc", level);
     let filter = filter.with_target("kubegc::record::report", outcomes);
+    // Each failed request is told by who made it, once.
+    let filter =
+        filter.with_target("kube_client", if level == LevelFilter::TRACE { libraries } else { LevelFilter::OFF });
     let color = io::stderr().is_terminal() && !plain;
     let layer = fmt::layer().with_writer(io::stderr).with_ansi(color).with_target(false);
     let layer = match format {

@@ -22,6 +22,8 @@ pub struct Environment {
     pub image_endpoint: Option<String>,
     /// `NODE_NAME`, as a pod spec fills it from `spec.nodeName`.
     pub node_name: Option<String>,
+    /// `KUBECONFIG`, one file.
+    pub kubeconfig: Option<String>,
     /// `CRI_CONFIG_FILE`: where crictl's own configuration lies.
     pub crictl_config: Option<PathBuf>,
     /// `NOTIFY_SOCKET`: where a service manager wants to hear how the service is.
@@ -40,6 +42,7 @@ impl Environment {
             runtime_endpoint: variable("CONTAINER_RUNTIME_ENDPOINT"),
             image_endpoint: variable("IMAGE_SERVICE_ENDPOINT"),
             node_name: variable("NODE_NAME"),
+            kubeconfig: variable("KUBECONFIG"),
             crictl_config: variable("CRI_CONFIG_FILE").map(PathBuf::from),
             notify_socket: raw("NOTIFY_SOCKET"),
             plain: variable("NO_COLOR").is_some() || variable("TERM").as_deref() == Some("dumb"),
@@ -52,6 +55,7 @@ impl Environment {
             ("CONTAINER_RUNTIME_ENDPOINT", "runtime.endpoint", &self.runtime_endpoint),
             ("IMAGE_SERVICE_ENDPOINT", "runtime.image_endpoint", &self.image_endpoint),
             ("NODE_NAME", "node", &self.node_name),
+            ("KUBECONFIG", "pods.kubeconfig", &self.kubeconfig),
         ];
         all.into_iter().filter_map(|(variable, key, value)| Some((variable, key, value.as_deref()?)))
     }

@@ -193,8 +193,14 @@ pub static KEYS: &[Key] = &[
     key(
         "pods.source",
         Slot::PodSource(|s| &mut s.pod_source),
-        "Who knows the pods: \"none\" = no pod is ever gone; \"runtime\" = for hosts without a kubelet.",
+        "Who knows the pods: \"none\" = no pod is ever gone; \"runtime\" = for hosts without a kubelet; \"kube-api\".",
     ),
+    key(
+        "pods.kubeconfig",
+        Slot::Text(|s| &mut s.kubeconfig),
+        "How to reach the API server. Empty = the pod's service account, then the kubelet's own kubeconfig.",
+    )
+    .flags(&["kubeconfig"]),
     key(
         "runtime.endpoint",
         Slot::Endpoint(|s| &mut s.runtime.endpoint),

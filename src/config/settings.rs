@@ -19,6 +19,8 @@ pub struct Settings {
     pub runtime: RuntimeSettings,
     /// Where the knowledge of pods comes from (`pods.source`). Default `none`.
     pub pod_source: PodSource,
+    /// How to reach the API server (`pods.kubeconfig`); empty = the pod's service account, then the kubelet's own.
+    pub kubeconfig: String,
     /// The rules (`profile`, `containers.*`, `images.*`, `logs.*`, `guards.*`).
     pub policy: Policy,
     /// The store (`state.*`).
@@ -48,6 +50,8 @@ pub enum PodSource {
     None,
     /// The runtime: a pod with nothing running and no ready sandbox is gone. For hosts without a kubelet.
     Runtime,
+    /// The API server.
+    KubeApi,
 }
 
 /// The store.
@@ -92,6 +96,7 @@ impl Default for Settings {
             kubelet_root: "/var/lib/kubelet".into(),
             runtime: RuntimeSettings::default(),
             pod_source: PodSource::None,
+            kubeconfig: String::new(),
             policy: Policy::default(),
             state: StateSettings::default(),
             intervals: Intervals::default(),

@@ -75,7 +75,8 @@ impl Word for Profile {
 }
 
 impl Word for PodSource {
-    const WORDS: &'static [(&'static str, Self)] = &[("none", Self::None), ("runtime", Self::Runtime)];
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("none", Self::None), ("runtime", Self::Runtime), ("kube-api", Self::KubeApi)];
 }
 
 impl Word for LogFormat {
@@ -283,7 +284,8 @@ fn words<T: Word>() -> Vec<&'static str> {
 
 fn one_of<T: Word>() -> String {
     let quoted: Vec<_> = words::<T>().into_iter().map(|word| format!("\"{word}\"")).collect();
-    quoted.join(" or ")
+    let (last, others) = quoted.split_last().map_or(("", &[][..]), |(last, others)| (last.as_str(), others));
+    format!("{} or {last}", others.join(", "))
 }
 
 #[cfg(test)]

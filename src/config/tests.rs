@@ -235,7 +235,7 @@ fn all_faults_come_at_once_with_where_and_what_is_right() {
     kubegc.toml: profil = "safe": no such setting; did you mean profile?
     conf.d/a.toml: logs.pods_root = "/": wants an absolute path without "..", and not "/"
     --maximum-dead-containers: containers.max_containers = "many": wants an integer; negative = no limit
-    --set: pods.source = "kube": wants "none" or "runtime"
+    --set: pods.source = "kube": wants "none", "runtime" or "kube-api"
     "#);
 }
 
@@ -287,7 +287,7 @@ fn each_bad_value_is_told_what_is_right() {
         ("state.path = \"\"", "f: state.path = \"\": wants a path"),
         ("node = 1", "f: node = 1: wants a string"),
         ("profile = \"wild\"", "f: profile = \"wild\": wants \"safe\" or \"kubelet\""),
-        ("pods.source = \"kube\"", "f: pods.source = \"kube\": wants \"none\" or \"runtime\""),
+        ("pods.source = \"kube\"", "f: pods.source = \"kube\": wants \"none\", \"runtime\" or \"kube-api\""),
         ("log.format = 1", "f: log.format = 1: wants \"text\" or \"json\""),
         ("images = 5", "f: images = 5: wants settings of its own, in a table [images]"),
         ("images.keep.all = true", "f: images.keep.all = true: no such setting; did you mean images.keep?"),

@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::clock;
 use crate::config::{PodSource, Settings};
 use crate::cri::{Endpoint, RuntimeReader};
-use crate::observe::{self, Disks, HostDisks, NoPods, Observer, Places, RuntimePods};
+use crate::kubernetes::{Candidates, Connection};
+use crate::observe::{self, Disks, HostDisks, KubeApi, NoPods, Observer, Places, RuntimePods};
 
 /// What of a node does not stand in the settings.
 #[derive(Clone)]
@@ -28,7 +30,7 @@ impl Node {
     pub fn of_host(settings: &Settings, endpoint: Endpoint) -> Self {
         let disks = Arc::new(HostDisks::new(&settings.host_root));
         let space_settle = Duration::from_secs(1);
-        Self { endpoint, disks, pods: pod_source(settings.pod_source), space_settle }
+        Self { endpoint, disks, pods: pod_source(settings), space_settle }
     }
 
     /// Who reads from its runtime.
@@ -52,10 +54,23 @@ fn places(settings: &Settings) -> Places {
     }
 }
 
-fn pod_source(source: PodSource) -> Arc<dyn observe::PodSource> {
-    match source {
+fn pod_source(settings: &Settings) -> Arc<dyn observe::PodSource> {
+    match settings.pod_source {
         PodSource::None => Arc::new(NoPods),
         PodSource::Runtime => Arc::new(RuntimePods),
+        PodSource::KubeApi => {
+            let connection = Arc::new(Connection::new(ways_to_api_server(settings)));
+            Arc::new(KubeApi::new(connection, &node_name(settings), clock::now))
+        }
+    }
+}
+
+fn ways_to_api_server(settings: &Settings) -> Candidates {
+    Candidates {
+        kubeconfig: (!settings.kubeconfig.is_empty()).then(|| settings.kubeconfig.clone().into()),
+        host_root: settings.host_root.clone(),
+        kubelet_root: settings.kubelet_root.clone(),
+        ..Candidates::default()
     }
 }
 

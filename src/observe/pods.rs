@@ -1,5 +1,9 @@
 //! Which pods should be here, and what the kubelet's directories tell of them.
 
+mod kube_api;
+
+pub use kube_api::KubeApi;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};

@@ -1,0 +1,67 @@
+//! The API server and the kubelet's HTTPS door: how to reach them, and what they say of pods; the sister of `cri`.
+//!
+//! What comes from there is reduced to [`crate::model::Pod`] while it arrives, so that 500 pods cost little. This room
+//! never guesses: an answer that was cut, that came from a proxy or that is silent for long says so (I2). It changes
+//! nothing in the cluster but what a caller asks for by name.
+
+mod access;
+mod connection;
+mod error;
+mod items;
+mod list;
+mod live;
+mod node;
+mod watch;
+mod wire;
+
+#[cfg(test)]
+pub(crate) mod fake;
+#[cfg(test)]
+mod tests;
+
+pub use access::{Access, Candidates, Credentials};
+pub use connection::Connection;
+pub use error::KubernetesError;
+pub use live::pod_exists;
+pub use watch::{Heard, PodWatch};
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+/// Tells the time. The daemon owns the clock and lends it.
+pub type Clock = fn() -> Timestamp;
+
+/// How long the API server is waited for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timing {
+    /// The longest wait for one answer, and for the next piece of a long one. Default 15 s.
+    pub answer: Duration,
+    /// How long the first question waits for the first list. Default 10 s.
+    pub first_list: Duration,
+    /// After how long without an event or bookmark a list of pods counts as not seen. A server that has anything to do
+    /// sends bookmarks once a minute. After half of it the watch is taken for dead and pods are listed anew. Default
+    /// 3 min.
+    pub max_silence: Duration,
+    /// After how long the server ends a watch, so that rights are checked again. Default 3 min; at most 290 s.
+    pub watch: Duration,
+    /// The first wait after a failure; it doubles. Default 1 s.
+    pub least_pause: Duration,
+    /// The longest wait after a failure, and between two looks for a Node that is not there. Default 30 s.
+    pub longest_pause: Duration,
+}
+
+// === impl Timing ===
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            answer: Duration::from_secs(15),
+            first_list: Duration::from_secs(10),
+            max_silence: Duration::from_mins(3),
+            watch: Duration::from_mins(3),
+            least_pause: Duration::from_secs(1),
+            longest_pause: Duration::from_secs(30),
+        }
+    }
+}

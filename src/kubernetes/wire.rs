@@ -1,0 +1,179 @@
+//! What is read of the API's objects, and nothing else: every field that is not named here is skipped while it arrives.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::model::{Phase, Pod};
+
+/// A pod as the API has it.
+#[derive(Deserialize)]
+pub(super) struct ApiPod {
+    pub(super) metadata: Metadata,
+    #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
+    status: PodStatus,
+}
+
+/// Any object's metadata.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Metadata {
+    pub(super) uid: String,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) resource_version: String,
+    annotations: Option<Annotations>,
+    deletion_timestamp: Option<IgnoredAny>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Annotations {
+    #[serde(rename = "kubernetes.io/config.hash")]
+    hash: Option<String>,
+    #[serde(rename = "kubernetes.io/config.mirror")]
+    mirror: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    containers: Option<Vec<Container>>,
+    init_containers: Option<Vec<Container>>,
+    ephemeral_containers: Option<Vec<Container>>,
+    volumes: Option<Vec<Volume>>,
+}
+
+#[derive(Deserialize)]
+struct Container {
+    image: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Volume {
+    image: Option<ImageVolume>,
+}
+
+#[derive(Deserialize)]
+struct ImageVolume {
+    reference: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PodStatus {
+    phase: Option<String>,
+}
+
+/// A list without its items.
+#[derive(Default, Deserialize)]
+pub(super) struct ListHead {
+    #[serde(default)]
+    pub(super) kind: String,
+    #[serde(default)]
+    pub(super) metadata: ListMetadata,
+    /// What is left when the items were taken out: an empty list. It must be there, else this is no list.
+    pub(super) items: Option<Vec<IgnoredAny>>,
+}
+
+/// A list's metadata.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct ListMetadata {
+    pub(super) resource_version: String,
+    #[serde(rename = "continue")]
+    pub(super) next: Option<String>,
+    pub(super) remaining_item_count: Option<i64>,
+}
+
+/// An object of which only kind and name count.
+#[derive(Deserialize)]
+pub(super) struct Object {
+    #[serde(default)]
+    pub(super) kind: String,
+    #[serde(default)]
+    pub(super) metadata: Metadata,
+}
+
+/// An error as the API tells it.
+#[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+pub(super) struct Status {
+    kind: String,
+    pub(super) code: u16,
+    pub(super) reason: String,
+    pub(super) message: String,
+    pub(super) details: Option<Details>,
+}
+
+/// What an error speaks of.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Details {
+    pub(super) kind: String,
+    pub(super) name: String,
+}
+
+// === impl ApiPod ===
+
+impl ApiPod {
+    /// The uid that the CRI shows. A static pod is in the API as its mirror, whose own uid occurs nowhere on the node;
+    /// that of the static pod stands in an annotation (spec 3.4).
+    pub(super) fn cri_uid(&self) -> &str {
+        let noted = self.metadata.annotations.as_ref().filter(|annotations| annotations.mirror.is_some());
+        let noted = noted.and_then(|annotations| annotations.hash.as_deref().or(annotations.mirror.as_deref()));
+        noted.filter(|uid| !uid.is_empty()).unwrap_or(&self.metadata.uid)
+    }
+
+    /// What we keep of it; an error if it lacks what every pod has.
+    pub(super) fn into_pod(self) -> Result<Pod, String> {
+        if self.metadata.uid.is_empty() || self.metadata.namespace.is_empty() || self.metadata.name.is_empty() {
+            return Err("a pod without uid, namespace or name".to_owned());
+        }
+        Ok(Pod {
+            uid: self.cri_uid().into(),
+            phase: phase(self.status.phase.as_deref()),
+            deleting: self.metadata.deletion_timestamp.is_some(),
+            images: self.spec.images(),
+            namespace: self.metadata.namespace,
+            name: self.metadata.name,
+        })
+    }
+}
+
+// === impl Spec ===
+
+impl Spec {
+    fn images(self) -> Vec<String> {
+        let containers = [self.containers, self.init_containers, self.ephemeral_containers];
+        let of_containers = containers.into_iter().flatten().flatten().filter_map(|container| container.image);
+        let of_volumes = self.volumes.into_iter().flatten().filter_map(|volume| volume.image?.reference);
+        let mut images: Vec<String> = of_containers.chain(of_volumes).filter(|image| !image.is_empty()).collect();
+        images.sort_unstable();
+        images.dedup();
+        images.shrink_to_fit();
+        images
+    }
+}
+
+// === impl Status ===
+
+impl Status {
+    /// Says whether this is an error of an API server that came with the HTTP code given. One that says another code, or
+    /// is of another kind, was made by somebody in between.
+    pub(super) fn is_failure(&self, code: u16) -> bool {
+        self.kind == "Status" && self.code == code
+    }
+}
+
+fn phase(text: Option<&str>) -> Phase {
+    match text {
+        Some("Pending") => Phase::Pending,
+        Some("Running") => Phase::Running,
+        Some("Succeeded") => Phase::Succeeded,
+        Some("Failed") => Phase::Failed,
+        _ => Phase::Unknown,
+    }
+}
