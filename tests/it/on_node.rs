@@ -1,3 +1,5 @@
 //! kubegc on a real node: etcd, kube-apiserver, kubelet and containerd, with pods that really run.
 
+mod agent;
+mod living_pods;
 mod the_rig;

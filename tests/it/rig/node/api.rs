@@ -13,6 +13,9 @@ use serde_json::{Value, json};
 use super::{Manifest, NodeRig};
 use crate::rig::becomes_true;
 
+/// The rights that the agent is given.
+const SHIPPED_RIGHTS: &str = include_str!("../../../../packaging/daemonset/rbac.yaml");
+
 /// A client for one of the users.
 pub(super) async fn client(kubeconfig: &Path) -> Client {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
@@ -148,6 +151,19 @@ impl NodeRig {
         let role = json!({ "metadata": { "name": user }, "rules": rules });
         self.replace(Api::<Role>::namespaced(self.kube(), namespace), user, role).await;
         self.replace(Api::<RoleBinding>::namespaced(self.kube(), namespace), user, binding(user, "Role")).await;
+    }
+
+    /// Lets a user do what the manifests under `packaging/` let the agent do.
+    pub async fn grant_shipped_rights(&self, user: &str) {
+        for document in SHIPPED_RIGHTS.split("\n---\n") {
+            let object: Value = serde_saphyr::from_str(document).unwrap();
+            let rules = || serde_json::from_value(object["rules"].clone()).unwrap();
+            match object["kind"].as_str().unwrap() {
+                "ClusterRole" => self.grant(user, rules()).await,
+                "Role" => self.grant_in(object["metadata"]["namespace"].as_str().unwrap(), user, rules()).await,
+                _ => (), // bindings to the service account that no controller makes here
+            }
+        }
     }
 
     /// Takes from a user what [`NodeRig::grant`] gave.
