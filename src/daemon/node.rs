@@ -55,19 +55,19 @@ fn places(settings: &Settings) -> Places {
 }
 
 fn pod_source(settings: &Settings) -> Arc<dyn observe::PodSource> {
-    match settings.pod_source {
-        PodSource::None => Arc::new(NoPods),
-        PodSource::Runtime => Arc::new(RuntimePods),
-        PodSource::KubeApi => {
-            let connection = Arc::new(Connection::new(ways_to_api_server(settings)));
-            Arc::new(KubeApi::new(connection, &node_name(settings), clock::now))
-        }
+    if settings.pods.sources.contains(PodSource::Runtime) {
+        return Arc::new(RuntimePods);
     }
+    if settings.pods.sources.contains(PodSource::KubeApi) {
+        let connection = Arc::new(Connection::new(ways_to_api_server(settings)));
+        return Arc::new(KubeApi::new(connection, &node_name(settings), clock::now));
+    }
+    Arc::new(NoPods)
 }
 
 fn ways_to_api_server(settings: &Settings) -> Candidates {
     Candidates {
-        kubeconfig: (!settings.kubeconfig.is_empty()).then(|| settings.kubeconfig.clone().into()),
+        kubeconfig: settings.pods.kubeconfig.clone(),
         host_root: settings.host_root.clone(),
         kubelet_root: settings.kubelet_root.clone(),
         ..Candidates::default()
