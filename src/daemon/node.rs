@@ -65,7 +65,8 @@ fn pod_source(settings: &Settings) -> Arc<dyn observe::PodSource> {
     Arc::new(NoPods)
 }
 
-fn ways_to_api_server(settings: &Settings) -> Candidates {
+/// How the API server is reached, as the settings say.
+pub(super) fn ways_to_api_server(settings: &Settings) -> Candidates {
     Candidates {
         kubeconfig: settings.pods.kubeconfig.clone(),
         host_root: settings.host_root.clone(),
@@ -75,7 +76,7 @@ fn ways_to_api_server(settings: &Settings) -> Candidates {
 }
 
 /// The node's name as set, else the host's.
-fn node_name(settings: &Settings) -> String {
+pub(super) fn node_name(settings: &Settings) -> String {
     let host = || nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
     if settings.node.is_empty() { host() } else { settings.node.clone() }
 }

@@ -6,6 +6,7 @@
 //! write has a limit. Whoever may not write events is told so once and asked again after a rest.
 
 mod announcer;
+mod api;
 mod bucket;
 mod notices;
 mod sink;
@@ -13,5 +14,6 @@ mod sink;
 mod tests;
 
 pub use announcer::{Announcements, Announcer, announcements};
+pub use api::ApiSink;
 pub use notices::{Ended, Notice, Notices, Reason};
 pub use sink::{EventSink, NodeEvent, SinkError};

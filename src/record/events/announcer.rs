@@ -16,7 +16,7 @@ use crate::record::StoreError;
 const QUEUE: usize = 16;
 /// The longest wait for one write.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How long nothing is tried after the API server said that we may not.
+/// How long nothing is tried where we may not, or where there is no API server.
 const REST: SignedDuration = SignedDuration::from_mins(30);
 
 /// The passes' end of the way.
@@ -111,8 +111,12 @@ impl<S: EventSink> Announcer<S> {
             self.is_told = false;
             return;
         };
-        if matches!(error, SinkError::Forbidden(_)) {
+        if matches!(error, SinkError::Forbidden(_) | SinkError::NoServer(_)) {
             self.rests_until = now.checked_add(REST).ok();
+        }
+        if let SinkError::NoServer(_) = error {
+            tracing::debug!(%error, "no events: there is nobody to write them to");
+            return;
         }
         if !std::mem::replace(&mut self.is_told, true) {
             tracing::warn!(%error, "events cannot be written; passes go on without");

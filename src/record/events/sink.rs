@@ -41,6 +41,9 @@ pub enum SinkError {
     /// The event to be updated is not there: it is too old.
     #[error("there is no such event any more")]
     Gone,
+    /// Nothing says how to reach an API server: this is no node of a cluster.
+    #[error("{0}")]
+    NoServer(String),
     /// Anything else.
     #[error("{0}")]
     Failed(String),
