@@ -2,4 +2,5 @@
 
 mod agent;
 mod living_pods;
+mod rights;
 mod the_rig;

@@ -75,12 +75,14 @@ impl ApiSink {
 impl EventSink for ApiSink {
     async fn create(&self, event: &NodeEvent) -> Result<(), SinkError> {
         let body = serde_json::to_vec(&self.event(event)).map_err(|error| SinkError::Failed(error.to_string()))?;
-        self.ask("write an event", Request::new(PATH).create(&PostParams::default(), body)).await
+        let by_us = PostParams { field_manager: Some(COMPONENT.to_owned()), ..PostParams::default() };
+        self.ask("write an event", Request::new(PATH).create(&by_us, body)).await
     }
 
     async fn update(&self, event: &NodeEvent) -> Result<(), SinkError> {
         let change = json!({ "count": event.count, "message": event.message, "lastTimestamp": Time(event.last) });
-        let request = Request::new(PATH).patch(&event.name, &PatchParams::default(), &Patch::Merge(change));
+        let by_us = PatchParams { field_manager: Some(COMPONENT.to_owned()), ..PatchParams::default() };
+        let request = Request::new(PATH).patch(&event.name, &by_us, &Patch::Merge(change));
         self.ask("write an event again", request).await
     }
 }
