@@ -4,6 +4,7 @@
 
 mod clock;
 pub mod cycle;
+pub mod events;
 pub mod node;
 pub mod notify;
 mod pods;

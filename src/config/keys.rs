@@ -283,6 +283,11 @@ pub static KEYS: &[Key] = &[
         Slot::Wait(|s| &mut s.intervals.max_backoff),
         "The longest wait of the service after failed passes.",
     ),
+    key(
+        "events.enabled",
+        Slot::Switch(|s| &mut s.tells_events),
+        "Tells of passes that failed or removed images in events on the Node, if the API server is a source of pods.",
+    ),
     key("log.format", Slot::LogFormat(|s| &mut s.log_format), "How the service logs: \"text\" or \"json\"."),
 ];
 

@@ -25,6 +25,8 @@ pub struct Settings {
     pub state: StateSettings,
     /// The two loops of the service.
     pub intervals: Intervals,
+    /// Passes are told as events on the Node (`events.enabled`). Default true; needs the API server as a source of pods.
+    pub tells_events: bool,
     /// How the service logs (`log.format`).
     pub log_format: LogFormat,
 }
@@ -137,6 +139,7 @@ impl Default for Settings {
             policy: Policy::default(),
             state: StateSettings::default(),
             intervals: Intervals::default(),
+            tells_events: true,
             log_format: LogFormat::Text,
         }
     }
