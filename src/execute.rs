@@ -65,6 +65,8 @@ pub struct ExecuteOptions {
     /// Whether the source of pods is asked anew before anything goes because its pod is gone (I11). Off with
     /// `guards.gone_after` 0. Default on.
     pub asks_for_pods: bool,
+    /// Whether an image stays that a pod names by now (I6). Off with `guards.keep_pod_images`. Default on.
+    pub keeps_pod_images: bool,
     /// What a container in an unknown state gets between the signal and the kill. Default 2 s, the kubelet's least.
     pub stop_grace: Duration,
     /// How long a disk that is still short may take to give space back, before an image of the reserve goes. Some
@@ -171,6 +173,7 @@ impl Default for ExecuteOptions {
         Self {
             kubelet_pods: None,
             asks_for_pods: true,
+            keeps_pod_images: true,
             stop_grace: Duration::from_secs(2),
             space_settle: Duration::from_secs(1),
         }

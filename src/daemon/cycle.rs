@@ -201,6 +201,7 @@ fn options(settings: &Settings, space_settle: Duration) -> ExecuteOptions {
     ExecuteOptions {
         kubelet_pods: asks.then_some(pods),
         asks_for_pods: asks,
+        keeps_pod_images: settings.policy.guards.keep_pod_images,
         space_settle,
         ..ExecuteOptions::default()
     }
