@@ -6,6 +6,7 @@ mod clock;
 pub mod cycle;
 pub mod node;
 pub mod notify;
+mod pressure;
 mod saved;
 pub mod schedule;
 pub mod service;

@@ -136,8 +136,8 @@ impl<H: Hands> Run<'_, H> {
 
     async fn act(&mut self, action: &Action, sink: &mut impl FnMut(Report)) {
         let done = self.recheck_and_remove(action).await.unwrap_or_else(|error| Done::failed(&error));
-        let report =
-            Report { action: action.clone(), outcome: done.outcome, freed_bytes: done.freed_bytes, note: done.note };
+        let Done { outcome, freed_bytes, note } = done;
+        let report = Report { action: action.clone(), outcome, freed_bytes, proven_by: self.proven_by(action), note };
         self.summary.add(&report);
         sink(report);
     }

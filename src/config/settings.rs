@@ -21,11 +21,11 @@ pub struct Settings {
     pub pod_source: PodSource,
     /// How to reach the API server (`pods.kubeconfig`); empty = the pod's service account, then the kubelet's own.
     pub kubeconfig: String,
-    /// The rules (`profile`, `containers.*`, `images.*`, `logs.*`, `guards.*`).
+    /// The rules (`profile`, `containers.*`, `images.*`, `logs.*`, `pressure.*`, `guards.*`).
     pub policy: Policy,
     /// The store (`state.*`).
     pub state: StateSettings,
-    /// The two loops of the service.
+    /// The loops of the service.
     pub intervals: Intervals,
     /// How the service logs (`log.format`).
     pub log_format: LogFormat,
@@ -72,6 +72,8 @@ pub struct Intervals {
     pub containers: Duration,
     /// Images (`images.interval`). Default 5 min, as the kubelet.
     pub images: Duration,
+    /// Looks at disks that may be short (`pressure.interval`). Default 10 s.
+    pub pressure: Duration,
     /// The longest wait after failed passes (`daemon.max_backoff`). Default 15 min.
     pub max_backoff: Duration,
 }
@@ -124,6 +126,7 @@ impl Default for Intervals {
         Self {
             containers: Duration::from_mins(1),
             images: Duration::from_mins(5),
+            pressure: Duration::from_secs(10),
             max_backoff: Duration::from_mins(15),
         }
     }

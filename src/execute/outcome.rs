@@ -17,6 +17,9 @@ pub struct Report {
     /// `null` = not measured.
     #[serde(default)]
     pub freed_bytes: Option<u64>,
+    /// Who said that the pod is gone, of what went for that reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proven_by: Option<String>,
     /// What else there is to say: why a path was refused, or which log file was left alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,

@@ -24,6 +24,7 @@ mod faults;
 mod kill;
 mod on_node;
 mod one_agent;
+mod pressure;
 mod properties;
 mod rig;
 mod shell;

@@ -1,8 +1,9 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::model::{Container, Phase, Pod, PodList, Sandbox, Seen};
+use crate::model::{Container, Phase, Pod, PodList, Sandbox};
 use crate::observe::Answer;
+use crate::plan::PodKnowledge;
 
 /// What was asked and done, in order.
 type Journal = Arc<Mutex<Vec<String>>>;
@@ -70,7 +71,10 @@ fn taken(journal: &Journal) -> Vec<String> {
 #[tokio::test]
 async fn each_pod_is_asked_for_once_and_before_the_first_removal_of_what_is_its_own() {
     let (bench, journal) = bench(|_| Seen::Seen(false));
-    let told = bench.carry_out(leftovers(&bench)).await;
+    let knowledge = PodKnowledge { source: "kube-api".into(), ..PodKnowledge::default() };
+    let plan = Plan { pods: Seen::Seen(knowledge), ..plan(leftovers(&bench)) };
+    let (told, reports, _) = bench.carry_out_plan(&plan).await;
+    assert!(reports.iter().all(|report| report.proven_by.as_deref() == Some("kube-api")));
     let all = ["c1 removed", "c2 removed", "s1 removed", "default_web_u1 removed", "default_db_u2 removed"];
     assert_eq!(told, all);
     let order = [
