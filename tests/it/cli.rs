@@ -472,7 +472,7 @@ fn store(path: &std::path::Path) {
         (10, Outcome::Failed { error: "RemoveImage: disk quota exceeded".to_owned() }, None),
     ];
     for (second, (index, outcome, freed_bytes)) in (1..).zip(outcomes) {
-        let report = Report { action: plan.actions[index].clone(), outcome, freed_bytes, note: None };
+        let report = Report { action: plan.actions[index].clone(), outcome, freed_bytes, proven_by: None, note: None };
         store.record(run, at(second), &report).unwrap();
         kubegc::record::note(&report, &mut tallies);
     }
