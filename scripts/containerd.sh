@@ -9,58 +9,13 @@
 #
 #   1.6  Debian 12 (bookworm)     1.7  Debian 13 (trixie)     2  Debian unstable (sid)
 #
-# The packages are fetched through an apt of our own: its lists and archives live in the cache, the host's sources and
-# dpkg database stay as they are, no package is installed, no service is started. What is in the cache is
-# not fetched again: a second run uses no network. `rm -r` of the cache is the way to newer packages.
+# No package is installed (`packages.sh`). What is in the cache is not fetched again: a second run uses no network.
+# `rm -r` of the cache is the way to newer packages.
 set -euo pipefail
 
-cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/kubegc-rig
-
-die() { printf 'containerd.sh: %s\n' "$*" >&2; exit 1; }
-say() { printf 'containerd.sh: %s\n' "$*" >&2; }
-
-# The mirror this machine already uses for Debian itself (its security and update suites live elsewhere), from the
-# addresses that an update would ask for: 'MIRROR/dists/bookworm/InRelease' …
-mirror() {
-  apt-get update --print-uris |
-    sed -nE "s#^'(.+)/dists/(bookworm|stable|oldstable|trixie|testing|sid|unstable)/InRelease'.*#\\1#p" | head -n 1
-}
-
-# private_apt SUITE COMMAND…: apt-get with sources, lists and archives of its own.
-private_apt() {
-  local suite=$1 home=$cache/apt/$1
-  shift
-  apt-get -q \
-    -o Dir::Etc::SourceList="$home/sources.list" -o Dir::Etc::SourceParts=/dev/null \
-    -o Dir::Etc::Preferences=/dev/null -o Dir::Etc::PreferencesParts=/dev/null \
-    -o Dir::State::Lists="$home/lists" -o Dir::State::Status="$home/status" -o Dir::Cache="$home" \
-    -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false \
-    -o Acquire::Retries=3 -o APT::Sandbox::User=root -o APT::Default-Release="$suite" \
-    "$@"
-}
-
-# fetch SUITE DIR PACKAGE…: unpacks the packages of a suite into DIR.
-fetch() {
-  local suite=$1 dir=$2 home=$cache/apt/$1 uri log
-  shift 2
-  log=$home/log
-  if [ ! -e "$home/updated" ]; then
-    uri=$(mirror)
-    [ -n "$uri" ] || die "apt knows no Debian mirror: its sources name no Debian release"
-    mkdir -p "$home/lists/partial" "$home/archives/partial"
-    : >"$home/status"
-    printf 'deb %s %s main\n' "$uri" "$suite" >"$home/sources.list"
-    # --error-on=any: without it an update that reached nothing still succeeds.
-    private_apt "$suite" update --error-on=any >"$log" 2>&1 ||
-      die "cannot read the package list of $suite (offline?): $(grep -m 1 '^[EW]:' "$log" || tail -n 1 "$log")"
-    touch "$home/updated"
-  fi
-  rm -rf "$home/debs"
-  mkdir -p "$home/debs" "$dir"
-  (cd "$home/debs" && private_apt "$suite" download "$@") >"$log" 2>&1 ||
-    die "cannot download $* from $suite (offline?): $(grep -m 1 '^E:' "$log" || tail -n 1 "$log")"
-  for deb in "$home"/debs/*.deb; do dpkg-deb -x "$deb" "$dir"; done
-}
+# shellcheck source=scripts/packages.sh
+. "${BASH_SOURCE[0]%/*}/packages.sh"
+apt=$cache/apt
 
 # busybox: static, so that an image needs nothing but this one file.
 busybox() {
@@ -110,4 +65,4 @@ busybox
 runtime 1.6 bookworm
 runtime 1.7 trixie
 runtime 2 sid
-rm -rf "$cache/apt" # lists of 60 MB that the next run does not need
+rm -rf "$apt" # lists of 60 MB that the next run does not need

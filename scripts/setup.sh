@@ -3,7 +3,7 @@
 # no time and no network.
 #
 #   scripts/setup.sh build    what the compiler needs: SQLite is built from its C source
-#   scripts/setup.sh          the same, and what the tests need: loop devices with ext4, namespaces, containerd
+#   scripts/setup.sh          the same, and what the tests need: loop devices with ext4, namespaces, containerd, Kubernetes
 #
 # As root it installs what is missing; otherwise it says exactly what is missing and ends with 1.
 set -euo pipefail
@@ -12,7 +12,8 @@ die() { printf 'setup.sh: %s\n' "$*" >&2; exit 1; }
 
 # A command, and the Debian package that has it.
 wanted=(cc:gcc)
-[ "${1:-}" = build ] || wanted+=(mkfs.ext4:e2fsprogs mount:mount losetup:mount unshare:util-linux flock:util-linux)
+[ "${1:-}" = build ] || wanted+=(mkfs.ext4:e2fsprogs mount:mount losetup:mount unshare:util-linux flock:util-linux
+  nsenter:util-linux make:make openssl:openssl curl:curl systemd-analyze:systemd)
 
 PATH=$PATH:/usr/sbin:/sbin # a plain user's PATH lacks mkfs.ext4 and losetup
 missing=()
@@ -32,4 +33,6 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 command -v cargo >/dev/null || die "missing: cargo. Rust comes from https://rustup.rs"
-[ "${1:-}" = build ] || "$(dirname "$0")/containerd.sh" >/dev/null
+[ "${1:-}" != build ] || exit 0
+"$(dirname "$0")/containerd.sh" >/dev/null
+"$(dirname "$0")/kubernetes.sh" >/dev/null

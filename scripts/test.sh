@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests: all of them, or with `fast` those that need neither root nor containerd.
+# Runs the tests: all of them, with `fast` those that need neither root nor containerd, with `node` those on a real node.
 #
 # With cargo-nextest where it is installed, with `cargo test` otherwise: the tests are the same, nextest is only quicker
 # and each test a process. It is not installed from here, building it takes longer than all the tests.
@@ -8,7 +8,10 @@ cd "$(dirname "$0")/.."
 
 if [ "${1:-}" = fast ]; then
   scripts/setup.sh build
-  nextest=(-E 'not test(/as_root|containerd/)') plain=(-- --skip as_root --skip containerd)
+  nextest=(-E 'not test(/as_root|containerd|on_node/)') plain=(-- --skip as_root --skip containerd --skip on_node)
+elif [ "${1:-}" = node ]; then
+  scripts/setup.sh
+  nextest=(-E 'test(on_node)') plain=(-- on_node)
 else
   scripts/setup.sh
   nextest=() plain=()

@@ -88,7 +88,7 @@ impl Cli {
         match &self.verb {
             Verb::Plan(args) => plan::run(args, &load()?, output),
             Verb::Collect(args) => collect::run(args, &load()?, output),
-            Verb::Run(args) => run::run(args, load()?, load, output),
+            Verb::Run(args) => run::run(args, load()?, load, environment.notify_socket.as_deref()),
             Verb::Snapshot(args) => snapshot::run(args, &load()?, output),
             Verb::Why(args) => why::run(args, &load()?, output),
             Verb::History(args) => history::run(args, &load()?, output),

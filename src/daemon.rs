@@ -5,6 +5,7 @@
 mod clock;
 pub mod cycle;
 pub mod node;
+pub mod notify;
 mod pods;
 mod saved;
 pub mod schedule;

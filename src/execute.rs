@@ -13,6 +13,7 @@ mod images;
 mod log_entries;
 mod logs;
 mod outcome;
+mod proof;
 mod sandboxes;
 mod space;
 mod stop;
@@ -33,7 +34,7 @@ use std::time::Duration;
 
 use crate::cri::RuntimeReader;
 use crate::model::{ContainerId, SandboxId};
-use crate::observe::Disks;
+use crate::observe::{Disks, PodSource};
 use crate::plan::{Action, Plan, Target};
 use done::{Done, ExecuteError};
 use space::Space;
@@ -45,6 +46,8 @@ pub struct Executor<H> {
     pub reader: RuntimeReader,
     /// Removes, or takes notes.
     pub hands: H,
+    /// Has the last word on pods that are to be gone.
+    pub pods: Arc<dyn PodSource>,
     /// Measures the file system of the images.
     pub disks: Arc<dyn Disks>,
     /// Where logs lie.
@@ -59,6 +62,9 @@ pub struct ExecuteOptions {
     /// The kubelet's `pods` directory as we reach it: a pod that has a directory there is back, and its logs stay (I11).
     /// `None` = not asked, as with `guards.gone_after` 0. Default `None`.
     pub kubelet_pods: Option<PathBuf>,
+    /// Whether the source of pods is asked anew before anything goes because its pod is gone (I11). Off with
+    /// `guards.gone_after` 0. Default on.
+    pub asks_for_pods: bool,
     /// What a container in an unknown state gets between the signal and the kill. Default 2 s, the kubelet's least.
     pub stop_grace: Duration,
     /// How long a disk that is still short may take to give space back, before an image of the reserve goes. Some
@@ -72,6 +78,7 @@ struct Run<'a, H> {
     plan: &'a Plan,
     stop: &'a Stop,
     noted: Noted,
+    pods_asked: proof::Answers,
     space: Space,
     summary: Summary,
 }
@@ -89,7 +96,8 @@ impl<H: Hands> Executor<H> {
     /// Carries out a plan. `sink` gets each report as soon as its action ended; what a stop left is not reported.
     pub async fn carry_out(&self, plan: &Plan, stop: &Stop, sink: &mut impl FnMut(Report)) -> Summary {
         let space = Space::new(plan.images.stop_at_available_bytes);
-        let mut run = Run { exec: self, plan, stop, noted: Noted::default(), space, summary: Summary::default() };
+        let (noted, pods_asked) = (Noted::default(), proof::Answers::default());
+        let mut run = Run { exec: self, plan, stop, noted, pods_asked, space, summary: Summary::default() };
         run.planned(sink).await;
         run.reserve(sink).await;
         run.summary
@@ -133,6 +141,10 @@ impl<H: Hands> Run<'_, H> {
     }
 
     async fn recheck_and_remove(&mut self, action: &Action) -> Result<Done, ExecuteError> {
+        // First, so that no wait for an answer lies between the look at the object itself and its removal.
+        if let Some(refused) = self.pod_against(action).await {
+            return Ok(refused);
+        }
         match &action.target {
             Target::RemoveContainer { id, name, state } => self.container(action, id, name, *state).await,
             Target::RemoveSandbox { id } => self.sandbox(id).await,
@@ -156,6 +168,11 @@ impl<H: Hands> Run<'_, H> {
 
 impl Default for ExecuteOptions {
     fn default() -> Self {
-        Self { kubelet_pods: None, stop_grace: Duration::from_secs(2), space_settle: Duration::from_secs(1) }
+        Self {
+            kubelet_pods: None,
+            asks_for_pods: true,
+            stop_grace: Duration::from_secs(2),
+            space_settle: Duration::from_secs(1),
+        }
     }
 }

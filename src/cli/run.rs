@@ -1,16 +1,19 @@
 //! `kubegc run`.
 
+use std::ffi::OsStr;
 use std::time::Duration;
 
 use super::live::{block_on, lock_and_open, node};
-use super::{CliError, ErrorKind, Output};
+use super::{CliError, ErrorKind, human};
 use crate::config::Loaded;
 use crate::daemon::node::Node;
+use crate::daemon::notify::Notifier;
 use crate::daemon::service::{self, PATIENCE};
 use crate::daemon::signals::{self, Reload};
-use crate::daemon::{Cycle, now};
+use crate::daemon::{Cycle, Pass, now};
 use crate::execute::Stop;
-use crate::plan::Policy;
+use crate::plan::{Policy, Scope};
+use crate::record::StoreError;
 
 /// Run the service: containers every minute, images every five, until a signal ends it
 #[derive(Debug, clap::Args)]
@@ -19,20 +22,29 @@ pub struct Args {}
 /// The shortest and the longest wait for a runtime that is not there when the service starts.
 const WAITS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(3)];
 
-/// Serves.
+/// Serves. `manager` is the socket of the service manager that wants to hear of it.
 pub fn run(
     Args {}: &Args,
     loaded: Loaded,
     reload: impl FnMut() -> Result<Loaded, CliError>,
-    _: &mut Output,
+    manager: Option<&OsStr>,
 ) -> Result<(), CliError> {
+    let notifier = Notifier::to(manager);
     block_on(async {
         let (signals, stop, reloads) = signals::listen()?;
         tokio::select! {
-            served = serve(loaded, reload, &stop, reloads) => served,
+            served = serve(loaded, reload, &stop, reloads, &notifier) => served,
             signal = signals.aborted() => Err(CliError::aborted(signal)),
+            () = say_stopping(&stop, &notifier) => Ok(()),
         }
     })
+}
+
+/// Tells the service manager of the stop as soon as it is asked for, and never ends.
+async fn say_stopping(stop: &Stop, notifier: &Notifier) {
+    stop.wait().await;
+    notifier.stopping();
+    std::future::pending::<()>().await;
 }
 
 async fn serve(
@@ -40,16 +52,29 @@ async fn serve(
     mut reload: impl FnMut() -> Result<Loaded, CliError>,
     stop: &Stop,
     reloads: Reload,
+    notifier: &Notifier,
 ) -> Result<(), CliError> {
     let mut settings = loaded.settings.clone();
     let (_lock, store) = lock_and_open(&settings, "run")?;
     tell(&loaded);
-    let Some(node) = wait_for_node(&loaded, stop).await? else { return Ok(()) };
+    let Some(node) = wait_for_node(&loaded, stop, notifier).await? else { return Ok(()) };
     let patience = &mut settings.runtime.options.patience;
     *patience = (*patience).max(PATIENCE);
     let intervals = settings.intervals.clone();
     let cycle = Cycle::live(settings, &node, store, now());
-    service::run(cycle, &intervals, stop, reloads, || policy(reload())).await;
+    notifier.ready("watching");
+    let policy = || {
+        notifier.reloading();
+        let policy = policy(reload());
+        notifier.ready(if policy.is_some() {
+            "settings read anew"
+        } else {
+            "settings not read anew; the old ones stay"
+        });
+        policy
+    };
+    let after = |scope, pass: &Result<Pass, StoreError>| notifier.status(&status(scope, pass));
+    service::run(cycle, &intervals, stop, reloads, policy, after).await;
     tracing::info!("stopped");
     Ok(())
 }
@@ -66,8 +91,9 @@ fn tell(loaded: &Loaded) {
 }
 
 /// The node, as soon as its runtime answers; `None` = stopped before. Only a runtime that is away is waited for, and here
-/// alone: a call with a patience of its own would hold up both the first word of it and a stop.
-async fn wait_for_node(loaded: &Loaded, stop: &Stop) -> Result<Option<Node>, CliError> {
+/// alone: a call with a patience of its own would hold up both the first word of it and a stop. For the service manager
+/// the service is ready all the same: that the runtime comes later is no failed start.
+async fn wait_for_node(loaded: &Loaded, stop: &Stop, notifier: &Notifier) -> Result<Option<Node>, CliError> {
     let [mut wait, longest] = WAITS;
     loop {
         let found = tokio::select! {
@@ -81,12 +107,28 @@ async fn wait_for_node(loaded: &Loaded, stop: &Stop) -> Result<Option<Node>, Cli
         };
         if wait == WAITS[0] {
             tracing::warn!(%error, "waiting for the runtime");
+            notifier.ready("waiting for the runtime");
         }
         tokio::select! {
             () = stop.wait() => return Ok(None),
             () = tokio::time::sleep(wait) => wait = (wait * 2).min(longest),
         }
     }
+}
+
+/// What the last pass came to, for `systemctl status`.
+fn status(scope: Scope, pass: &Result<Pass, StoreError>) -> String {
+    let what = if scope == Scope::Images { "images" } else { "containers" };
+    let pass = match pass {
+        Ok(pass) => pass,
+        Err(error) => return format!("{what}: {error}"),
+    };
+    if let Some(error) = pass.plan.errors.first() {
+        return format!("{what}: {error}");
+    }
+    let total = pass.tallies.total();
+    let (removed, failed, kept) = (total.removed, total.failed, pass.kept());
+    format!("{what}: removed {removed}, failed {failed}, kept {kept}, {} freed", human::size(total.freed_bytes))
 }
 
 /// The rules that were read anew; what is wrong with them is told, and the old ones stay.

@@ -1,5 +1,6 @@
 //! The environment variables that mean something to us. Nobody else reads the environment.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::cri::Named;
@@ -25,6 +26,8 @@ pub struct Environment {
     pub node_name: Option<String>,
     /// `CRI_CONFIG_FILE`: where crictl's own configuration lies.
     pub crictl_config: Option<PathBuf>,
+    /// `NOTIFY_SOCKET`: where a service manager wants to hear how the service is.
+    pub notify_socket: Option<OsString>,
     /// `NO_COLOR`, or a terminal that knows no colours (`TERM=dumb`).
     pub plain: bool,
 }
@@ -41,6 +44,7 @@ impl Environment {
             kubeconfig: variable("KUBECONFIG").and_then(|list| first(&list)),
             node_name: variable("NODE_NAME"),
             crictl_config: variable("CRI_CONFIG_FILE").map(PathBuf::from),
+            notify_socket: raw("NOTIFY_SOCKET"),
             plain: variable("NO_COLOR").is_some() || variable("TERM").as_deref() == Some("dumb"),
         }
     }
@@ -76,7 +80,11 @@ fn first(list: &str) -> Option<String> {
 }
 
 /// A variable that is not Unicode is none of ours: every value here is a socket, a name or a path that a person typed.
-#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
+    raw(name)?.into_string().ok()
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+fn raw(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
 }

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -130,9 +131,12 @@ impl<H: Hands> Cycle<H> {
         self.store.prune(taken_at, state.history_max_age, state.history_max_rows).map(drop)
     }
 
-    /// Takes other rules from the next pass on.
+    /// Takes other rules from the next pass on. The log roots stay: whoever looks at them and whoever removes beneath
+    /// them were told at the start.
     pub fn set_policy(&mut self, policy: Policy) {
-        self.settings.policy = policy;
+        let logs = std::mem::take(&mut self.settings.policy.logs);
+        self.settings.policy = Policy { logs, ..policy };
+        self.executor.options = options(&self.settings, self.executor.options.space_settle);
     }
 }
 
@@ -157,8 +161,9 @@ impl<H> Cycle<H> {
     fn with(hands: H, settings: Settings, node: &Node, store: Store, started_at: Timestamp) -> Self {
         let reader = node.reader(&settings);
         let observer = node.observer(&settings);
-        let disks = Arc::clone(&node.disks);
-        let executor = Executor { reader, hands, disks, roots: roots(&settings), options: options(&settings, node) };
+        let (pods, disks) = (Arc::clone(&node.pods), Arc::clone(&node.disks));
+        let (roots, options) = (roots(&settings), options(&settings, node.space_settle));
+        let executor = Executor { reader, hands, pods, disks, roots, options };
         Self { observer, executor, store, settings, started_at }
     }
 }
@@ -189,11 +194,16 @@ fn roots(settings: &Settings) -> LogRoots {
     LogRoots { host_root: settings.host_root.clone(), policy: settings.policy.logs.clone() }
 }
 
-/// A pod that is back is looked for where a guard asks for proof that it is gone.
-fn options(settings: &Settings, node: &Node) -> ExecuteOptions {
+/// A pod that is back is looked for, and asked for, where a guard wants proof that it is gone.
+fn options(settings: &Settings, space_settle: Duration) -> ExecuteOptions {
     let asks = !settings.policy.guards.gone_after.is_zero();
     let pods = node::beneath(&settings.host_root, &settings.kubelet_root.join("pods"));
-    ExecuteOptions { kubelet_pods: asks.then_some(pods), space_settle: node.space_settle, ..ExecuteOptions::default() }
+    ExecuteOptions {
+        kubelet_pods: asks.then_some(pods),
+        asks_for_pods: asks,
+        space_settle,
+        ..ExecuteOptions::default()
+    }
 }
 
 // === impl Underway ===
@@ -222,5 +232,33 @@ impl Underway {
             Some(trouble) => Err(trouble),
             None => Ok(Pass { plan, reports: self.reports, tallies: self.tallies, summary }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cri::{Endpoint, Rule};
+    use crate::observe::{HostDisks, NoPods};
+    use crate::plan::{Guards, LogPolicy, Profile};
+
+    #[tokio::test]
+    async fn other_rules_hold_for_the_rechecks_too_and_the_log_roots_stay() {
+        let nowhere = || "unix:///nowhere".to_owned();
+        let endpoint = Endpoint { runtime: nowhere(), images: nowhere(), chosen_by: Rule::Flag };
+        let node = Node {
+            endpoint,
+            disks: Arc::new(HostDisks::new("/")),
+            pods: Arc::new(NoPods),
+            space_settle: Duration::ZERO,
+        };
+        let mut settings = Settings::default();
+        settings.policy.guards = Guards::of(Profile::Kubelet);
+        let mut cycle = Cycle::dry(settings, &node, Store::in_memory().unwrap(), Timestamp::UNIX_EPOCH);
+        assert_eq!((cycle.executor.options.asks_for_pods, &cycle.executor.options.kubelet_pods), (false, &None));
+        let logs = LogPolicy { pods_root: "/elsewhere".into(), ..LogPolicy::default() };
+        cycle.set_policy(Policy { logs, ..Policy::default() });
+        assert!(cycle.executor.options.asks_for_pods && cycle.executor.options.kubelet_pods.is_some());
+        assert_eq!(cycle.settings.policy.logs, LogPolicy::default());
     }
 }

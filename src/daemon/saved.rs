@@ -2,7 +2,8 @@
 //!
 //! Such a plan may be older than the facts but not than the rules: what a fact or a guard keeps by now is refused. What
 //! only a limit or a threshold keeps goes, for that was decided when the plan was made. What is not there any more is
-//! found out by the recheck.
+//! found out by the recheck. What goes by now because its pod is gone goes for that, as the plan of this moment says it:
+//! then the pod is asked for (I11), whatever the file says of it.
 
 use std::collections::HashMap;
 
@@ -30,6 +31,13 @@ pub fn check(mut saved: Plan, fresh: &Plan) -> Checked {
         None => true,
     });
     saved.images.reserve.retain(|action| changed(action).is_none());
+    let gone = fresh.actions.iter().filter(|action| action.reason == RemoveReason::PodGone {});
+    let gone: HashMap<_, _> = gone.map(|action| (action.key(), action)).collect();
+    for action in &mut saved.actions {
+        if let Some(fresh) = gone.get(&action.key()) {
+            (action.reason, action.pod) = (fresh.reason.clone(), fresh.pod.clone());
+        }
+    }
     Checked { plan: saved, refused }
 }
 
@@ -55,7 +63,7 @@ fn refusal(action: &Action, reason: &KeepReason) -> Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Snapshot;
+    use crate::model::{PodRef, Snapshot};
     use crate::plan::{Policy, Scope, decide};
 
     /// A dead container with a newer one, and what the pods' list says.
@@ -96,6 +104,20 @@ mod tests {
         assert_eq!(ids(&checked.plan), ["mid", "sha256:1"]);
         assert_eq!(checked.refused.len(), 1);
         assert_eq!(checked.refused[0].note.as_deref(), Some("it runs"));
+    }
+
+    #[test]
+    fn what_goes_by_now_because_its_pod_is_gone_goes_for_that_and_by_its_own_pods_name() {
+        let fresh = {
+            let mut fresh = plan("exited", 85);
+            fresh.actions[1].reason = RemoveReason::PodGone {};
+            fresh
+        };
+        let mut saved = plan("exited", 85);
+        saved.actions[1].pod = Some(PodRef { uid: "another".into(), ..PodRef::default() });
+        let checked = check(saved, &fresh);
+        assert_eq!(checked.plan.actions[1], fresh.actions[1]);
+        assert_eq!(checked.plan.actions[0].reason, RemoveReason::OverUnitLimit { limit: 1 });
     }
 
     #[test]

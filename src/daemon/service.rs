@@ -14,13 +14,14 @@ use crate::record::StoreError;
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs both loops until `stop`. At a wish to reload, `policy` is asked for the rules from then on; what it answers with
-/// `None` was told already, and the rules stay.
+/// `None` was told already, and the rules stay. `after` sees what each pass came to, and does not keep the next waiting.
 pub async fn run(
     mut cycle: Cycle<LiveHands>,
     intervals: &Intervals,
     stop: &Stop,
     mut reload: Reload,
     mut policy: impl FnMut() -> Option<Policy>,
+    mut after: impl FnMut(Scope, &Result<Pass, StoreError>),
 ) {
     schedule::run(intervals, stop, async |scope| {
         if reload.is_requested()
@@ -28,13 +29,15 @@ pub async fn run(
         {
             cycle.set_policy(policy);
         }
-        tell(scope, cycle.pass(scope, stop, |_, _| {}).await)
+        let pass = cycle.pass(scope, stop, |_, _| {}).await;
+        after(scope, &pass);
+        tell(scope, &pass)
     })
     .await;
 }
 
 /// Tells how a pass went.
-fn tell(scope: Scope, pass: Result<Pass, StoreError>) -> Passed {
+fn tell(scope: Scope, pass: &Result<Pass, StoreError>) -> Passed {
     let pass = match pass {
         Ok(pass) => pass,
         Err(error) => {
@@ -55,7 +58,7 @@ fn tell(scope: Scope, pass: Result<Pass, StoreError>) -> Passed {
         kept = pass.plan.kept.len(),
         "pass done"
     );
-    passed(&pass)
+    passed(pass)
 }
 
 /// A pass that saw nothing waits longer, so that nothing spins while the runtime is away. A disk that stays full or an

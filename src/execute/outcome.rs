@@ -64,8 +64,10 @@ pub enum Refusal {
     ForeignPath,
     /// The link leads somewhere, or its container has not ended.
     InUseLink,
-    /// The pod is back (I11).
+    /// The pod is back, or was never away (I11).
     PodPresent,
+    /// Asked anew whether the pod still exists, its source gave no answer (I2, I11).
+    PodNotProven,
 }
 
 // === impl Outcome ===
@@ -97,6 +99,7 @@ impl std::fmt::Display for Refusal {
             Self::ForeignPath => "the path is not ours",
             Self::InUseLink => "the link is in use",
             Self::PodPresent => "its pod is back",
+            Self::PodNotProven => "it could not be proven that its pod is gone",
         })
     }
 }

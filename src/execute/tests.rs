@@ -5,6 +5,7 @@
 mod containers;
 mod images;
 mod logs;
+mod proof;
 mod run;
 mod sandboxes;
 
@@ -17,7 +18,7 @@ use std::time::Duration;
 use super::*;
 use crate::cri::{CriOptions, RuntimeWriter};
 use crate::model::{ContainerState, PodRef};
-use crate::observe::ToldDisk;
+use crate::observe::{NoPods, ToldDisk};
 use crate::plan::{ImageSummary, LogPolicy, PlanKind, Profile, RemoveReason};
 use crate::sim::{Method, Node, Sim};
 
@@ -27,12 +28,13 @@ const WEB: &str = "docker.io/library/web:1";
 struct Bench {
     sim: Sim,
     options: ExecuteOptions,
+    pods: Arc<dyn PodSource>,
 }
 
 impl Bench {
     fn new(node: Node) -> Self {
         let options = ExecuteOptions { space_settle: Duration::ZERO, ..ExecuteOptions::default() };
-        Self { sim: Sim::start(node).unwrap(), options }
+        Self { sim: Sim::start(node).unwrap(), options, pods: Arc::new(NoPods) }
     }
 
     fn roots(&self) -> LogRoots {
@@ -44,7 +46,8 @@ impl Bench {
     fn executor<H>(&self, hands: H) -> Executor<H> {
         let reader = RuntimeReader::new(&self.sim.endpoint(), &self.sim.endpoint(), CriOptions::default());
         let disks = Arc::new(ToldDisk(self.sim.disk_reader()));
-        Executor { reader, hands, disks, roots: self.roots(), options: self.options.clone() }
+        let pods = Arc::clone(&self.pods);
+        Executor { reader, hands, pods, disks, roots: self.roots(), options: self.options.clone() }
     }
 
     fn live(&self) -> Executor<LiveHands> {

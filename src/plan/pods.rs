@@ -172,3 +172,6 @@ fn running(snapshot: &Snapshot) -> HashSet<&PodUid> {
         .chain(sandboxes.filter(|sandbox| sandbox.state == SandboxState::Ready).filter_map(|sandbox| sandbox.pod_uid()))
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

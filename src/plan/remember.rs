@@ -54,7 +54,8 @@ fn absent_since(snapshot: &Snapshot, policy: &Policy) -> Vec<Absence> {
         .filter_map(|uid| {
             let past = known.get(&uid).copied();
             let since = match pods.is_absent(&uid) {
-                Some(true) => past.or(Some(snapshot.taken_at)),
+                // One in the future was seen by a clock that was set back since.
+                Some(true) => past.filter(|since| *since <= snapshot.taken_at).or(Some(snapshot.taken_at)),
                 Some(false) => None,
                 None => past,
             }?;

@@ -3,6 +3,7 @@
 mod as_root;
 mod history;
 mod learning;
+mod looks;
 mod opening;
 mod space;
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
@@ -44,8 +44,9 @@ impl Home {
             ("state.path", dir.path().join("state/kubegc.db").display().to_string()),
         ];
         let paths = paths.map(|(key, value)| format!("{key} = \"{value}\"\n")).concat();
+        // The disk that is measured is this machine's own, however full it is.
         let rules = "pods.source = \"runtime\"\nimages.min_age = \"0s\"\nguards.settle = \"0s\"\n\
-                     guards.gone_after = \"0s\"\nguards.retry_after = \"0s\"\n";
+                     images.high_threshold_percent = 100\nguards.gone_after = \"0s\"\nguards.retry_after = \"0s\"\n";
         let home = Self { dir, basis: paths + rules };
         home.set(settings);
         home
@@ -77,7 +78,14 @@ impl Home {
     }
 
     pub fn start(&self, arguments: &[&str]) -> Running {
-        let mut child = self.command(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        self.start_with(arguments, &[])
+    }
+
+    /// The same with some variables in an environment that is empty otherwise.
+    pub fn start_with(&self, arguments: &[&str], variables: &[(&str, &Path)]) -> Running {
+        let mut command = self.command(arguments);
+        command.envs(variables.iter().copied());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         Running {
             pid: child.id(),
             lines: lines(&mut child),

@@ -9,6 +9,7 @@ mod image;
 mod kubegc;
 mod look;
 mod names;
+mod node;
 mod pod;
 mod versions;
 
@@ -27,7 +28,9 @@ use cell::{Cell, Order};
 use disk::run;
 
 pub use image::{Image, Layer};
+pub use kubegc::Ran;
 pub use names::Names;
+pub use node::{Collection, Manifest, NodeRig, Options, Program};
 pub use versions::Version;
 
 /// The longest wait for anything that a rig waits for.
@@ -36,13 +39,16 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The image that pods run unless told otherwise.
 pub const APP: &str = "docker.io/library/app:1";
 
+/// What a cell calls containerd.
+const CONTAINERD: &str = "containerd";
+
 /// A node with a containerd.
 pub struct Rig {
     version: Version,
     cgroup: String,
     channel: Channel,
-    /// What containerd has: configuration, root, state, socket, log.
-    home: PathBuf,
+    /// Where the runtime is reached.
+    socket: PathBuf,
     // Dropped in this order: the runtime with its disk, then the directory.
     cell: Cell,
     dir: tempfile::TempDir,
@@ -69,15 +75,26 @@ impl Rig {
         for part in ["logs/pods", "logs/containers", "kubelet/pods"] {
             std::fs::create_dir_all(dir.path().join(part)).unwrap();
         }
-        std::fs::write(home.join("config.toml"), version.config(&home)).unwrap();
-        let cgroup = unique_cgroup();
-        let cell = Cell::open(&bin, &home, &cgroup);
-        let channel = channel(home.join("containerd.sock"));
-        let mut rig = Self { version, cgroup, channel, home, cell, dir };
+        let config = dir.path().join("containerd.toml");
+        std::fs::write(&config, version.config(&home)).unwrap();
+        let shell = format!("PATH={0}:$PATH exec containerd --config {1}", bin.display(), config.display());
+        Cell::program(dir.path(), CONTAINERD, &shell);
+        let mut rig = Self::with_cell(version, dir, unique_cgroup(), "containerd/containerd.sock");
         rig.begin().await;
-        let layers = [Layer::busybox()];
-        rig.import(&[Image::new(&[&version.sandbox_image()], &layers), Image::new(&[APP], &layers)]).await;
+        rig.import_basics().await;
         rig
+    }
+
+    /// A rig whose programs are known and whose cell is open. Nothing runs.
+    fn with_cell(version: Version, dir: tempfile::TempDir, cgroup: String, socket: &str) -> Self {
+        let socket = dir.path().join(socket);
+        let cell = Cell::open(dir.path(), &cgroup);
+        Self { version, channel: channel(socket.clone()), cgroup, socket, cell, dir }
+    }
+
+    async fn import_basics(&self) {
+        let layers = [Layer::busybox()];
+        self.import(&[Image::new(&[&self.version.sandbox_image()], &layers), Image::new(&[APP], &layers)]).await;
     }
 
     /// Stops containerd kindly and starts it again. Its pods live on.
@@ -88,20 +105,19 @@ impl Rig {
 
     /// Kills containerd and starts it again. Its pods live on.
     pub async fn crash_and_restart(&mut self) {
-        self.cell.order(Order::Kill);
+        self.cell.order(Order::Kill, CONTAINERD);
         self.begin().await;
     }
 
     /// Stops containerd; its socket stays behind and nobody listens.
     pub fn stop(&mut self) {
-        self.cell.order(Order::Stop);
+        self.cell.order(Order::Stop, CONTAINERD);
     }
 
     /// Starts containerd after [`Rig::stop`] and waits until it answers.
     pub async fn begin(&mut self) {
-        let socket = self.home.join("containerd.sock");
-        assert!(std::os::unix::net::UnixStream::connect(socket).is_err(), "an earlier containerd still runs");
-        self.cell.order(Order::Start);
+        assert!(std::os::unix::net::UnixStream::connect(&self.socket).is_err(), "an earlier containerd still runs");
+        self.cell.order(Order::Start, CONTAINERD);
         let runtime = self.runtime();
         let answers = async || runtime.clone().version(pb::VersionRequest::default()).await.is_ok();
         assert!(becomes_true(answers).await, "containerd does not answer; its log ends with\n{}", self.log_end());
@@ -122,9 +138,8 @@ impl Rig {
 
     /// Runs the version's own `ctr` in the CRI's namespace.
     pub fn ctr(&self, args: &[&str]) -> String {
-        let socket = self.home.join("containerd.sock");
         let ctr = self.version.bin().join("ctr");
-        run(Command::new(ctr).arg("--address").arg(socket).args(["--namespace", "k8s.io"]).args(args))
+        run(Command::new(ctr).arg("--address").arg(&self.socket).args(["--namespace", "k8s.io"]).args(args))
     }
 
     /// The runtime service.
@@ -154,7 +169,7 @@ impl Rig {
 
     /// Used space of containerd's disk in percent, measured.
     pub fn used_percent(&self) -> f64 {
-        let disk = nix::sys::statvfs::statvfs(&self.home).unwrap();
+        let disk = nix::sys::statvfs::statvfs(&self.dir().join("containerd")).unwrap();
         #[expect(clippy::cast_precision_loss, reason = "a percentage for a comparison")]
         let available = disk.blocks_available() as f64 / disk.blocks() as f64;
         100.0 - 100.0 * available
@@ -162,7 +177,7 @@ impl Rig {
 
     /// What the runtime is reached by.
     pub fn endpoint(&self) -> String {
-        format!("unix://{}/containerd.sock", self.home.display())
+        format!("unix://{}", self.socket.display())
     }
 
     /// The pod log root.
@@ -182,7 +197,7 @@ impl Rig {
 
     /// The images that containerd was told to remove, in that order, by its own log.
     pub fn removed_images(&self) -> Vec<String> {
-        let log = std::fs::read_to_string(self.home.join("containerd.log")).unwrap();
+        let log = std::fs::read_to_string(self.dir().join("containerd.log")).unwrap();
         let told = log.lines().filter_map(|line| line.split_once(r#"msg="RemoveImage \""#)?.1.strip_suffix(r#"\"""#));
         told.map(str::to_owned).collect()
     }
@@ -195,7 +210,7 @@ impl Rig {
 
     /// The last lines of containerd's log, without its notices.
     fn log_end(&self) -> String {
-        let log = std::fs::read_to_string(self.home.join("containerd.log")).unwrap_or_default();
+        let log = std::fs::read_to_string(self.dir().join("containerd.log")).unwrap_or_default();
         let lines: Vec<_> = log.lines().filter(|line| !line.contains("level=info")).collect();
         lines[lines.len().saturating_sub(10)..].join("\n")
     }

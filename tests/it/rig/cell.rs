@@ -1,42 +1,48 @@
-//! One containerd in a cell of namespaces, told what to do over a pipe (`scripts/containerd-cell.sh`).
+//! A cell of namespaces in which a rig's programs run, told what to do over a pipe (`scripts/cell.sh`).
 //!
 //! The pipe's end is the cell's end: shims, containers and their mounts go with it, however the test ends.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The longest wait for the cell to obey; containerd ends within a second.
+/// The longest wait for the cell to obey; whatever does not end kindly is killed after 5 s.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A cell, with or without a containerd that runs in it.
+/// A cell, with or without programs that run in it.
 pub struct Cell {
     child: Child,
+    dir: PathBuf,
     orders: Option<ChildStdin>,
     done: Receiver<String>,
 }
 
-/// What a cell can be told.
+/// What a cell can be told to do with a program.
 #[derive(Clone, Copy, Debug)]
 pub enum Order {
-    /// Starts containerd. Pods of an earlier start live on.
+    /// Starts it. Pods of an earlier start live on.
     Start,
     /// Ends it kindly, as a service manager does.
     Stop,
     /// Ends it with SIGKILL.
     Kill,
+    /// Stops it where it stands.
+    Pause,
+    /// Lets it go on.
+    Resume,
 }
 
 // === impl Cell ===
 
 impl Cell {
-    /// Opens a cell for the programs in `bin` and the configuration in `dir`, whose pods are beneath `cgroup`.
-    pub fn open(bin: &Path, dir: &Path, cgroup: &str) -> Self {
-        let mut child = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/containerd-cell.sh"))
-            .args([bin, dir])
+    /// Opens a cell in `dir`, whose pods are beneath `cgroup`.
+    pub fn open(dir: &Path, cgroup: &str) -> Self {
+        let mut child = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/cell.sh"))
+            .arg(dir)
             .arg(cgroup)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -46,22 +52,40 @@ impl Cell {
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let (sender, done) = channel();
         thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        Self { child, orders, done }
+        Self { child, dir: dir.to_owned(), orders, done }
     }
 
-    /// Gives an order and waits until it is carried out. A containerd that was started does not answer calls yet.
-    pub fn order(&mut self, order: Order) {
+    /// Makes a program known to a cell in `dir`. It is replaced where it is known already.
+    pub fn program(dir: &Path, name: &str, shell: &str) {
+        let path = dir.join("start").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, format!("#!/bin/sh\n{shell}\n")).unwrap();
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+
+    /// Gives an order and waits until it is carried out. A program that was started does not answer calls yet.
+    pub fn order(&mut self, order: Order, program: &str) {
         let word = match order {
             Order::Start => "start",
             Order::Stop => "stop",
             Order::Kill => "kill",
+            Order::Pause => "pause",
+            Order::Resume => "resume",
         };
-        let told = writeln!(self.orders.as_mut().unwrap(), "{word}");
+        let told = writeln!(self.orders.as_mut().unwrap(), "{word} {program}");
         assert!(told.is_ok(), "the cell is closed: are unshare and mount allowed here?");
         match self.done.recv_timeout(PATIENCE) {
-            Ok(done) => assert_eq!(done, word),
-            Err(error) => panic!("the cell did not {word}: {error}"),
+            Ok(done) => assert_eq!(done, format!("{word} {program}")),
+            Err(error) => panic!("the cell did not {word} {program}: {error}"),
         }
+    }
+
+    /// A command that runs a program in the cell, as its only argument and those that are added. Needs an order before.
+    pub fn command(&self, program: &str) -> Command {
+        let pid = std::fs::read_to_string(self.dir.join("pid")).unwrap();
+        let mut command = Command::new("nsenter");
+        command.args(["--mount", "--pid", "--wd=/", "--target", pid.trim(), "--", program]);
+        command
     }
 }
 
@@ -71,7 +95,7 @@ impl Drop for Cell {
         let since = Instant::now();
         while let Ok(None) = self.child.try_wait() {
             if since.elapsed() > PATIENCE {
-                eprintln!("a cell of containerd did not end: process {}", self.child.id());
+                eprintln!("a cell did not end: process {}", self.child.id());
                 return;
             }
             thread::sleep(Duration::from_millis(2));

@@ -33,7 +33,11 @@ impl Rig {
 
     fn name_logs(&self, dir: &Path, names: &mut BTreeMap<String, String>) {
         let pod_logs = self.pod_logs();
-        let short = |path: &Path| path.strip_prefix(&pod_logs).unwrap_or(path).display().to_string();
+        // On a real node the links name the root as the kubelet sees it.
+        let root = [pod_logs.as_path(), Path::new("/var/log/pods")];
+        let short = |path: &Path| {
+            root.iter().find_map(|root| path.strip_prefix(root).ok()).unwrap_or(path).display().to_string()
+        };
         for entry in std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
             let name = if let Ok(target) = entry.read_link() {
                 format!("link to {}", short(&target))

@@ -20,7 +20,7 @@ pub enum Version {
 
 impl Version {
     /// As `scripts/containerd.sh` calls it.
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::V1_6 => "1.6",
             Self::V1_7 => "1.7",

@@ -21,7 +21,7 @@ fn container(state: ContainerState, pod: Option<PodRef>) -> Container {
 }
 
 fn sandbox(state: SandboxState, pod: Option<PodRef>) -> Sandbox {
-    Sandbox { id: "s".into(), pod, attempt: 0, state, created_at: Timestamp::UNIX_EPOCH }
+    Sandbox { id: "s".into(), pod, attempt: 0, state, created_at: Timestamp::UNIX_EPOCH, is_static: false }
 }
 
 fn away<T>() -> Seen<T> {

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Runs programs in a cell: a pid and a mount namespace of its own, told what to do on standard input.
+#
+#   scripts/cell.sh DIR CGROUP
+#
+# DIR/start holds an executable for each program that the cell can run; DIR/enter, if there is one, is sourced first and
+# mounts what is the cell's own. What a program says is in DIR/NAME.log. Orders, each answered with itself when it is done:
+#
+#   start NAME    starts it (again: what it started lives on between, as when a service is restarted)
+#   stop NAME     ends it kindly, after 5 s with SIGKILL, as a service manager does
+#   kill NAME     ends it with SIGKILL
+#   pause NAME    stops it where it stands (SIGSTOP); resume NAME lets it go on
+#
+# End of input ends the cell: the kernel kills everything in it and drops its mounts, and a disk at DIR/containerd is
+# unmounted, so that a test which dies, however it dies, leaves nothing but files. DIR/pid says by which process the
+# namespaces can be entered (`nsenter --target PID --mount --pid`).
+set -euo pipefail
+
+if [ "${1:-}" != inside ]; then
+  dir=$1 cgroup=$2
+  trap '' INT # Ctrl-C ends the test, and that ends the cell
+  unshare --mount --pid --fork --propagation slave "$0" inside "$dir" && status=0 || status=$?
+  if mountpoint -q "$dir/containerd"; then umount "$dir/containerd"; fi
+  # The pods' cgroups, empty now, in whatever hierarchies the machine has.
+  for top in /sys/fs/cgroup"$cgroup" /sys/fs/cgroup/*"$cgroup"; do
+    [ ! -d "$top" ] || find "$top" -depth -type d -exec rmdir {} +
+  done
+  exit "$status"
+fi
+
+dir=$2
+declare -A pids
+# /proc is the outer one still: it knows this process by the number that others can use.
+read -r pid _ </proc/self/stat
+echo "$pid" >"$dir/pid"
+mount -t proc proc /proc
+# Shims keep their sockets in the one and pods their networks in the other, whatever the configuration says.
+for shared in /run/containerd /run/netns; do
+  mkdir -p "$shared"
+  mount -t tmpfs tmpfs "$shared"
+done
+# shellcheck source=/dev/null
+[ ! -e "$dir/enter" ] || . "$dir/enter"
+
+# runs PID: a process that ended and was not waited for counts as ended.
+runs() { [ -e "/proc/$1" ] && ! grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null; }
+
+stop() {
+  kill "$1" || return 0
+  kill -CONT "$1" || true
+  for _ in {1..100}; do
+    runs "$1" || return 0
+    sleep 0.05
+  done
+  kill -KILL "$1" || true
+}
+
+while read -r order name; do
+  pid=${pids[$name]:-}
+  case $order in
+    start)
+      "$dir/start/$name" </dev/null >>"$dir/$name.log" 2>&1 &
+      pids[$name]=$! ;;
+    stop) stop "$pid"; wait "$pid" 2>/dev/null || true ;;
+    kill) kill -KILL "$pid" || true; wait "$pid" 2>/dev/null || true ;;
+    pause) kill -STOP "$pid" ;;
+    resume) kill -CONT "$pid" ;;
+  esac
+  echo "$order $name" # done
+done

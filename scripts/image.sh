@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Makes the container image: a static binary and nothing else, packed as an OCI layout in a tar, without any daemon.
+#
+#   scripts/image.sh [--profile PROFILE] [--name NAME] [FILE]
+#
+# PROFILE is cargo's, release unless told otherwise; NAME the image's name, ghcr.io/kubegc/kubegc:VERSION; FILE where it
+# goes, target/image/kubegc.tar. `ctr -n k8s.io images import FILE` takes it, and so do skopeo, podman and crane.
+#
+# The same sources, compiler and gzip make the same bytes: files are sorted, have no times and no owners, and paths of
+# this machine are not in the binary.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+die() { printf 'image.sh: %s\n' "$*" >&2; exit 1; }
+
+version=$(sed -nE 's/^version = "(.+)"$/\1/p' Cargo.toml | head -n 1)
+profile=release name=ghcr.io/kubegc/kubegc:$version file=target/image/kubegc.tar
+while [ $# -gt 0 ]; do
+  case $1 in
+    --profile) profile=$2; shift 2 ;;
+    --name) name=$2; shift 2 ;;
+    -*) die "unknown option $1" ;;
+    *) file=$1; shift ;;
+  esac
+done
+case $(uname -m) in
+  x86_64) arch=amd64 ;;
+  aarch64) arch=arm64 ;;
+  *) die "no image for $(uname -m)" ;;
+esac
+
+# --- the binary. Debian's C library links statically too, and names are still looked up: since 2.34 files and DNS are
+# built in. The target is named so that what runs at build time, which loads libraries, is not made static with it.
+scripts/setup.sh build
+target=$(uname -m)-unknown-linux-gnu
+export RUSTFLAGS="-C target-feature=+crt-static --remap-path-prefix=$PWD=kubegc --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
+cargo build --locked --bin kubegc --profile "$profile" --target "$target"
+out=${CARGO_TARGET_DIR:-target}/$target/${profile/#dev/debug}
+if readelf --program-headers "$out/kubegc" | grep -q INTERP; then die "$out/kubegc is not static"; fi
+
+# --- the image
+work=$(mktemp -d)
+trap 'rm -r "$work"' EXIT
+export TZ=UTC LC_ALL=C
+pack() { tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --format=ustar -c "$@"; }
+
+# blob FILE: moves a file to where its digest says; prints `"digest":…,"size":…` of it.
+blob() {
+  local digest size
+  digest=$(sha256sum <"$1" | cut -d ' ' -f 1)
+  size=$(stat -c %s "$1")
+  mv "$1" "$work/layout/blobs/sha256/$digest"
+  printf '"digest":"sha256:%s","size":%s' "$digest" "$size"
+}
+
+mkdir -p "$work/root/usr/bin" "$work/layout/blobs/sha256" "$(dirname "$file")"
+strip -o "$work/root/usr/bin/kubegc" "$out/kubegc"
+pack -C "$work/root" usr >"$work/layer.tar"
+diff_id=sha256:$(sha256sum <"$work/layer.tar" | cut -d ' ' -f 1)
+gzip -9 -n "$work/layer.tar"
+layer=$(blob "$work/layer.tar.gz")
+
+labels=$(printf '"org.opencontainers.image.%s":"%s",' title kubegc version "$version" licenses Apache-2.0 \
+  source https://github.com/kubegc/kubegc)
+printf '{"architecture":"%s","os":"linux","created":"1970-01-01T00:00:00Z","config":{"User":"0:0","Entrypoint":["/usr/bin/kubegc"],"Cmd":["run"],"Labels":{%s}},"rootfs":{"type":"layers","diff_ids":["%s"]}}' \
+  "$arch" "${labels%,}" "$diff_id" >"$work/config"
+config=$(blob "$work/config")
+
+oci=application/vnd.oci.image
+printf '{"schemaVersion":2,"mediaType":"%s.manifest.v1+json","config":{"mediaType":"%s.config.v1+json",%s},"layers":[{"mediaType":"%s.layer.v1.tar+gzip",%s}]}' \
+  $oci $oci "$config" $oci "$layer" >"$work/manifest"
+manifest=$(blob "$work/manifest")
+
+# containerd takes the whole name from its own annotation, others the tag from the standard's.
+printf '{"schemaVersion":2,"mediaType":"%s.index.v1+json","manifests":[{"mediaType":"%s.manifest.v1+json",%s,"platform":{"architecture":"%s","os":"linux"},"annotations":{"io.containerd.image.name":"%s","org.opencontainers.image.ref.name":"%s"}}]}' \
+  $oci $oci "$manifest" "$arch" "$name" "${name##*:}" >"$work/layout/index.json"
+printf '{"imageLayoutVersion":"1.0.0"}' >"$work/layout/oci-layout"
+pack -C "$work/layout" oci-layout index.json blobs >"$work/image.tar"
+mv "$work/image.tar" "$file"
+printf '%s: %s, %s bytes; the binary in it has %s\n' \
+  "$file" "$name" "$(stat -c %s "$file")" "$(stat -c %s "$work/root/usr/bin/kubegc")"

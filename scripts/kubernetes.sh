@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Makes etcd, kube-apiserver and kubelet ready for the tests on a real node, and touches nothing of the host's.
+#
+#   scripts/kubernetes.sh            prints one line each:  etcd<TAB>DIR  kubernetes<TAB>DIR
+#
+# DIR/bin holds the programs. etcd is Debian 12's. Debian has Kubernetes 1.20.2 as source with the client alone built, so
+# kube-apiserver and kubelet are built from that source with Debian 12's Go: some 5 minutes on 2 cores, once, and 3 GB of
+# disk while it lasts. No package is installed (`packages.sh`). What is in the cache is neither fetched nor built again.
+set -euo pipefail
+
+# shellcheck source=scripts/packages.sh
+. "${BASH_SOURCE[0]%/*}/packages.sh"
+apt=$cache/apt-kubernetes
+version=1.20.2
+
+# etcd: the server alone.
+etcd() {
+  local dir=$cache/etcd new=$cache/etcd.new
+  if [ ! -x "$dir/bin/etcd" ]; then
+    say "fetching etcd"
+    rm -rf "$new" "$dir"
+    fetch bookworm "$new/root" etcd-server
+    mkdir "$new/bin"
+    mv "$new/root/usr/bin/etcd" "$new/bin"
+    rm -r "$new/root"
+    "$new/bin/etcd" --version >/dev/null || die "etcd of bookworm does not run here"
+    mv "$new" "$dir"
+  fi
+  printf 'etcd\t%s\n' "$dir"
+}
+
+kubernetes() {
+  local dir=$cache/kubernetes-$version new=$cache/kubernetes-$version.new built
+  if [ ! -x "$dir/bin/kubelet" ]; then
+    say "building kube-apiserver and kubelet $version, which takes some minutes"
+    rm -rf "$new" "$dir"
+    lay_out "$new"
+    build "$new" >"$new/log" 2>&1 || die "cannot build Kubernetes: $(tail -n 3 "$new/log")"
+    built=$("$new/bin/kubelet" --version) || die "the kubelet built from bookworm's source does not run here"
+    [ "$built" = "Kubernetes v$version" ] || die "built $built, wanted $version"
+    find "$new" -mindepth 1 -maxdepth 1 ! -name bin -exec rm -rf {} +
+    mv "$new" "$dir"
+  fi
+  printf 'kubernetes\t%s\n' "$dir"
+}
+
+# lay_out NEW: Go in NEW/root, the source where Go of that time wants it: beneath GOPATH.
+lay_out() {
+  local new=$1 source=$1/go/src/k8s.io/kubernetes
+  mkdir -p "$source" "$new/home" "$new/tools" "$new/bin"
+  fetch bookworm "$new/root" golang-1.19-go golang-1.19-src golang-github-modern-go-reflect2-dev
+  fetch_source bookworm "$new/source" kubernetes
+  tar -xf "$new"/source/kubernetes_*"$version".orig.tar.* -C "$source" --strip-components=1 ||
+    die "bookworm's kubernetes is no longer $version: $(ls "$new/source")"
+  # The one in the source looks into maps as they were before Go 1.18, and everything built with it crashes.
+  rm -r "$source/vendor/github.com/modern-go/reflect2"
+  cp -r "$new/root/usr/share/gocode/src/github.com/modern-go/reflect2" "$source/vendor/github.com/modern-go/"
+  # The build calls `rsync -pc FILE DIR` for what cp does as well.
+  # shellcheck disable=SC2016
+  printf '#!/bin/sh\nexec cp -p "$2" "$3"\n' >"$new/tools/rsync"
+  chmod +x "$new/tools/rsync"
+}
+
+# build NEW: the two programs in NEW/bin, static and without symbols. The environment is ours alone.
+build() {
+  local new=$1 goroot=$1/root/usr/lib/go-1.19 stamp=k8s.io/kubernetes/vendor/k8s.io/component-base/version
+  local ldflags="-s -w -X $stamp.gitVersion=v$version -X $stamp.gitMajor=1 -X $stamp.gitMinor=20"
+  cd "$new/go/src/k8s.io/kubernetes" || return
+  run() {
+    env -i HOME="$new/home" PATH="$new/tools:$goroot/bin:/usr/sbin:/usr/bin:/sbin:/bin" GOROOT="$goroot" \
+      GOPATH="$new/go" GOCACHE="$new/gocache" GO111MODULE=off GOPROXY=off CGO_ENABLED=0 "$@"
+  }
+  run make generated_files && run go build -trimpath -ldflags "$ldflags" -o "$new/bin/" ./cmd/kubelet ./cmd/kube-apiserver
+}
+
+for tool in apt-get dpkg-deb flock make; do command -v "$tool" >/dev/null || die "needs $tool (scripts/setup.sh)"; done
+mkdir -p "$cache"
+exec 9>"$cache/lock-kubernetes"
+flock 9 # two test runs at once: the second finds the work done
+etcd
+kubernetes
+rm -rf "$apt"

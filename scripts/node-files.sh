@@ -1,0 +1,188 @@
+#!/usr/bin/env bash
+# Writes everything that one real node needs to run in a cell (`scripts/cell.sh`): etcd, kube-apiserver, containerd, kubelet.
+#
+#   scripts/node-files.sh DIR ADDRESS CGROUP CONTAINERD [KUBELET FLAG…]
+#
+# ADDRESS is a loopback address (127.x.y.z) that no other node has: all ports are the usual ones, on that address, and it
+# is the node's name, since a kubelet takes no loopback address for its own otherwise. CONTAINERD is 1.6 or 1.7: this kubelet
+# speaks CRI v1alpha2, which containerd 2 does not.
+#
+# In the cell all paths are a real node's, bound to directories beneath DIR:
+#
+#   DIR/run          /run/containerd, with containerd.sock       DIR/kubelet         /var/lib/kubelet
+#   DIR/containerd   /var/lib/containerd                         DIR/logs/pods       /var/log/pods
+#   DIR/manifests    of static pods                              DIR/logs/containers /var/log/containers
+#
+# DIR/kubeconfig/NAME: admin may do everything, kubelet is the kubelet's own, kubegc and restricted may do nothing until a
+# binding says so. DIR/kubelet.yaml is the kubelet's configuration.
+set -euo pipefail
+
+dir=$1 address=$2 cgroup=$3 version=$4
+shift 4
+
+here=$(dirname "$0")
+found=$("$here/containerd.sh") || exit
+found+=$'\n'$("$here/kubernetes.sh") || exit
+# where NAME: the directory of what a script made ready.
+where() { awk -F '\t' -v name="$1" '$1 == name { print $2 }' <<<"$found"; }
+runtime=$(where "$version")/bin
+kubernetes=$(where kubernetes)/bin
+etcd=$(where etcd)/bin
+pause=$(cat "$(where "$version")/sandbox-image")
+pki=$dir/pki
+
+mkdir -p "$dir"/{start,run,cni,containerd,kubelet,manifests,logs/pods,logs/containers,kubeconfig,pki}
+
+# --- Who is who: one authority, certificates by it, tokens.
+
+printf '[req]\ndistinguished_name = name\n[name]\n' >"$pki/openssl.cnf"
+
+# certificate NAME SUBJECT EXTENSION…: NAME.crt and NAME.key.
+certificate() {
+  local name=$1 subject=$2 extensions=() by=(-CA "$pki/ca.crt" -CAkey "$pki/ca.key")
+  shift 2
+  for extension in "$@"; do extensions+=(-addext "$extension"); done
+  [ "$name" != ca ] || by=()
+  openssl req -x509 -config "$pki/openssl.cnf" -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 \
+    -subj "$subject" "${extensions[@]}" "${by[@]}" -keyout "$pki/$name.key" -out "$pki/$name.crt" 2>"$pki/log" ||
+    { cat "$pki/log" >&2; exit 1; }
+}
+
+server="subjectAltName=IP:$address,DNS:localhost,DNS:kubernetes.default.svc"
+certificate ca /CN=kubegc-rig basicConstraints=critical,CA:TRUE
+certificate apiserver /CN=kube-apiserver "$server" extendedKeyUsage=serverAuth
+certificate kubelet "/CN=$address" "$server" extendedKeyUsage=serverAuth
+certificate apiserver-client /O=system:masters/CN=kube-apiserver-kubelet-client extendedKeyUsage=clientAuth
+certificate kubelet-client "/O=system:nodes/CN=system:node:$address" extendedKeyUsage=clientAuth
+
+# Token, user, number, groups.
+cat >"$pki/tokens.csv" <<END
+admin-token,admin,1,"system:masters"
+kubegc-token,kubegc,2
+restricted-token,restricted,3
+END
+
+# kubeconfig NAME CREDENTIAL: CREDENTIAL is the user's part, as YAML in braces.
+kubeconfig() {
+  cat >"$dir/kubeconfig/$1" <<END
+apiVersion: v1
+kind: Config
+clusters: [{name: rig, cluster: {server: "https://$address:6443", certificate-authority: "$pki/ca.crt"}}]
+users: [{name: $1, user: $2}]
+contexts: [{name: rig, context: {cluster: rig, user: $1}}]
+current-context: rig
+END
+}
+
+for user in admin kubegc restricted; do kubeconfig "$user" "{token: $user-token}"; done
+kubeconfig kubelet "{client-certificate: $pki/kubelet-client.crt, client-key: $pki/kubelet-client.key}"
+
+# --- The programs.
+
+# program NAME COMMAND…: what the cell starts.
+program() {
+  local name=$1
+  shift
+  printf '#!/bin/sh\nexport PATH="%s:/usr/sbin:/usr/bin:/sbin:/bin"\nexec %s\n' "$runtime" "${*@Q}" >"$dir/start/$name"
+  chmod +x "$dir/start/$name"
+}
+
+program etcd "$etcd/etcd" --data-dir=/var/lib/etcd --name=rig --initial-cluster="rig=http://$address:2380" \
+  --listen-client-urls="http://$address:2379" --advertise-client-urls="http://$address:2379" \
+  --listen-peer-urls="http://$address:2380" --initial-advertise-peer-urls="http://$address:2380"
+
+# No controller makes service accounts, so pods are admitted without; no endpoints, so that any address may be advertised.
+program kube-apiserver "$kubernetes/kube-apiserver" --etcd-servers="http://$address:2379" \
+  --bind-address="$address" --secure-port=6443 --advertise-address=192.0.2.1 --endpoint-reconciler-type=none \
+  --service-cluster-ip-range=198.51.100.0/24 --cert-dir=/var/lib/apiserver --client-ca-file="$pki/ca.crt" \
+  --tls-cert-file="$pki/apiserver.crt" --tls-private-key-file="$pki/apiserver.key" --token-auth-file="$pki/tokens.csv" \
+  --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction \
+  --disable-admission-plugins=ServiceAccount,TaintNodesByCondition --service-account-issuer=https://rig \
+  --service-account-key-file="$pki/apiserver.crt" --service-account-signing-key-file="$pki/apiserver.key" \
+  --kubelet-certificate-authority="$pki/ca.crt" --kubelet-client-certificate="$pki/apiserver-client.crt" \
+  --kubelet-client-key="$pki/apiserver-client.key" --kubelet-preferred-address-types=InternalIP
+
+program containerd "$runtime/containerd" --config "$dir/containerd.toml"
+cat >"$dir/containerd.toml" <<END
+version = 2
+root = "/var/lib/containerd"
+state = "/run/containerd"
+disabled_plugins = [
+  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.btrfs",
+  "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs", "io.containerd.internal.v1.opt",
+  "io.containerd.internal.v1.tracing", "io.containerd.tracing.processor.v1.otlp", "io.containerd.nri.v1.nri",
+]
+[grpc]
+  address = "/run/containerd/containerd.sock"
+[plugins."io.containerd.grpc.v1.cri"]
+  restrict_oom_score_adj = true
+  stream_server_address = "$address"
+[plugins."io.containerd.grpc.v1.cri".cni]
+  bin_dir = "$dir/cni"
+  conf_dir = "$dir/cni"
+[plugins."io.containerd.grpc.v1.cri".containerd]
+  snapshotter = "overlayfs"
+END
+
+# A node without a network for pods is not ready. This one has a configuration and no plugin: pods use the host's network.
+echo '{"cniVersion": "0.4.0", "name": "none", "plugins": [{"type": "none"}]}' >"$dir/cni/none.conflist"
+
+socket=unix:///run/containerd/containerd.sock
+# It would ask a cloud for credentials; there is none.
+program kubelet env AWS_EC2_METADATA_DISABLED=true "$kubernetes/kubelet" --config="$dir/kubelet.yaml" --kubeconfig="$dir/kubeconfig/kubelet" \
+  --hostname-override="$address" --container-runtime=remote --container-runtime-endpoint="$socket" \
+  --image-service-endpoint="$socket" --pod-infra-container-image="$pause" --runtime-cgroups=/ \
+  --volume-plugin-dir=/var/lib/kubelet/volume-plugins --maximum-dead-containers-per-container=1000 "$@"
+# It touches no packet filter, evicts nothing and, unless a flag says so, collects no image and no container of a living pod
+# (-1 would be no limit, but this kubelet then keeps one dead container of a name). What it looks at now and then
+# it looks at often, so that tests are short.
+cat >"$dir/kubelet.yaml" <<END
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+address: $address
+readOnlyPort: 10255
+healthzBindAddress: $address
+authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: "$pki/ca.crt"}}
+authorization: {mode: Webhook}
+tlsCertFile: $pki/kubelet.crt
+tlsPrivateKeyFile: $pki/kubelet.key
+staticPodPath: $dir/manifests
+fileCheckFrequency: 1s
+syncFrequency: 10s
+nodeStatusUpdateFrequency: 2s
+makeIPTablesUtilChains: false
+resolvConf: ""
+failSwapOn: false
+cgroupsPerQOS: false
+enforceNodeAllocatable: []
+cgroupRoot: $cgroup
+kubeletCgroups: /
+evictionHard: {imagefs.available: 0%}
+imageGCHighThresholdPercent: 100
+END
+
+# --- What is the cell's own. The kubelet sets the kernel's manners; it finds them as it wants them, in files of the cell.
+
+cat >"$dir/enter" <<END
+mount -t tmpfs tmpfs /var/log
+mount -t tmpfs tmpfs /var/lib
+mkdir -p /var/log/{pods,containers} /var/lib/{kubelet,containerd}
+mount --bind "$dir/run" /run/containerd
+mount --bind "$dir/logs/pods" /var/log/pods
+mount --bind "$dir/logs/containers" /var/log/containers
+mount --bind "$dir/kubelet" /var/lib/kubelet
+mount --bind "$dir/containerd" /var/lib/containerd
+mkdir /var/lib/sysctl
+while read -r key value; do
+  [ -e "/proc/sys/\$key" ] || continue
+  echo "\$value" >"/var/lib/sysctl/\${key##*/}"
+  mount --bind "/var/lib/sysctl/\${key##*/}" "/proc/sys/\$key"
+done <<'TABLE'
+vm/overcommit_memory 1
+vm/panic_on_oom 0
+kernel/panic 10
+kernel/panic_on_oops 1
+kernel/keys/root_maxkeys 1000000
+kernel/keys/root_maxbytes 25000000
+TABLE
+END

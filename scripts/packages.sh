@@ -1,0 +1,70 @@
+# shellcheck shell=bash disable=SC2034,SC2154
+# Debian packages without installing any: to be sourced by the scripts that make programs ready for the tests.
+#
+# The packages are fetched through an apt of our own: its lists and archives live in the cache, the host's sources and
+# dpkg database stay as they are, no package is installed, no service is started. Whoever sources this has `cache`, and
+# `apt`, a directory for lists and archives that no other script uses at the same time.
+
+die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
+say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
+
+cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/kubegc-rig
+
+# The mirror this machine already uses for Debian itself (its security and update suites live elsewhere), from the
+# addresses that an update would ask for: 'MIRROR/dists/bookworm/InRelease' …
+mirror() {
+  apt-get update --print-uris |
+    sed -nE "s#^'(.+)/dists/(bookworm|stable|oldstable|trixie|testing|sid|unstable)/InRelease'.*#\\1#p" | head -n 1
+}
+
+# private_apt SUITE COMMAND…: apt-get with sources, lists and archives of its own.
+private_apt() {
+  local suite=$1 home=$apt/$1
+  shift
+  apt-get -q \
+    -o Dir::Etc::SourceList="$home/sources.list" -o Dir::Etc::SourceParts=/dev/null \
+    -o Dir::Etc::Preferences=/dev/null -o Dir::Etc::PreferencesParts=/dev/null \
+    -o Dir::State::Lists="$home/lists" -o Dir::State::Status="$home/status" -o Dir::Cache="$home" \
+    -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false \
+    -o Acquire::Retries=3 -o APT::Sandbox::User=root -o APT::Default-Release="$suite" \
+    "$@"
+}
+
+# update SUITE: reads the lists of a suite, once.
+update() {
+  local suite=$1 home=$apt/$1 uri
+  [ ! -e "$home/updated" ] || return 0
+  uri=$(mirror)
+  [ -n "$uri" ] || die "apt knows no Debian mirror: its sources name no Debian release"
+  mkdir -p "$home/lists/partial" "$home/archives/partial"
+  : >"$home/status"
+  printf '%s '"$uri $suite"' main\n' deb deb-src >"$home/sources.list"
+  # --error-on=any: without it an update that reached nothing still succeeds.
+  private_apt "$suite" update --error-on=any >"$home/log" 2>&1 ||
+    die "cannot read the package list of $suite (offline?): $(reason "$home/log")"
+  touch "$home/updated"
+}
+
+# fetch SUITE DIR PACKAGE…: unpacks the packages of a suite into DIR.
+fetch() {
+  local suite=$1 dir=$2 home=$apt/$1
+  shift 2
+  update "$suite"
+  rm -rf "$home/debs"
+  mkdir -p "$home/debs" "$dir"
+  (cd "$home/debs" && private_apt "$suite" download "$@") >"$home/log" 2>&1 ||
+    die "cannot download $* from $suite (offline?): $(reason "$home/log")"
+  for deb in "$home"/debs/*.deb; do dpkg-deb -x "$deb" "$dir"; done
+}
+
+# fetch_source SUITE DIR PACKAGE: the files of a source package, as they are, in DIR.
+fetch_source() {
+  local suite=$1 dir=$2 package=$3 home=$apt/$1
+  update "$suite"
+  mkdir -p "$dir"
+  (cd "$dir" && private_apt "$suite" source --download-only "$package") >"$home/log" 2>&1 ||
+    die "cannot download the source of $package from $suite (offline?): $(reason "$home/log")"
+}
+
+# reason LOG: what went wrong, in apt's words.
+reason() { grep -m 1 '^[EW]:' "$1" || tail -n 1 "$1"; }

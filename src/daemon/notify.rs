@@ -1,0 +1,138 @@
+//! Tells the service manager how the service is: ready, reading its settings anew, stopping, and a line of status.
+//!
+//! The protocol of `sd_notify(3)`: lines in a datagram to the socket that `NOTIFY_SOCKET` names. Whoever does not ask hears
+//! nothing. A manager that does not listen is not waited for: the service is there for the node, not for its manager.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+use nix::time::{ClockId, clock_gettime};
+
+/// The way to the service manager.
+#[derive(Debug, Default)]
+pub struct Notifier(Option<UnixDatagram>);
+
+// === impl Notifier ===
+
+impl Notifier {
+    /// Nobody listens.
+    pub fn nobody() -> Self {
+        Self(None)
+    }
+
+    /// Speaks to the socket that `NOTIFY_SOCKET` names: a path, or with `@` in front an abstract name. One that cannot be
+    /// reached is told in the log, once.
+    pub fn to(socket: Option<&OsStr>) -> Self {
+        let Some(socket) = socket else { return Self::nobody() };
+        match connect(socket) {
+            Ok(socket) => Self(Some(socket)),
+            Err(error) => {
+                tracing::warn!(socket = %socket.display(), %error, "cannot speak to the service manager");
+                Self::nobody()
+            }
+        }
+    }
+
+    /// The service has begun, or has read its settings anew.
+    pub fn ready(&self, status: &str) {
+        self.send(&format!("READY=1\nSTATUS={}", line(status)));
+    }
+
+    /// The service begins to read its settings anew; [`Self::ready`] comes when it has. Managers from systemd 253 on want
+    /// the moment, so that they know which wish it answers.
+    pub fn reloading(&self) {
+        let Ok(now) = clock_gettime(ClockId::CLOCK_MONOTONIC) else { return };
+        let microseconds = now.tv_sec() * 1_000_000 + now.tv_nsec() / 1_000;
+        self.send(&format!("RELOADING=1\nMONOTONIC_USEC={microseconds}"));
+    }
+
+    /// The service ends the action in hand and then itself.
+    pub fn stopping(&self) {
+        self.send("STOPPING=1\nSTATUS=finishing the action in hand");
+    }
+
+    /// One line for people.
+    pub fn status(&self, text: &str) {
+        self.send(&format!("STATUS={}", line(text)));
+    }
+
+    fn send(&self, message: &str) {
+        let Some(socket) = &self.0 else { return };
+        if let Err(error) = socket.send(message.as_bytes()) {
+            tracing::debug!(%error, "the service manager does not listen");
+        }
+    }
+}
+
+fn connect(socket: &OsStr) -> io::Result<UnixDatagram> {
+    let address = match socket.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(socket)?,
+    };
+    let datagrams = UnixDatagram::unbound()?;
+    datagrams.set_nonblocking(true)?;
+    datagrams.connect_addr(&address)?;
+    Ok(datagrams)
+}
+
+/// A status is one line: what is behind a line break would be another variable.
+fn line(text: &str) -> String {
+    text.replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heard(socket: &UnixDatagram) -> String {
+        let mut buffer = [0; 1024];
+        let length = socket.recv(&mut buffer).unwrap();
+        String::from_utf8_lossy(&buffer[..length]).into_owned()
+    }
+
+    #[test]
+    fn every_word_is_a_datagram_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notify");
+        let manager = UnixDatagram::bind(&path).unwrap();
+        let notifier = Notifier::to(Some(path.as_os_str()));
+        notifier.ready("watching");
+        notifier.status("one\nREADY=0");
+        notifier.stopping();
+        assert_eq!(heard(&manager), "READY=1\nSTATUS=watching");
+        assert_eq!(heard(&manager), "STATUS=one READY=0");
+        assert_eq!(heard(&manager), "STOPPING=1\nSTATUS=finishing the action in hand");
+        notifier.reloading();
+        let reloading = heard(&manager);
+        let moment = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap();
+        assert!(moment.parse::<u64>().unwrap() > 0, "{reloading}");
+    }
+
+    #[test]
+    fn a_name_behind_an_at_sign_is_abstract() {
+        let name = format!("kubegc-notify-{}", std::process::id());
+        let manager = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        Notifier::to(Some(OsStr::new(&format!("@{name}")))).status("here");
+        assert_eq!(heard(&manager), "STATUS=here");
+    }
+
+    #[test]
+    fn a_manager_that_reads_nothing_holds_nobody_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notify");
+        let _deaf = UnixDatagram::bind(&path).unwrap();
+        let notifier = Notifier::to(Some(path.as_os_str()));
+        (0..10_000).for_each(|_| notifier.status("still here"));
+    }
+
+    #[test]
+    fn without_a_manager_nothing_is_said() {
+        let missing = OsStr::new("/nonexistent/notify");
+        for notifier in [Notifier::nobody(), Notifier::to(None), Notifier::to(Some(missing))] {
+            notifier.ready("to nobody");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The last word on a pod that is to be gone (I11): whoever knows the pods is asked anew, past every cache, right before
+//! the first removal of what belonged to it.
+//!
+//! Asked once a pod and pass, and only where a guard wants proof. An answer that does not come proves nothing (I2).
+
+use std::collections::BTreeMap;
+
+use super::done::Done;
+use super::{Hands, Refusal, Run};
+use crate::model::{PodRef, PodUid, Seen};
+use crate::plan::{Action, RemoveReason, Target, pod_uid_of_dir};
+
+/// What was answered in this pass: whether the pod still exists.
+pub(super) type Answers = BTreeMap<PodUid, Seen<bool>>;
+
+// === impl Run ===
+
+impl<H: Hands> Run<'_, H> {
+    /// Why something stays that was to go because its pod is gone; `None` = nothing is against it.
+    pub(super) async fn pod_against(&mut self, action: &Action) -> Option<Done> {
+        if !self.exec.options.asks_for_pods || action.reason != (RemoveReason::PodGone {}) {
+            return None;
+        }
+        let pod = pod_of(action);
+        if !self.pods_asked.contains_key(&pod.uid) {
+            let answer = self.exec.pods.still_exists(&pod).await;
+            self.pods_asked.insert(pod.uid.clone(), answer);
+        }
+        match self.pods_asked.get(&pod.uid)? {
+            Seen::Seen(false) => None,
+            Seen::Seen(true) => Some(Done::refused(Refusal::PodPresent)),
+            Seen::NotSeen(cause) => Some(Done { note: Some(cause.clone()), ..Done::refused(Refusal::PodNotProven) }),
+        }
+    }
+}
+
+/// The pod that an action's object belonged to. Of one whose name tells no more there is only the uid, and it is for the
+/// source to say whether that is enough to ask for it.
+fn pod_of(action: &Action) -> PodRef {
+    match (&action.pod, &action.target) {
+        (Some(pod), _) => pod.clone(),
+        (None, Target::RemoveLogDir { path }) => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            PodRef { uid: pod_uid_of_dir(&name), ..PodRef::default() }
+        }
+        (None, _) => PodRef::default(),
+    }
+}

@@ -1,0 +1,151 @@
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::model::{Container, PodList, Sandbox, Seen};
+use crate::observe::Answer;
+
+/// What was asked and done, in order.
+type Journal = Arc<Mutex<Vec<String>>>;
+
+/// A source of pods that answers as it is told to.
+struct Scripted {
+    answer: fn(&PodRef) -> Seen<bool>,
+    journal: Journal,
+}
+
+impl PodSource for Scripted {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn list<'a>(&'a self, _: &'a Seen<Vec<Container>>, _: &'a Seen<Vec<Sandbox>>) -> Answer<'a, Seen<PodList>> {
+        Box::pin(async { Seen::NotSeen("nobody lists here".to_owned()) })
+    }
+
+    fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
+        self.journal.lock().unwrap().push(format!("asked for {pod} {}", pod.uid));
+        Box::pin(async move { (self.answer)(pod) })
+    }
+}
+
+/// A node with all that pods that were deleted leave behind, and a source of pods that answers so.
+fn bench(answer: fn(&PodRef) -> Seen<bool>) -> (Bench, Journal) {
+    let node = Node::new()
+        .image(WEB, &[])
+        .id("s1")
+        .pod("default", "web", "u1")
+        .stopped()
+        .id("c1")
+        .exited("app", WEB)
+        .id("c2")
+        .exited("side", WEB)
+        .orphan_logs("default", "db", "u2");
+    let journal = Journal::default();
+    let mut bench = Bench::new(node);
+    bench.pods = Arc::new(Scripted { answer, journal: Arc::clone(&journal) });
+    for (method, nth) in [(Method::RemoveContainer, 1), (Method::RemoveContainer, 2), (Method::RemovePodSandbox, 1)] {
+        let journal = Arc::clone(&journal);
+        bench.sim.on_call(method, nth, move |_| journal.lock().unwrap().push(method.to_string()));
+    }
+    (bench, journal)
+}
+
+/// All of the first pod, and of the second what is left of it.
+fn leftovers(bench: &Bench) -> Vec<Action> {
+    let dir = |name: &str, pod| Action { pod, ..action(Target::RemoveLogDir { path: bench.pods(name) }) };
+    let db = PodRef { uid: "u2".into(), namespace: "default".into(), name: "db".into() };
+    vec![exited("c1"), exited("c2"), sandbox("s1"), dir("default_web_u1", Some(web())), dir("default_db_u2", Some(db))]
+}
+
+fn taken(journal: &Journal) -> Vec<String> {
+    std::mem::take(&mut *journal.lock().unwrap())
+}
+
+#[tokio::test]
+async fn each_pod_is_asked_for_once_and_before_the_first_removal_of_what_is_its_own() {
+    let (bench, journal) = bench(|_| Seen::Seen(false));
+    let told = bench.carry_out(leftovers(&bench)).await;
+    let all = ["c1 removed", "c2 removed", "s1 removed", "default_web_u1 removed", "default_db_u2 removed"];
+    assert_eq!(told, all);
+    let order = [
+        "asked for default/web u1",
+        "RemoveContainer",
+        "RemoveContainer",
+        "RemovePodSandbox",
+        "asked for default/db u2",
+    ];
+    assert_eq!(taken(&journal), order);
+}
+
+#[tokio::test]
+async fn of_a_pod_that_still_exists_nothing_goes_and_the_other_pods_leftovers_do() {
+    let (bench, journal) = bench(|pod| Seen::Seen(pod.name == "web"));
+    let before = bench.files();
+    let told = bench.carry_out(leftovers(&bench)).await;
+    let back = ["c1", "c2", "s1", "default_web_u1"].map(|id| format!("{id} refused: its pod is back"));
+    assert_eq!(told[..4], back);
+    assert_eq!(told[4..], ["default_db_u2 removed"]);
+    assert_eq!(taken(&journal), ["asked for default/web u1", "asked for default/db u2"]);
+    assert_eq!(bench.writes(), Vec::<String>::new());
+    let db = bench.pods("default_db_u2");
+    assert_eq!(bench.files().len(), before.keys().filter(|path| !path.starts_with(&db)).count());
+}
+
+#[tokio::test]
+async fn without_an_answer_nothing_goes_and_the_note_has_the_cause() {
+    let (bench, journal) = bench(|_| Seen::NotSeen("the API server does not answer".to_owned()));
+    let before = bench.files();
+    let (told, reports, _) = bench.carry_out_plan(&plan(leftovers(&bench))).await;
+    assert!(told.iter().all(|line| line.ends_with("refused: it could not be proven that its pod is gone")), "{told:?}");
+    assert!(reports.iter().all(|report| report.note.as_deref() == Some("the API server does not answer")));
+    assert_eq!(taken(&journal).len(), 2, "the missing answer is remembered too");
+    assert_eq!(bench.writes(), Vec::<String>::new());
+    assert_eq!(bench.files(), before);
+}
+
+#[tokio::test]
+async fn the_next_pass_asks_again() {
+    let (bench, journal) = bench(|_| Seen::Seen(true));
+    bench.carry_out(leftovers(&bench)).await;
+    bench.carry_out(leftovers(&bench)).await;
+    assert_eq!(taken(&journal).len(), 4);
+}
+
+#[tokio::test]
+async fn what_goes_for_another_reason_is_nobodys_to_ask() {
+    let (bench, journal) = bench(|_| Seen::Seen(true));
+    let because = |reason: RemoveReason, action: Action| Action { reason, ..action };
+    let actions = vec![
+        because(RemoveReason::OverUnitLimit { limit: 1 }, exited("c1")),
+        because(RemoveReason::PodTerminal {}, exited("c2")),
+        because(RemoveReason::Superseded {}, sandbox("s1")),
+    ];
+    assert_eq!(bench.carry_out(actions).await, ["c1 removed", "c2 removed", "s1 removed"]);
+    assert_eq!(taken(&journal), ["RemoveContainer", "RemoveContainer", "RemovePodSandbox"]);
+}
+
+#[tokio::test]
+async fn a_dry_run_asks_too() {
+    let (bench, journal) = bench(|pod| Seen::Seen(pod.name == "web"));
+    let told = bench.rehearse(leftovers(&bench)).await;
+    assert_eq!(told[0], "c1 refused: its pod is back");
+    assert_eq!(told[4], "default_db_u2 would_remove");
+    assert_eq!(taken(&journal), ["asked for default/web u1", "asked for default/db u2"]);
+}
+
+#[tokio::test]
+async fn nobody_is_asked_where_absence_from_the_list_is_enough() {
+    let (mut bench, journal) = bench(|_| Seen::Seen(true));
+    bench.options.asks_for_pods = false;
+    assert_eq!(bench.carry_out(vec![exited("c1")]).await, ["c1 removed"]);
+    assert_eq!(taken(&journal), ["RemoveContainer"]);
+}
+
+#[tokio::test]
+async fn a_log_directory_that_names_no_pod_is_asked_for_by_its_uid() {
+    let (bench, journal) = bench(|_| Seen::NotSeen("it has no name".to_owned()));
+    let dir = Action { pod: None, ..action(Target::RemoveLogDir { path: bench.pods("default_db_u2") }) };
+    let told = bench.carry_out(vec![dir]).await;
+    assert_eq!(told, ["default_db_u2 refused: it could not be proven that its pod is gone"]);
+    assert_eq!(taken(&journal), ["asked for u2 u2"]);
+}

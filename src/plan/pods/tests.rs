@@ -1,0 +1,306 @@
+//! The table of pods: what each situation lets go. A row is a sentence, a pod's past and present, and what goes.
+//!
+//! Every pod `default/web` with the uid `u` leaves behind the same: an older and the newest dead instance of its container,
+//! the newest in the newer of two dead sandboxes, and a log directory. A pod that is not gone loses at most [`EXCESS`],
+//! whatever is known of it: that is what the limits take.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use crate::model::{
+    Container, ContainerState, FileSystem, LogDir, Memory, Phase, Pod, PodList, PodRef, Runtime, Sandbox, SandboxState,
+    Seen, Snapshot,
+};
+use crate::plan::{Guards, Policy, Profile, Scope, decide, remember};
+
+/// What the limits take of any pod.
+const EXCESS: &[&str] = &["older", "first sandbox"];
+/// What goes of a pod that finished and is to be evicted.
+const ALL_BUT_LOGS: &[&str] = &["older", "newest", "first sandbox", "second sandbox"];
+/// What goes of a pod that is gone.
+const ALL: &[&str] = &["older", "newest", "first sandbox", "second sandbox", "logs"];
+
+/// One look at the node, at so many seconds after noon.
+struct Look {
+    seconds: i64,
+    node: Snapshot,
+}
+
+fn noon() -> Timestamp {
+    "2026-11-21T12:00:00Z".parse().unwrap()
+}
+
+/// What the pod leaves behind, and a complete list that does not name it.
+fn at(seconds: i64) -> Look {
+    let mut node: Snapshot = serde_json::from_value(json!({ "taken_at": noon() })).unwrap();
+    node.taken_at = noon() + jiff::SignedDuration::from_secs(seconds);
+    node.containers = Seen::Seen(vec![container("older", 10), container("newest", 11)]);
+    node.sandboxes = Seen::Seen(vec![sandbox("first sandbox", 10), sandbox("second sandbox", 11)]);
+    node.images = Seen::Seen(Vec::new());
+    node.image_filesystem =
+        Seen::Seen(FileSystem { capacity_bytes: 100, available_bytes: 50, ..FileSystem::default() });
+    node.log_dirs = Seen::Seen(vec![LogDir { name: "default_web_u".into(), ..LogDir::default() }]);
+    node.log_links = Seen::Seen(Vec::new());
+    node.pods = Seen::Seen(PodList { source: "kube-api".into(), complete: true, ..PodList::default() });
+    Look { seconds, node }
+}
+
+fn web(uid: &str) -> PodRef {
+    PodRef { uid: uid.into(), namespace: "default".into(), name: "web".into() }
+}
+
+fn hour(hour: i64) -> Timestamp {
+    noon() - jiff::SignedDuration::from_hours(12 - hour)
+}
+
+fn container(id: &str, made: i64) -> Container {
+    serde_json::from_value(json!({
+        "id": id, "sandbox_id": "second sandbox", "pod": web("u"), "name": "app", "state": "exited", "created_at": hour(made),
+    }))
+    .unwrap()
+}
+
+fn sandbox(id: &str, made: i64) -> Sandbox {
+    Sandbox { id: id.into(), pod: Some(web("u")), attempt: 0, state: SandboxState::NotReady, created_at: hour(made) }
+}
+
+/// A pod of the list.
+fn pod(uid: &str, phase: Phase) -> Pod {
+    Pod { uid: uid.into(), namespace: "default".into(), name: "web".into(), phase, ..Pod::default() }
+}
+
+// === impl Look ===
+
+impl Look {
+    fn but(mut self, change: impl FnOnce(&mut Snapshot)) -> Self {
+        change(&mut self.node);
+        self
+    }
+
+    /// The list names this pod.
+    fn listing(self, pod: Pod) -> Self {
+        self.but(|node| {
+            if let Seen::Seen(list) = &mut node.pods {
+                list.pods.push(pod);
+            }
+        })
+    }
+
+    /// Pods may be missing in the list.
+    fn incomplete(self) -> Self {
+        self.but(|node| {
+            if let Seen::Seen(list) = &mut node.pods {
+                list.complete = false;
+            }
+        })
+    }
+
+    fn blind(self) -> Self {
+        self.but(|node| node.pods = Seen::NotSeen("the API server does not answer".to_owned()))
+    }
+
+    /// A container of the pod, younger than the others, runs in a sandbox that is not ready.
+    fn running(self) -> Self {
+        let runs = Container { state: ContainerState::Running, ..container("running", 12) };
+        self.but(|node| node.containers = node.containers.clone().map(|all| [all, vec![runs]].concat()))
+    }
+
+    /// The newer sandbox is ready.
+    fn ready(self) -> Self {
+        let second = Sandbox { state: SandboxState::Ready, ..sandbox("second sandbox", 11) };
+        self.but(|node| node.sandboxes = Seen::Seen(vec![sandbox("first sandbox", 10), second]))
+    }
+
+    /// The kubelet has a directory for the pod.
+    fn with_dir(self) -> Self {
+        self.but(|node| node.pod_dirs = Seen::Seen(vec!["u".into()]))
+    }
+}
+
+fn safe() -> Policy {
+    Policy::default()
+}
+
+fn evicting() -> Policy {
+    let mut policy = safe();
+    policy.containers.evict_terminated_pods = true;
+    policy
+}
+
+fn kubelet() -> Policy {
+    let guards = Guards::of(Profile::Kubelet);
+    Policy { profile: Profile::Kubelet, guards, ..Policy::default() }
+}
+
+/// Looks one after the other, each with what those before it taught. What goes at the last.
+fn goes(looks: Vec<Look>, policy: &Policy) -> Vec<String> {
+    let mut memory = Memory::default();
+    let mut goes = Vec::new();
+    for Look { mut node, .. } in looks {
+        node.memory = memory;
+        let plan = decide(&node, policy, Scope::Containers);
+        goes = plan
+            .actions
+            .iter()
+            .map(|action| action.target.id().replace("/var/log/pods/default_web_u", "logs"))
+            .collect();
+        memory = remember(&node, policy);
+    }
+    goes
+}
+
+/// One sentence, the rules, the looks, and what goes at the last of them.
+type Row = (&'static str, Policy, Vec<Look>, &'static [&'static str]);
+
+/// Holds a table to what goes; tells every row that is wrong.
+fn hold(rows: Vec<Row>) {
+    let mut wrong = Vec::new();
+    for (sentence, policy, looks, expected) in rows {
+        let times: Vec<_> = looks.iter().map(|look| look.seconds).collect();
+        let mut goes = goes(looks, &policy);
+        let mut expected: Vec<_> = expected.to_vec();
+        goes.sort();
+        expected.sort_unstable();
+        if goes != expected {
+            wrong.push(format!("{sentence} (looks at {times:?}): goes {goes:?}, not {expected:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// Two looks that are alike, far enough apart.
+fn twice(look: impl Fn(Look) -> Look) -> Vec<Look> {
+    vec![look(at(0)), look(at(60))]
+}
+
+fn deleting(phase: Phase) -> Pod {
+    Pod { deleting: true, ..pod("u", phase) }
+}
+
+#[test]
+fn a_pod_that_the_list_names_loses_only_what_is_over_the_limits() {
+    let listed = |pod: Pod| twice(move |look| look.listing(pod.clone()));
+    hold(vec![
+        ("a pod waits to start again", safe(), listed(pod("u", Phase::Pending)), EXCESS),
+        ("a pod runs", safe(), twice(|look| look.listing(pod("u", Phase::Running)).running().ready()), EXCESS),
+        ("a pod's phase is not told", safe(), listed(pod("u", Phase::Unknown)), EXCESS),
+        ("a pod succeeded and still exists", safe(), listed(pod("u", Phase::Succeeded)), EXCESS),
+        ("a pod failed, or was evicted, and still exists", safe(), listed(pod("u", Phase::Failed)), EXCESS),
+        (
+            "a pod is being deleted and still runs",
+            safe(),
+            twice(|look| look.listing(deleting(Phase::Running)).running()),
+            EXCESS,
+        ),
+        ("a pod is being deleted and nothing of it runs", safe(), listed(deleting(Phase::Running)), EXCESS),
+        ("a pod finished and is being deleted", safe(), listed(deleting(Phase::Failed)), EXCESS),
+        ("a mirror pod is listed by the uid of its static pod", safe(), listed(pod("u", Phase::Running)), EXCESS),
+        (
+            "a list that is not complete names the pod",
+            safe(),
+            twice(|look| look.listing(pod("u", Phase::Failed)).incomplete()),
+            EXCESS,
+        ),
+        ("the kubelet's own rules: it exists", kubelet(), listed(pod("u", Phase::Failed)), EXCESS),
+    ]);
+}
+
+#[test]
+fn a_pod_that_finished_loses_all_but_its_logs_where_finished_pods_are_evicted() {
+    let listed = |pod: Pod| twice(move |look| look.listing(pod.clone()));
+    let busy = |look: Look| look.listing(pod("u", Phase::Succeeded));
+    hold(vec![
+        ("a pod succeeded", evicting(), listed(pod("u", Phase::Succeeded)), ALL_BUT_LOGS),
+        ("a pod failed, or was evicted", evicting(), listed(pod("u", Phase::Failed)), ALL_BUT_LOGS),
+        ("at the first look: nothing is to be waited for", evicting(), vec![busy(at(0))], ALL_BUT_LOGS),
+        ("a pod finished, they say, but a container runs", evicting(), twice(|look| busy(look).running()), EXCESS),
+        ("a pod finished, they say, but a sandbox is ready", evicting(), twice(|look| busy(look).ready()), EXCESS),
+        ("a pod runs", evicting(), listed(pod("u", Phase::Running)), EXCESS),
+        ("a pod's phase is not told", evicting(), listed(pod("u", Phase::Unknown)), EXCESS),
+        ("a pod is being deleted and nothing of it runs", evicting(), listed(deleting(Phase::Running)), EXCESS),
+        ("a pod finished and is being deleted", evicting(), listed(deleting(Phase::Succeeded)), ALL_BUT_LOGS),
+        ("the list is not complete", evicting(), twice(|look| busy(look).incomplete()), EXCESS),
+        ("there is no list", evicting(), twice(Look::blind), EXCESS),
+        ("a pod is gone", evicting(), twice(|look| look), ALL),
+    ]);
+}
+
+#[test]
+fn a_pod_that_no_list_names_is_gone_only_when_nothing_speaks_for_it() {
+    let second = |look: Look| look.listing(pod("another", Phase::Running));
+    let young = |look: Look| {
+        look.but(|node| {
+            let since = Some(node.taken_at - jiff::SignedDuration::from_secs(59));
+            node.runtime = Seen::Seen(Runtime { listening_since: since, ..Runtime::default() });
+        })
+    };
+    let no_dirs = |look: Look| look.but(|node| node.pod_dirs = Seen::NotSeen("permission denied".to_owned()));
+    hold(vec![
+        ("a pod was deleted", safe(), twice(|look| look), ALL),
+        ("a pod was deleted and made anew with the same name: only uids count", safe(), twice(second), ALL),
+        ("a pod was deleted by force and a container still runs", safe(), twice(Look::running), EXCESS),
+        ("a pod was deleted by force and its sandbox is still ready", safe(), twice(Look::ready), EXCESS),
+        ("a static pod without a mirror has a directory", safe(), twice(Look::with_dir), EXCESS),
+        ("a static pod without a mirror has a ready sandbox", safe(), twice(Look::ready), EXCESS),
+        ("a static pod without a mirror has a running container", safe(), twice(Look::running), EXCESS),
+        ("a static pod's manifest was taken away, and nothing of it is left", safe(), twice(|look| look), ALL),
+        ("the kubelet's directories cannot be read", safe(), twice(no_dirs), EXCESS),
+        ("the list is not complete", safe(), twice(Look::incomplete), EXCESS),
+        (
+            "the list is empty and not complete, others were seen",
+            safe(),
+            vec![second(at(0)), at(60).incomplete()],
+            EXCESS,
+        ),
+        ("there is no list", safe(), twice(Look::blind), EXCESS),
+        ("the runtime started just now", safe(), twice(young), EXCESS),
+        ("the kubelet's own rules: absence is enough", kubelet(), vec![at(0)], ALL),
+        ("the kubelet's own rules: the list is not complete", kubelet(), twice(Look::incomplete), EXCESS),
+        ("the kubelet's own rules: no list", kubelet(), twice(Look::blind), EXCESS),
+    ]);
+}
+
+#[test]
+fn a_pod_is_gone_after_two_looks_far_enough_apart_with_no_sign_of_it_between() {
+    let seen = |seconds: i64| at(seconds).listing(pod("u", Phase::Running));
+    hold(vec![
+        ("the first look that does not find it", safe(), vec![at(0)], EXCESS),
+        ("the second look comes too early", safe(), vec![at(0), at(59)], EXCESS),
+        ("the second look comes late enough", safe(), vec![at(0), at(60)], ALL),
+        ("looks too close together add up", safe(), vec![at(0), at(25), at(50), at(75)], ALL),
+        ("a look in between could not tell", safe(), vec![at(0), at(30).blind(), at(60)], ALL),
+        ("a look in between had an incomplete list", safe(), vec![at(0), at(30).incomplete(), at(60)], ALL),
+        ("the last look could not tell", safe(), vec![at(0), at(60).blind()], EXCESS),
+        ("looks that could not tell do not count", safe(), vec![at(0).blind(), at(60)], EXCESS),
+        ("looks with an incomplete list do not count", safe(), vec![at(0).incomplete(), at(60)], EXCESS),
+        ("a look in between found the pod: its absence is forgotten", safe(), vec![at(0), seen(30), at(60)], EXCESS),
+        (
+            "the same uid came again, and went again long enough ago",
+            safe(),
+            vec![at(0), seen(30), at(60), at(120)],
+            ALL,
+        ),
+        (
+            "a look in between found it in an incomplete list",
+            safe(),
+            vec![at(0), seen(30).incomplete(), at(60)],
+            EXCESS,
+        ),
+        ("a look in between found something of it running", safe(), vec![at(0), at(30).running(), at(60)], EXCESS),
+        ("a look in between found its directory", safe(), vec![at(0), at(30).with_dir(), at(60)], EXCESS),
+        ("the clock was set back between the looks", safe(), vec![at(7200), at(0)], EXCESS),
+        ("the clock was set back, and it was away long enough since", safe(), vec![at(7200), at(0), at(60)], ALL),
+    ]);
+}
+
+#[test]
+fn how_long_a_pod_must_be_away_can_be_set() {
+    let mut policy = safe();
+    policy.guards.gone_after = Duration::from_mins(10);
+    hold(vec![
+        ("ten minutes, after nine", policy.clone(), vec![at(0), at(540)], EXCESS),
+        ("ten minutes, after ten", policy, vec![at(0), at(600)], ALL),
+    ]);
+}

@@ -1,0 +1,47 @@
+//! Two one-shot runs know of each other through the store alone.
+
+use serde_json::json;
+
+use super::*;
+use crate::model::Snapshot;
+use crate::plan::{Policy, decide, remember};
+
+/// One run from a shell: looks at so many seconds, plans, and ends. What it would remove.
+fn run(path: &Path, seconds: i64, pods: &serde_json::Value) -> Vec<String> {
+    let mut store = open(path);
+    let mut snapshot: Snapshot = serde_json::from_value(json!({
+        "taken_at": at(seconds),
+        "containers": { "seen": [
+            { "id": "c1", "pod": { "uid": "u1" }, "name": "app", "state": "exited", "created_at": at(-3600) },
+        ] },
+        "sandboxes": { "seen": [] },
+        "log_dirs": { "seen": [] },
+        "pods": pods,
+    }))
+    .unwrap();
+    snapshot.memory = store.memory(at(0)).unwrap();
+    let policy = Policy::default();
+    store.learn(&snapshot.memory, &remember(&snapshot, &policy)).unwrap();
+    decide(&snapshot, &policy, Scope::Containers).actions.iter().map(|action| action.target.id()).collect()
+}
+
+#[test]
+fn a_pod_is_gone_in_the_second_of_two_runs_that_are_far_enough_apart() {
+    let (_dir, path) = place();
+    let nobody = json!({ "seen": { "source": "kube-api", "complete": true } });
+    assert_eq!(run(&path, 0, &nobody), Vec::<String>::new(), "the first look");
+    assert_eq!(run(&path, 59, &nobody), Vec::<String>::new(), "too early");
+    assert_eq!(run(&path, 60, &json!({ "not_seen": "no answer" })), Vec::<String>::new(), "could not tell");
+    assert_eq!(run(&path, 61, &nobody), ["c1"]);
+}
+
+#[test]
+fn a_run_that_finds_the_pod_makes_the_next_ones_begin_anew() {
+    let (_dir, path) = place();
+    let nobody = json!({ "seen": { "source": "kube-api", "complete": true } });
+    let here = json!({ "seen": { "source": "kube-api", "complete": true, "pods": [{ "uid": "u1" }] } });
+    for (seconds, pods) in [(0, &nobody), (30, &here), (90, &nobody), (149, &nobody)] {
+        assert_eq!(run(&path, seconds, pods), Vec::<String>::new(), "at {seconds} s");
+    }
+    assert_eq!(run(&path, 150, &nobody), ["c1"]);
+}

@@ -1,0 +1,249 @@
+//! A real node: etcd, kube-apiserver, containerd and kubelet in one cell (`scripts/node-files.sh` says how each is run).
+//!
+//! A node is a [`Rig`] and more: all that looks at a rig's runtime and logs works on it. Inside the cell paths are a real
+//! node's, so kubegc runs in there, with its defaults. There is no controller-manager: pods are bound by their `nodeName`,
+//! service accounts have no tokens, nobody collects pods but the kubelet.
+
+mod api;
+mod kubegc;
+mod left;
+mod manifest;
+
+use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use kube::Client;
+
+use super::cell::Order;
+use super::disk::{self, run};
+use super::{Rig, Version, becomes_true, unique_cgroup};
+
+pub use manifest::Manifest;
+
+/// How a node is to be.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Its containerd: 1.6 or 1.7, which still speak the kubelet's CRI v1alpha2.
+    pub version: Version,
+    /// What the kubelet removes of its own accord.
+    pub kubelet: Collection,
+    /// The size of the image file system; none is the disk of the temporary directory.
+    pub disk_mib: Option<u64>,
+    /// Added to the kubelet's command line.
+    pub kubelet_flags: Vec<String>,
+}
+
+/// The kubelet's own collection.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Collection {
+    /// `--maximum-dead-containers-per-container=1000 --image-gc-high-threshold=100`. With -1, which ought to mean no limit,
+    /// this kubelet removes all but the newest dead container of a name whenever one ends. What no flag turns off stays
+    /// on: once a minute sandboxes that are not needed go, and all that is left of pods that it knows as deleted.
+    Off,
+    /// One dead container each, images between 85 and 80 %: its defaults.
+    On,
+}
+
+/// A program of a node.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Program {
+    /// The store of the API server.
+    Etcd,
+    /// The API server.
+    ApiServer,
+    /// The runtime.
+    Containerd,
+    /// The kubelet.
+    Kubelet,
+    /// `kubegc run`, after [`NodeRig::prepare_service`].
+    Kubegc,
+}
+
+/// A node with a kubelet and an API server of its own.
+pub struct NodeRig {
+    rig: Rig,
+    address: String,
+    admin: Client,
+}
+
+// === impl Options ===
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { version: Version::V1_7, kubelet: Collection::Off, disk_mib: None, kubelet_flags: Vec::new() }
+    }
+}
+
+// === impl Program ===
+
+impl Program {
+    /// As the cell calls it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::ApiServer => "kube-apiserver",
+            Self::Containerd => "containerd",
+            Self::Kubelet => "kubelet",
+            Self::Kubegc => "kubegc",
+        }
+    }
+}
+
+// === impl NodeRig ===
+
+impl NodeRig {
+    /// A node that is Ready, with the sandbox image and [`super::APP`].
+    pub async fn start(options: Options) -> Self {
+        let mut node = Self::lay_out(&options).await;
+        // All at once: they wait for each other, and the kubelet takes 5 s to find that there is no Docker.
+        node.launch(Program::Etcd);
+        node.launch(Program::ApiServer);
+        node.rig.begin().await;
+        node.launch(Program::Kubelet);
+        node.import_basics().await;
+        node.await_api().await;
+        node.await_ready().await;
+        node
+    }
+
+    /// A node on which containerd runs, with its images, and nothing else yet.
+    pub async fn start_runtime_alone(options: Options) -> Self {
+        let mut node = Self::lay_out(&options).await;
+        node.rig.begin().await;
+        node.import_basics().await;
+        node
+    }
+
+    async fn lay_out(options: &Options) -> Self {
+        let dir = tempfile::Builder::new().prefix("kubegc-node-").tempdir().unwrap();
+        let (address, cgroup) = (unique_address(), unique_cgroup());
+        if let Some(mib) = options.disk_mib {
+            disk::small(&dir.path().join("containerd"), mib);
+        }
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/node-files.sh");
+        let version = options.version.name();
+        run(Command::new(script).arg(dir.path()).args([&address, &cgroup, version]).args(options.flags()));
+        let admin = api::client(&dir.path().join("kubeconfig/admin")).await;
+        Self { rig: Rig::with_cell(options.version, dir, cgroup, "run/containerd.sock"), address, admin }
+    }
+
+    /// Starts a program and waits until it does its work: the API server answers, the node is Ready.
+    pub async fn begin(&mut self, program: Program) {
+        if program == Program::Containerd {
+            return self.rig.begin().await;
+        }
+        self.order(Order::Start, program);
+        match program {
+            Program::ApiServer => self.await_api().await,
+            Program::Kubelet => self.await_ready().await,
+            _ => (),
+        }
+    }
+
+    /// Starts a program and waits for nothing.
+    pub fn launch(&mut self, program: Program) {
+        self.order(Order::Start, program);
+    }
+
+    /// Ends a program kindly, as a service manager does. Pods live on.
+    pub fn end(&mut self, program: Program) {
+        self.order(Order::Stop, program);
+    }
+
+    /// Ends a program with SIGKILL.
+    pub fn kill(&mut self, program: Program) {
+        self.order(Order::Kill, program);
+    }
+
+    /// Stops a program where it stands.
+    pub fn pause(&mut self, program: Program) {
+        self.order(Order::Pause, program);
+    }
+
+    /// Lets a paused program go on.
+    pub fn resume(&mut self, program: Program) {
+        self.order(Order::Resume, program);
+    }
+
+    /// The node's name, which is its address too.
+    pub fn name(&self) -> &str {
+        &self.address
+    }
+
+    /// The kubeconfig of `admin`, `kubelet`, `kubegc` or `restricted`. The last two may do what was granted and no more.
+    pub fn kubeconfig(&self, user: &str) -> PathBuf {
+        self.dir().join("kubeconfig").join(user)
+    }
+
+    /// The kubelet's KubeletConfiguration.
+    pub fn kubelet_config(&self) -> PathBuf {
+        self.dir().join("kubelet.yaml")
+    }
+
+    /// What a program wrote so far.
+    pub fn log_of(&self, program: Program) -> String {
+        let path = self.dir().join(program.name()).with_extension("log");
+        std::fs::read(path).map(|log| String::from_utf8_lossy(&log).into_owned()).unwrap_or_default()
+    }
+
+    fn order(&mut self, order: Order, program: Program) {
+        self.rig.cell.order(order, program.name());
+    }
+
+    async fn await_api(&self) {
+        let answers = async || self.api_is_ready().await;
+        assert!(
+            becomes_true(answers).await,
+            "the API server is not ready; its log ends with\n{}",
+            self.end_of(Program::ApiServer)
+        );
+    }
+
+    async fn await_ready(&self) {
+        let ready = async || self.node_is_ready().await;
+        assert!(
+            becomes_true(ready).await,
+            "the node is not Ready; the kubelet's log ends with\n{}",
+            self.end_of(Program::Kubelet)
+        );
+    }
+
+    /// The last lines of a program's log.
+    fn end_of(&self, program: Program) -> String {
+        let log = self.log_of(program);
+        let lines: Vec<_> = log.lines().collect();
+        lines[lines.len().saturating_sub(15)..].join("\n")
+    }
+}
+
+impl Deref for NodeRig {
+    type Target = Rig;
+
+    fn deref(&self) -> &Rig {
+        &self.rig
+    }
+}
+
+impl DerefMut for NodeRig {
+    fn deref_mut(&mut self) -> &mut Rig {
+        &mut self.rig
+    }
+}
+
+impl Options {
+    fn flags(&self) -> Vec<String> {
+        let on = ["--maximum-dead-containers-per-container=1", "--image-gc-high-threshold=85"];
+        let own: &[&str] = if self.kubelet == Collection::On { &on } else { &[] };
+        own.iter().map(ToString::to_string).chain(self.kubelet_flags.iter().cloned()).collect()
+    }
+}
+
+/// A loopback address that no other node has, in this process or another.
+fn unique_address() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = (std::process::id() << 2).wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed));
+    let [_, a, b, c] = number.to_be_bytes();
+    format!("127.{a}.{b}.{c}")
+}

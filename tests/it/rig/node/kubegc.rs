@@ -1,0 +1,46 @@
+//! The real binary in the cell of a node, where all paths are a real node's.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::NodeRig;
+use crate::rig::PATIENCE;
+use crate::rig::cell::Cell;
+use crate::rig::kubegc::Ran;
+
+/// The binary under test.
+const BINARY: &str = env!("CARGO_BIN_EXE_kubegc");
+
+// === impl NodeRig ===
+
+impl NodeRig {
+    /// Runs a verb, with nothing inherited from the environment, and waits for its end.
+    pub fn kubegc(&self, args: &[&str]) -> Ran {
+        let output = assert_cmd::Command::from(self.kubegc_command(args)).timeout(PATIENCE).output().unwrap();
+        Ran::from(output)
+    }
+
+    /// Makes [`super::Program::Kubegc`] the service with these arguments.
+    pub fn prepare_service(&self, args: &[&str]) {
+        let args = args.iter().fold(String::new(), |mut all, arg| {
+            write!(all, " '{arg}'").unwrap();
+            all
+        });
+        let home = self.dir().display();
+        Cell::program(self.dir(), "kubegc", &format!("cd {home}\nexec env -i {BINARY} run{args}"));
+    }
+
+    /// Writes a configuration and returns its path, for `--config`.
+    pub fn write_config(&self, name: &str, toml: &str) -> String {
+        let path: PathBuf = self.dir().join(name).with_extension("toml");
+        std::fs::write(&path, toml).unwrap();
+        path.display().to_string()
+    }
+
+    fn kubegc_command(&self, args: &[&str]) -> Command {
+        let mut command = self.cell.command(BINARY);
+        command.env_clear().args(args);
+        command
+    }
+}

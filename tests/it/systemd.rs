@@ -1,0 +1,130 @@
+//! The service under systemd: what it tells the manager, and the unit file that the manager reads.
+
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use kubegc::sim::{Node, Sim};
+use nix::sys::signal::Signal;
+
+use crate::agent::Home;
+
+/// What `systemd-analyze security` may say at most, in tenths. Root, the network and the right to remove anybody's logs
+/// are what remains.
+const MOST_EXPOSED: u32 = 20;
+
+/// A service manager that keeps what it hears.
+struct Manager {
+    dir: tempfile::TempDir,
+    socket: UnixDatagram,
+    heard: Vec<String>,
+}
+
+// === impl Manager ===
+
+impl Manager {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = UnixDatagram::bind(dir.path().join("notify")).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        Self { dir, socket, heard: Vec::new() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("notify")
+    }
+
+    /// Waits for a datagram that begins so, and returns it.
+    fn hears(&mut self, beginning: &str) -> String {
+        loop {
+            let mut buffer = [0; 4096];
+            let length = self.socket.recv(&mut buffer).unwrap_or_else(|error| {
+                panic!("no {beginning:?}: {error}; heard {:#?}", self.heard);
+            });
+            self.heard.push(String::from_utf8_lossy(&buffer[..length]).into_owned());
+            if let Some(last) = self.heard.last().filter(|last| last.starts_with(beginning)) {
+                return last.clone();
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_service_tells_its_manager_of_start_passes_reload_and_stop() {
+    let sim =
+        Sim::start(Node::new().pod("default", "web-0", "web-0").running("app", "docker.io/library/web:1")).unwrap();
+    let home = Home::new(&sim, "containers.interval = \"1s\"");
+    let mut manager = Manager::new();
+    let mut service = home.start_with(&["run"], &[("NOTIFY_SOCKET", &manager.path())]);
+
+    assert_eq!(manager.hears("READY"), "READY=1\nSTATUS=watching");
+    let status = manager.hears("STATUS=containers");
+    assert!(status.contains("removed 0, failed 0, kept 4"), "{status}");
+
+    service.signal(Signal::SIGHUP);
+    assert!(manager.hears("RELOADING").contains("\nMONOTONIC_USEC="));
+    assert_eq!(manager.hears("READY"), "READY=1\nSTATUS=settings read anew");
+    home.set("containers.interval = \"soon\"");
+    service.signal(Signal::SIGHUP);
+    manager.hears("RELOADING");
+    assert_eq!(manager.hears("READY"), "READY=1\nSTATUS=settings not read anew; the old ones stay");
+
+    service.signal(Signal::SIGTERM);
+    manager.hears("STOPPING=1");
+    assert_eq!(service.ended().await.code(), Some(0));
+}
+
+/// The manager gives a start 90 seconds, and a runtime may need longer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_waits_for_its_runtime_has_started() {
+    let sim = Sim::start(Node::new()).unwrap();
+    let home = Home::new(&sim, "");
+    let mut manager = Manager::new();
+    let mut service =
+        home.start_with(&["run", "-r", "unix:///nonexistent/runtime.sock"], &[("NOTIFY_SOCKET", &manager.path())]);
+    assert_eq!(manager.hears("READY"), "READY=1\nSTATUS=waiting for the runtime");
+    service.signal(Signal::SIGTERM);
+    manager.hears("STOPPING=1");
+    assert_eq!(service.ended().await.code(), Some(0));
+}
+
+/// What systemd says of the unit; it comes with Debian's `systemd`, which root installs.
+mod as_root {
+    use super::*;
+
+    #[test]
+    fn systemd_has_nothing_against_the_unit() {
+        let (_dir, unit) = unit();
+        let verified = analyze(&["verify"], &unit);
+        let told = String::from_utf8_lossy(&verified.stderr);
+        // It loads what the unit refers to as well, and those are the machine's own.
+        let told: Vec<_> = told.lines().filter(|line| line.contains("kubegc")).collect();
+        assert!(verified.status.success() && told.is_empty(), "{told:#?}");
+    }
+
+    #[test]
+    fn the_unit_has_no_more_rights_than_it_needs() {
+        let (_dir, unit) = unit();
+        let threshold = format!("--threshold={MOST_EXPOSED}");
+        let judged = analyze(&["security", "--offline=true", "--no-pager", &threshold], &unit);
+        assert!(judged.status.success(), "{}", String::from_utf8_lossy(&judged.stdout));
+    }
+
+    /// The unit as it is, but for the place of the binary, which need not be installed to be looked at.
+    fn unit() -> (tempfile::TempDir, PathBuf) {
+        let unit =
+            std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd/kubegc.service")).unwrap();
+        let installed = "/usr/local/bin/kubegc";
+        assert!(unit.contains(installed));
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kubegc.service");
+        std::fs::write(&path, unit.replace(installed, env!("CARGO_BIN_EXE_kubegc"))).unwrap();
+        (dir, path)
+    }
+
+    fn analyze(arguments: &[&str], unit: &Path) -> Output {
+        let analyzed = Command::new("systemd-analyze").args(arguments).arg(unit).output();
+        analyzed.expect("systemd-analyze runs (scripts/setup.sh installs it with Debian's systemd)")
+    }
+}
