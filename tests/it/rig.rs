@@ -79,7 +79,7 @@ impl Rig {
         std::fs::write(&config, version.config(&home)).unwrap();
         let shell = format!("PATH={0}:$PATH exec containerd --config {1}", bin.display(), config.display());
         Cell::program(dir.path(), CONTAINERD, &shell);
-        let mut rig = Self::with_cell(version, dir, unique_cgroup(), "containerd/containerd.sock");
+        let rig = Self::with_cell(version, dir, unique_cgroup(), "containerd/containerd.sock");
         rig.begin().await;
         rig.import_basics().await;
         rig
@@ -98,24 +98,24 @@ impl Rig {
     }
 
     /// Stops containerd kindly and starts it again. Its pods live on.
-    pub async fn restart(&mut self) {
+    pub async fn restart(&self) {
         self.stop();
         self.begin().await;
     }
 
     /// Kills containerd and starts it again. Its pods live on.
-    pub async fn crash_and_restart(&mut self) {
+    pub async fn crash_and_restart(&self) {
         self.cell.order(Order::Kill, CONTAINERD);
         self.begin().await;
     }
 
     /// Stops containerd; its socket stays behind and nobody listens.
-    pub fn stop(&mut self) {
+    pub fn stop(&self) {
         self.cell.order(Order::Stop, CONTAINERD);
     }
 
     /// Starts containerd after [`Rig::stop`] and waits until it answers.
-    pub async fn begin(&mut self) {
+    pub async fn begin(&self) {
         assert!(std::os::unix::net::UnixStream::connect(&self.socket).is_err(), "an earlier containerd still runs");
         self.cell.order(Order::Start, CONTAINERD);
         let runtime = self.runtime();

@@ -30,7 +30,7 @@ async fn a_node_runs_pods_of_every_kind() {
 
 #[tokio::test]
 async fn a_crashing_container_can_be_read() {
-    let mut node = NodeRig::start(Options::default()).await;
+    let node = NodeRig::start(Options::default()).await;
     node.create(&Manifest::new("crash").container("app", "echo once more; exit 1")).await;
     node.await_backoff("crash", "app", 1).await;
     assert_eq!(node.previous_log("crash", "app").await.unwrap(), "once more\n");

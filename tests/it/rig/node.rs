@@ -9,7 +9,7 @@ mod kubegc;
 mod left;
 mod manifest;
 
-use std::ops::{Deref, DerefMut};
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -96,7 +96,7 @@ impl Program {
 impl NodeRig {
     /// A node that is Ready, with the sandbox image and [`super::APP`].
     pub async fn start(options: Options) -> Self {
-        let mut node = Self::lay_out(&options).await;
+        let node = Self::lay_out(&options).await;
         // All at once: they wait for each other, and the kubelet takes 5 s to find that there is no Docker.
         node.launch(Program::Etcd);
         node.launch(Program::ApiServer);
@@ -110,7 +110,7 @@ impl NodeRig {
 
     /// A node on which containerd runs, with its images, and nothing else yet.
     pub async fn start_runtime_alone(options: Options) -> Self {
-        let mut node = Self::lay_out(&options).await;
+        let node = Self::lay_out(&options).await;
         node.rig.begin().await;
         node.import_basics().await;
         node
@@ -130,7 +130,7 @@ impl NodeRig {
     }
 
     /// Starts a program and waits until it does its work: the API server answers, the node is Ready.
-    pub async fn begin(&mut self, program: Program) {
+    pub async fn begin(&self, program: Program) {
         if program == Program::Containerd {
             return self.rig.begin().await;
         }
@@ -143,27 +143,27 @@ impl NodeRig {
     }
 
     /// Starts a program and waits for nothing.
-    pub fn launch(&mut self, program: Program) {
+    pub fn launch(&self, program: Program) {
         self.order(Order::Start, program);
     }
 
     /// Ends a program kindly, as a service manager does. Pods live on.
-    pub fn end(&mut self, program: Program) {
+    pub fn end(&self, program: Program) {
         self.order(Order::Stop, program);
     }
 
     /// Ends a program with SIGKILL.
-    pub fn kill(&mut self, program: Program) {
+    pub fn kill(&self, program: Program) {
         self.order(Order::Kill, program);
     }
 
     /// Stops a program where it stands.
-    pub fn pause(&mut self, program: Program) {
+    pub fn pause(&self, program: Program) {
         self.order(Order::Pause, program);
     }
 
     /// Lets a paused program go on.
-    pub fn resume(&mut self, program: Program) {
+    pub fn resume(&self, program: Program) {
         self.order(Order::Resume, program);
     }
 
@@ -172,7 +172,8 @@ impl NodeRig {
         &self.address
     }
 
-    /// The kubeconfig of `admin`, `kubelet`, `kubegc` or `restricted`. The last two may do what was granted and no more.
+    /// The kubeconfig of `admin`, `kubelet`, `kubegc`, `restricted` or `account`, the service account that is shipped. The last
+    /// three may do what was granted and no more.
     pub fn kubeconfig(&self, user: &str) -> PathBuf {
         self.dir().join("kubeconfig").join(user)
     }
@@ -188,7 +189,7 @@ impl NodeRig {
         std::fs::read(path).map(|log| String::from_utf8_lossy(&log).into_owned()).unwrap_or_default()
     }
 
-    fn order(&mut self, order: Order, program: Program) {
+    fn order(&self, order: Order, program: Program) {
         self.rig.cell.order(order, program.name());
     }
 
@@ -223,12 +224,6 @@ impl Deref for NodeRig {
 
     fn deref(&self) -> &Rig {
         &self.rig
-    }
-}
-
-impl DerefMut for NodeRig {
-    fn deref_mut(&mut self) -> &mut Rig {
-        &mut self.rig
     }
 }
 
