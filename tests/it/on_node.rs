@@ -3,4 +3,5 @@
 mod agent;
 mod ending_pods;
 mod living_pods;
+mod rights;
 mod the_rig;
