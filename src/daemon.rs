@@ -7,6 +7,7 @@ pub mod cycle;
 pub mod events;
 pub mod node;
 pub mod notify;
+mod pods;
 mod saved;
 pub mod schedule;
 pub mod service;

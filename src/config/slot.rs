@@ -115,7 +115,7 @@ impl Slot {
             Self::LogRoot(field) => put(field(s), log_root(value)?),
             Self::File(field) => put(field(s), some_text(value)?.into()),
             Self::OptionalFile(field) => {
-                put(field(s), Some(text(value)?).filter(|text| !text.is_empty()).map(Into::into))
+                put(field(s), Some(text(value)?).filter(|text| !text.is_empty()).map(Into::into));
             }
             Self::Http(field) => put(field(s), http(value)?.to_owned()),
             Self::Patterns(field) => put(field(s), patterns(value)?),

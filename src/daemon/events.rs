@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::{Pass, clock, node};
+use super::{Pass, clock, node, pods};
 use crate::config::{PodSource, Settings};
 use crate::kubernetes::Connection;
 use crate::plan::Scope;
@@ -30,7 +30,7 @@ impl Events {
         if !settings.tells_events || !(knows_api(PodSource::Auto) || knows_api(PodSource::KubeApi)) {
             return Self(None);
         }
-        let connection = Arc::new(Connection::new(node::ways_to_api_server(settings)));
+        let connection = Arc::new(Connection::new(pods::ways_to_api_server(settings)));
         let name = node::node_name(settings);
         let (announcements, announcer) = announcements(&name, ApiSink::new(connection, &name));
         Self(Some((announcements, tokio::spawn(announcer.run()))))

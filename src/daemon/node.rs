@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::clock;
-use crate::config::{PodSource, Settings};
+use super::pods::pod_source;
+use crate::config::Settings;
 use crate::cri::{Endpoint, RuntimeReader};
-use crate::kubernetes::{Candidates, Connection};
-use crate::observe::{self, Disks, HostDisks, KubeApi, NoPods, Observer, Places, RuntimePods};
+use crate::observe::{self, Disks, HostDisks, Observer, Places};
 
 /// What of a node does not stand in the settings.
 #[derive(Clone)]
@@ -30,7 +29,7 @@ impl Node {
     pub fn of_host(settings: &Settings, endpoint: Endpoint) -> Self {
         let disks = Arc::new(HostDisks::new(&settings.host_root));
         let space_settle = Duration::from_secs(1);
-        Self { endpoint, disks, pods: pod_source(settings), space_settle }
+        Self { endpoint, disks, pods: pod_source(settings, &node_name(settings)), space_settle }
     }
 
     /// Who reads from its runtime.
@@ -51,27 +50,6 @@ fn places(settings: &Settings) -> Places {
         kubelet_root: settings.kubelet_root.clone(),
         pod_logs: settings.policy.logs.pods_root.clone(),
         container_logs: settings.policy.logs.containers_root.clone(),
-    }
-}
-
-fn pod_source(settings: &Settings) -> Arc<dyn observe::PodSource> {
-    if settings.pods.sources.contains(PodSource::Runtime) {
-        return Arc::new(RuntimePods);
-    }
-    if settings.pods.sources.contains(PodSource::KubeApi) {
-        let connection = Arc::new(Connection::new(ways_to_api_server(settings)));
-        return Arc::new(KubeApi::new(connection, &node_name(settings), clock::now));
-    }
-    Arc::new(NoPods)
-}
-
-/// How the API server is reached, as the settings say.
-pub(super) fn ways_to_api_server(settings: &Settings) -> Candidates {
-    Candidates {
-        kubeconfig: settings.pods.kubeconfig.clone(),
-        host_root: settings.host_root.clone(),
-        kubelet_root: settings.kubelet_root.clone(),
-        ..Candidates::default()
     }
 }
 

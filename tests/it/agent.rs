@@ -44,8 +44,9 @@ impl Home {
             ("state.path", dir.path().join("state/kubegc.db").display().to_string()),
         ];
         let paths = paths.map(|(key, value)| format!("{key} = \"{value}\"\n")).concat();
+        // The disk that is measured is this machine's own, however full it is.
         let rules = "pods.source = \"runtime\"\nimages.min_age = \"0s\"\nguards.settle = \"0s\"\n\
-                     guards.gone_after = \"0s\"\nguards.retry_after = \"0s\"\n";
+                     images.high_threshold_percent = 100\nguards.gone_after = \"0s\"\nguards.retry_after = \"0s\"\n";
         let home = Self { dir, basis: paths + rules };
         home.set(settings);
         home

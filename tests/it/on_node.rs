@@ -2,6 +2,7 @@
 
 mod agent;
 mod daemonset;
+mod ending_pods;
 mod living_pods;
 mod rights;
 mod the_rig;

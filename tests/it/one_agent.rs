@@ -158,14 +158,14 @@ async fn while_the_runtime_is_away_the_service_knocks_seldom_and_works_when_it_i
 #[tokio::test]
 async fn a_hangup_makes_the_service_read_its_rules_anew_and_keep_them_if_they_are_wrong() {
     let sim = sim();
-    let home = Home::new(&sim, &format!("{OFTEN}\nimages.high_threshold_percent = 100"));
+    let home = Home::new(&sim, OFTEN);
     let mut service = home.start(&["run"]);
     for _ in 0..2 {
         service.says("pass done").await;
     }
     assert!(sim.state().image_id(OLD).is_some());
 
-    home.set("images.high_threshold_percent = \"high\"");
+    home.set("images.low_threshold_percent = \"low\"");
     service.signal(Signal::SIGHUP);
     service.says("the old ones stay").await;
     service.says("pass done").await;
