@@ -23,6 +23,8 @@ pub use fault::{ConfigError, Fault, Origin};
 pub use keys::{KEYS, Key, find, nearest};
 pub use layers::Typed;
 pub use resolve::{Loaded, load};
-pub use settings::{Intervals, LogFormat, PodSource, RuntimeSettings, Settings, StateSettings};
+pub use settings::{
+    Intervals, KubeletSettings, LogFormat, PodSettings, PodSource, PodSources, RuntimeSettings, Settings, StateSettings,
+};
 pub use show::{DEFAULT_TOML, schema};
 pub use slot::Wrong;

@@ -4,8 +4,10 @@
 
 mod clock;
 pub mod cycle;
+pub mod events;
 pub mod node;
 pub mod notify;
+mod pods;
 mod saved;
 pub mod schedule;
 pub mod service;

@@ -8,6 +8,7 @@ mod access;
 mod connection;
 mod error;
 mod items;
+mod kubelet;
 mod list;
 mod live;
 mod node;
@@ -22,6 +23,9 @@ mod tests;
 pub use access::{Access, Candidates, Credentials};
 pub use connection::Connection;
 pub use error::KubernetesError;
+#[cfg(test)]
+pub(crate) use kubelet::fake as fake_kubelet;
+pub use kubelet::{Kubelet, KubeletAccess, KubeletError, KubeletPod, KubeletPods, KubeletProcess};
 pub use live::pod_exists;
 pub use watch::{Heard, PodWatch};
 

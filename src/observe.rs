@@ -12,7 +12,9 @@ mod status;
 
 pub use disk::{Disks, HostDisks, ToldDisk};
 pub use error::ObserveError;
-pub use pods::{KubeApi, NoPods, PodSource, RuntimePods};
+pub use pods::{
+    Beside, CombinedPods, FoundPods, KubeApi, KubeletDirPods, KubeletSource, NoPods, Part, PodSource, RuntimePods,
+};
 pub use status::StatusFor;
 
 use std::path::{Path, PathBuf};

@@ -20,8 +20,12 @@ const IMPURE: [&str; 10] = [
 ];
 
 /// The crates that speak protobuf, and the rooms that may.
-const PROTOBUF: [&str; 4] = ["tonic", "prost", "generated", "hyper_util"];
+const PROTOBUF: [&str; 3] = ["tonic", "prost", "generated"];
 const SPEAK_PROTOBUF: [&str; 2] = ["cri", "sim"];
+
+/// The crates that speak HTTP and TLS, and the rooms that may.
+const HTTP: [&str; 5] = ["hyper", "hyper_util", "rustls", "tokio_rustls", "kube"];
+const SPEAK_HTTP: [&str; 3] = ["cri", "sim", "kubernetes"];
 
 #[test]
 fn rooms_use_only_what_the_table_allows() {
@@ -47,13 +51,15 @@ fn plan_and_model_touch_nothing() {
 }
 
 #[test]
-fn protobuf_stays_in_its_rooms() {
-    let outside = |file: &File| file.room.as_deref().is_none_or(|room| !SPEAK_PROTOBUF.contains(&room));
-    let faults = faults(outside, |line| {
-        let names = |word: &&&str| line.contains(&format!("{word}::"));
-        PROTOBUF.iter().find(names).map(|word| (*word).to_owned())
-    });
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
+fn protobuf_and_http_stay_in_their_rooms() {
+    for (crates, rooms) in [(&PROTOBUF[..], &SPEAK_PROTOBUF[..]), (&HTTP, &SPEAK_HTTP)] {
+        let outside = |file: &File| file.room.as_deref().is_none_or(|room| !rooms.contains(&room));
+        let faults = faults(outside, |line| {
+            let names = |word: &&&str| line.contains(&format!("{word}::"));
+            crates.iter().find(names).map(|word| (*word).to_owned())
+        });
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
 }
 
 #[test]

@@ -20,10 +20,10 @@ pub struct Environment {
     pub runtime_endpoint: Option<String>,
     /// `IMAGE_SERVICE_ENDPOINT`, as for crictl.
     pub image_endpoint: Option<String>,
+    /// `KUBECONFIG`, as for kubectl. Of a list the first file counts.
+    pub kubeconfig: Option<String>,
     /// `NODE_NAME`, as a pod spec fills it from `spec.nodeName`.
     pub node_name: Option<String>,
-    /// `KUBECONFIG`, one file.
-    pub kubeconfig: Option<String>,
     /// `CRI_CONFIG_FILE`: where crictl's own configuration lies.
     pub crictl_config: Option<PathBuf>,
     /// `NOTIFY_SOCKET`: where a service manager wants to hear how the service is.
@@ -41,8 +41,8 @@ impl Environment {
             config: variable("KUBEGC_CONFIG").map(PathBuf::from),
             runtime_endpoint: variable("CONTAINER_RUNTIME_ENDPOINT"),
             image_endpoint: variable("IMAGE_SERVICE_ENDPOINT"),
+            kubeconfig: variable("KUBECONFIG").and_then(|list| first(&list)),
             node_name: variable("NODE_NAME"),
-            kubeconfig: variable("KUBECONFIG"),
             crictl_config: variable("CRI_CONFIG_FILE").map(PathBuf::from),
             notify_socket: raw("NOTIFY_SOCKET"),
             plain: variable("NO_COLOR").is_some() || variable("TERM").as_deref() == Some("dumb"),
@@ -54,8 +54,8 @@ impl Environment {
         let all = [
             ("CONTAINER_RUNTIME_ENDPOINT", "runtime.endpoint", &self.runtime_endpoint),
             ("IMAGE_SERVICE_ENDPOINT", "runtime.image_endpoint", &self.image_endpoint),
-            ("NODE_NAME", "node", &self.node_name),
             ("KUBECONFIG", "pods.kubeconfig", &self.kubeconfig),
+            ("NODE_NAME", "node", &self.node_name),
         ];
         all.into_iter().filter_map(|(variable, key, value)| Some((variable, key, value.as_deref()?)))
     }
@@ -72,6 +72,11 @@ pub(super) fn named(text: &str, [runtime, images]: [&str; 2]) -> Named {
     let document: serde_json::Value = serde_saphyr::from_str(text).unwrap_or_default();
     let endpoint = |key| document.get(key).and_then(|value| value.as_str()).map(str::to_owned);
     Named { runtime: endpoint(runtime), images: endpoint(images) }
+}
+
+/// The first file of a list as in `PATH`.
+fn first(list: &str) -> Option<String> {
+    list.split(':').find(|file| !file.is_empty()).map(str::to_owned)
 }
 
 /// A variable that is not Unicode is none of ours: every value here is a socket, a name or a path that a person typed.

@@ -192,15 +192,46 @@ pub static KEYS: &[Key] = &[
     ),
     key(
         "pods.source",
-        Slot::PodSource(|s| &mut s.pod_source),
-        "Who knows the pods: \"none\" = no pod is ever gone; \"runtime\" = for hosts without a kubelet; \"kube-api\".",
-    ),
+        Slot::PodSources(|s| &mut s.pods.sources),
+        "Who knows the pods: \"auto\", \"none\", or of kube-api,kubelet,kubelet-dir,runtime those that are to be asked.",
+    )
+    .flags(&["pod-source"]),
     key(
         "pods.kubeconfig",
-        Slot::Text(|s| &mut s.kubeconfig),
-        "How to reach the API server. Empty = the pod's service account, then the kubelet's own kubeconfig.",
+        Slot::OptionalFile(|s| &mut s.pods.kubeconfig),
+        "How kube-api reaches the API server. Empty = the in-cluster account, else the kubelet's own kubeconfig.",
     )
     .flags(&["kubeconfig"]),
+    key(
+        "pods.max_silence",
+        Slot::Wait(|s| &mut s.pods.max_silence),
+        "A watch of the API server that is silent for longer counts as not seen.",
+    ),
+    key(
+        "pods.kubelet_endpoint",
+        Slot::Http(|s| &mut s.pods.kubelet.endpoint),
+        "Where the kubelet is asked. \"http://127.0.0.1:10255\" is its read-only port.",
+    ),
+    key(
+        "pods.kubelet_ca",
+        Slot::OptionalFile(|s| &mut s.pods.kubelet.ca),
+        "What the kubelet's certificate is checked against: authorities, or that certificate itself. Empty = what is found.",
+    ),
+    key(
+        "pods.kubelet_token_file",
+        Slot::OptionalFile(|s| &mut s.pods.kubelet.token_file),
+        "The token that is shown to the kubelet. Empty = the in-cluster account's, if there is one.",
+    ),
+    key(
+        "pods.kubelet_client_certificate",
+        Slot::OptionalFile(|s| &mut s.pods.kubelet.client_certificate),
+        "The certificate that is shown to the kubelet.",
+    ),
+    key(
+        "pods.kubelet_client_key",
+        Slot::OptionalFile(|s| &mut s.pods.kubelet.client_key),
+        "The key of that certificate; it may lie in the same file.",
+    ),
     key(
         "runtime.endpoint",
         Slot::Endpoint(|s| &mut s.runtime.endpoint),
@@ -251,6 +282,11 @@ pub static KEYS: &[Key] = &[
         "daemon.max_backoff",
         Slot::Wait(|s| &mut s.intervals.max_backoff),
         "The longest wait of the service after failed passes.",
+    ),
+    key(
+        "events.enabled",
+        Slot::Switch(|s| &mut s.tells_events),
+        "Tells of passes that failed or removed images in events on the Node, if the API server is a source of pods.",
     ),
     key("log.format", Slot::LogFormat(|s| &mut s.log_format), "How the service logs: \"text\" or \"json\"."),
 ];

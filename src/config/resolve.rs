@@ -127,6 +127,8 @@ impl Resolver {
     fn check_together(&mut self) {
         let images = &self.settings.policy.images;
         let logs = &self.settings.policy.logs;
+        let kubelet = &self.settings.pods.kubelet;
+        let takes_no = |credential: &Option<_>| credential.is_none() || !kubelet.is_plain();
         let checks = [
             (
                 images.low_threshold_percent <= images.high_threshold_percent,
@@ -141,6 +143,13 @@ impl Resolver {
                     && !logs.containers_root.starts_with(&logs.pods_root),
                 Pair("logs.pods_root", "a directory apart from", "logs.containers_root", "a directory apart from"),
             ),
+            (
+                kubelet.client_certificate.is_some() == kubelet.client_key.is_some(),
+                Pair("pods.kubelet_client_certificate", "beside it", "pods.kubelet_client_key", "beside it"),
+            ),
+            (takes_no(&kubelet.ca), plain("pods.kubelet_ca")),
+            (takes_no(&kubelet.token_file), plain("pods.kubelet_token_file")),
+            (takes_no(&kubelet.client_certificate), plain("pods.kubelet_client_certificate")),
         ];
         checks.into_iter().filter(|(fit, _)| !fit).for_each(|(_, pair)| self.misfit(&pair));
     }
@@ -167,6 +176,11 @@ impl Resolver {
 
 /// Two keys, and what each wants of the other.
 struct Pair(&'static str, &'static str, &'static str, &'static str);
+
+/// What proves who somebody is, shown where anybody listens.
+fn plain(credential: &'static str) -> Pair {
+    Pair(credential, "\"https\" in", "pods.kubelet_endpoint", "\"https\" because of")
+}
 
 fn wants(key: &Key, wrong: Wrong, value: &impl fmt::Display) -> String {
     match wrong {

@@ -17,16 +17,16 @@ pub struct Settings {
     pub kubelet_root: PathBuf,
     /// The runtime (`runtime.*`).
     pub runtime: RuntimeSettings,
-    /// Where the knowledge of pods comes from (`pods.source`). Default `none`.
-    pub pod_source: PodSource,
-    /// How to reach the API server (`pods.kubeconfig`); empty = the pod's service account, then the kubelet's own.
-    pub kubeconfig: String,
+    /// Where the knowledge of pods comes from (`pods.*`).
+    pub pods: PodSettings,
     /// The rules (`profile`, `containers.*`, `images.*`, `logs.*`, `guards.*`).
     pub policy: Policy,
     /// The store (`state.*`).
     pub state: StateSettings,
     /// The two loops of the service.
     pub intervals: Intervals,
+    /// Passes are told as events on the Node (`events.enabled`). Default true; needs the API server as a source of pods.
+    pub tells_events: bool,
     /// How the service logs (`log.format`).
     pub log_format: LogFormat,
 }
@@ -42,16 +42,56 @@ pub struct RuntimeSettings {
     pub options: CriOptions,
 }
 
+/// Who says which pods should be here, and how they are reached.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodSettings {
+    /// Who is asked (`pods.source`). Default `auto`.
+    pub sources: PodSources,
+    /// How the API server is reached (`pods.kubeconfig`); `None` = the in-cluster account, else the kubelet's kubeconfig.
+    pub kubeconfig: Option<PathBuf>,
+    /// A watch that is silent for longer counts as not seen (`pods.max_silence`). Default 3 min.
+    pub max_silence: Duration,
+    /// The kubelet's door (`pods.kubelet_*`).
+    pub kubelet: KubeletSettings,
+}
+
+/// How the kubelet is reached. Files are read anew each time it is asked: certificates and tokens are renewed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KubeletSettings {
+    /// Its address (`pods.kubelet_endpoint`). Default `https://127.0.0.1:10250`; `http://` = the read-only port.
+    pub endpoint: String,
+    /// What its certificate is checked against (`pods.kubelet_ca`): authorities, or the certificate itself. `None` = its
+    /// own certificates beneath its root, and the in-cluster authority.
+    pub ca: Option<PathBuf>,
+    /// The token to show (`pods.kubelet_token_file`). `None` = the in-cluster account's, where there is one.
+    pub token_file: Option<PathBuf>,
+    /// The certificate to show (`pods.kubelet_client_certificate`).
+    pub client_certificate: Option<PathBuf>,
+    /// Its key (`pods.kubelet_client_key`).
+    pub client_key: Option<PathBuf>,
+}
+
+/// The sources of pods that are asked: `auto` alone, `none` alone, or one or several others in the order written, each
+/// once.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PodSources(Vec<PodSource>);
+
 /// Who says which pods should be here.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum PodSource {
-    /// Nobody: no pod is ever gone.
+    /// Whoever can be found.
     #[default]
+    Auto,
+    /// Nobody: no pod is ever gone.
     None,
     /// The runtime: a pod with nothing running and no ready sandbox is gone. For hosts without a kubelet.
     Runtime,
-    /// The API server.
+    /// The API server, watched.
     KubeApi,
+    /// The kubelet, asked.
+    Kubelet,
+    /// The kubelet's directories of pods: a veto that must be readable, and no list.
+    KubeletDir,
 }
 
 /// The store.
@@ -95,13 +135,76 @@ impl Default for Settings {
             host_root: "/".into(),
             kubelet_root: "/var/lib/kubelet".into(),
             runtime: RuntimeSettings::default(),
-            pod_source: PodSource::None,
-            kubeconfig: String::new(),
+            pods: PodSettings::default(),
             policy: Policy::default(),
             state: StateSettings::default(),
             intervals: Intervals::default(),
+            tells_events: true,
             log_format: LogFormat::Text,
         }
+    }
+}
+
+// === impl PodSettings ===
+
+impl Default for PodSettings {
+    fn default() -> Self {
+        Self {
+            sources: PodSources::default(),
+            kubeconfig: None,
+            max_silence: Duration::from_mins(3),
+            kubelet: KubeletSettings::default(),
+        }
+    }
+}
+
+// === impl KubeletSettings ===
+
+impl Default for KubeletSettings {
+    fn default() -> Self {
+        Self {
+            endpoint: "https://127.0.0.1:10250".to_owned(),
+            ca: None,
+            token_file: None,
+            client_certificate: None,
+            client_key: None,
+        }
+    }
+}
+
+impl KubeletSettings {
+    /// Says whether the read-only port is meant, which takes and proves nothing.
+    pub fn is_plain(&self) -> bool {
+        self.endpoint.starts_with("http://")
+    }
+}
+
+// === impl PodSources ===
+
+impl PodSources {
+    /// These sources; `None` if they do not go together.
+    pub fn of(sources: Vec<PodSource>) -> Option<Self> {
+        let stands_alone = |source: &PodSource| matches!(source, PodSource::Auto | PodSource::None);
+        let is_alone = sources.len() == 1 || !sources.iter().any(stands_alone);
+        let is_new = |(at, source)| !sources.iter().take(at).any(|before| before == source);
+        let fits = !sources.is_empty() && is_alone && sources.iter().enumerate().all(is_new);
+        fits.then_some(Self(sources))
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = PodSource> {
+        self.0.iter().copied()
+    }
+
+    /// Says whether this one is among them.
+    pub fn contains(&self, source: PodSource) -> bool {
+        self.0.contains(&source)
+    }
+}
+
+impl Default for PodSources {
+    fn default() -> Self {
+        Self(vec![PodSource::Auto])
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use toml::Value;
 
 use super::duration::{self, LONGEST};
-use super::{LogFormat, PodSource, Settings};
+use super::{LogFormat, PodSource, PodSources, Settings};
 use crate::plan::{AgeFrom, Pattern, Profile};
 
 /// The way to a field, by the kind of value in it.
@@ -37,14 +37,18 @@ pub(super) enum Slot {
     LogRoot(Field<PathBuf>),
     /// Any path.
     File(Field<PathBuf>),
+    /// Any path, or nothing.
+    OptionalFile(Field<Option<PathBuf>>),
+    /// An address that HTTP is spoken at.
+    Http(Field<String>),
     /// Image names with `*`.
     Patterns(Field<Vec<Pattern>>),
     /// A word.
     AgeFrom(Field<AgeFrom>),
     /// A word.
     Profile(Field<Profile>),
-    /// A word.
-    PodSource(Field<PodSource>),
+    /// Words with commas between them.
+    PodSources(Field<PodSources>),
     /// A word.
     LogFormat(Field<LogFormat>),
 }
@@ -75,8 +79,14 @@ impl Word for Profile {
 }
 
 impl Word for PodSource {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("none", Self::None), ("runtime", Self::Runtime), ("kube-api", Self::KubeApi)];
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("auto", Self::Auto),
+        ("none", Self::None),
+        ("runtime", Self::Runtime),
+        ("kube-api", Self::KubeApi),
+        ("kubelet", Self::Kubelet),
+        ("kubelet-dir", Self::KubeletDir),
+    ];
 }
 
 impl Word for LogFormat {
@@ -104,10 +114,14 @@ impl Slot {
             Self::Directory(field) => put(field(s), absolute(value)?),
             Self::LogRoot(field) => put(field(s), log_root(value)?),
             Self::File(field) => put(field(s), some_text(value)?.into()),
+            Self::OptionalFile(field) => {
+                put(field(s), Some(text(value)?).filter(|text| !text.is_empty()).map(Into::into));
+            }
+            Self::Http(field) => put(field(s), http(value)?.to_owned()),
             Self::Patterns(field) => put(field(s), patterns(value)?),
             Self::AgeFrom(field) => put(field(s), word(value)?),
             Self::Profile(field) => put(field(s), word(value)?),
-            Self::PodSource(field) => put(field(s), word(value)?),
+            Self::PodSources(field) => put(field(s), pod_sources(value)?),
             Self::LogFormat(field) => put(field(s), word(value)?),
         }
         Ok(())
@@ -122,13 +136,16 @@ impl Slot {
             Self::Limit(field) => (*field(s)).into(),
             Self::Percent(field) | Self::Count(field) => i64::try_from(*field(s)).unwrap_or(i64::MAX).into(),
             Self::Bytes(field) => bytes_text(*field(s)).into(),
-            Self::Text(field) => field(s).clone().into(),
+            Self::Text(field) | Self::Http(field) => field(s).clone().into(),
             Self::Endpoint(field) => field(s).clone().unwrap_or_default().into(),
             Self::Directory(field) | Self::LogRoot(field) | Self::File(field) => field(s).display().to_string().into(),
+            Self::OptionalFile(field) => {
+                field(s).as_ref().map_or_else(String::new, |path| path.display().to_string()).into()
+            }
             Self::Patterns(field) => Value::Array(field(s).iter().map(|pattern| pattern.as_str().into()).collect()),
             Self::AgeFrom(field) => written(*field(s)),
             Self::Profile(field) => written(*field(s)),
-            Self::PodSource(field) => written(*field(s)),
+            Self::PodSources(field) => field(s).iter().map(word_of).collect::<Vec<_>>().join(",").into(),
             Self::LogFormat(field) => written(*field(s)),
         }
     }
@@ -147,11 +164,15 @@ impl Slot {
             Self::Endpoint(_) => "a unix socket such as \"unix:///run/containerd/containerd.sock\"",
             Self::Directory(_) => "an absolute path without \"..\"",
             Self::LogRoot(_) => "an absolute path without \"..\", and not \"/\"",
-            Self::File(_) => "a path",
+            Self::File(_) | Self::OptionalFile(_) => "a path",
+            Self::Http(_) => "an address such as \"https://127.0.0.1:10250\"",
             Self::Patterns(_) => "a list of image names such as [\"registry.k8s.io/pause:*\"]",
             Self::AgeFrom(_) => return one_of::<AgeFrom>(),
             Self::Profile(_) => return one_of::<Profile>(),
-            Self::PodSource(_) => return one_of::<PodSource>(),
+            Self::PodSources(_) => {
+                "\"auto\", \"none\", or one or several of \"kube-api\", \"kubelet\", \"kubelet-dir\" and \"runtime\", each \
+                 once, with commas"
+            }
             Self::LogFormat(_) => return one_of::<LogFormat>(),
         };
         words.to_owned()
@@ -159,7 +180,7 @@ impl Slot {
 
     /// Says whether the empty string means that nothing is said.
     pub(super) fn may_be_empty(self) -> bool {
-        matches!(self, Self::Text(_) | Self::Endpoint(_))
+        matches!(self, Self::Text(_) | Self::Endpoint(_) | Self::OptionalFile(_))
     }
 
     /// What a JSON Schema says of the value.
@@ -172,7 +193,7 @@ impl Slot {
             Self::Patterns(_) => json!({"type": "array", "items": {"type": "string", "minLength": 1}}),
             Self::AgeFrom(_) => json!({"enum": words::<AgeFrom>()}),
             Self::Profile(_) => json!({"enum": words::<Profile>()}),
-            Self::PodSource(_) => json!({"enum": words::<PodSource>()}),
+            Self::PodSources(_) => json!({"type": "string", "pattern": pod_sources_pattern()}),
             Self::LogFormat(_) => json!({"enum": words::<LogFormat>()}),
             Self::Bytes(_) => json!({"type": ["string", "integer"]}),
             _ => json!({"type": "string"}),
@@ -257,6 +278,14 @@ fn absolute(value: &Value) -> Result<PathBuf, Wrong> {
     plain.then(|| path.components().collect()).ok_or(Wrong::NotAllowed)
 }
 
+/// An address of a server: no path, no user, nothing to be asked.
+fn http(value: &Value) -> Result<&str, Wrong> {
+    let text = some_text(value)?;
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).ok_or(Wrong::NotAllowed)?;
+    let is_plain = !host.is_empty() && !host.contains(['/', '?', '#', '@', ' ']);
+    is_plain.then_some(text).ok_or(Wrong::NotAllowed)
+}
+
 fn log_root(value: &Value) -> Result<PathBuf, Wrong> {
     absolute(value).ok().filter(|path| path.parent().is_some()).ok_or(Wrong::NotAllowed)
 }
@@ -268,14 +297,33 @@ fn patterns(value: &Value) -> Result<Vec<Pattern>, Wrong> {
     list.iter().map(|name| Ok(Pattern::from(some_text(name)?))).collect()
 }
 
+/// Words with commas between them, that go together.
+fn pod_sources(value: &Value) -> Result<PodSources, Wrong> {
+    let words = text(value)?.split(',').map(|word| known(word.trim())).collect::<Result<Vec<_>, _>>()?;
+    PodSources::of(words).ok_or(Wrong::NotAllowed)
+}
+
+/// What a JSON Schema can say of them.
+fn pod_sources_pattern() -> String {
+    let together: Vec<_> = words::<PodSource>().into_iter().filter(|word| !["auto", "none"].contains(word)).collect();
+    let one = format!("({})", together.join("|"));
+    format!("^(auto|none|{one}(,{one})*)$")
+}
+
 fn word<T: Word>(value: &Value) -> Result<T, Wrong> {
-    let text = text(value)?;
+    known(text(value)?)
+}
+
+fn known<T: Word>(text: &str) -> Result<T, Wrong> {
     T::WORDS.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or(Wrong::NotAllowed)
 }
 
 fn written<T: Word>(value: T) -> Value {
-    let word = T::WORDS.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word);
-    word.into()
+    word_of(value).into()
+}
+
+fn word_of<T: Word>(value: T) -> &'static str {
+    T::WORDS.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word)
 }
 
 fn words<T: Word>() -> Vec<&'static str> {
@@ -284,8 +332,7 @@ fn words<T: Word>() -> Vec<&'static str> {
 
 fn one_of<T: Word>() -> String {
     let quoted: Vec<_> = words::<T>().into_iter().map(|word| format!("\"{word}\"")).collect();
-    let (last, others) = quoted.split_last().map_or(("", &[][..]), |(last, others)| (last.as_str(), others));
-    format!("{} or {last}", others.join(", "))
+    quoted.join(" or ")
 }
 
 #[cfg(test)]
@@ -303,10 +350,12 @@ mod tests {
                 Self::Text(_) | Self::Endpoint(_) | Self::Directory(_) | Self::LogRoot(_) | Self::File(_) => {
                     "/seventy/seven".into()
                 }
+                Self::OptionalFile(_) => "/seventy/seven".into(),
+                Self::Http(_) => "http://127.0.0.1:77".into(),
                 Self::Patterns(_) => Value::Array(vec!["77".into()]),
                 Self::AgeFrom(_) => "finished".into(),
                 Self::Profile(_) => "kubelet".into(),
-                Self::PodSource(_) => "runtime".into(),
+                Self::PodSources(_) => "kube-api,kubelet".into(),
                 Self::LogFormat(_) => "json".into(),
             }
         }

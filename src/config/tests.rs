@@ -235,7 +235,7 @@ fn all_faults_come_at_once_with_where_and_what_is_right() {
     kubegc.toml: profil = "safe": no such setting; did you mean profile?
     conf.d/a.toml: logs.pods_root = "/": wants an absolute path without "..", and not "/"
     --maximum-dead-containers: containers.max_containers = "many": wants an integer; negative = no limit
-    --set: pods.source = "kube": wants "none", "runtime" or "kube-api"
+    --set: pods.source = "kube": wants "auto", "none", or one or several of "kube-api", "kubelet", "kubelet-dir" and "runtime", each once, with commas
     "#);
 }
 
@@ -287,7 +287,11 @@ fn each_bad_value_is_told_what_is_right() {
         ("state.path = \"\"", "f: state.path = \"\": wants a path"),
         ("node = 1", "f: node = 1: wants a string"),
         ("profile = \"wild\"", "f: profile = \"wild\": wants \"safe\" or \"kubelet\""),
-        ("pods.source = \"kube\"", "f: pods.source = \"kube\": wants \"none\", \"runtime\" or \"kube-api\""),
+        (
+            "pods.max_silence = \"0s\"",
+            "f: pods.max_silence = \"0s\": wants a duration of at least 1s, such as \"90s\", \"2m\" or \"1h\", at most 100 years",
+        ),
+        ("pods.kubeconfig = 7", "f: pods.kubeconfig = 7: wants a path"),
         ("log.format = 1", "f: log.format = 1: wants \"text\" or \"json\""),
         ("images = 5", "f: images = 5: wants settings of its own, in a table [images]"),
         ("images.keep.all = true", "f: images.keep.all = true: no such setting; did you mean images.keep?"),
@@ -299,6 +303,78 @@ fn each_bad_value_is_told_what_is_right() {
     for (text, wanted) in cases {
         assert_eq!(messages(text), [wanted], "{text}");
     }
+}
+
+#[test]
+fn sources_of_pods_are_written_as_words_with_commas() {
+    use PodSource::{Auto, KubeApi, Kubelet, KubeletDir, None, Runtime};
+    let rows: [(&str, &[PodSource]); 6] = [
+        ("auto", &[Auto]),
+        ("none", &[None]),
+        ("runtime", &[Runtime]),
+        ("kube-api,kubelet", &[KubeApi, Kubelet]),
+        ("kubelet, kube-api ,kubelet-dir", &[Kubelet, KubeApi, KubeletDir]),
+        ("kubelet-dir,runtime", &[KubeletDir, Runtime]),
+    ];
+    for (text, expected) in rows {
+        let sources = of_toml(&format!("pods.source = \"{text}\"")).unwrap().settings.pods.sources;
+        assert_eq!(sources.iter().collect::<Vec<_>>(), expected, "{text}");
+    }
+    for text in ["kube", "", "auto,kubelet", "kubelet,none", "kubelet,kubelet", "kubelet,", "kubelet kube-api"] {
+        let wanted = format!(
+            "f: pods.source = \"{text}\": wants \"auto\", \"none\", or one or several of \"kube-api\", \"kubelet\", \"kubelet-dir\" and \"runtime\", each once, with commas"
+        );
+        assert_eq!(messages(&format!("pods.source = \"{text}\"")), [wanted]);
+    }
+}
+
+#[test]
+fn what_is_shown_to_the_kubelet_must_be_whole_and_not_in_the_open() {
+    let plain = "kubelet_endpoint = \"http://127.0.0.1:10255\"\n";
+    let cases = [
+        (
+            "kubelet_client_certificate = \"/c\"",
+            "f: pods.kubelet_client_certificate = \"/c\": wants beside it pods.kubelet_client_key, which is \"\" (built-in)",
+        ),
+        (
+            "kubelet_client_key = \"/k\"",
+            "f: pods.kubelet_client_key = \"/k\": wants beside it pods.kubelet_client_certificate, which is \"\" (built-in)",
+        ),
+        (
+            &format!("{plain}kubelet_token_file = \"/t\""),
+            "f: pods.kubelet_token_file = \"/t\": wants \"https\" in pods.kubelet_endpoint, which is \"http://127.0.0.1:10255\" (f)",
+        ),
+        (
+            &format!("{plain}kubelet_ca = \"/a\""),
+            "f: pods.kubelet_ca = \"/a\": wants \"https\" in pods.kubelet_endpoint, which is \"http://127.0.0.1:10255\" (f)",
+        ),
+        (
+            &format!("{plain}kubelet_client_certificate = \"/c\"\nkubelet_client_key = \"/c\""),
+            "f: pods.kubelet_client_certificate = \"/c\": wants \"https\" in pods.kubelet_endpoint, which is \"http://127.0.0.1:10255\" (f)",
+        ),
+        (
+            "kubelet_endpoint = \"127.0.0.1:10250\"",
+            "f: pods.kubelet_endpoint = \"127.0.0.1:10250\": wants an address such as \"https://127.0.0.1:10250\"",
+        ),
+        (
+            "kubelet_endpoint = \"https://127.0.0.1:10250/pods\"",
+            "f: pods.kubelet_endpoint = \"https://127.0.0.1:10250/pods\": wants an address such as \"https://127.0.0.1:10250\"",
+        ),
+    ];
+    for (text, wanted) in cases {
+        assert_eq!(messages(&format!("[pods]\n{text}")), [wanted], "{text}");
+    }
+    assert!(of_toml("[pods]\nkubelet_client_certificate = \"/c\"\nkubelet_client_key = \"/c\"").is_ok());
+    assert!(of_toml(&format!("[pods]\n{plain}")).is_ok());
+}
+
+#[test]
+fn the_environments_kubeconfig_is_weaker_than_a_flag() {
+    let etc = Etc::new(&[("kubegc.toml", "")]);
+    let environment = Environment { kubeconfig: Some("/e".to_owned()), ..etc.environment() };
+    let kubeconfig = |flags| load(&Typed { flags, ..Typed::default() }, &environment).unwrap().settings.pods.kubeconfig;
+    assert_eq!(kubeconfig(Vec::new()), Some("/e".into()));
+    assert_eq!(kubeconfig(vec![("kubeconfig", "/f".to_owned())]), Some("/f".into()));
 }
 
 #[test]

@@ -10,6 +10,8 @@ use crate::model::{Container, ContainerState, Image, PodRef, PodUid, Sandbox, Sa
 const POD_UID: &str = "io.kubernetes.pod.uid";
 const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
 const POD_NAME: &str = "io.kubernetes.pod.name";
+/// Where the kubelet has the pod from: `api`, `file` or `http`.
+const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
 const POD_LABELS: &[u8] = b"io.kubernetes.pod.";
 
 /// Reads a time; an unset one is 1970, very long ago, as for the kubelet.
@@ -58,16 +60,22 @@ pub fn pod_selector(uid: &PodUid) -> std::collections::HashMap<String, String> {
 /// since other tools fill in the metadata as well (I5).
 fn pod_of_metadata(metadata: Option<pb::PodSandboxMetadata>, labels: &[Bytes]) -> Option<PodRef> {
     let metadata = metadata.filter(|metadata| !metadata.uid.is_empty())?;
-    kubernetes_labels(labels).any(|(key, _)| key == POD_UID).then(|| PodRef {
+    picked(labels, POD_LABELS).any(|(key, _)| key == POD_UID).then(|| PodRef {
         uid: metadata.uid.into(),
         namespace: metadata.namespace,
         name: metadata.name,
     })
 }
 
-/// Picks the labels that name the pod, and decodes no others. One that cannot be decoded is not there.
-fn kubernetes_labels(labels: &[Bytes]) -> impl Iterator<Item = (String, String)> {
-    let ours = labels.iter().filter(|raw| raw.windows(POD_LABELS.len()).any(|window| window == POD_LABELS));
+/// Says whether a sandbox's annotations, which are its pod's, show a static pod.
+fn is_static(annotations: &[Bytes]) -> bool {
+    picked(annotations, CONFIG_SOURCE.as_bytes())
+        .any(|(key, source)| key == CONFIG_SOURCE && matches!(source.as_str(), "file" | "http"))
+}
+
+/// Picks the entries in which `wanted` occurs, and decodes no others. One that cannot be decoded is not there.
+fn picked<'a>(map: &'a [Bytes], wanted: &'a [u8]) -> impl Iterator<Item = (String, String)> + 'a {
+    let ours = map.iter().filter(move |raw| raw.windows(wanted.len()).any(|window| window == wanted));
     ours.filter_map(|raw| lists::Label::decode(raw.as_ref()).ok()).map(|label| (label.key, label.value))
 }
 
@@ -77,7 +85,7 @@ pub fn container(from: lists::Container) -> Container {
     Container {
         id: from.id.into(),
         sandbox_id: from.pod_sandbox_id.into(),
-        pod: pod_of_labels(kubernetes_labels(&from.labels)),
+        pod: pod_of_labels(picked(&from.labels, POD_LABELS)),
         name: metadata.name,
         attempt: metadata.attempt,
         state: container_state(from.state),
@@ -97,6 +105,7 @@ pub fn sandbox(from: lists::PodSandbox) -> Sandbox {
         pod: pod_of_metadata(from.metadata, &from.labels),
         state: sandbox_state(from.state),
         created_at: time(from.created_at),
+        is_static: is_static(&from.annotations),
     }
 }
 

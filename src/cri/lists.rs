@@ -71,7 +71,7 @@ pub struct Container {
     pub image_id: String,
 }
 
-/// `PodSandbox` without its annotations.
+/// `PodSandbox`.
 #[derive(Clone, PartialEq, Message)]
 pub struct PodSandbox {
     #[prost(string, tag = "1")]
@@ -85,6 +85,9 @@ pub struct PodSandbox {
     /// Each a raw [`Label`].
     #[prost(bytes = "bytes", repeated, tag = "5")]
     pub labels: Vec<Bytes>,
+    /// Each a raw [`Label`], too.
+    #[prost(bytes = "bytes", repeated, tag = "6")]
+    pub annotations: Vec<Bytes>,
 }
 
 /// `ImageSpec` without its annotations.
@@ -94,7 +97,7 @@ pub struct ImageName {
     pub image: String,
 }
 
-/// An entry of a map of labels.
+/// An entry of a map of labels or annotations.
 #[derive(Clone, PartialEq, Message)]
 pub struct Label {
     #[prost(string, tag = "1")]
@@ -220,7 +223,7 @@ mod tests {
             state: pb::PodSandboxState::SandboxNotready.into(),
             created_at: 2_000_000_000,
             labels: pod_labels(),
-            annotations: map(&[("kubernetes.io/config.source", "api")]),
+            annotations: map(&[("kubernetes.io/config.source", "file")]),
         };
         let wire = pb::ListPodSandboxResponse { items: vec![written] }.encode_to_vec();
         let read: Vec<_> = Sandboxes::decode(wire.as_slice()).unwrap().into_items().collect();
@@ -228,7 +231,8 @@ mod tests {
             serde_json::to_value(read).unwrap(),
             serde_json::json!([{
                 "id": "s1", "pod": {"uid": "u1", "namespace": "default", "name": "web-0"},
-                "attempt": 2, "state": "not_ready", "created_at": "1970-01-01T00:00:02Z"
+                "attempt": 2, "state": "not_ready", "created_at": "1970-01-01T00:00:02Z",
+                "is_static": true
             }])
         );
     }

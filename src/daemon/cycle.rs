@@ -18,6 +18,7 @@ use crate::execute::{ExecuteOptions, Executor, Hands, LiveHands, LogRoots, NoteT
 use crate::model::{Memory, Snapshot};
 use crate::observe::{Observer, StatusFor};
 use crate::plan::{AgeFrom, Kind, Plan, Policy, Scope, decide, key, remember};
+use crate::record::events::Ended;
 use crate::record::{RunId, Store, StoreError, Tallies, after_outcomes, note};
 
 /// Everything that a pass needs, for one node.
@@ -60,6 +61,12 @@ impl Pass {
         let is_gone = |report: &&Report| matches!(report.outcome, Outcome::Removed {} | Outcome::AlreadyGone {});
         let gone: HashSet<_> = self.reports.iter().filter(is_gone).map(|report| report.action.key()).collect();
         self.plan.kept.iter().filter(|kept| !gone.contains(&key(kept.kind, &kept.id))).count()
+    }
+}
+
+impl<'a> From<&'a Pass> for Ended<'a> {
+    fn from(pass: &'a Pass) -> Self {
+        Self { plan: &pass.plan, tallies: &pass.tallies, summary: &pass.summary }
     }
 }
 

@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::clock;
-use crate::config::{PodSource, Settings};
+use super::pods::pod_source;
+use crate::config::Settings;
 use crate::cri::{Endpoint, RuntimeReader};
-use crate::kubernetes::{Candidates, Connection};
-use crate::observe::{self, Disks, HostDisks, KubeApi, NoPods, Observer, Places, RuntimePods};
+use crate::observe::{self, Disks, HostDisks, Observer, Places};
 
 /// What of a node does not stand in the settings.
 #[derive(Clone)]
@@ -30,7 +29,7 @@ impl Node {
     pub fn of_host(settings: &Settings, endpoint: Endpoint) -> Self {
         let disks = Arc::new(HostDisks::new(&settings.host_root));
         let space_settle = Duration::from_secs(1);
-        Self { endpoint, disks, pods: pod_source(settings), space_settle }
+        Self { endpoint, disks, pods: pod_source(settings, &node_name(settings)), space_settle }
     }
 
     /// Who reads from its runtime.
@@ -54,28 +53,8 @@ fn places(settings: &Settings) -> Places {
     }
 }
 
-fn pod_source(settings: &Settings) -> Arc<dyn observe::PodSource> {
-    match settings.pod_source {
-        PodSource::None => Arc::new(NoPods),
-        PodSource::Runtime => Arc::new(RuntimePods),
-        PodSource::KubeApi => {
-            let connection = Arc::new(Connection::new(ways_to_api_server(settings)));
-            Arc::new(KubeApi::new(connection, &node_name(settings), clock::now))
-        }
-    }
-}
-
-fn ways_to_api_server(settings: &Settings) -> Candidates {
-    Candidates {
-        kubeconfig: (!settings.kubeconfig.is_empty()).then(|| settings.kubeconfig.clone().into()),
-        host_root: settings.host_root.clone(),
-        kubelet_root: settings.kubelet_root.clone(),
-        ..Candidates::default()
-    }
-}
-
 /// The node's name as set, else the host's.
-fn node_name(settings: &Settings) -> String {
+pub(super) fn node_name(settings: &Settings) -> String {
     let host = || nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
     if settings.node.is_empty() { host() } else { settings.node.clone() }
 }

@@ -152,7 +152,7 @@ impl Access {
 }
 
 /// Where a file of the host is for this process, if it is anywhere.
-fn seen(host_root: &Path, path: &Path) -> Option<PathBuf> {
+pub(super) fn seen(host_root: &Path, path: &Path) -> Option<PathBuf> {
     let own = || path.exists().then(|| path.to_owned());
     if path.is_relative() {
         return own();

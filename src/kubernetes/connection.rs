@@ -178,18 +178,22 @@ async fn body(what: &str, response: Response<Body>, most: usize, limit: Duration
     Ok(whole)
 }
 
-/// The next piece of an answer; `None` = that was all.
+/// The next piece of an answer, which may take `limit`; `None` = that was all.
 pub(super) async fn chunk(
     what: &str,
     body: &mut Body,
     limit: Duration,
 ) -> Result<Option<impl AsRef<[u8]> + use<>>, KubernetesError> {
+    timeout(limit, piece(what, body)).await.unwrap_or_else(|_| Err(unanswered(what, limit)))
+}
+
+/// The next piece of an answer, however long it takes; `None` = that was all.
+pub(super) async fn piece(what: &str, body: &mut Body) -> Result<Option<impl AsRef<[u8]> + use<>>, KubernetesError> {
     loop {
-        match timeout(limit, body.frame()).await {
-            Err(_) => return Err(unanswered(what, limit)),
-            Ok(None) => return Ok(None),
-            Ok(Some(Err(error))) => return Err(unreachable(what, whole(&error))),
-            Ok(Some(Ok(frame))) => {
+        match body.frame().await {
+            None => return Ok(None),
+            Some(Err(error)) => return Err(unreachable(what, whole(&error))),
+            Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {
                     return Ok(Some(data));
                 }

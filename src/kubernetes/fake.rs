@@ -1,1 +1,337 @@
+//! An API server in memory for tests: it knows one node and its pods, and fails on request.
+//!
+//! It stands behind a `kube::Client` without any socket, so that a test may stop the clock and let it jump.
 
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::channel::{Channel, Sender};
+use kube::client::{Body, Client};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tower::{BoxError, service_fn};
+
+use super::Connection;
+
+/// The node that the server knows.
+pub(crate) const NODE: &str = "node-1";
+
+/// A server. Clones are the same server.
+#[derive(Clone)]
+pub(crate) struct FakeApi {
+    inner: Arc<Mutex<Inner>>,
+    /// Watches that were opened and that no test has taken yet.
+    opened: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Watched>>>,
+}
+
+struct Inner {
+    pods: BTreeMap<(String, String), Value>,
+    version: u64,
+    asked: Vec<(Instant, String)>,
+    clients: usize,
+    planned: BTreeMap<Call, VecDeque<Answer>>,
+    opened: mpsc::UnboundedSender<Watched>,
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Call {
+    Node,
+    List,
+    Watch,
+    Get,
+}
+
+/// How one call is answered instead.
+#[derive(Clone)]
+pub(crate) enum Answer {
+    /// As the API server would; for those before it in a queue.
+    Right,
+    /// With this code and text.
+    Text(u16, String),
+    /// With the right answer, as far as so many bytes, and then the connection ends as if that were all.
+    CutAfter(usize),
+    /// With the right answer, as far as so many bytes, and then the connection breaks.
+    BreaksAfter(usize),
+    /// With the right answer, as far as so many bytes, and then with nothing.
+    StopsAfter(usize),
+    /// Not at all.
+    Never,
+    /// There is no connection.
+    Refused,
+}
+
+/// One watch, in the test's hands. Dropped, it ends as the server ends it.
+pub(crate) struct Watched {
+    pub(crate) query: String,
+    body: Sender<Bytes, BoxError>,
+}
+
+/// What goes back to the client.
+type Answered = Result<Response<Channel<Bytes, BoxError>>, BoxError>;
+
+// === impl FakeApi ===
+
+impl FakeApi {
+    /// A server with one node and no pods.
+    pub(crate) fn new() -> Self {
+        let (sender, opened) = mpsc::unbounded_channel();
+        let inner = Inner {
+            pods: BTreeMap::new(),
+            version: 100,
+            asked: Vec::new(),
+            clients: 0,
+            planned: BTreeMap::new(),
+            opened: sender,
+        };
+        Self { inner: Arc::new(Mutex::new(inner)), opened: Arc::new(tokio::sync::Mutex::new(opened)) }
+    }
+
+    /// With these pods, by their names in the namespace `default`; the uid of each is `uid-NAME`.
+    pub(crate) fn with_pods(self, names: &[&str]) -> Self {
+        names.iter().for_each(|name| self.put(&pod(name)));
+        self
+    }
+
+    /// Has a pod from now on. No watch is told.
+    pub(crate) fn put(&self, pod: &Value) {
+        let mut inner = self.lock();
+        inner.version += 1;
+        let key = (text(&pod["metadata"]["namespace"]), text(&pod["metadata"]["name"]));
+        let mut pod = pod.clone();
+        pod["metadata"]["resourceVersion"] = inner.version.to_string().into();
+        inner.pods.insert(key, pod);
+    }
+
+    /// Has no such pod any longer. No watch is told.
+    pub(crate) fn remove(&self, name: &str) {
+        self.lock().pods.remove(&("default".to_owned(), name.to_owned()));
+    }
+
+    /// Answers the next call of this kind so, after those that are planned already.
+    pub(crate) fn plan(&self, call: Call, answers: impl IntoIterator<Item = Answer>) {
+        self.lock().planned.entry(call).or_default().extend(answers);
+    }
+
+    /// The next watch that a client opens.
+    pub(crate) async fn watched(&self) -> Watched {
+        let mut opened = self.opened.lock().await;
+        let watched = tokio::time::timeout(std::time::Duration::from_hours(1), opened.recv()).await;
+        watched.expect("nobody watched within an hour of the test's clock").unwrap()
+    }
+
+    /// What was asked so far: path and query.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.lock().asked.iter().map(|(_, asked)| asked.clone()).collect()
+    }
+
+    /// How often something of this kind was asked.
+    pub(crate) fn count(&self, call: Call) -> usize {
+        self.asked().iter().filter(|asked| kind(asked) == call).count()
+    }
+
+    /// The whole seconds between one call of this kind and the next.
+    pub(crate) fn pauses(&self, call: Call) -> Vec<u64> {
+        let inner = self.lock();
+        let at: Vec<_> = inner.asked.iter().filter(|(_, asked)| kind(asked) == call).map(|(at, _)| *at).collect();
+        at.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect()
+    }
+
+    /// How many clients were made.
+    pub(crate) fn clients(&self) -> usize {
+        self.lock().clients
+    }
+
+    /// A connection to it.
+    pub(crate) fn connection(&self) -> Arc<Connection> {
+        let api = self.clone();
+        Arc::new(Connection::by(move || {
+            api.lock().clients += 1;
+            Ok((api.client(), "a test".to_owned()))
+        }))
+    }
+
+    fn client(&self) -> Client {
+        let api = self.clone();
+        let serve = service_fn(move |request: Request<Body>| {
+            let api = api.clone();
+            let asked = request.uri().path_and_query().map(ToString::to_string);
+            async move { api.serve(asked.unwrap_or_default()).await }
+        });
+        Client::new(serve, "default")
+    }
+
+    async fn serve(&self, asked: String) -> Answered {
+        let call = kind(&asked);
+        let planned = {
+            let mut inner = self.lock();
+            inner.asked.push((Instant::now(), asked.clone()));
+            inner.planned.get_mut(&call).and_then(VecDeque::pop_front).unwrap_or(Answer::Right)
+        };
+        if let (Call::Watch, Answer::Right) = (call, &planned) {
+            return Ok(self.watch(asked));
+        }
+        let (code, right) = self.right(call, &asked);
+        let cut = |bytes: usize| right.get(..bytes).expect("cut where there is something").to_owned();
+        match planned {
+            Answer::Right => whole(code, right).await,
+            Answer::Text(code, text) => whole(code, text).await,
+            Answer::CutAfter(bytes) => whole(code, cut(bytes)).await,
+            Answer::BreaksAfter(bytes) => broken(code, cut(bytes)).await,
+            Answer::StopsAfter(bytes) => stopped(code, cut(bytes)).await,
+            Answer::Never => std::future::pending().await,
+            Answer::Refused => Err("connection refused".into()),
+        }
+    }
+
+    fn right(&self, call: Call, asked: &str) -> (u16, String) {
+        let inner = self.lock();
+        let (path, query) = asked.split_once('?').unwrap_or((asked, ""));
+        let name = path.rsplit('/').next().unwrap();
+        let (code, value) = match call {
+            Call::Node if name == NODE => (200, json!({"kind": "Node", "metadata": {"name": NODE}})),
+            Call::Node => (404, not_found("nodes", name)),
+            Call::List => (200, inner.page(query)),
+            Call::Get => {
+                let namespace = path.split('/').nth(4).unwrap();
+                match inner.pods.get(&(namespace.to_owned(), name.to_owned())) {
+                    Some(pod) => (200, pod.clone()),
+                    None => (404, not_found("pods", name)),
+                }
+            }
+            Call::Watch => (200, Value::Null),
+        };
+        (code, value.to_string())
+    }
+
+    fn watch(&self, asked: String) -> Response<Channel<Bytes, BoxError>> {
+        let (body, channel) = Channel::new(64);
+        let query = asked.split_once('?').map(|(_, query)| query.to_owned()).unwrap_or_default();
+        self.lock().opened.send(Watched { query, body }).unwrap();
+        Response::new(channel)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap()
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    /// Pages of two, so that three pods make two of them.
+    fn page(&self, query: &str) -> Value {
+        let from = query.split('&').find_map(|pair| pair.strip_prefix("continue=")).map_or(0, |at| at.parse().unwrap());
+        let items: Vec<_> = self.pods.values().skip(from).take(2).collect();
+        let left = self.pods.len() - from - items.len();
+        let mut metadata = json!({"resourceVersion": self.version.to_string()});
+        if left > 0 {
+            metadata["continue"] = (from + items.len()).to_string().into();
+            metadata["remainingItemCount"] = left.into();
+        }
+        json!({"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": items})
+    }
+}
+
+// === impl Watched ===
+
+impl Watched {
+    /// Tells of a change.
+    pub(crate) async fn event(&mut self, kind: &str, object: &Value) {
+        self.raw(&format!("{}\n", json!({"type": kind, "object": object}))).await;
+    }
+
+    /// Tells that nothing happened up to a version.
+    pub(crate) async fn bookmark(&mut self, version: u64) {
+        let object = json!({"kind": "Pod", "metadata": {"resourceVersion": version.to_string()}});
+        self.event("BOOKMARK", &object).await;
+    }
+
+    /// Ends the watch with an error of the server's.
+    pub(crate) async fn error(mut self, code: u16, reason: &str) {
+        let object = json!({"kind": "Status", "code": code, "reason": reason, "message": reason});
+        self.event("ERROR", &object).await;
+    }
+
+    /// Says this, whatever it is.
+    pub(crate) async fn raw(&mut self, text: &str) {
+        self.body.send_data(text.to_owned().into()).await.expect("somebody listens");
+    }
+
+    /// Breaks the connection.
+    pub(crate) fn breaks(self) {
+        self.body.abort("connection reset".into());
+    }
+
+    /// Says whether nobody listens any longer.
+    pub(crate) async fn is_left(&mut self) -> bool {
+        self.body.send_data("".into()).await.is_err()
+    }
+}
+
+/// A pod on the node.
+pub(crate) fn pod(name: &str) -> Value {
+    json!({
+        "kind": "Pod",
+        "metadata": {"uid": format!("uid-{name}"), "namespace": "default", "name": name, "resourceVersion": "1"},
+        "spec": {"nodeName": NODE, "containers": [{"name": "main", "image": format!("image-{name}")}]},
+        "status": {"phase": "Running"},
+    })
+}
+
+/// An error as the API server tells it.
+pub(crate) fn status(code: u16, reason: &str) -> Answer {
+    let message = format!("{reason} it is");
+    let status = json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message});
+    Answer::Text(code, status.to_string())
+}
+
+pub(crate) fn not_found(kind: &str, name: &str) -> Value {
+    json!({
+        "kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound",
+        "message": format!("{kind} \"{name}\" not found"), "details": {"kind": kind, "name": name},
+    })
+}
+
+fn kind(asked: &str) -> Call {
+    let (path, query) = asked.split_once('?').unwrap_or((asked, ""));
+    match path {
+        _ if path.starts_with("/api/v1/nodes/") => Call::Node,
+        "/api/v1/pods" if query.split('&').any(|pair| pair == "watch=true") => Call::Watch,
+        "/api/v1/pods" => Call::List,
+        _ => Call::Get,
+    }
+}
+
+async fn whole(code: u16, text: String) -> Answered {
+    let (mut body, response) = answer(code);
+    body.send_data(text.into()).await?;
+    Ok(response)
+}
+
+async fn broken(code: u16, text: String) -> Answered {
+    let (mut body, response) = answer(code);
+    body.send_data(text.into()).await?;
+    body.abort("connection reset".into());
+    Ok(response)
+}
+
+async fn stopped(code: u16, text: String) -> Answered {
+    let (mut body, response) = answer(code);
+    body.send_data(text.into()).await?;
+    // Nobody ends it.
+    std::mem::forget(body);
+    Ok(response)
+}
+
+fn answer(code: u16) -> (Sender<Bytes, BoxError>, Response<Channel<Bytes, BoxError>>) {
+    let (body, channel) = Channel::new(4);
+    (body, Response::builder().status(code).body(channel).unwrap())
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}

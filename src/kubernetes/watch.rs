@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::connection::{ask, chunk, refused, unreadable};
+use super::connection::{ask, piece, refused, unreadable};
 use super::list::{all_pods, on, pods_of};
 use super::node::Doubt;
 use super::wire::{ApiPod, Object, Status};
@@ -194,8 +194,8 @@ impl Watcher {
         let (begun, mut dead, mut line) = (Instant::now(), Instant::now() + limit, Vec::new());
         let mut told = false;
         loop {
-            let piece = timeout_at(dead, chunk(WATCH_PODS, &mut body, limit)).await;
-            let Some(piece) = piece.map_err(|_| KubernetesError::Silent { seconds: limit.as_secs() })?? else { break };
+            let next = timeout_at(dead, piece(WATCH_PODS, &mut body)).await;
+            let Some(piece) = next.map_err(|_| KubernetesError::Silent { seconds: limit.as_secs() })?? else { break };
             for part in piece.as_ref().split_inclusive(|byte| *byte == b'\n') {
                 line.extend_from_slice(part);
                 if line.len() > LONGEST_LINE_BYTES {
@@ -220,6 +220,8 @@ impl Watcher {
         match kind {
             Kind::Error => {
                 let status: Line<Status> = read(line)?;
+                // Whatever it is, nobody knows what was lost.
+                self.version = None;
                 return Err(refused(WATCH_PODS, status.object));
             }
             Kind::Bookmark => {
@@ -279,6 +281,8 @@ impl Watcher {
         };
         if !resumable {
             self.version = None;
+        }
+        if error.is_of_connection() {
             self.connection.renew().await;
         }
         let cause = error.to_string();

@@ -1,5 +1,6 @@
 //! What is read of the API's objects, and nothing else: every field that is not named here is skipped while it arrives.
 
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -34,6 +35,12 @@ struct Annotations {
     hash: Option<String>,
     #[serde(rename = "kubernetes.io/config.mirror")]
     mirror: Option<String>,
+    /// Where the kubelet has it from. Only the kubelet's own answers tell.
+    #[serde(rename = "kubernetes.io/config.source")]
+    source: Option<String>,
+    /// Since when the kubelet has it. Only the kubelet's own answers tell.
+    #[serde(rename = "kubernetes.io/config.seen")]
+    seen: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -125,6 +132,16 @@ impl ApiPod {
         let noted = self.metadata.annotations.as_ref().filter(|annotations| annotations.mirror.is_some());
         let noted = noted.and_then(|annotations| annotations.hash.as_deref().or(annotations.mirror.as_deref()));
         noted.filter(|uid| !uid.is_empty()).unwrap_or(&self.metadata.uid)
+    }
+
+    /// Where the kubelet that was asked has it from: `api`, `file` or `http`.
+    pub(super) fn config_source(&self) -> Option<&str> {
+        self.metadata.annotations.as_ref()?.source.as_deref()
+    }
+
+    /// When the kubelet that was asked first heard of it.
+    pub(super) fn config_seen(&self) -> Option<Timestamp> {
+        self.metadata.annotations.as_ref()?.seen.as_deref()?.parse().ok()
     }
 
     /// What we keep of it; an error if it lacks what every pod has.

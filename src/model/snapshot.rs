@@ -166,6 +166,9 @@ pub struct Sandbox {
     pub state: SandboxState,
     /// When it was made, by the runtime's clock.
     pub created_at: Timestamp,
+    /// The kubelet has the pod from a file or an address of its own and not from the API server: a static pod.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_static: bool,
 }
 
 /// An image as the runtime lists it.

@@ -1,8 +1,16 @@
 //! Which pods should be here, and what the kubelet's directories tell of them.
 
+mod combined;
+mod found;
 mod kube_api;
+mod kubelet;
+mod kubelet_dir;
 
+pub use combined::{CombinedPods, Part};
+pub use found::FoundPods;
 pub use kube_api::KubeApi;
+pub use kubelet::KubeletSource;
+pub use kubelet_dir::{Beside, KubeletDirPods};
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -212,13 +212,13 @@ fn a_reader_that_leaves_is_no_failure() {
 fn faults_in_the_configuration_come_all_at_once_with_status_2() {
     let shell = Shell::new()
         .with("kubegc.toml", "[images]\nhigh_treshold_percent = 70\nmin_age = 120\n")
-        .with("conf.d/10.toml", "pods.source = \"kubelet\"\n");
+        .with("conf.d/10.toml", "pods.source = \"kube\"\n");
     insta::assert_snapshot!(shell.run(&["config", "check", "--image-gc-low-threshold", "101"]), @r#"
     exit Some(2)
     ! error: 4 faults in the configuration:
     !   kubegc.toml: images.high_treshold_percent = 70: no such setting; did you mean images.high_threshold_percent?
     !   kubegc.toml: images.min_age = 120: wants a unit: "120s" for seconds, "120m" for minutes
-    !   conf.d/10.toml: pods.source = "kubelet": wants "none", "runtime" or "kube-api"
+    !   conf.d/10.toml: pods.source = "kube": wants "auto", "none", or one or several of "kube-api", "kubelet", "kubelet-dir" and "runtime", each once, with commas
     !   --image-gc-low-threshold: images.low_threshold_percent = 101: wants an integer from 0 to 100
     ! hint: `kubegc config default` prints every setting with its default
     "#);
@@ -280,8 +280,14 @@ fn the_settings_in_force_are_shown_with_where_they_come_from() {
     measure_space = false                        # profile kubelet
 
     [pods]
-    source = "none"                              # built-in
+    source = "auto"                              # built-in
     kubeconfig = ""                              # built-in
+    max_silence = "3m"                           # built-in
+    kubelet_endpoint = "https://127.0.0.1:10250" # built-in
+    kubelet_ca = ""                              # built-in
+    kubelet_token_file = ""                      # built-in
+    kubelet_client_certificate = ""              # built-in
+    kubelet_client_key = ""                      # built-in
 
     [runtime]
     endpoint = ""                                # built-in

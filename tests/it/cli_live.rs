@@ -238,7 +238,7 @@ fn why_asks_the_node() {
 
     log directory DIR/pods/default_web_u-web
       stays: no list of pods, so nothing counts as gone: pods.source is none
-      setting: pods.source = "none" (built-in)
+      setting: pods.source = "auto" (built-in)
       what would change it: a source of pods that answers
 
     log link DIR/containers/web_default_app-webapp01.log

@@ -22,6 +22,7 @@ mod containerd_rig;
 mod contract;
 mod faults;
 mod kill;
+mod manifests;
 mod on_node;
 mod one_agent;
 mod properties;

@@ -2,8 +2,10 @@
 
 mod agent;
 mod churn;
+mod ending_pods;
 mod late_starts;
 mod living_pods;
+mod one_namespace;
 mod outages;
 mod rights;
 mod service;

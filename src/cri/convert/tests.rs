@@ -43,7 +43,7 @@ fn the_pod_of_a_container_is_in_its_labels() {
         ("a value that only looks like the key", &[("note", POD_UID)], None),
     ];
     for (row, labels, pod) in rows {
-        let read = pod_of_labels(kubernetes_labels(&raw_labels(labels)));
+        let read = pod_of_labels(picked(&raw_labels(labels), POD_LABELS));
         let read = read.map(|pod| format!("{}/{}/{}", pod.uid, pod.namespace, pod.name));
         assert_eq!(read.as_deref(), pod, "{row}");
     }
@@ -67,6 +67,20 @@ fn the_pod_of_a_sandbox_needs_both_metadata_and_label() {
     for (row, metadata, labels, uid) in rows {
         let pod = pod_of_metadata(metadata, &raw_labels(&labels));
         assert_eq!(pod.as_ref().map(|pod| pod.uid.as_str()), uid, "{row}");
+    }
+}
+
+#[test]
+fn a_static_pod_is_told_by_where_the_kubelet_has_it_from() {
+    for (row, annotations, expected) in [
+        ("a manifest file", vec![("kubernetes.io/config.source", "file")], true),
+        ("a manifest address", vec![("a", "b"), ("kubernetes.io/config.source", "http")], true),
+        ("the API server", vec![("kubernetes.io/config.source", "api")], false),
+        ("not told", vec![("kubernetes.io/config.hash", "file")], false),
+        ("told by another annotation's text", vec![("note", "kubernetes.io/config.source=file")], false),
+    ] {
+        let from = lists::PodSandbox { annotations: raw_labels(&annotations), ..Default::default() };
+        assert_eq!(sandbox(from).is_static, expected, "{row}");
     }
 }
 

@@ -16,7 +16,7 @@ fn container(pod: Option<PodRef>, state: ContainerState) -> Container {
 }
 
 fn sandbox(pod: Option<PodRef>, state: SandboxState) -> Sandbox {
-    Sandbox { id: "s".into(), pod, attempt: 0, state, created_at: Timestamp::UNIX_EPOCH }
+    Sandbox { id: "s".into(), pod, attempt: 0, state, created_at: Timestamp::UNIX_EPOCH, is_static: false }
 }
 
 async fn listed(containers: Seen<Vec<Container>>, sandboxes: Seen<Vec<Sandbox>>) -> Seen<PodList> {

@@ -63,7 +63,14 @@ fn container(id: &str, made: i64) -> Container {
 }
 
 fn sandbox(id: &str, made: i64) -> Sandbox {
-    Sandbox { id: id.into(), pod: Some(web("u")), attempt: 0, state: SandboxState::NotReady, created_at: hour(made) }
+    Sandbox {
+        id: id.into(),
+        pod: Some(web("u")),
+        attempt: 0,
+        state: SandboxState::NotReady,
+        created_at: hour(made),
+        is_static: false,
+    }
 }
 
 /// A pod of the list.

@@ -84,6 +84,7 @@ fn a_sandbox() -> impl Strategy<Value = Sandbox> {
         attempt: 0,
         state,
         created_at,
+        is_static: false,
     })
 }
 

@@ -172,7 +172,8 @@ impl NodeRig {
         &self.address
     }
 
-    /// The kubeconfig of `admin`, `kubelet`, `kubegc` or `restricted`. The last two may do what was granted and no more.
+    /// The kubeconfig of `admin`, `kubelet`, `kubegc`, `restricted` or `account`, the service account that is shipped. The last
+    /// three may do what was granted and no more.
     pub fn kubeconfig(&self, user: &str) -> PathBuf {
         self.dir().join("kubeconfig").join(user)
     }

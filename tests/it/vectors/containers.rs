@@ -137,6 +137,7 @@ fn sandbox(from: &Value) -> Sandbox {
         attempt: 0,
         state: if text(from, "state") == "ready" { SandboxState::Ready } else { SandboxState::NotReady },
         created_at: at(from["created_at_s"].as_f64().unwrap()),
+        is_static: false,
     }
 }
 

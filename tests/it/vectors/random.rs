@@ -102,6 +102,7 @@ fn sandbox(from: &Value) -> Sandbox {
         attempt: 0,
         state: if text(from, "State") == "ready" { SandboxState::Ready } else { SandboxState::NotReady },
         created_at: age(from),
+        is_static: false,
     }
 }
 

@@ -1,1 +1,137 @@
+//! The source as a pass asks it.
 
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::*;
+use crate::kubernetes::fake::{Answer, Call, FakeApi, status};
+
+fn source(api: &FakeApi) -> KubeApi {
+    KubeApi::new(api.connection(), " NODE-1\n", || Timestamp::UNIX_EPOCH)
+}
+
+fn of_pod(name: &str) -> Option<PodRef> {
+    Some(PodRef { uid: format!("uid-{name}").as_str().into(), namespace: "default".into(), name: name.into() })
+}
+
+fn container(state: ContainerState, pod: Option<PodRef>) -> Container {
+    let json = serde_json::json!({"id": "c", "state": state, "created_at": Timestamp::UNIX_EPOCH});
+    Container { pod, ..serde_json::from_value(json).unwrap() }
+}
+
+fn sandbox(state: SandboxState, pod: Option<PodRef>) -> Sandbox {
+    Sandbox { id: "s".into(), pod, attempt: 0, state, created_at: Timestamp::UNIX_EPOCH, is_static: false }
+}
+
+fn away<T>() -> Seen<T> {
+    Seen::NotSeen("away".to_owned())
+}
+
+async fn list(source: &KubeApi, containers: &[Container], sandboxes: &[Sandbox]) -> Seen<PodList> {
+    source.list(&Seen::Seen(containers.to_vec()), &Seen::Seen(sandboxes.to_vec())).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_complete_list_tells_who_said_it_and_when() {
+    let api = FakeApi::new().with_pods(&["a", "b", "c"]);
+    let list = list(&source(&api), &[], &[]).await;
+    let list = list.as_ref().unwrap();
+    assert_eq!((list.source.as_str(), list.complete, list.pods.len()), ("kube-api", true, 3));
+    let report = PodSourceReport {
+        name: "kube-api".into(),
+        chosen_by: "a test".into(),
+        pods: 3,
+        as_of: Some(Timestamp::UNIX_EPOCH),
+        missing: None,
+    };
+    assert_eq!(list.sources, [report]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_watch_serves_all_passes() {
+    let api = FakeApi::new().with_pods(&["a"]);
+    let source = source(&api);
+    for _ in 0..3 {
+        assert!(list(&source, &[], &[]).await.as_ref().unwrap().complete);
+    }
+    assert_eq!((api.count(Call::List), api.asked()[0].as_str()), (1, "/api/v1/nodes/node-1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_list_on_a_node_that_runs_pods_is_not_complete() {
+    let running = |pod| vec![container(ContainerState::Running, pod)];
+    let ready = |pod| vec![sandbox(SandboxState::Ready, pod)];
+    for (containers, sandboxes, missing) in [
+        (vec![], vec![], None),
+        (running(of_pod("x")), vec![], Some("the API server knows no pod on node \"node-1\", but default/x runs here")),
+        (vec![], ready(of_pod("y")), Some("the API server knows no pod on node \"node-1\", but default/y runs here")),
+        (running(None), ready(None), None),
+        (
+            vec![container(ContainerState::Exited, of_pod("x")), container(ContainerState::Created, of_pod("x"))],
+            vec![sandbox(SandboxState::NotReady, of_pod("y"))],
+            None,
+        ),
+    ] {
+        let list = list(&source(&FakeApi::new()), &containers, &sandboxes).await;
+        let list = list.as_ref().unwrap();
+        assert_eq!((list.complete, list.sources[0].missing.as_deref()), (missing.is_none(), missing));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_list_is_not_complete_where_the_runtime_was_not_seen() {
+    let (empty, one) = (source(&FakeApi::new()), source(&FakeApi::new().with_pods(&["a"])));
+    assert!(!empty.list(&away(), &Seen::Seen(vec![])).await.as_ref().unwrap().complete);
+    assert!(!empty.list(&Seen::Seen(vec![]), &away()).await.as_ref().unwrap().complete);
+    assert!(one.list(&away(), &away()).await.as_ref().unwrap().complete);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_with_pods_is_believed_whatever_else_runs_here() {
+    let api = FakeApi::new().with_pods(&["a"]);
+    let list = list(&source(&api), &[container(ContainerState::Running, of_pod("forced"))], &[]).await;
+    assert!(list.as_ref().unwrap().complete);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_may_be_incomplete_are_told_with_the_cause() {
+    let api = FakeApi::new().with_pods(&["a"]);
+    api.plan(Call::Node, [status(403, "Forbidden")]);
+    let list = list(&source(&api), &[], &[]).await;
+    let list = list.as_ref().unwrap();
+    assert_eq!((list.complete, list.pods.len()), (false, 1));
+    assert!(list.sources[0].missing.as_ref().unwrap().contains("grant `get` on nodes"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_never_came_is_not_seen() {
+    let api = FakeApi::new().with_pods(&["a"]);
+    api.plan(Call::List, [status(403, "Forbidden")]);
+    let list = list(&source(&api), &[], &[]).await;
+    assert_eq!(list.cause(), Some("may not list the pods of all namespaces: Forbidden it is"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_asked_for_anew_and_not_in_the_list() {
+    let api = FakeApi::new().with_pods(&["a"]);
+    let source = source(&api);
+    assert!(list(&source, &[], &[]).await.as_ref().is_some());
+    let a = of_pod("a").unwrap();
+    assert_eq!(source.still_exists(&a).await, Seen::Seen(true));
+    api.remove("a");
+    assert_eq!(source.still_exists(&a).await, Seen::Seen(false));
+    api.plan(Call::Get, vec![Answer::Refused; 2]);
+    assert!(source.still_exists(&a).await.cause().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_watch_ends_with_the_source() {
+    let api = FakeApi::new();
+    let source = Arc::new(source(&api));
+    list(&source, &[], &[]).await;
+    let mut server = api.watched().await;
+    drop(source);
+    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    assert!(server.is_left().await);
+}

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Namespace, Node, Pod};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
-use kube::api::{Api, DeleteParams, LogParams, Patch, PatchParams, PostParams};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, LogParams, Patch, PatchParams, PostParams,
+};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
@@ -164,6 +166,27 @@ impl NodeRig {
                 _ => (), // bindings to the service account that no controller makes here
             }
         }
+    }
+
+    /// Creates an object of whatever kind, as `kubectl create` does.
+    pub async fn create_object(&self, object: &Value) {
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
+        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
+        let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
+            Some(namespace) => Api::namespaced_with(self.kube(), namespace, &resource),
+            None => Api::all_with(self.kube(), &resource),
+        };
+        let made = api.create(&PostParams::default(), &serde_json::from_value(object.clone()).unwrap()).await;
+        made.unwrap_or_else(|error| panic!("{error}: {object:#}"));
+    }
+
+    /// What the service account that is shipped asked the API server for, by the server's own audit.
+    pub fn audit(&self) -> Vec<Value> {
+        let log = std::fs::read_to_string(self.dir().join("audit.log")).unwrap_or_default();
+        // The last line may be half written.
+        log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
     /// Takes from a user what [`NodeRig::grant`] gave.

@@ -1,0 +1,131 @@
+//! Who is asked which pods should be on this node: as set, or whoever is found.
+
+use std::sync::Arc;
+
+use super::clock;
+use crate::config::{KubeletSettings, PodSource, Settings};
+use crate::kubernetes::{Candidates, Connection, Kubelet, KubeletAccess, KubernetesError, Timing};
+use crate::observe::{
+    self, Beside, CombinedPods, FoundPods, KubeApi, KubeletDirPods, KubeletSource, NoPods, Part, RuntimePods,
+};
+use crate::rooted::{self, Place};
+
+/// Who wanted a source, as `plan` shows it.
+const SET: &str = "pods.source";
+const AUTO: &str = "auto";
+
+/// The sources of pods that the settings mean, for the node of this name. Nothing is asked and no file is looked at yet.
+pub(super) fn pod_source(settings: &Settings, node: &str) -> Arc<dyn observe::PodSource> {
+    let place = PlaceOfPods { settings: settings.clone(), node: node.to_owned() };
+    if settings.pods.sources.contains(PodSource::Auto) {
+        return Arc::new(FoundPods::new(move || place.found().map(|parts| CombinedPods::new(parts, clock::now))));
+    }
+    let parts = settings.pods.sources.iter().map(|source| place.part(source, SET, String::new())).collect();
+    let combined = CombinedPods::new(parts, clock::now);
+    combined.tell();
+    Arc::new(combined)
+}
+
+/// A node whose pods are asked for.
+struct PlaceOfPods {
+    settings: Settings,
+    node: String,
+}
+
+// === impl PlaceOfPods ===
+
+impl PlaceOfPods {
+    /// What `auto` finds: files, and what was set besides; nobody is asked. The runtime is never among it, because beside a
+    /// kubelet it would take what finished for gone.
+    fn found(&self) -> Result<Vec<Part>, String> {
+        let api = self.way_to_api_server();
+        let mut found = Vec::new();
+        if let Ok(why) = &api {
+            found.push(self.part(PodSource::KubeApi, AUTO, why.clone()));
+        }
+        if let Some(key) = told_of(&self.settings.pods.kubelet) {
+            found.push(self.part(PodSource::Kubelet, AUTO, format!("{key} is set")));
+        }
+        if found.is_empty() {
+            let cause = api.err().map_or_else(String::new, |error| error.to_string());
+            return Err(format!(
+                "nobody was found who knows the pods: {cause}; no pods.kubelet_* is set; a host without a kubelet wants \
+                 pods.source = \"runtime\""
+            ));
+        }
+        let directory = self.settings.kubelet_root.join("pods");
+        if matches!(rooted::resolve(&self.settings.host_root, &directory), Ok(Place::There(_))) {
+            found.push(self.part(PodSource::KubeletDir, AUTO, format!("{} exists", directory.display())));
+        }
+        Ok(found)
+    }
+
+    /// Why the API server can be asked, if it can. A kubeconfig that was set counts before it exists.
+    fn way_to_api_server(&self) -> Result<String, KubernetesError> {
+        match &self.settings.pods.kubeconfig {
+            Some(path) => Ok(format!("kubeconfig {}", path.display())),
+            None => ways_to_api_server(&self.settings).find().map(|access| access.chosen_by),
+        }
+    }
+
+    fn part(&self, source: PodSource, wanted_by: &'static str, why: String) -> Part {
+        let settings = &self.settings;
+        let source: Arc<dyn observe::PodSource> = match source {
+            PodSource::Auto | PodSource::None => Arc::new(NoPods),
+            PodSource::Runtime => Arc::new(RuntimePods),
+            PodSource::KubeApi => {
+                let connection = Arc::new(Connection::new(ways_to_api_server(&self.settings)));
+                let timing = Timing { max_silence: settings.pods.max_silence, ..Timing::default() };
+                Arc::new(KubeApi::new(connection, &self.node, clock::now).with_timing(timing))
+            }
+            PodSource::Kubelet => Arc::new(KubeletSource::new(Kubelet::new(self.kubelet()), clock::now)),
+            PodSource::KubeletDir => {
+                let is_alone = settings.pods.sources.iter().all(|source| source == PodSource::KubeletDir);
+                let beside = if is_alone { Beside::Nobody } else { Beside::Others };
+                Arc::new(KubeletDirPods::new(&settings.host_root, &settings.kubelet_root, beside))
+            }
+        };
+        Part { source, wanted_by, why }
+    }
+
+    fn kubelet(&self) -> KubeletAccess {
+        let KubeletSettings { endpoint, ca, token_file, client_certificate, client_key } =
+            self.settings.pods.kubelet.clone();
+        KubeletAccess {
+            endpoint,
+            // As the kubelet makes its name from the host's.
+            node: self.node.trim().to_lowercase(),
+            ca,
+            token_file,
+            client: client_certificate.zip(client_key),
+            account: Candidates::default().account,
+            host_root: self.settings.host_root.clone(),
+            kubelet_root: self.settings.kubelet_root.clone(),
+        }
+    }
+}
+
+/// How the API server is reached, as the settings say.
+pub(super) fn ways_to_api_server(settings: &Settings) -> Candidates {
+    Candidates {
+        kubeconfig: settings.pods.kubeconfig.clone(),
+        host_root: settings.host_root.clone(),
+        kubelet_root: settings.kubelet_root.clone(),
+        ..Candidates::default()
+    }
+}
+
+/// The key by which somebody told how the kubelet is reached, if anybody did.
+fn told_of(kubelet: &KubeletSettings) -> Option<&'static str> {
+    let unset = KubeletSettings::default();
+    let keys = [
+        (kubelet.token_file != unset.token_file, "pods.kubelet_token_file"),
+        (kubelet.client_certificate != unset.client_certificate, "pods.kubelet_client_certificate"),
+        (kubelet.ca != unset.ca, "pods.kubelet_ca"),
+        (kubelet.endpoint != unset.endpoint, "pods.kubelet_endpoint"),
+    ];
+    keys.into_iter().find(|(is_set, _)| *is_set).map(|(_, key)| key)
+}
+
+#[cfg(test)]
+mod tests;

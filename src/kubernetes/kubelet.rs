@@ -1,0 +1,127 @@
+//! The kubelet's own door: what it says of its pods, of its health and of itself.
+//!
+//! Credentials are read at each question, since certificates and tokens are renewed. Who answers is always checked: by an
+//! authority, or by being the very certificate that was expected. It never happens that nobody is checked, but on the
+//! read-only port, which speaks plainly and is shown nothing.
+
+mod error;
+mod told;
+mod way;
+
+#[cfg(test)]
+pub(crate) mod fake;
+#[cfg(test)]
+mod tests;
+
+pub use error::KubeletError;
+pub use told::{KubeletPod, KubeletPods, KubeletProcess};
+pub use way::KubeletAccess;
+
+use std::time::Duration;
+
+use http::header::{AUTHORIZATION, CONNECTION, DATE, HOST};
+use http::{Request, Response};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
+use tokio::time::timeout;
+
+use super::error::whole;
+use error::Right;
+use way::{Stream, Way};
+
+/// The longest wait for a whole answer. The kubelet is on this host.
+const ANSWER: Duration = Duration::from_secs(10);
+/// Far above the pods of any node, and what a kubelet says of itself.
+const LARGEST_ANSWER_BYTES: usize = 64 << 20;
+
+/// The kubelet of this node.
+pub struct Kubelet {
+    access: KubeletAccess,
+    answer: Duration,
+}
+
+/// One answer.
+struct Told {
+    /// When the kubelet gave it, by its own clock.
+    at: Timestamp,
+    text: Bytes,
+}
+
+// === impl Kubelet ===
+
+impl Kubelet {
+    /// A kubelet to be reached like this. Nothing is opened.
+    pub fn new(access: KubeletAccess) -> Self {
+        Self { access, answer: ANSWER }
+    }
+
+    /// The same with another limit for each answer.
+    #[must_use]
+    pub fn with_limit(self, answer: Duration) -> Self {
+        Self { answer, ..self }
+    }
+
+    /// The pods that it has now. While it starts they are fewer than it should have, and nothing in the answer says so.
+    pub async fn pods(&self) -> Result<KubeletPods, KubeletError> {
+        let Told { at, text } = self.ask("/pods", Right::PODS).await?;
+        told::pods(at, &text).map_err(|cause| KubeletError::Understand { path: "/pods", cause })
+    }
+
+    /// Fails unless it says that it is well.
+    pub async fn check_health(&self) -> Result<(), KubeletError> {
+        self.ask("/healthz", Right::HEALTH).await.map(drop)
+    }
+
+    /// What it says of its own process.
+    pub async fn process(&self) -> Result<KubeletProcess, KubeletError> {
+        let Told { text, .. } = self.ask("/metrics", Right::METRICS).await?;
+        told::process(&text).map_err(|cause| KubeletError::Understand { path: "/metrics", cause })
+    }
+
+    async fn ask(&self, path: &'static str, right: Right) -> Result<Told, KubeletError> {
+        let asked = timeout(self.answer, self.try_ask(path, right)).await;
+        asked.map_err(|_| KubeletError::Wait { path, seconds: self.answer.as_secs() })?
+    }
+
+    async fn try_ask(&self, path: &'static str, right: Right) -> Result<Told, KubeletError> {
+        let access = self.access.clone();
+        // Reads files of the host, which may hang.
+        let way = tokio::task::spawn_blocking(move || access.way()).await;
+        let way = way.map_err(|error| reach(path, &error))??;
+        let stream = way.open().await.map_err(|error| reach(path, &error))?;
+        let answer = send(stream, path, &way).await.map_err(|error| reach(path, &error))?;
+        let (status, at) = (answer.status(), told_at(&answer));
+        let body = Limited::new(answer.into_body(), LARGEST_ANSWER_BYTES).collect().await;
+        let text = body.map_err(|error| reach(path, &*error))?.to_bytes();
+        if !status.is_success() {
+            return Err(error::refusal(path, right, status.as_u16(), &text));
+        }
+        let undated = || KubeletError::Understand { path, cause: "it has no date".to_owned() };
+        Ok(Told { at: at.ok_or_else(undated)?, text })
+    }
+}
+
+fn reach(path: &'static str, error: &dyn std::error::Error) -> KubeletError {
+    KubeletError::Reach { path, cause: whole(error) }
+}
+
+/// Asks over a connection of its own, which ends with the answer.
+async fn send(stream: Stream, path: &str, way: &Way) -> Result<Response<Incoming>, hyper::Error> {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    let mut request = Request::get(path).header(HOST, way.authority()).header(CONNECTION, "close");
+    if let Some(token) = way.token() {
+        request = request.header(AUTHORIZATION, token);
+    }
+    let request = request.body(Empty::<Bytes>::new()).unwrap_or_default();
+    sender.send_request(request).await
+}
+
+/// When an answer was given. HTTP writes times as mail does.
+fn told_at<T>(answer: &Response<T>) -> Option<Timestamp> {
+    let date = answer.headers().get(DATE)?.to_str().ok()?;
+    jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(date).ok()
+}

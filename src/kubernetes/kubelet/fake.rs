@@ -1,0 +1,213 @@
+//! A kubelet that says what it is told to, over the real wire: plain or TLS, with or without a look at who asks.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::RootCertStore;
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+
+use super::{Kubelet, KubeletAccess};
+
+/// The time that every answer bears, unless told otherwise.
+pub const NOON: &str = "Fri, 02 Jan 2026 12:00:00 GMT";
+
+/// Certificates made for one test. The authority's is `ca`.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pub ca: String,
+}
+
+/// A certificate with its key, both as PEM.
+pub struct Identity {
+    pub certificate: String,
+    pub key: String,
+}
+
+/// A kubelet that listens. It ends with this.
+pub struct FakeKubelet {
+    port: u16,
+    says: Arc<Mutex<Says>>,
+    task: JoinHandle<()>,
+    scheme: &'static str,
+    /// What the agent finds on its host.
+    pub host: tempfile::TempDir,
+}
+
+struct Says {
+    date: String,
+    answers: HashMap<&'static str, (u16, String)>,
+    /// What was asked, with the token shown.
+    asked: Vec<(String, Option<String>)>,
+}
+
+// === impl Authority ===
+
+impl Authority {
+    pub fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let ca = params.self_signed(&key).unwrap().pem();
+        Self { issuer: Issuer::new(params, key), ca }
+    }
+
+    /// A certificate for somebody of this name, signed by the authority.
+    pub fn identity(&self, name: &str) -> Identity {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        Identity { certificate: params.signed_by(&key, &self.issuer).unwrap().pem(), key: key.serialize_pem() }
+    }
+}
+
+// === impl Identity ===
+
+impl Identity {
+    /// Somebody who vouches for himself.
+    pub fn own(name: &str) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        Self { certificate: params.self_signed(&key).unwrap().pem(), key: key.serialize_pem() }
+    }
+}
+
+// === impl FakeKubelet ===
+
+impl FakeKubelet {
+    /// The read-only port.
+    pub async fn plain() -> Self {
+        Self::listen(None).await
+    }
+
+    /// The ordinary port: this is its certificate, and these sign those of its clients, if it asks for any.
+    pub async fn tls(identity: &Identity, clients: Option<&Authority>) -> Self {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
+        let builder = match clients {
+            None => builder.unwrap().with_no_client_auth(),
+            Some(authority) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(CertificateDer::from_pem_slice(authority.ca.as_bytes()).unwrap()).unwrap();
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+                builder.unwrap().with_client_cert_verifier(verifier.unwrap())
+            }
+        };
+        let chain = CertificateDer::pem_slice_iter(identity.certificate.as_bytes()).map(Result::unwrap).collect();
+        let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap();
+        Self::listen(Some(TlsAcceptor::from(Arc::new(builder.with_single_cert(chain, key).unwrap())))).await
+    }
+
+    async fn listen(tls: Option<TlsAcceptor>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let says = Says { date: NOON.to_owned(), answers: HashMap::new(), asked: Vec::new() };
+        let says = Arc::new(Mutex::new(says));
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let task = tokio::spawn(accept(listener, tls, Arc::clone(&says)));
+        let kubelet = Self { port, says, task, scheme, host: tempfile::tempdir().unwrap() };
+        kubelet.say("/healthz", 200, "ok");
+        kubelet
+    }
+
+    /// What it answers from now on.
+    pub fn say(&self, path: &'static str, code: u16, text: impl Into<String>) {
+        self.lock().answers.insert(path, (code, text.into()));
+    }
+
+    /// The pods it has from now on, as JSON.
+    pub fn have(&self, pods: &[serde_json::Value]) {
+        self.say("/pods", 200, serde_json::json!({"kind": "PodList", "items": pods}).to_string());
+    }
+
+    /// What time it is for it from now on; empty = it does not say.
+    pub fn set_date(&self, date: &str) {
+        date.clone_into(&mut self.lock().date);
+    }
+
+    /// What was asked so far, with the token shown.
+    pub fn asked(&self) -> Vec<(String, Option<String>)> {
+        self.lock().asked.clone()
+    }
+
+    /// How to reach it, with nothing set.
+    pub fn access(&self) -> KubeletAccess {
+        KubeletAccess {
+            endpoint: format!("{}://127.0.0.1:{}", self.scheme, self.port),
+            node: "n1".to_owned(),
+            ca: None,
+            token_file: None,
+            client: None,
+            account: self.host.path().join("account"),
+            host_root: self.host.path().to_owned(),
+            kubelet_root: "/kubelet".into(),
+        }
+    }
+
+    /// Puts a file on its host and returns the host's name for it.
+    pub fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.host.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+        PathBuf::from("/").join(name)
+    }
+
+    /// A client for it, with nothing set.
+    pub fn client(&self) -> Kubelet {
+        Kubelet::new(self.access())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Says> {
+        self.says.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for FakeKubelet {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, says: Arc<Mutex<Says>>) {
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        tokio::spawn(serve(stream, tls.clone(), Arc::clone(&says)));
+    }
+}
+
+async fn serve(stream: TcpStream, tls: Option<TlsAcceptor>, says: Arc<Mutex<Says>>) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let answer = answer(&request, &mut says.lock().unwrap_or_else(PoisonError::into_inner));
+        async { Ok::<_, Infallible>(answer) }
+    });
+    // A client that turns away is none of the server's business.
+    let _ended = match tls {
+        None => http1::Builder::new().serve_connection(TokioIo::new(stream), service).await.ok(),
+        Some(tls) => match tls.accept(stream).await {
+            Ok(stream) => http1::Builder::new().serve_connection(TokioIo::new(stream), service).await.ok(),
+            Err(_) => None,
+        },
+    };
+}
+
+fn answer(request: &Request<Incoming>, says: &mut Says) -> Response<Full<Bytes>> {
+    let path = request.uri().path().to_owned();
+    let token = request.headers().get("authorization").map(|token| token.to_str().unwrap().to_owned());
+    let (code, text) = says.answers.get(path.as_str()).cloned().unwrap_or((404, "no such page".to_owned()));
+    says.asked.push((path, token));
+    Response::builder().status(code).header("date", &says.date).body(Full::from(text)).unwrap()
+}

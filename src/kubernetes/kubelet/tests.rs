@@ -1,0 +1,168 @@
+//! The kubelet's door, over the real wire.
+
+use std::time::Duration;
+
+use super::fake::{Authority, FakeKubelet, Identity};
+use super::*;
+
+fn with(kubelet: &FakeKubelet, change: impl FnOnce(&mut KubeletAccess)) -> Kubelet {
+    let mut access = kubelet.access();
+    change(&mut access);
+    Kubelet::new(access)
+}
+
+async fn cause(kubelet: &Kubelet) -> String {
+    kubelet.pods().await.unwrap_err().to_string()
+}
+
+#[tokio::test]
+async fn the_read_only_port_is_asked_plainly_and_shown_nothing() {
+    let kubelet = FakeKubelet::plain().await;
+    kubelet.have(&[]);
+    kubelet.file("account/token", "secret");
+    let told = kubelet.client().pods().await.unwrap();
+    assert_eq!((told.told_at, told.pods.len()), ("2026-01-02T12:00:00Z".parse().unwrap(), 0));
+    assert_eq!(kubelet.asked(), [("/pods".to_owned(), None)]);
+}
+
+#[tokio::test]
+async fn the_kubelet_is_known_by_its_own_certificate_or_by_an_authority() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let (own, other) = (Identity::own("not-the-nodes-name"), Identity::own("n1"));
+    let rows = [
+        ("its very certificate, whatever its name", &own, &own.certificate, None),
+        ("another self-made one of the same name", &other, &own.certificate, Some("certificate")),
+        ("signed, for the node", &authority.identity("n1"), &authority.ca, None),
+        ("signed, for the address", &authority.identity("127.0.0.1"), &authority.ca, None),
+        ("signed, for another node", &authority.identity("n2"), &authority.ca, Some("not valid for")),
+        ("signed by a stranger", &stranger.identity("n1"), &authority.ca, Some("certificate")),
+    ];
+    for (row, identity, ca, fault) in rows {
+        let kubelet = FakeKubelet::tls(identity, None).await;
+        kubelet.have(&[]);
+        let path = kubelet.file("ca.pem", ca);
+        let asked = with(&kubelet, |access| access.ca = Some(path)).pods().await;
+        match (asked, fault) {
+            (Ok(_), None) => {}
+            (Err(error), Some(fault)) => assert!(error.to_string().contains(fault), "{row}: {error}"),
+            (asked, _) => panic!("{row}: {asked:?}"),
+        }
+        assert_eq!(kubelet.asked().is_empty(), fault.is_some(), "{row}");
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_beneath_the_kubelets_root_is_expected_where_none_is_set() {
+    let authority = Authority::new();
+    for (file, identity, text) in [
+        ("kubelet/pki/kubelet.crt", Identity::own("x"), None),
+        ("kubelet/pki/kubelet-server-current.pem", Identity::own("x"), None),
+        ("account/ca.crt", authority.identity("n1"), Some(&authority.ca)),
+    ] {
+        let kubelet = FakeKubelet::tls(&identity, None).await;
+        kubelet.have(&[]);
+        let why = cause(&kubelet.client()).await;
+        assert!(why.contains("set pods.kubelet_ca") && why.contains("/kubelet/pki/kubelet.crt"), "{why}");
+        let with_key = format!("{}{}", identity.certificate, identity.key);
+        kubelet.file(file, text.unwrap_or(&with_key));
+        kubelet.client().pods().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_read_anew_each_time_and_the_accounts_is_the_default() {
+    let own = Identity::own("n1");
+    let kubelet = FakeKubelet::tls(&own, None).await;
+    kubelet.have(&[]);
+    let ca = kubelet.file("ca.pem", &own.certificate);
+    kubelet.file("account/token", "of-account\n");
+    let client = with(&kubelet, |access| access.ca = Some(ca.clone()));
+    client.pods().await.unwrap();
+    kubelet.file("account/token", "renewed");
+    client.pods().await.unwrap();
+    let file = kubelet.file("my-token", "mine");
+    let client = with(&kubelet, |access| (access.ca, access.token_file) = (Some(ca), Some(file)));
+    client.pods().await.unwrap();
+    let tokens: Vec<_> = kubelet.asked().into_iter().map(|(_, token)| token.unwrap()).collect();
+    assert_eq!(tokens, ["Bearer of-account", "Bearer renewed", "Bearer mine"]);
+}
+
+#[tokio::test]
+async fn a_client_certificate_is_shown() {
+    let (own, authority) = (Identity::own("n1"), Authority::new());
+    let me = authority.identity("kubegc");
+    let kubelet = FakeKubelet::tls(&own, Some(&authority)).await;
+    kubelet.have(&[]);
+    let ca = kubelet.file("ca.pem", &own.certificate);
+    let both = kubelet.file("both.pem", &format!("{}{}", me.certificate, me.key));
+    assert!(with(&kubelet, |access| access.ca = Some(ca.clone())).pods().await.is_err(), "nobody asks");
+    let access = |access: &mut KubeletAccess| {
+        (access.ca, access.client) = (Some(ca.clone()), Some((both.clone(), both.clone())));
+    };
+    with(&kubelet, access).pods().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_missing_is_named() {
+    let kubelet = FakeKubelet::plain().await;
+    let rows = [
+        (
+            401,
+            "Unauthorized",
+            "the kubelet does not know who asks for /pods: set pods.kubelet_token_file or \
+                               pods.kubelet_client_certificate",
+        ),
+        (
+            403,
+            "Forbidden (user=x)",
+            "may not ask the kubelet for /pods: grant `get` on nodes/proxy (from Kubernetes 1.33 \
+                                     nodes/pods is enough)",
+        ),
+        (500, "it broke\n", "the kubelet answers 500 for /pods: \"it broke\""),
+        (200, "{}", "the kubelet's answer for /pods is not understood: missing field `kind` at line 1 column 2"),
+    ];
+    for (code, text, expected) in rows {
+        kubelet.say("/pods", code, text);
+        assert_eq!(cause(&kubelet.client()).await, expected);
+    }
+    kubelet.say("/metrics", 403, "");
+    let error = kubelet.client().process().await.unwrap_err().to_string();
+    assert_eq!(error, "may not ask the kubelet for /metrics: grant `get` on nodes/metrics");
+    kubelet.say("/healthz", 500, "[-]syncloop failed: reason withheld");
+    let error = kubelet.client().check_health().await.unwrap_err().to_string();
+    assert_eq!(error, "the kubelet answers 500 for /healthz: \"[-]syncloop failed: reason withheld\"");
+    kubelet.have(&[]);
+    kubelet.set_date("soon");
+    assert_eq!(cause(&kubelet.client()).await, "the kubelet's answer for /pods is not understood: it has no date");
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_used_is_named() {
+    let own = Identity::own("n1");
+    let kubelet = FakeKubelet::tls(&own, None).await;
+    let ca = kubelet.file("ca.pem", &own.certificate);
+    let junk = kubelet.file("junk", "not a certificate");
+    let absent = with(&kubelet, |access| access.ca = Some("/absent".into()));
+    assert_eq!(cause(&absent).await, "cannot read /absent: entity not found");
+    let junky = with(&kubelet, |access| access.ca = Some(junk.clone()));
+    assert_eq!(cause(&junky).await, "/junk: there is no certificate in it");
+    let keyless = with(&kubelet, |access| {
+        (access.ca, access.client) = (Some(ca.clone()), Some((ca.clone(), junk.clone())));
+    });
+    assert!(cause(&keyless).await.starts_with("/junk: "), "{}", cause(&keyless).await);
+    let tokenless = with(&kubelet, |access| (access.ca, access.token_file) = (Some(ca.clone()), Some("/t".into())));
+    assert_eq!(cause(&tokenless).await, "cannot read /t: entity not found");
+}
+
+#[tokio::test]
+async fn a_kubelet_that_is_away_or_hangs_is_told_in_time() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", silent.local_addr().unwrap());
+    let kubelet = FakeKubelet::plain().await;
+    let access = KubeletAccess { endpoint, ..kubelet.access() };
+    let hangs = Kubelet::new(access.clone()).with_limit(Duration::from_millis(50));
+    assert_eq!(cause(&hangs).await, "cannot ask the kubelet for /pods: no answer within 0 s");
+    drop(silent);
+    let why = cause(&Kubelet::new(access)).await;
+    assert!(why.starts_with("cannot ask the kubelet for /pods: ") && why.contains("refused"), "{why}");
+}

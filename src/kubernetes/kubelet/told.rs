@@ -1,0 +1,120 @@
+//! What the kubelet's answers mean.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use crate::kubernetes::wire::ApiPod;
+use crate::model::Pod;
+
+/// The pods that a kubelet has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KubeletPods {
+    /// When it said so, by its own clock.
+    pub told_at: Timestamp,
+    /// The pods.
+    pub pods: Vec<KubeletPod>,
+}
+
+/// A pod that a kubelet has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KubeletPod {
+    /// The pod.
+    pub pod: Pod,
+    /// The kubelet has it from the API server, not from a manifest.
+    pub is_of_api: bool,
+    /// When the kubelet first heard of it, by its own clock. It forgets that when it ends.
+    pub heard_at: Option<Timestamp>,
+}
+
+/// A kubelet's process.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KubeletProcess {
+    /// When it started, by its own clock.
+    pub started_at: Timestamp,
+    /// It has tidied up after pods since, which it does only once all its sources of pods have spoken. Told by kubelets
+    /// from 1.27 on; an older one never tells.
+    pub has_tidied: bool,
+}
+
+#[derive(Deserialize)]
+struct List {
+    kind: String,
+    items: Option<Vec<ApiPod>>,
+}
+
+/// Reads `/pods`.
+pub(super) fn pods(told_at: Timestamp, text: &[u8]) -> Result<KubeletPods, String> {
+    let list: List = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    if list.kind != "PodList" {
+        return Err(format!("it is a {:?} and not a list of pods", list.kind));
+    }
+    let pods = list.items.into_iter().flatten().map(pod).collect::<Result<_, _>>()?;
+    Ok(KubeletPods { told_at, pods })
+}
+
+fn pod(from: ApiPod) -> Result<KubeletPod, String> {
+    let (is_of_api, heard_at) = (from.config_source() == Some("api"), from.config_seen());
+    Ok(KubeletPod { pod: from.into_pod()?, is_of_api, heard_at })
+}
+
+/// Reads `/metrics`, of which two matter.
+pub(super) fn process(text: &[u8]) -> Result<KubeletProcess, String> {
+    let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
+    let started = text.lines().find_map(|line| line.strip_prefix("process_start_time_seconds "));
+    let started = started.ok_or("it does not tell process_start_time_seconds")?;
+    let started_at = seconds(started).ok_or_else(|| format!("{started:?} is no time"))?;
+    Ok(KubeletProcess { started_at, has_tidied: text.lines().any(|line| line.starts_with("kubelet_desired_pods{")) })
+}
+
+/// A moment from seconds since 1970.
+fn seconds(text: &str) -> Option<Timestamp> {
+    let since = jiff::SignedDuration::try_from_secs_f64(text.trim().parse().ok()?).ok()?;
+    Timestamp::from_duration(since).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_pod_tells_where_the_kubelet_has_it_from_and_since_when() {
+        let text = br#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[
+            {"metadata":{"uid":"a","namespace":"n","name":"of-api","annotations":{"kubernetes.io/config.source":"api",
+                "kubernetes.io/config.seen":"2026-01-02T03:04:05.678901234+02:00"}}},
+            {"metadata":{"uid":"s","namespace":"kube-system","name":"static-n1","annotations":{
+                "kubernetes.io/config.source":"file","kubernetes.io/config.hash":"s"}},"status":{"phase":"Running"}},
+            {"metadata":{"uid":"m","namespace":"kube-system","name":"mirror-n1","annotations":{
+                "kubernetes.io/config.source":"api","kubernetes.io/config.hash":"h","kubernetes.io/config.mirror":"h"}}}]}"#;
+        let told = pods(at("2026-01-02T00:00:00Z"), text).unwrap().pods;
+        let read: Vec<_> = told.iter().map(|pod| (pod.pod.uid.as_str(), pod.is_of_api, pod.heard_at)).collect();
+        let heard = Some(at("2026-01-02T01:04:05.678901234Z"));
+        assert_eq!(read, [("a", true, heard), ("s", false, None), ("h", true, None)]);
+    }
+
+    #[test]
+    fn what_is_no_list_of_pods_is_no_empty_one() {
+        for text in ["", "{}", "[]", r#"{"kind":"Status"}"#, r#"{"kind":"PodList","items":[{}]}"#, "<html>"] {
+            assert!(pods(Timestamp::UNIX_EPOCH, text.as_bytes()).is_err(), "{text}");
+        }
+        let empty = br#"{"kind":"PodList","items":null}"#;
+        assert_eq!(pods(Timestamp::UNIX_EPOCH, empty).unwrap().pods, []);
+    }
+
+    #[test]
+    fn a_process_tells_when_it_started_and_whether_it_has_tidied() {
+        let old = "# HELP process_start_time_seconds x\nprocess_start_time_seconds 1.76370482342e+09\n";
+        let started_at = at("2025-11-21T06:00:23.42Z");
+        let read = process(old.as_bytes()).unwrap();
+        assert_eq!((read.started_at.as_millisecond(), read.has_tidied), (started_at.as_millisecond(), false));
+        let new = format!("# HELP kubelet_desired_pods x\nkubelet_desired_pods{{static=\"\"}} 3\n{old}");
+        assert!(process(new.as_bytes()).unwrap().has_tidied);
+        assert!(!process(format!("# HELP kubelet_desired_pods x\n{old}").as_bytes()).unwrap().has_tidied);
+        for text in ["", "process_start_time_seconds soon\n", "process_start_time_seconds NaN\n"] {
+            assert!(process(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+}

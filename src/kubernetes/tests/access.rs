@@ -1,0 +1,179 @@
+//! Which credentials count, and where the files in them are looked for.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use kube::client::Client;
+use tempfile::TempDir;
+
+use crate::kubernetes::{Access, Candidates, Connection, Credentials, KubernetesError};
+
+const KUBECONFIG: &str = r"
+apiVersion: v1
+kind: Config
+current-context: here
+clusters:
+- name: c
+  cluster: {server: 'https://10.0.0.1:6443', certificate-authority: pki/ca.crt}
+contexts:
+- name: here
+  context: {cluster: c, user: u}
+users:
+- name: u
+  user:
+    client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem
+    client-key: /var/lib/kubelet/pki/kubelet-client-current.pem
+";
+
+/// A host mounted somewhere, and an agent's own files beside it.
+struct Host {
+    dir: TempDir,
+}
+
+impl Host {
+    fn new() -> Self {
+        let host = Self { dir: tempfile::tempdir().unwrap() };
+        std::fs::create_dir_all(host.root()).unwrap();
+        host
+    }
+
+    fn with(self, path: &str, text: &str) -> Self {
+        let path = self.at(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+        self
+    }
+
+    fn root(&self) -> std::path::PathBuf {
+        self.dir.path().join("host")
+    }
+
+    fn at(&self, path: &str) -> std::path::PathBuf {
+        self.root().join(path.trim_start_matches('/'))
+    }
+
+    fn candidates(&self) -> Candidates {
+        Candidates { account: self.dir.path().join("account"), host_root: self.root(), ..Candidates::default() }
+    }
+
+    fn set(&self, kubeconfig: impl AsRef<Path>) -> Candidates {
+        Candidates { kubeconfig: Some(kubeconfig.as_ref().to_owned()), ..self.candidates() }
+    }
+}
+
+fn told(found: Result<Access, KubernetesError>) -> String {
+    found.map_or_else(|error| format!("error: {error}"), |access| access.chosen_by)
+}
+
+fn fault(candidates: &Candidates) -> String {
+    candidates.find().unwrap().config().unwrap_err().to_string()
+}
+
+#[test]
+fn what_was_set_goes_first_then_the_account_then_the_kubelets_own() {
+    let host = Host::new();
+    let nothing = "error: no way to the API server is known: no kubeconfig is set, there is no service account, nor any of \
+                   /etc/kubernetes/kubelet.conf, /var/lib/kubelet/kubeconfig";
+    assert_eq!(told(host.candidates().find()), nothing);
+    let host = host.with("/var/lib/kubelet/kubeconfig", KUBECONFIG);
+    assert_eq!(told(host.candidates().find()), "the kubelet's kubeconfig /var/lib/kubelet/kubeconfig");
+    let host = host.with("/etc/kubernetes/kubelet.conf", KUBECONFIG);
+    assert_eq!(told(host.candidates().find()), "the kubelet's kubeconfig /etc/kubernetes/kubelet.conf");
+    std::fs::create_dir(host.dir.path().join("account")).unwrap();
+    std::fs::write(host.dir.path().join("account/token"), "t").unwrap();
+    assert_eq!(told(host.candidates().find()), "the pod's service account");
+    let host = host.with("/root/.kube/config", KUBECONFIG);
+    let set = host.set("/root/.kube/config").find().unwrap();
+    assert_eq!(set.credentials, Credentials::Kubeconfig("/root/.kube/config".into()));
+    assert_eq!(set.chosen_by, "kubeconfig /root/.kube/config");
+}
+
+#[test]
+fn a_kubeconfig_that_was_set_and_is_missing_is_an_error_whatever_else_there_is() {
+    let host = Host::new().with("/etc/kubernetes/kubelet.conf", KUBECONFIG);
+    assert_eq!(told(host.set("/nowhere").find()), "error: /nowhere: there is no such kubeconfig");
+}
+
+#[test]
+fn files_in_a_kubeconfig_are_the_hosts_and_links_on_the_way_too() {
+    let host = Host::new()
+        .with("/etc/kubernetes/kubelet.conf", KUBECONFIG)
+        .with("/etc/kubernetes/pki/ca.crt", "")
+        .with("/var/lib/kubelet/pki/kubelet-client-1.pem", "");
+    let current = host.at("/var/lib/kubelet/pki/kubelet-client-current.pem");
+    symlink("/var/lib/kubelet/pki/kubelet-client-1.pem", current).unwrap();
+    let config = host.candidates().find().unwrap().config().unwrap();
+    let file = host.at("/var/lib/kubelet/pki/kubelet-client-1.pem").display().to_string();
+    assert_eq!(config.auth_info.client_certificate.as_deref(), Some(file.as_str()));
+    assert_eq!(config.auth_info.client_key.as_deref(), Some(file.as_str()));
+    assert_eq!(config.cluster_url.to_string(), "https://10.0.0.1:6443/");
+    assert_eq!(config.root_cert, Some(Vec::new()));
+}
+
+#[test]
+fn a_kubeconfig_of_the_agents_own_counts_where_the_host_has_none() {
+    let host = Host::new();
+    let own = host.dir.path().join("own/config");
+    std::fs::create_dir_all(own.parent().unwrap()).unwrap();
+    std::fs::write(&own, KUBECONFIG.replace("certificate-authority: pki/ca.crt", "")).unwrap();
+    let config = host.set(&own).find().unwrap().config().unwrap();
+    // Where there is none anywhere, the path is left as it was written, for the message.
+    let missing = "/var/lib/kubelet/pki/kubelet-client-current.pem";
+    assert_eq!(config.auth_info.client_certificate.as_deref(), Some(missing));
+}
+
+#[test]
+fn faults_in_a_kubeconfig_are_told_with_its_path() {
+    let at = "/etc/kubernetes/kubelet.conf";
+    let bad = |text: &str| fault(&Host::new().with(at, text).with("/etc/kubernetes/pki/ca.crt", "").candidates());
+    let text = bad("{");
+    assert!(text.starts_with("/etc/kubernetes/kubelet.conf: not a kubeconfig that can be used: "), "{text}");
+    let text = bad(&KUBECONFIG.replace("current-context: here", "current-context: there"));
+    assert!(text.contains("there"), "{text}");
+    let exec = KUBECONFIG.replace("  user:\n", "  user:\n    exec: {apiVersion: v1, command: /bin/true}\n");
+    let text = bad(&exec);
+    assert!(text.contains("gets its credentials from a program") && text.contains(at), "{text}");
+    let text = fault(&Host::new().with(at, KUBECONFIG).candidates());
+    assert!(text.contains("pki/ca.crt"), "the missing authority is named: {text}");
+}
+
+#[test]
+fn a_program_of_a_user_that_is_not_in_use_is_none_of_our_business() {
+    let other = format!("{KUBECONFIG}- name: other\n  user:\n    exec: {{apiVersion: v1, command: /bin/true}}\n");
+    let host = Host::new().with("/etc/kubernetes/kubelet.conf", &other).with("/etc/kubernetes/pki/ca.crt", "");
+    assert!(host.candidates().find().unwrap().config().is_ok());
+}
+
+#[test]
+fn a_kubeconfig_that_may_not_be_read_is_told() {
+    let host = Host::new().with("/etc/kubernetes/kubelet.conf", KUBECONFIG);
+    let path = host.at("/etc/kubernetes/kubelet.conf");
+    // A test may run as root, who reads everything; a directory in the place of the file serves as well.
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    let text = fault(&host.candidates());
+    assert!(text.starts_with("cannot read /etc/kubernetes/kubelet.conf: "), "{text}");
+}
+
+#[tokio::test]
+async fn certificates_that_are_none_are_told_when_the_connection_is_opened() {
+    let host = Host::new()
+        .with("/etc/kubernetes/kubelet.conf", KUBECONFIG)
+        .with("/etc/kubernetes/pki/ca.crt", "")
+        .with("/var/lib/kubelet/pki/kubelet-client-current.pem", "rubbish");
+    let error = Connection::new(host.candidates()).client().await.map(drop).unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with("the kubelet's kubeconfig /etc/kubernetes/kubelet.conf: its certificates"), "{text}");
+}
+
+#[tokio::test]
+async fn credentials_that_come_later_are_found_then() {
+    let host = Host::new();
+    let connection = Connection::new(host.candidates());
+    assert!(matches!(connection.client().await.map(drop), Err(KubernetesError::NoAccess { .. })));
+    let plain = KUBECONFIG.lines().filter(|line| !line.contains("client-")).collect::<Vec<_>>().join("\n");
+    let plain = plain.replace("certificate-authority: pki/ca.crt", "").replace("  user:", "  user: {}");
+    let _host = host.with("/var/lib/kubelet/kubeconfig", &plain);
+    let _: Client = connection.client().await.unwrap();
+    assert_eq!(connection.chosen_by().await, "the kubelet's kubeconfig /var/lib/kubelet/kubeconfig");
+}

@@ -1,0 +1,67 @@
+//! A list is whole or it is none.
+
+use super::*;
+use crate::kubernetes::fake::{Answer, Call, status};
+
+/// The longest answer to the first page of three pods.
+async fn length() -> usize {
+    let api = FakeApi::new().with_pods(&["a", "b", "c"]);
+    let connection = shared(&api);
+    let request = kube::core::Request::new("/api/v1/pods").list(&kube::core::params::ListParams::default()).unwrap();
+    let page: serde_json::Value = connection.ask("list", request, seconds(1)).await.unwrap();
+    page.to_string().len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_fails_makes_the_list_start_over() {
+    let whole = length().await;
+    for second in [
+        status(410, "Expired"),
+        status(500, "InternalError"),
+        Answer::Text(502, "<html>".into()),
+        Answer::CutAfter(30),
+        Answer::BreaksAfter(30),
+        Answer::StopsAfter(30),
+        Answer::Never,
+        Answer::Refused,
+    ] {
+        let api = FakeApi::new().with_pods(&["a", "b", "c"]);
+        api.plan(Call::List, [Answer::Right, second]);
+        let watch = follow(&api);
+        assert!(missing(&watch).await.unwrap().starts_with("not seen: "), "never a part of the list");
+        pass(seconds(20)).await;
+        assert_eq!((names(&watch).await.len(), missing(&watch).await), (3, None));
+        assert_eq!(api.count(Call::List), 4);
+        assert!(whole > 30);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_page_that_is_cut_anywhere_is_no_list() {
+    for bytes in (0..length().await).step_by(23) {
+        for answer in [Answer::CutAfter(bytes), Answer::BreaksAfter(bytes)] {
+            let api = FakeApi::new().with_pods(&["a", "b", "c"]);
+            api.plan(Call::List, [answer]);
+            let watch = follow(&api);
+            assert!(missing(&watch).await.unwrap().starts_with("not seen: "), "after {bytes} bytes");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_of_different_moments_are_no_list() {
+    let api = FakeApi::new().with_pods(&["a", "b", "c"]);
+    let page = r#"{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[]}"#;
+    api.plan(Call::List, [Answer::Right, Answer::Text(200, page.into())]);
+    let watch = follow(&api);
+    assert!(missing(&watch).await.unwrap().contains("different moments"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_ends_while_more_is_left_is_no_list() {
+    let api = FakeApi::new();
+    let page = r#"{"kind":"PodList","metadata":{"resourceVersion":"7","remainingItemCount":3},"items":[]}"#;
+    api.plan(Call::List, [Answer::Text(200, page.into())]);
+    let watch = follow(&api);
+    assert!(missing(&watch).await.unwrap().contains("3 pods are missing"));
+}

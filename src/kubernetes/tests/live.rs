@@ -1,0 +1,107 @@
+//! What proves that a pod is gone.
+
+use serde_json::json;
+
+use super::*;
+use crate::kubernetes::fake::{Answer, Call, not_found, pod, status};
+use crate::kubernetes::pod_exists;
+use crate::model::PodRef;
+
+fn pod_ref(uid: &str, namespace: &str, name: &str) -> PodRef {
+    PodRef { uid: uid.into(), namespace: namespace.into(), name: name.into() }
+}
+
+async fn ask(api: &FakeApi, of: &PodRef) -> Seen<bool> {
+    pod_exists(&shared(api), of, seconds(15)).await
+}
+
+fn a() -> PodRef {
+    pod_ref("uid-a", "default", "a")
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_pod_is_asked_for_by_name_past_the_cache_and_compared_by_uid() {
+    let api = FakeApi::new().with_pods(&["a"]);
+    assert_eq!(ask(&api, &a()).await, Seen::Seen(true));
+    assert_eq!(ask(&api, &pod_ref("uid-before", "default", "a")).await, Seen::Seen(false));
+    assert_eq!(ask(&api, &pod_ref("uid-b", "default", "b")).await, Seen::Seen(false));
+    // Without a resourceVersion the answer comes from the store itself.
+    assert_eq!(api.asked()[0], "/api/v1/namespaces/default/pods/a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_static_pod_is_compared_by_what_its_mirror_notes() {
+    let api = FakeApi::new();
+    let mut mirror = pod("a");
+    mirror["metadata"]["annotations"] =
+        json!({"kubernetes.io/config.hash": "0123", "kubernetes.io/config.mirror": "0123"});
+    api.put(&mirror);
+    assert_eq!(ask(&api, &pod_ref("0123", "default", "a")).await, Seen::Seen(true));
+    assert_eq!(ask(&api, &a()).await, Seen::Seen(false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_but_the_servers_own_word_proves_absence() {
+    let mut without_details = not_found("pods", "a");
+    without_details["details"] = json!(null);
+    let mut other_reason = not_found("pods", "a");
+    other_reason["reason"] = json!("");
+    let mut other_code = not_found("pods", "a");
+    other_code["code"] = json!(503);
+    let mut no_status = not_found("pods", "a");
+    no_status["kind"] = json!("Error");
+    for (why, answer) in [
+        ("the page of a proxy", Answer::Text(404, "<html>404 page not found</html>".into())),
+        ("the server's own page for paths it does not know", Answer::Text(404, "404 page not found\n".into())),
+        ("a Status of another pod", Answer::Text(404, not_found("pods", "b").to_string())),
+        ("a Status of another kind", Answer::Text(404, not_found("namespaces", "a").to_string())),
+        ("a Status that names nothing", Answer::Text(404, without_details.to_string())),
+        ("a Status with another reason", Answer::Text(404, other_reason.to_string())),
+        ("a Status with another code", Answer::Text(404, other_code.to_string())),
+        ("a Status that comes with another code", Answer::Text(503, not_found("pods", "a").to_string())),
+        ("a Status that comes as success", Answer::Text(200, not_found("pods", "a").to_string())),
+        ("something that is no Status", Answer::Text(404, no_status.to_string())),
+        ("no right to ask", status(403, "Forbidden")),
+        ("a server in trouble", status(500, "InternalError")),
+        ("another pod", Answer::Text(200, pod("b").to_string())),
+        ("a pod without uid", Answer::Text(200, r#"{"metadata":{"namespace":"default","name":"a"}}"#.into())),
+        ("nothing", Answer::Text(200, String::new())),
+        ("an empty object", Answer::Text(200, "{}".into())),
+        ("an answer that is cut", Answer::CutAfter(20)),
+        ("an answer that breaks off", Answer::BreaksAfter(20)),
+        ("an answer that stops", Answer::StopsAfter(20)),
+        ("no answer", Answer::Never),
+        ("no connection", Answer::Refused),
+    ] {
+        let api = FakeApi::new().with_pods(&["a"]);
+        api.plan(Call::Get, [answer.clone(), answer]);
+        let answer = ask(&api, &pod_ref("uid-before", "default", "a")).await;
+        assert!(answer.cause().is_some_and(|cause| cause.contains("default/a")), "{why}: {answer:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_of_unknown_name_cannot_be_asked_for() {
+    let api = FakeApi::new();
+    for of in [
+        pod_ref("uid-a", "default", ""),
+        pod_ref("uid-a", "", "a"),
+        pod_ref("", "default", "a"),
+        pod_ref("uid-a", "default", "../../nodes/a"),
+        pod_ref("uid-a", "default", "a?x"),
+        pod_ref("uid-a", "..", "a"),
+    ] {
+        assert!(ask(&api, &of).await.cause().is_some(), "{of:?}");
+    }
+    assert_eq!(api.asked(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_connection_and_old_credentials_are_renewed_and_the_question_is_asked_again() {
+    for first in [Answer::Refused, Answer::BreaksAfter(10), status(401, "Unauthorized")] {
+        let api = FakeApi::new().with_pods(&["a"]);
+        api.plan(Call::Get, [first]);
+        assert_eq!(ask(&api, &a()).await, Seen::Seen(true));
+        assert_eq!(api.count(Call::Get), 2);
+    }
+}

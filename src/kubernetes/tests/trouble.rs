@@ -1,0 +1,248 @@
+//! A server that fails, is silent, or does not let us.
+
+use super::*;
+use crate::kubernetes::fake::{Answer, Call, pod, status};
+
+#[tokio::test(start_paused = true)]
+async fn before_the_first_list_nothing_is_seen_and_the_cause_is_told() {
+    for (call, answer, cause) in [
+        (Call::List, status(403, "Forbidden"), "may not list the pods of all namespaces: Forbidden it is"),
+        (
+            Call::List,
+            Answer::Text(404, "<html>no such page</html>".into()),
+            "cannot list the pods of all namespaces: code 404, and not from an API server: \"<html>no such page</html>\"",
+        ),
+        (
+            Call::List,
+            Answer::Text(200, "<html>welcome</html>".into()),
+            "cannot list the pods of all namespaces: the answer is not whole or not understood: \
+             expected value at line 1 column 1",
+        ),
+        (Call::Node, Answer::Refused, "cannot look for node \"node-1\": the API server cannot be reached"),
+        (Call::Node, status(500, "InternalError"), "cannot look for node \"node-1\": InternalError it is (500)"),
+        (Call::List, Answer::Never, "no answer from the API server within 10 s"),
+    ] {
+        let api = FakeApi::new().with_pods(&["a"]);
+        api.plan(call, [answer]);
+        let watch = follow(&api);
+        let told = missing(&watch).await.unwrap();
+        assert!(told.starts_with(&format!("not seen: {cause}")), "{told}");
+        pass(seconds(20)).await;
+        assert_eq!(names(&watch).await, ["a"], "once the server is well again after {cause}");
+        assert_eq!(missing(&watch).await, None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_is_dropped_and_the_pods_are_listed_anew() {
+    let api = FakeApi::new().with_pods(&["a"]);
+    let watch = follow(&api);
+    let mut silent = api.watched().await;
+    api.remove("a");
+    api.put(&pod("b"));
+    pass(seconds(89)).await;
+    assert_eq!(names(&watch).await, ["a"]);
+    pass(seconds(3)).await;
+    assert_eq!(names(&watch).await, ["b"]);
+    assert_eq!(missing(&watch).await, None);
+    assert!(silent.is_left().await);
+    assert_eq!(api.clients(), 2, "the connection may be the dead part");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_falls_silent_is_not_believed_until_it_speaks_again() {
+    let api = FakeApi::new().with_pods(&["a"]);
+    let watch = follow(&api);
+    let _silent = api.watched().await;
+    api.plan(Call::Node, vec![Answer::Never; 10]);
+    pass(seconds(91)).await;
+    assert_eq!(missing(&watch).await.as_deref(), Some("the watch of pods was silent for 90 s"));
+    assert_eq!(names(&watch).await, ["a"], "what was known is still told");
+    pass(seconds(60)).await;
+    assert!(missing(&watch).await.unwrap().contains("no answer within 15 s"));
+    pass(seconds(600)).await;
+    assert_eq!(missing(&watch).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_heard_long_ago_by_the_wall_clock_is_not_complete() {
+    let api = FakeApi::new().with_pods(&["a"]);
+    let watch = follow(&api);
+    let mut server = api.watched().await;
+    assert_eq!(missing(&watch).await, None);
+    // The machine slept for an hour: the other clock stood still.
+    set_clock_ahead(SignedDuration::from_hours(1));
+    assert_eq!(missing(&watch).await.as_deref(), Some("the API server was last heard 3600 s ago"));
+    server.bookmark(200).await;
+    settle().await;
+    assert_eq!(missing(&watch).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_forgot_the_version_is_listed_anew() {
+    for by_event in [true, false] {
+        let api = FakeApi::new().with_pods(&["a"]);
+        let watch = follow(&api);
+        let server = api.watched().await;
+        api.remove("a");
+        api.put(&pod("b"));
+        if by_event {
+            server.error(410, "Expired").await;
+        } else {
+            api.plan(Call::Watch, [status(410, "Expired")]);
+            pass(seconds(30)).await;
+            drop(server);
+        }
+        settle().await;
+        assert_eq!(
+            missing(&watch).await.as_deref(),
+            Some(if by_event {
+                "cannot watch the pods of all namespaces: Expired (410)"
+            } else {
+                "cannot watch the pods of all namespaces: Expired it is (410)"
+            })
+        );
+        pass(seconds(1)).await;
+        assert_eq!(names(&watch).await, ["b"]);
+        assert_eq!(missing(&watch).await, None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_other_error_in_a_watch_has_the_pods_listed_anew_too() {
+    let api = FakeApi::new().with_pods(&["a"]);
+    let watch = follow(&api);
+    api.watched().await.error(500, "InternalError").await;
+    api.put(&pod("b"));
+    pass(seconds(2)).await;
+    assert_eq!((names(&watch).await.len(), api.count(Call::List)), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_is_not_understood_has_the_pods_listed_anew() {
+    for line in ["{}\n", "<html>\n", "{\"type\":\"ADDED\",\"object\":{}}\n", "{\"type\":\"SURPRISE\",\"object\":{}}\n"]
+    {
+        let api = FakeApi::new().with_pods(&["a"]);
+        let watch = follow(&api);
+        api.watched().await.raw(line).await;
+        settle().await;
+        assert!(missing(&watch).await.unwrap().contains("not understood"), "{line}");
+        pass(seconds(2)).await;
+        assert_eq!((missing(&watch).await, api.count(Call::List)), (None, 2), "{line}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_watch_goes_on_without_a_list_and_is_believed_once_it_speaks() {
+    let api = FakeApi::new().with_pods(&["a"]);
+    let watch = follow(&api);
+    let mut server = api.watched().await;
+    server.bookmark(250).await;
+    settle().await;
+    server.breaks();
+    settle().await;
+    assert!(missing(&watch).await.unwrap().contains("connection reset"));
+    let mut server = api.watched().await;
+    assert!(server.query.contains("resourceVersion=250"), "{}", server.query);
+    assert!(missing(&watch).await.is_some(), "what happened meanwhile is still on its way");
+    server.event("ADDED", &pod("b")).await;
+    settle().await;
+    assert_eq!((names(&watch).await, missing(&watch).await), (vec!["a".into(), "b".into()], None));
+    assert_eq!((api.count(Call::List), api.clients()), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn rights_that_are_taken_away_are_noticed_when_the_watch_is_renewed() {
+    let api = FakeApi::new().with_pods(&["a"]);
+    let watch = follow(&api);
+    let mut server = api.watched().await;
+    api.plan(Call::Watch, vec![status(403, "Forbidden"); 3]);
+    server.bookmark(200).await;
+    pass(seconds(80)).await;
+    server.bookmark(201).await;
+    pass(seconds(80)).await;
+    drop(server);
+    settle().await;
+    let told = missing(&watch).await.unwrap();
+    assert_eq!(told, "may not watch the pods of all namespaces: Forbidden it is");
+    assert_eq!(names(&watch).await, ["a"]);
+    pass(seconds(8)).await;
+    api.watched().await.bookmark(202).await;
+    settle().await;
+    assert_eq!(missing(&watch).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_the_cluster_does_not_know_has_no_complete_list_until_it_registers() {
+    let api = FakeApi::new().with_pods(&["a"]);
+    api.plan(Call::Node, [Answer::Text(404, crate::kubernetes::fake::not_found("nodes", NODE).to_string())]);
+    let watch = follow(&api);
+    let told = missing(&watch).await.unwrap();
+    assert_eq!(told, "no Node named \"node-1\" in the cluster; set --node-name if it has another name");
+    assert_eq!(names(&watch).await, ["a"], "what is bound to the name is known all the same");
+    let server = api.watched().await;
+    assert!(server.query.contains("timeoutSeconds=30"), "{}", server.query);
+    pass(seconds(30)).await;
+    drop(server);
+    settle().await;
+    assert_eq!(missing(&watch).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_not_look_at_the_node_has_no_complete_list() {
+    let api = FakeApi::new().with_pods(&["a"]);
+    api.plan(Call::Node, [status(403, "Forbidden")]);
+    let watch = follow(&api);
+    let told = missing(&watch).await.unwrap();
+    assert_eq!(told, "may not look for node \"node-1\": Forbidden it is; grant `get` on nodes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_name_for_the_node_nobody_is_asked() {
+    for name in ["", "no name", "../pods", "UPPER"] {
+        let api = FakeApi::new().with_pods(&["a"]);
+        clock();
+        let watch = PodWatch::start(shared(&api), name, clock, Timing::default());
+        assert!(missing(&watch).await.unwrap().contains("--node-name"), "{name:?}");
+        assert_eq!(api.asked(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waits_double_from_one_second_to_thirty() {
+    let api = FakeApi::new();
+    api.plan(Call::Node, vec![Answer::Refused; 9]);
+    let watch = follow(&api);
+    pass(seconds(200)).await;
+    assert_eq!(missing(&watch).await, None);
+    let pauses = api.pauses(Call::Node);
+    assert_eq!(pauses[..9], [1, 2, 4, 8, 16, 30, 30, 30, 30]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_always_ends_at_once_is_not_asked_for_in_a_hurry() {
+    let api = FakeApi::new();
+    let watch = follow(&api);
+    tokio::spawn({
+        let api = api.clone();
+        async move {
+            loop {
+                drop(api.watched().await);
+            }
+        }
+    });
+    pass(seconds(60)).await;
+    assert!(api.count(Call::Watch) < 8, "{}", api.count(Call::Watch));
+    assert!(missing(&watch).await.unwrap().contains("it ended at once"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_not_known_any_longer_reads_the_credentials_again() {
+    let api = FakeApi::new().with_pods(&["a"]);
+    api.plan(Call::List, [status(401, "Unauthorized")]);
+    let watch = follow(&api);
+    assert!(missing(&watch).await.unwrap().contains("Unauthorized it is (401)"));
+    assert_eq!(api.clients(), 1);
+    pass(seconds(2)).await;
+    assert_eq!((missing(&watch).await, api.clients()), (None, 2));
+}

@@ -1,0 +1,187 @@
+//! Several sources of pods as one.
+//!
+//! All are asked at the same time. A pod is here if any names it, and together they are as complete as the least complete:
+//! a source that failed takes nothing away from what the others named, whose images stay, but then no pod is gone (I2, I11).
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use super::PodSource;
+use crate::kubernetes::Clock;
+use crate::model::{Container, Phase, Pod, PodList, PodRef, PodSourceReport, PodUid, Sandbox, Seen};
+use crate::observe::Answer;
+
+/// Several sources that are asked together.
+pub struct CombinedPods {
+    name: String,
+    parts: Vec<Part>,
+    clock: Clock,
+}
+
+/// One of several sources.
+pub struct Part {
+    /// The source.
+    pub source: Arc<dyn PodSource>,
+    /// Who wanted it, as `auto` or `pods.source`.
+    pub wanted_by: &'static str,
+    /// Why, for people; empty = nothing to add. What the source itself tells of it counts more.
+    pub why: String,
+}
+
+// === impl CombinedPods ===
+
+impl CombinedPods {
+    /// These sources together.
+    pub fn new(parts: Vec<Part>, clock: Clock) -> Self {
+        let name = parts.iter().map(|part| part.source.name()).collect::<Vec<_>>().join("+");
+        Self { name, parts, clock }
+    }
+
+    /// Says in the log which sources are in use, and why.
+    pub fn tell(&self) {
+        for part in &self.parts {
+            tracing::info!(source = part.source.name(), chosen_by = part.chosen_by(""), "pods are learnt from");
+        }
+    }
+
+    /// The lists made one.
+    fn unite(&self, answers: Vec<Seen<PodList>>) -> Seen<PodList> {
+        let mut union = PodList { source: self.name.clone(), complete: true, ..PodList::default() };
+        let (mut pods, mut is_seen) = (BTreeMap::new(), false);
+        for (part, answer) in self.parts.iter().zip(answers) {
+            union.complete &= answer.as_ref().is_some_and(|list| list.complete);
+            union.sources.extend(part.reports(&answer, self.clock));
+            if let Seen::Seen(list) = answer {
+                is_seen = true;
+                list.pods.into_iter().for_each(|pod| add(&mut pods, pod));
+            }
+        }
+        if !is_seen {
+            return Seen::NotSeen(self.causes(union.sources));
+        }
+        union.pods = pods.into_values().collect();
+        Seen::Seen(union)
+    }
+
+    /// Why nobody answered. One source alone needs no name before its cause.
+    fn causes(&self, reports: Vec<PodSourceReport>) -> String {
+        let is_one = self.parts.len() == 1;
+        let cause = |report: PodSourceReport| match report.missing {
+            Some(cause) if is_one => cause,
+            cause => format!("{}: {}", report.name, cause.unwrap_or_default()),
+        };
+        reports.into_iter().map(cause).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Whether a pod still exists, when each source has said so or not.
+    fn judge(&self, answers: Vec<Seen<bool>>) -> Seen<bool> {
+        if answers.iter().any(|answer| answer == &Seen::Seen(true)) {
+            return Seen::Seen(true);
+        }
+        let of_parts = self.parts.iter().zip(&answers);
+        let causes = of_parts.filter_map(|(part, answer)| Some(format!("{}: {}", part.source.name(), answer.cause()?)));
+        let causes: Vec<_> = causes.collect();
+        if causes.is_empty() { Seen::Seen(false) } else { Seen::NotSeen(causes.join("; ")) }
+    }
+}
+
+impl PodSource for CombinedPods {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn list<'a>(
+        &'a self,
+        containers: &'a Seen<Vec<Container>>,
+        sandboxes: &'a Seen<Vec<Sandbox>>,
+    ) -> Answer<'a, Seen<PodList>> {
+        let asked = self.parts.iter().map(|part| part.source.list(containers, sandboxes)).collect();
+        Box::pin(async move { self.unite(all(asked).await) })
+    }
+
+    fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
+        let asked = self.parts.iter().map(|part| part.source.still_exists(pod)).collect();
+        Box::pin(async move { self.judge(all(asked).await) })
+    }
+}
+
+// === impl Part ===
+
+impl Part {
+    fn chosen_by(&self, told: &str) -> String {
+        let why = if told.is_empty() { &self.why } else { told };
+        if why.is_empty() { self.wanted_by.to_owned() } else { format!("{}: {why}", self.wanted_by) }
+    }
+
+    /// What this source said, in its own words where it has some.
+    fn reports(&self, answer: &Seen<PodList>, clock: Clock) -> Vec<PodSourceReport> {
+        let blank = PodSourceReport { name: self.source.name().to_owned(), ..PodSourceReport::default() };
+        let list = match answer {
+            Seen::Seen(list) => list,
+            Seen::NotSeen(cause) => {
+                let (chosen_by, missing) = (self.chosen_by(""), Some(cause.clone()));
+                return vec![PodSourceReport { chosen_by, missing, ..blank }];
+            }
+        };
+        let pods = list.pods.len() as u64;
+        let mut reports =
+            if list.sources.is_empty() { vec![PodSourceReport { pods, ..blank }] } else { list.sources.clone() };
+        for report in &mut reports {
+            report.chosen_by = self.chosen_by(&report.chosen_by);
+            report.as_of = report.as_of.or_else(|| Some(clock()));
+        }
+        let is_told = reports.iter().any(|report| report.missing.is_some());
+        if let Some(report) = reports.first_mut().filter(|_| !list.complete && !is_told) {
+            report.missing = Some("it does not say that this is all".to_owned());
+        }
+        reports
+    }
+}
+
+/// Waits for all answers at the same time.
+async fn all<T>(mut asked: Vec<Answer<'_, T>>) -> Vec<T> {
+    let mut answers: Vec<Option<T>> = asked.iter().map(|_| None).collect();
+    poll_fn(|context| {
+        for (question, answer) in asked.iter_mut().zip(&mut answers) {
+            if answer.is_none()
+                && let Poll::Ready(ready) = question.as_mut().poll(context)
+            {
+                *answer = Some(ready);
+            }
+        }
+        if answers.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    answers.into_iter().flatten().collect()
+}
+
+/// Adds what one more source says of a pod.
+fn add(pods: &mut BTreeMap<PodUid, Pod>, pod: Pod) {
+    let Some(known) = pods.get_mut(&pod.uid) else {
+        pods.insert(pod.uid.clone(), pod);
+        return;
+    };
+    if known.name.is_empty() {
+        (known.namespace, known.name) = (pod.namespace, pod.name);
+    }
+    known.phase = phase(known.phase, pod.phase);
+    known.deleting |= pod.deleting;
+    known.images.extend(pod.images);
+    known.images.sort_unstable();
+    known.images.dedup();
+}
+
+/// A pod finished only if everyone who knows its phase says so: one of them may be late, and what finished may lose its
+/// containers (`containers.evict_terminated_pods`).
+fn phase(one: Phase, other: Phase) -> Phase {
+    match (one, other) {
+        (Phase::Unknown, known) => known,
+        (terminal, other) if terminal.is_terminal() && other != Phase::Unknown => other,
+        (known, _) => known,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+//! What several sources say together, row by row.
+
+use jiff::Timestamp;
+
+use super::*;
+
+/// A source that says what it was told to.
+struct Says {
+    name: &'static str,
+    list: Seen<PodList>,
+    exists: Seen<bool>,
+}
+
+impl PodSource for Says {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn list<'a>(&'a self, _: &'a Seen<Vec<Container>>, _: &'a Seen<Vec<Sandbox>>) -> Answer<'a, Seen<PodList>> {
+        Box::pin(async { self.list.clone() })
+    }
+
+    fn still_exists<'a>(&'a self, _: &'a PodRef) -> Answer<'a, Seen<bool>> {
+        Box::pin(async { self.exists.clone() })
+    }
+}
+
+fn noon() -> Timestamp {
+    "2026-01-02T12:00:00Z".parse().unwrap()
+}
+
+fn pod(uid: &str) -> Pod {
+    Pod { uid: uid.into(), namespace: "n".to_owned(), name: format!("name-of-{uid}"), ..Pod::default() }
+}
+
+fn list(complete: bool, pods: Vec<Pod>) -> Seen<PodList> {
+    Seen::Seen(PodList { source: "unused".to_owned(), complete, pods, ..PodList::default() })
+}
+
+fn unseen(cause: &str) -> Seen<PodList> {
+    Seen::NotSeen(cause.to_owned())
+}
+
+fn combined(says: Vec<Says>) -> CombinedPods {
+    let part = |says| Part { source: Arc::new(says), wanted_by: "auto", why: "found".to_owned() };
+    CombinedPods::new(says.into_iter().map(part).collect(), noon)
+}
+
+async fn ask(lists: Vec<(&'static str, Seen<PodList>)>) -> Seen<PodList> {
+    let says = |(name, list)| Says { name, list, exists: Seen::Seen(false) };
+    let combined = combined(lists.into_iter().map(says).collect());
+    let (containers, sandboxes) = (Seen::Seen(Vec::new()), Seen::Seen(Vec::new()));
+    combined.list(&containers, &sandboxes).await
+}
+
+#[tokio::test]
+async fn together_they_are_as_complete_as_the_least_complete() {
+    let whole = |uid| list(true, vec![pod(uid)]);
+    let rows: [(&str, Vec<Seen<PodList>>, bool, &[&str]); 7] = [
+        ("one", vec![whole("a")], true, &["a"]),
+        ("one that is not whole", vec![list(false, vec![pod("a")])], false, &["a"]),
+        ("two", vec![whole("a"), whole("b")], true, &["a", "b"]),
+        ("the same pod twice", vec![whole("a"), whole("a")], true, &["a"]),
+        ("one of two not whole", vec![whole("a"), list(false, vec![pod("b")])], false, &["a", "b"]),
+        ("one of two not seen", vec![unseen("gone"), whole("a")], false, &["a"]),
+        ("one of three not seen", vec![whole("a"), whole("b"), unseen("gone")], false, &["a", "b"]),
+    ];
+    for (row, lists, complete, uids) in rows {
+        let named = ["x", "y", "z"].into_iter().zip(lists.clone()).collect();
+        let list = ask(named).await;
+        let list = list.as_ref().unwrap_or_else(|| panic!("{row}"));
+        let named: Vec<_> = list.pods.iter().map(|pod| pod.uid.as_str()).collect();
+        assert_eq!((list.complete, named.as_slice()), (complete, uids), "{row}");
+        assert_eq!(list.source, ["x", "x+y", "x+y+z"][lists.len() - 1], "{row}");
+        assert_eq!(list.sources.len(), lists.len(), "{row}");
+        assert_eq!(list.sources.iter().any(|report| report.missing.is_some()), !complete, "{row}");
+    }
+}
+
+#[tokio::test]
+async fn where_nobody_saw_anything_all_causes_are_told() {
+    assert_eq!(ask(vec![("kube-api", unseen("away"))]).await, unseen("away"));
+    let both = ask(vec![("kube-api", unseen("away")), ("kubelet", unseen("401"))]).await;
+    assert_eq!(both, unseen("kube-api: away; kubelet: 401"));
+}
+
+#[tokio::test]
+async fn each_source_is_reported_with_why_it_is_asked() {
+    let own = PodSourceReport { name: "own".to_owned(), chosen_by: "a file".to_owned(), pods: 7, ..Default::default() };
+    let own = PodList { complete: true, sources: vec![own], ..PodList::default() };
+    let list = ask(vec![
+        ("own", Seen::Seen(own)),
+        ("plain", list(true, vec![pod("a"), pod("b")])),
+        ("short", list(false, Vec::new())),
+        ("away", unseen("timed out")),
+    ])
+    .await;
+    let reports: Vec<_> = list
+        .as_ref()
+        .unwrap()
+        .sources
+        .iter()
+        .map(|report| {
+            (report.name.as_str(), report.chosen_by.as_str(), report.pods, report.as_of, report.missing.as_deref())
+        })
+        .collect();
+    let now = Some(noon());
+    assert_eq!(
+        reports,
+        [
+            ("own", "auto: a file", 7, now, None),
+            ("plain", "auto: found", 2, now, None),
+            ("short", "auto: found", 0, now, Some("it does not say that this is all")),
+            ("away", "auto: found", 0, None, Some("timed out")),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_pod_finished_only_if_everyone_who_knows_says_so() {
+    use Phase::{Failed, Pending, Running, Succeeded, Unknown};
+    let rows = [
+        (vec![Succeeded, Succeeded], Succeeded),
+        (vec![Succeeded, Failed], Failed),
+        (vec![Succeeded, Running], Running),
+        (vec![Running, Succeeded], Running),
+        (vec![Pending, Failed], Pending),
+        (vec![Unknown, Failed], Failed),
+        (vec![Failed, Unknown], Failed),
+        (vec![Succeeded, Unknown, Running], Running),
+        (vec![Unknown, Unknown], Unknown),
+        (vec![Unknown, Running], Running),
+    ];
+    for (phases, expected) in rows {
+        let lists = phases.iter().map(|phase| ("x", list(true, vec![Pod { phase: *phase, ..pod("a") }]))).collect();
+        assert_eq!(ask(lists).await.as_ref().unwrap().pods[0].phase, expected, "{phases:?}");
+    }
+}
+
+#[tokio::test]
+async fn images_and_deletion_are_taken_from_all() {
+    let one = Pod { name: String::new(), namespace: String::new(), images: vec!["b".into(), "a".into()], ..pod("u") };
+    let other = Pod { deleting: true, images: vec!["c".into(), "a".into()], ..pod("u") };
+    let list = ask(vec![("x", list(true, vec![one])), ("y", list(true, vec![other]))]).await;
+    let images = ["a", "b", "c"].map(str::to_owned).to_vec();
+    assert_eq!(list.as_ref().unwrap().pods, [Pod { deleting: true, images, ..pod("u") }]);
+}
+
+#[tokio::test]
+async fn a_pod_exists_if_anybody_says_so_and_is_away_if_all_do() {
+    let unsure = |cause: &str| Seen::NotSeen(cause.to_owned());
+    let rows = [
+        ("all know it away", vec![Seen::Seen(false), Seen::Seen(false)], Seen::Seen(false)),
+        ("one has it", vec![Seen::Seen(false), Seen::Seen(true)], Seen::Seen(true)),
+        ("one has it and one cannot tell", vec![unsure("a"), Seen::Seen(true)], Seen::Seen(true)),
+        ("one cannot tell", vec![Seen::Seen(false), unsure("a")], unsure("y: a")),
+        ("none can tell", vec![unsure("a"), unsure("b")], unsure("x: a; y: b")),
+    ];
+    for (row, answers, expected) in rows {
+        let says = |(name, exists)| Says { name, list: unseen(""), exists };
+        let combined = combined(["x", "y"].into_iter().zip(answers).map(says).collect());
+        assert_eq!(combined.still_exists(&PodRef::default()).await, expected, "{row}");
+    }
+}
+
+/// A source that answers only once another was asked too.
+struct Meets(Arc<tokio::sync::Barrier>);
+
+impl PodSource for Meets {
+    fn name(&self) -> &'static str {
+        "meets"
+    }
+
+    fn list<'a>(&'a self, _: &'a Seen<Vec<Container>>, _: &'a Seen<Vec<Sandbox>>) -> Answer<'a, Seen<PodList>> {
+        Box::pin(async {
+            self.0.wait().await;
+            list(true, Vec::new())
+        })
+    }
+}
+
+#[tokio::test]
+async fn all_are_asked_at_the_same_time() {
+    let barrier = Arc::new(tokio::sync::Barrier::new(3));
+    let part = |_| Part { source: Arc::new(Meets(Arc::clone(&barrier))), wanted_by: "auto", why: String::new() };
+    let combined = CombinedPods::new((0..3).map(part).collect(), noon);
+    let (containers, sandboxes) = (Seen::Seen(Vec::new()), Seen::Seen(Vec::new()));
+    let asked = combined.list(&containers, &sandboxes);
+    let list = tokio::time::timeout(std::time::Duration::from_secs(10), asked).await.expect("one after the other");
+    assert!(list.as_ref().unwrap().complete);
+}

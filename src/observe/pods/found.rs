@@ -1,0 +1,76 @@
+//! Sources that are looked for until they are found (`pods.source = "auto"`).
+//!
+//! An agent may run before its node has joined a cluster. It looks again at each question until there is somebody to ask,
+//! and stays with that choice.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use super::{CombinedPods, PodSource};
+use crate::model::{Container, PodList, PodRef, Sandbox, Seen};
+use crate::observe::Answer;
+use crate::observe::aside::Aside;
+
+/// The longest look for credentials.
+const LOOK: Duration = Duration::from_secs(30);
+
+/// Looks at files for sources to ask; else says what it looked for.
+type Find = dyn Fn() -> Result<CombinedPods, String> + Send + Sync;
+
+/// The sources that are found.
+pub struct FoundPods {
+    find: Arc<Find>,
+    found: OnceLock<CombinedPods>,
+    aside: Aside,
+}
+
+// === impl FoundPods ===
+
+impl FoundPods {
+    /// The sources that `find` finds; it is asked aside, where it may hang on a dead disk.
+    pub fn new(find: impl Fn() -> Result<CombinedPods, String> + Send + Sync + 'static) -> Self {
+        Self { find: Arc::new(find), found: OnceLock::new(), aside: Aside::new(LOOK) }
+    }
+
+    async fn found(&self) -> Result<&CombinedPods, String> {
+        if let Some(found) = self.found.get() {
+            return Ok(found);
+        }
+        let find = Arc::clone(&self.find);
+        let found = self.aside.run(Path::new("credentials"), move || find()).await;
+        let found = found.map_err(|error| error.to_string()).and_then(|found| found)?;
+        Ok(self.found.get_or_init(|| {
+            found.tell();
+            found
+        }))
+    }
+}
+
+impl PodSource for FoundPods {
+    fn name(&self) -> &str {
+        self.found.get().map_or("auto", PodSource::name)
+    }
+
+    fn list<'a>(
+        &'a self,
+        containers: &'a Seen<Vec<Container>>,
+        sandboxes: &'a Seen<Vec<Sandbox>>,
+    ) -> Answer<'a, Seen<PodList>> {
+        Box::pin(async move {
+            match self.found().await {
+                Ok(found) => found.list(containers, sandboxes).await,
+                Err(cause) => Seen::NotSeen(cause),
+            }
+        })
+    }
+
+    fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
+        Box::pin(async move {
+            match self.found().await {
+                Ok(found) => found.still_exists(pod).await,
+                Err(cause) => Seen::NotSeen(cause),
+            }
+        })
+    }
+}

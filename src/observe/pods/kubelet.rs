@@ -1,0 +1,156 @@
+//! The pods that the kubelet has.
+//!
+//! Best of all sources, since static pods are in it and every uid is the CRI's, but for one thing: a kubelet that has just
+//! started, or that has not reached its API server since, lists fewer pods than it should have, and nothing in its answer
+//! says so. So a list is complete only with a proof that the kubelet has heard from its API server since it started:
+//!
+//! - a pod of the API server is in it, since [`SETTLE`] at least. The kubelet takes the first list whole, and forgets with
+//!   its end when it heard of a pod;
+//! - or such a proof was had before, and the kubelet has not started anew since;
+//! - or the kubelet says that it has tidied up after pods, which it does only once all its sources have spoken.
+//!
+//! Where the first is had nothing but the list is needed; the others need the right to read its metrics. A kubelet older
+//! than 1.27 that has had no pod of the API server while we looked gives none of the three, and its list stays incomplete.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::PodSource;
+use crate::kubernetes::{Clock, Kubelet, KubeletError, KubeletPods};
+use crate::model::{Container, ContainerState, PodList, PodRef, PodSourceReport, PodUid, Sandbox, SandboxState, Seen};
+use crate::observe::Answer;
+
+/// How long the kubelet may need to take in its first list of pods, one after the other.
+const SETTLE: SignedDuration = SignedDuration::from_secs(30);
+
+/// The kubelet of this node, asked anew each time.
+pub struct KubeletSource {
+    kubelet: Kubelet,
+    clock: Clock,
+    /// The last moment, by the kubelet's clock, at which it was proven to have heard from its API server.
+    proven_at: Mutex<Option<Timestamp>>,
+}
+
+/// What one question found.
+struct Told {
+    list: KubeletPods,
+    /// Why pods may be missing in it.
+    missing: Option<String>,
+}
+
+// === impl KubeletSource ===
+
+impl KubeletSource {
+    /// A source over this kubelet.
+    pub fn new(kubelet: Kubelet, clock: Clock) -> Self {
+        Self { kubelet, clock, proven_at: Mutex::new(None) }
+    }
+
+    async fn ask(&self) -> Result<Told, KubeletError> {
+        let list = self.kubelet.pods().await?;
+        let missing = match self.kubelet.check_health().await {
+            Err(error) => Some(error.to_string()),
+            Ok(()) => self.unheard(&list).await,
+        };
+        Ok(Told { list, missing })
+    }
+
+    /// Why the kubelet may not have heard of all its pods.
+    async fn unheard(&self, list: &KubeletPods) -> Option<String> {
+        let of_api = list.pods.iter().filter(|pod| pod.is_of_api);
+        let first = of_api.filter_map(|pod| pod.heard_at).min();
+        let settled = |since: Timestamp| list.told_at.duration_since(since) >= SETTLE;
+        if first.is_some_and(settled) {
+            *self.proven_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(list.told_at);
+            return None;
+        }
+        let why = match first {
+            Some(_) => "it heard of its pods only now",
+            None => "it names no pod of the API server",
+        };
+        let process = match self.kubelet.process().await {
+            Ok(process) => process,
+            Err(error) => return Some(format!("{why}, and whether it has just started cannot be told: {error}")),
+        };
+        if !settled(process.started_at) {
+            return Some(format!("it started only at {:.0}", process.started_at));
+        }
+        let proven_at = *self.proven_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_proven = process.has_tidied || proven_at.is_some_and(|at| at > process.started_at);
+        (!is_proven).then(|| format!("{why}, so it may not have heard from the API server since it started"))
+    }
+
+    fn listed(&self, told: Told, as_of: Timestamp, doubt: Option<String>) -> PodList {
+        let name = self.name().to_owned();
+        let missing = told.missing.or(doubt);
+        let pods: Vec<_> = told.list.pods.into_iter().map(|pod| pod.pod).collect();
+        let report = PodSourceReport {
+            name: name.clone(),
+            chosen_by: String::new(),
+            pods: pods.len() as u64,
+            as_of: Some(as_of),
+            missing: missing.clone(),
+        };
+        PodList { source: name, complete: missing.is_none(), pods, sources: vec![report] }
+    }
+}
+
+impl PodSource for KubeletSource {
+    fn name(&self) -> &'static str {
+        "kubelet"
+    }
+
+    fn list<'a>(
+        &'a self,
+        containers: &'a Seen<Vec<Container>>,
+        sandboxes: &'a Seen<Vec<Sandbox>>,
+    ) -> Answer<'a, Seen<PodList>> {
+        Box::pin(async move {
+            let as_of = (self.clock)();
+            let told = match self.ask().await {
+                Ok(told) => told,
+                Err(error) => return Seen::NotSeen(error.to_string()),
+            };
+            let doubt = doubt(&told.list, containers, sandboxes);
+            Seen::Seen(self.listed(told, as_of, doubt))
+        })
+    }
+
+    /// The kubelet itself keeps no cache that one could go past.
+    fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
+        Box::pin(async move {
+            match self.ask().await {
+                Err(error) => Seen::NotSeen(error.to_string()),
+                Ok(told) if told.list.pods.iter().any(|known| known.pod.uid == pod.uid) => Seen::Seen(true),
+                Ok(Told { missing: Some(cause), .. }) => Seen::NotSeen(cause),
+                Ok(_) => Seen::Seen(false),
+            }
+        })
+    }
+}
+
+/// What of the runtime speaks against a list: a static pod that runs and is not in it, so that its manifest was not read
+/// yet, or pods that run while it is empty. Other pods that run and are not in it are being torn down.
+fn doubt(list: &KubeletPods, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Option<String> {
+    let (Seen::Seen(containers), Seen::Seen(sandboxes)) = (containers, sandboxes) else {
+        return Some("which pods run was not seen".to_owned());
+    };
+    let named: HashSet<&PodUid> = list.pods.iter().map(|pod| &pod.pod.uid).collect();
+    let running = containers.iter().filter(|container| container.state == ContainerState::Running);
+    let running: HashSet<_> = running.map(|container| &container.sandbox_id).collect();
+    let runs = |sandbox: &&Sandbox| sandbox.state == SandboxState::Ready || running.contains(&sandbox.id);
+    let missing = |sandbox: &&Sandbox| sandbox.pod_uid().is_some_and(|uid| !named.contains(uid));
+    let mut unnamed = sandboxes.iter().filter(runs).filter(missing);
+    if list.pods.is_empty()
+        && let Some(pod) = unnamed.clone().find_map(|sandbox| sandbox.pod.as_ref())
+    {
+        return Some(format!("it names no pod at all, but {pod} runs here"));
+    }
+    let pod = unnamed.find(|sandbox| sandbox.is_static)?.pod.as_ref()?;
+    Some(format!("it does not name the static pod {pod}, which runs here"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! What the kubelet's list proves, row by row. It is noon for the kubelet unless told otherwise.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::kubernetes::fake_kubelet::FakeKubelet;
+
+fn clock() -> Timestamp {
+    "2026-01-02T12:00:07Z".parse().unwrap()
+}
+
+fn pod(uid: &str, source: &str, seen: &str) -> Value {
+    json!({"metadata": {"uid": uid, "namespace": "n", "name": format!("name-of-{uid}"), "annotations": {
+        "kubernetes.io/config.source": source, "kubernetes.io/config.seen": format!("2026-01-02T{seen}Z")}}})
+}
+
+/// What a kubelet says of itself that started then, and whether it has tidied up.
+fn metrics(started: &str, tidied: &str) -> String {
+    let started: Timestamp = format!("2026-01-02T{started}Z").parse().unwrap();
+    format!("{tidied}\nprocess_start_time_seconds {}.25\n", started.as_second())
+}
+
+const TIDIED: &str = "kubelet_desired_pods{static=\"\"} 0";
+
+fn running(uid: &str, is_static: bool) -> Sandbox {
+    let pod = PodRef { uid: uid.into(), namespace: "n".to_owned(), name: format!("name-of-{uid}") };
+    Sandbox {
+        id: format!("sandbox-of-{uid}").as_str().into(),
+        pod: Some(pod),
+        attempt: 0,
+        state: SandboxState::Ready,
+        created_at: Timestamp::UNIX_EPOCH,
+        is_static,
+    }
+}
+
+fn container(uid: &str, state: ContainerState) -> Container {
+    let json = json!({"id": "c", "sandbox_id": format!("sandbox-of-{uid}"), "state": state,
+        "created_at": Timestamp::UNIX_EPOCH});
+    serde_json::from_value(json).unwrap()
+}
+
+async fn ask(source: &KubeletSource, containers: Vec<Container>, sandboxes: Vec<Sandbox>) -> Seen<PodList> {
+    source.list(&Seen::Seen(containers), &Seen::Seen(sandboxes)).await
+}
+
+/// Why pods may be missing.
+async fn missing(source: &KubeletSource, sandboxes: Vec<Sandbox>) -> Option<String> {
+    let list = ask(source, Vec::new(), sandboxes).await;
+    let list = list.as_ref().unwrap();
+    assert_eq!(list.complete, list.sources[0].missing.is_none());
+    list.sources[0].missing.clone()
+}
+
+fn source(kubelet: &FakeKubelet) -> KubeletSource {
+    KubeletSource::new(kubelet.client(), clock)
+}
+
+#[tokio::test]
+async fn a_list_is_complete_only_with_a_proof_that_the_kubelet_has_heard_of_its_pods() {
+    let old = || (200, metrics("11:00:00", ""));
+    let no = "it names no pod of the API server";
+    let unheard = ", so it may not have heard from the API server since it started";
+    let forbidden = ", and whether it has just started cannot be told: may not ask the kubelet for /metrics: grant `get` \
+                     on nodes/metrics";
+    let rows = [
+        ("a pod of the API server, long there", vec![pod("a", "api", "11:00:00")], (403, String::new()), None),
+        ("just long enough", vec![pod("a", "api", "11:59:30")], (403, String::new()), None),
+        (
+            "one old and one young",
+            vec![pod("b", "api", "11:59:59"), pod("a", "api", "11:00:00")],
+            (403, String::new()),
+            None,
+        ),
+        (
+            "one just heard of",
+            vec![pod("a", "api", "11:59:31")],
+            old(),
+            Some(format!("it heard of its pods only now{unheard}")),
+        ),
+        (
+            "one of the future",
+            vec![pod("a", "api", "13:00:00")],
+            old(),
+            Some(format!("it heard of its pods only now{unheard}")),
+        ),
+        ("static pods only", vec![pod("s", "file", "11:00:00")], old(), Some(format!("{no}{unheard}"))),
+        ("nothing", Vec::new(), old(), Some(format!("{no}{unheard}"))),
+        ("nothing, and no right to look further", Vec::new(), (403, String::new()), Some(format!("{no}{forbidden}"))),
+        ("nothing, and tidied up", Vec::new(), (200, metrics("11:00:00", TIDIED)), None),
+        (
+            "static pods only, and tidied up",
+            vec![pod("s", "file", "11:00:00")],
+            (200, metrics("11:00:00", TIDIED)),
+            None,
+        ),
+        (
+            "tidied up, and only just started",
+            vec![pod("a", "api", "11:59:58")],
+            (200, metrics("11:59:50", TIDIED)),
+            Some("it started only at 2026-01-02T11:59:50Z".to_owned()),
+        ),
+    ];
+    for (row, pods, (code, text), expected) in rows {
+        let kubelet = FakeKubelet::plain().await;
+        kubelet.have(&pods);
+        kubelet.say("/metrics", code, text);
+        assert_eq!(missing(&source(&kubelet), Vec::new()).await, expected, "{row}");
+    }
+}
+
+#[tokio::test]
+async fn a_proof_counts_until_the_kubelet_starts_anew() {
+    let kubelet = FakeKubelet::plain().await;
+    let source = source(&kubelet);
+    kubelet.have(&[pod("a", "api", "11:00:00")]);
+    assert_eq!(missing(&source, Vec::new()).await, None);
+    kubelet.set_date("Fri, 02 Jan 2026 12:30:00 GMT");
+    kubelet.have(&[]);
+    kubelet.say("/metrics", 200, metrics("11:00:00", ""));
+    assert_eq!(missing(&source, Vec::new()).await, None, "its last pod went");
+    kubelet.say("/metrics", 200, metrics("12:10:00", ""));
+    assert!(missing(&source, Vec::new()).await.unwrap().contains("may not have heard"), "it started anew");
+}
+
+#[tokio::test]
+async fn what_runs_speaks_against_a_list_that_does_not_name_it() {
+    let kubelet = FakeKubelet::plain().await;
+    let source = source(&kubelet);
+    kubelet.have(&[pod("a", "api", "11:00:00"), pod("s", "file", "11:00:00")]);
+    let rows = [
+        ("all are named", vec![running("a", false), running("s", true)], None),
+        ("one is being torn down", vec![running("gone", false)], None),
+        (
+            "a static pod is not named",
+            vec![running("s", true), running("t", true)],
+            Some("it does not name the static pod n/name-of-t, which runs here"),
+        ),
+        ("a static pod that ended", vec![Sandbox { state: SandboxState::NotReady, ..running("t", true) }], None),
+    ];
+    for (row, sandboxes, expected) in rows {
+        assert_eq!(missing(&source, sandboxes).await.as_deref(), expected, "{row}");
+    }
+    let half = || vec![Sandbox { state: SandboxState::NotReady, ..running("t", true) }];
+    for (state, complete) in [(ContainerState::Running, false), (ContainerState::Exited, true)] {
+        let list = ask(&source, vec![container("t", state)], half()).await;
+        assert_eq!(list.as_ref().unwrap().complete, complete, "{state:?} in a sandbox that is down");
+    }
+    kubelet.have(&[]);
+    kubelet.say("/metrics", 200, metrics("11:00:00", TIDIED));
+    assert_eq!(missing(&source, Vec::new()).await, None);
+    let doubt = missing(&source, vec![running("a", false)]).await;
+    assert_eq!(doubt.as_deref(), Some("it names no pod at all, but n/name-of-a runs here"));
+}
+
+#[tokio::test]
+async fn what_runs_must_have_been_seen() {
+    let kubelet = FakeKubelet::plain().await;
+    kubelet.have(&[pod("a", "api", "11:00:00")]);
+    let (failed, fine) = (Seen::NotSeen("no".to_owned()), Seen::Seen(Vec::new()));
+    let list = source(&kubelet).list(&fine, &failed).await;
+    assert_eq!(list.as_ref().unwrap().sources[0].missing.as_deref(), Some("which pods run was not seen"));
+}
+
+#[tokio::test]
+async fn a_kubelet_that_is_not_well_has_no_complete_list_and_one_that_is_away_has_none() {
+    let kubelet = FakeKubelet::plain().await;
+    kubelet.have(&[pod("a", "api", "11:00:00")]);
+    kubelet.say("/healthz", 500, "[-]syncloop failed");
+    let list = ask(&source(&kubelet), Vec::new(), Vec::new()).await;
+    let list = list.as_ref().unwrap();
+    assert_eq!((list.complete, list.pods.len(), list.sources[0].as_of), (false, 1, Some(clock())));
+    assert!(list.sources[0].missing.as_ref().unwrap().contains("syncloop failed"));
+    kubelet.say("/pods", 503, "");
+    let list = ask(&source(&kubelet), Vec::new(), Vec::new()).await;
+    assert_eq!(list.cause(), Some("the kubelet answers 503 for /pods: \"\""));
+}
+
+#[tokio::test]
+async fn a_pod_is_looked_for_anew_right_before_its_things_go() {
+    let kubelet = FakeKubelet::plain().await;
+    let source = source(&kubelet);
+    let exists = async |uid: &str| {
+        let pod = PodRef { uid: uid.into(), ..PodRef::default() };
+        source.still_exists(&pod).await
+    };
+    kubelet.have(&[pod("a", "api", "11:00:00"), pod("b", "api", "11:59:59")]);
+    assert_eq!(exists("b").await, Seen::Seen(true));
+    assert_eq!(exists("c").await, Seen::Seen(false));
+    kubelet.have(&[pod("b", "api", "11:59:59")]);
+    kubelet.say("/metrics", 200, metrics("11:59:55", ""));
+    assert_eq!(exists("b").await, Seen::Seen(true), "it started anew, and knows this one");
+    assert!(exists("c").await.cause().unwrap().contains("started only at"));
+    kubelet.say("/pods", 403, "");
+    assert!(exists("b").await.cause().unwrap().contains("nodes/proxy"));
+}

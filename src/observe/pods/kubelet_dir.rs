@@ -1,0 +1,109 @@
+//! The kubelet's directories of pods as a source that must be readable.
+//!
+//! It names no pods: a directory without an entry says nothing of a pod that has not started. The directories themselves
+//! are a veto that every look takes whatever the sources are; naming them as a source asks for the veto to work.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{PodSource, dirs};
+use crate::model::{Container, PodList, PodSourceReport, Sandbox, Seen};
+use crate::observe::aside::Aside;
+use crate::observe::{Answer, ObserveError};
+use crate::rooted::{self, Place};
+
+/// The longest look.
+const LOOK: Duration = Duration::from_secs(30);
+
+/// The directories of pods that the kubelet made.
+pub struct KubeletDirPods {
+    host_root: PathBuf,
+    directory: PathBuf,
+    beside: Beside,
+    aside: Aside,
+}
+
+/// Who else is asked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Beside {
+    /// Nobody: then no list is complete.
+    Nobody,
+    /// Sources that list pods.
+    Others,
+}
+
+// === impl KubeletDirPods ===
+
+impl KubeletDirPods {
+    /// The directory `pods` of the kubelet's root, as the host names it.
+    pub fn new(host_root: impl Into<PathBuf>, kubelet_root: impl Into<PathBuf>, beside: Beside) -> Self {
+        let directory = kubelet_root.into().join("pods");
+        Self { host_root: host_root.into(), directory, beside, aside: Aside::new(LOOK) }
+    }
+
+    /// How many there are.
+    async fn count(&self) -> Result<usize, ObserveError> {
+        let (root, path) = (self.host_root.clone(), self.directory.clone());
+        let look = move || match rooted::resolve(&root, &path) {
+            Ok(Place::There(at)) => Ok(dirs(&at)?.len()),
+            Ok(Place::Missing(_)) => Err(ObserveError::List { path, source: std::io::ErrorKind::NotFound.into() }),
+            Err(source) => Err(ObserveError::List { path, source }),
+        };
+        self.aside.run(&self.directory, look).await.and_then(|counted| counted)
+    }
+
+    fn listed(&self, count: usize) -> PodList {
+        let missing = match self.beside {
+            Beside::Nobody => Some("a directory proves presence, never absence".to_owned()),
+            Beside::Others => None,
+        };
+        let complete = missing.is_none();
+        let name = self.name().to_owned();
+        let report = PodSourceReport { name: name.clone(), pods: count as u64, missing, ..PodSourceReport::default() };
+        PodList { source: name, complete, pods: Vec::new(), sources: vec![report] }
+    }
+}
+
+impl PodSource for KubeletDirPods {
+    fn name(&self) -> &'static str {
+        "kubelet-dir"
+    }
+
+    fn list<'a>(&'a self, _: &'a Seen<Vec<Container>>, _: &'a Seen<Vec<Sandbox>>) -> Answer<'a, Seen<PodList>> {
+        Box::pin(async { Seen::from(self.count().await).map(|count| self.listed(count)) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    async fn ask(source: &KubeletDirPods) -> Seen<PodList> {
+        let (containers, sandboxes) = (Seen::Seen(Vec::new()), Seen::Seen(Vec::new()));
+        source.list(&containers, &sandboxes).await
+    }
+
+    #[tokio::test]
+    async fn directories_vouch_beside_others_and_never_alone() {
+        let host = tempfile::tempdir().unwrap();
+        fs::create_dir_all(host.path().join("kubelet/pods/u1")).unwrap();
+        for (beside, complete) in [(Beside::Others, true), (Beside::Nobody, false)] {
+            let list = ask(&KubeletDirPods::new(host.path(), "/kubelet", beside)).await;
+            let list = list.as_ref().unwrap();
+            assert_eq!((list.complete, list.pods.len(), list.sources[0].pods), (complete, 0, 1), "{beside:?}");
+            assert_eq!(list.sources[0].missing.is_none(), complete);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_directory_that_is_not_there_or_not_one_is_not_seen() {
+        let host = tempfile::tempdir().unwrap();
+        let source = KubeletDirPods::new(host.path(), "/kubelet", Beside::Others);
+        assert_eq!(ask(&source).await.cause(), Some("cannot list /kubelet/pods: entity not found"));
+        fs::create_dir(host.path().join("kubelet")).unwrap();
+        fs::write(host.path().join("kubelet/pods"), "").unwrap();
+        assert!(ask(&source).await.cause().is_some());
+    }
+}
