@@ -13,7 +13,7 @@ use crate::rig::{Image, Layer, NodeRig, Program, Ran};
 pub const GONE_AFTER: Duration = Duration::from_secs(10);
 
 /// What every scenario wants. What is unused goes at once unless a scenario says otherwise.
-const SETTINGS: [&str; 11] = [
+const SETTINGS: [&str; 12] = [
     "containers.interval=1s",
     "images.interval=1s",
     "images.min_age=0s",
@@ -25,6 +25,8 @@ const SETTINGS: [&str; 11] = [
     "guards.gone_after=10s",
     "log.format=json",
     "pods.source=kube-api",
+    // On a node where little happens an API server that was away says nothing for long; then the pods are listed anew.
+    "pods.max_silence=20s",
 ];
 
 /// A node's service, and what it told since the last call of [`Service::mark`].

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerStatus, Event, Pod};
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use tokio::task::JoinHandle;
@@ -29,6 +30,8 @@ struct Seen {
     /// The containers that ran, by pod uid and container name.
     ran: BTreeMap<(String, String), BTreeSet<String>>,
     pods: BTreeSet<String>,
+    /// Since when the API has a pod no more, by uid: what is told of it later concerns nobody.
+    gone: BTreeMap<String, Timestamp>,
 }
 
 // === impl Failures ===
@@ -63,7 +66,11 @@ async fn follow(pods: Api<Pod>, seen: Arc<Mutex<Seen>>) {
         let watch = pods.watch(&WatchParams::default(), &version).await.unwrap();
         let mut watch = pin!(watch);
         while let Some(event) = watch.next().await {
-            match event.unwrap() {
+            let event = event.unwrap();
+            if let WatchEvent::Deleted(pod) = &event {
+                seen.lock().unwrap().gone.insert(uid(pod), Timestamp::now());
+            }
+            match event {
                 WatchEvent::Added(pod) | WatchEvent::Modified(pod) | WatchEvent::Deleted(pod) => {
                     seen.lock().unwrap().pod(&pod);
                     version = pod.metadata.resource_version.unwrap_or(version);
@@ -80,7 +87,7 @@ async fn follow(pods: Api<Pod>, seen: Arc<Mutex<Seen>>) {
 impl Seen {
     fn pod(&mut self, pod: &Pod) {
         let Some(status) = &pod.status else { return };
-        let uid = pod.metadata.uid.clone().unwrap_or_default();
+        let uid = uid(pod);
         self.pods.insert(uid.clone());
         let shape = shape(pod);
         if let Some(reason) = &status.reason {
@@ -125,6 +132,11 @@ impl Seen {
             return; // a back-off shows in the status, and there it is looked at
         }
         let pod = event.involved_object.name.clone().unwrap_or_default();
+        let gone = event.involved_object.uid.as_ref().and_then(|uid| self.gone.get(uid));
+        let at = event.first_timestamp.as_ref().map(|at| at.0 + SignedDuration::from_secs(1)); // cut to the second
+        if gone.zip(at).is_some_and(|(gone, at)| at >= *gone) {
+            return; // a pod that was deleted by force while it was started
+        }
         self.found.entry(format!("event {reason}: {}", plain(message))).or_insert_with(|| format!("{pod}: {message}"));
     }
 
@@ -132,6 +144,10 @@ impl Seen {
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         self.found.entry(what).or_insert_with(|| format!("{name}: {}", message.unwrap_or_default()));
     }
+}
+
+fn uid(pod: &Pod) -> String {
+    pod.metadata.uid.clone().unwrap_or_default()
 }
 
 fn shape(pod: &Pod) -> String {
