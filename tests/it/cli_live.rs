@@ -33,7 +33,7 @@ impl Host {
         let sim = Sim::start(node).unwrap();
         // The binary measures this machine's disk, so no test may hang on how full it is.
         let config = format!(
-            "images.high_threshold_percent = 100\nnode = \"n1\"\nruntime.endpoint = \"{}\"\nlogs.pods_root = \"{}\"\nlogs.containers_root = \"{}\"\n\
+            "images.high_threshold_percent = 100\npods.source = \"none\"\nnode = \"n1\"\nruntime.endpoint = \"{}\"\nlogs.pods_root = \"{}\"\nlogs.containers_root = \"{}\"\n\
              state.path = \"{}\"\nkubelet_root = \"{}\"\nguards.settle = \"0s\"\n",
             sim.endpoint(),
             sim.log_roots().pods.display(),
@@ -255,7 +255,7 @@ fn why_asks_the_node() {
 
     log directory DIR/pods/default_web_u-web
       stays: no list of pods, so nothing counts as gone: pods.source is none
-      setting: pods.source = "auto" (built-in)
+      setting: pods.source = "none" (kubegc.toml)
       what would change it: a source of pods that answers
       pods known from: nobody: pods.source is none
 
