@@ -14,7 +14,8 @@
 #   DIR/manifests    of static pods                              DIR/logs/containers /var/log/containers
 #
 # DIR/kubeconfig/NAME: admin may do everything, kubelet is the kubelet's own, kubegc and restricted may do nothing until a
-# binding says so. DIR/kubelet.yaml is the kubelet's configuration.
+# binding says so, nor may account, the service account under packaging/; what that asks for is in DIR/audit.log.
+# DIR/kubelet.yaml is the kubelet's configuration.
 set -euo pipefail
 
 dir=$1 address=$2 cgroup=$3 version=$4
@@ -60,6 +61,7 @@ cat >"$pki/tokens.csv" <<END
 admin-token,admin,1,"system:masters"
 kubegc-token,kubegc,2
 restricted-token,restricted,3
+account-token,system:serviceaccount:kubegc-system:kubegc,4,"system:serviceaccounts,system:serviceaccounts:kubegc-system"
 END
 
 # kubeconfig NAME CREDENTIAL: CREDENTIAL is the user's part, as YAML in braces.
@@ -74,7 +76,7 @@ current-context: rig
 END
 }
 
-for user in admin kubegc restricted; do kubeconfig "$user" "{token: $user-token}"; done
+for user in admin kubegc restricted account; do kubeconfig "$user" "{token: $user-token}"; done
 kubeconfig kubelet "{client-certificate: $pki/kubelet-client.crt, client-key: $pki/kubelet-client.key}"
 
 # --- The programs.
@@ -100,7 +102,16 @@ program kube-apiserver "$kubernetes/kube-apiserver" --etcd-servers="http://$addr
   --disable-admission-plugins=ServiceAccount,TaintNodesByCondition --service-account-issuer=https://rig \
   --service-account-key-file="$pki/apiserver.crt" --service-account-signing-key-file="$pki/apiserver.key" \
   --kubelet-certificate-authority="$pki/ca.crt" --kubelet-client-certificate="$pki/apiserver-client.crt" \
-  --kubelet-client-key="$pki/apiserver-client.key" --kubelet-preferred-address-types=InternalIP
+  --kubelet-client-key="$pki/apiserver-client.key" --kubelet-preferred-address-types=InternalIP \
+  --audit-policy-file="$dir/audit.yaml" --audit-log-path="$dir/audit.log" --audit-log-mode=blocking
+cat >"$dir/audit.yaml" <<END
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+  - {level: Metadata, users: ["system:serviceaccount:kubegc-system:kubegc"]}
+  - {level: None}
+END
 
 program containerd "$runtime/containerd" --config "$dir/containerd.toml"
 cat >"$dir/containerd.toml" <<END
@@ -172,6 +183,8 @@ mount --bind "$dir/logs/pods" /var/log/pods
 mount --bind "$dir/logs/containers" /var/log/containers
 mount --bind "$dir/kubelet" /var/lib/kubelet
 mount --bind "$dir/containerd" /var/lib/containerd
+# As on a node that systemd started: what is mounted later is seen by pods that ask for it, here in the cell only.
+mount --make-rshared /
 mkdir /var/lib/sysctl
 while read -r key value; do
   [ -e "/proc/sys/\$key" ] || continue

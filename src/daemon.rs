@@ -4,9 +4,11 @@
 
 mod clock;
 pub mod cycle;
+pub mod events;
 pub mod node;
 pub mod notify;
 mod pods;
+mod pressure;
 mod saved;
 pub mod schedule;
 pub mod service;

@@ -19,6 +19,7 @@
 
 mod columns;
 mod error;
+pub mod events;
 mod file;
 mod history;
 mod lock;

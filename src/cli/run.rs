@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::live::{block_on, lock_and_open, node};
 use super::{CliError, ErrorKind, human};
 use crate::config::Loaded;
+use crate::daemon::events::Events;
 use crate::daemon::node::Node;
 use crate::daemon::notify::Notifier;
 use crate::daemon::service::{self, PATIENCE};
@@ -60,21 +61,16 @@ async fn serve(
     let Some(node) = wait_for_node(&loaded, stop, notifier).await? else { return Ok(()) };
     let patience = &mut settings.runtime.options.patience;
     *patience = (*patience).max(PATIENCE);
-    let intervals = settings.intervals.clone();
+    let (intervals, mut events) = (settings.intervals.clone(), Events::begin(&settings));
     let cycle = Cycle::live(settings, &node, store, now());
     notifier.ready("watching");
-    let policy = || {
-        notifier.reloading();
-        let policy = policy(reload());
-        notifier.ready(if policy.is_some() {
-            "settings read anew"
-        } else {
-            "settings not read anew; the old ones stay"
-        });
-        policy
+    let reread = || read_anew(notifier, &mut reload);
+    let after = |scope, pass: &Result<Pass, StoreError>| {
+        notifier.status(&status(scope, pass));
+        events.announce(scope, pass);
     };
-    let after = |scope, pass: &Result<Pass, StoreError>| notifier.status(&status(scope, pass));
-    service::run(cycle, &intervals, stop, reloads, policy, after).await;
+    service::run(cycle, &intervals, stop, reloads, reread, after).await;
+    events.end().await;
     tracing::info!("stopped");
     Ok(())
 }
@@ -129,6 +125,14 @@ fn status(scope: Scope, pass: &Result<Pass, StoreError>) -> String {
     let total = pass.tallies.total();
     let (removed, failed, kept) = (total.removed, total.failed, pass.kept());
     format!("{what}: removed {removed}, failed {failed}, kept {kept}, {} freed", human::size(total.freed_bytes))
+}
+
+/// Reads the rules anew, and tells the service manager so.
+fn read_anew(notifier: &Notifier, reload: &mut impl FnMut() -> Result<Loaded, CliError>) -> Option<Policy> {
+    notifier.reloading();
+    let policy = policy(reload());
+    notifier.ready(if policy.is_some() { "settings read anew" } else { "settings not read anew; the old ones stay" });
+    policy
 }
 
 /// The rules that were read anew; what is wrong with them is told, and the old ones stay.

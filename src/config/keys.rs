@@ -111,6 +111,26 @@ pub static KEYS: &[Key] = &[
         "How long the service waits after a pass over images.",
     ),
     key(
+        "pressure.free_bytes",
+        Slot::Space(|s| &mut s.policy.pressure.free_bytes),
+        "A disk with fewer free bytes is short: what finished pods leave and every unused image goes. 0 = off.",
+    ),
+    key(
+        "pressure.free_percent",
+        Slot::Percent(|s| &mut s.policy.pressure.free_percent),
+        "The same with free space in percent. 0 = off.",
+    ),
+    key(
+        "pressure.free_inodes_percent",
+        Slot::Percent(|s| &mut s.policy.pressure.free_inodes_percent),
+        "The same with free inodes in percent. 0 = off.",
+    ),
+    key(
+        "pressure.interval",
+        Slot::Wait(|s| &mut s.intervals.pressure),
+        "How often the service looks whether a disk is short.",
+    ),
+    key(
         "logs.pods_root",
         Slot::LogRoot(|s| &mut s.policy.logs.pods_root),
         "Where the kubelet keeps the log directories of pods.",
@@ -282,6 +302,11 @@ pub static KEYS: &[Key] = &[
         "daemon.max_backoff",
         Slot::Wait(|s| &mut s.intervals.max_backoff),
         "The longest wait of the service after failed passes.",
+    ),
+    key(
+        "events.enabled",
+        Slot::Switch(|s| &mut s.tells_events),
+        "Tells of passes that failed or removed images in events on the Node, if the API server is a source of pods.",
     ),
     key("log.format", Slot::LogFormat(|s| &mut s.log_format), "How the service logs: \"text\" or \"json\"."),
 ];

@@ -54,7 +54,7 @@ fn places(settings: &Settings) -> Places {
 }
 
 /// The node's name as set, else the host's.
-fn node_name(settings: &Settings) -> String {
+pub(super) fn node_name(settings: &Settings) -> String {
     let host = || nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
     if settings.node.is_empty() { host() } else { settings.node.clone() }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::clock;
 use crate::config::{KubeletSettings, PodSource, Settings};
-use crate::kubernetes::{Candidates, Connection, Kubelet, KubeletAccess, KubernetesError};
+use crate::kubernetes::{Candidates, Connection, Kubelet, KubeletAccess, KubernetesError, Timing};
 use crate::observe::{
     self, Beside, CombinedPods, FoundPods, KubeApi, KubeletDirPods, KubeletSource, NoPods, Part, RuntimePods,
 };
@@ -64,7 +64,7 @@ impl PlaceOfPods {
     fn way_to_api_server(&self) -> Result<String, KubernetesError> {
         match &self.settings.pods.kubeconfig {
             Some(path) => Ok(format!("kubeconfig {}", path.display())),
-            None => self.ways_to_api_server().find().map(|access| access.chosen_by),
+            None => ways_to_api_server(&self.settings).find().map(|access| access.chosen_by),
         }
     }
 
@@ -74,8 +74,9 @@ impl PlaceOfPods {
             PodSource::Auto | PodSource::None => Arc::new(NoPods),
             PodSource::Runtime => Arc::new(RuntimePods),
             PodSource::KubeApi => {
-                let connection = Arc::new(Connection::new(self.ways_to_api_server()));
-                Arc::new(KubeApi::new(connection, &self.node, clock::now))
+                let connection = Arc::new(Connection::new(ways_to_api_server(&self.settings)));
+                let timing = Timing { max_silence: settings.pods.max_silence, ..Timing::default() };
+                Arc::new(KubeApi::new(connection, &self.node, clock::now).with_timing(timing))
             }
             PodSource::Kubelet => Arc::new(KubeletSource::new(Kubelet::new(self.kubelet()), clock::now)),
             PodSource::KubeletDir => {
@@ -85,15 +86,6 @@ impl PlaceOfPods {
             }
         };
         Part { source, wanted_by, why }
-    }
-
-    fn ways_to_api_server(&self) -> Candidates {
-        Candidates {
-            kubeconfig: self.settings.pods.kubeconfig.clone(),
-            host_root: self.settings.host_root.clone(),
-            kubelet_root: self.settings.kubelet_root.clone(),
-            ..Candidates::default()
-        }
     }
 
     fn kubelet(&self) -> KubeletAccess {
@@ -110,6 +102,16 @@ impl PlaceOfPods {
             host_root: self.settings.host_root.clone(),
             kubelet_root: self.settings.kubelet_root.clone(),
         }
+    }
+}
+
+/// How the API server is reached, as the settings say.
+pub(super) fn ways_to_api_server(settings: &Settings) -> Candidates {
+    Candidates {
+        kubeconfig: settings.pods.kubeconfig.clone(),
+        host_root: settings.host_root.clone(),
+        kubelet_root: settings.kubelet_root.clone(),
+        ..Candidates::default()
     }
 }
 

@@ -21,7 +21,7 @@ async fn a_reader_reads_2_before_and_after_restarts() {
 }
 
 async fn a_reader_reads_before_and_after_restarts(version: Version) {
-    let mut rig = Rig::start(version).await;
+    let rig = Rig::start(version).await;
     let image = Image::new(&["docker.io/library/one:1", "docker.io/library/one:2"], &[Layer::filled("one", 1)]);
     rig.import(std::slice::from_ref(&image)).await;
     let pod = rig.pod("default", "web-0", "uid-web").await;

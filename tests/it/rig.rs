@@ -30,7 +30,7 @@ use disk::run;
 pub use image::{Image, Layer};
 pub use kubegc::Ran;
 pub use names::Names;
-pub use node::{Collection, Manifest, NodeRig, Options, Program};
+pub use node::{Collection, Manifest, NodeRig, Options, Program, eventually};
 pub use versions::Version;
 
 /// The longest wait for anything that a rig waits for.
@@ -79,7 +79,7 @@ impl Rig {
         std::fs::write(&config, version.config(&home)).unwrap();
         let shell = format!("PATH={0}:$PATH exec containerd --config {1}", bin.display(), config.display());
         Cell::program(dir.path(), CONTAINERD, &shell);
-        let mut rig = Self::with_cell(version, dir, unique_cgroup(), "containerd/containerd.sock");
+        let rig = Self::with_cell(version, dir, unique_cgroup(), "containerd/containerd.sock");
         rig.begin().await;
         rig.import_basics().await;
         rig
@@ -98,24 +98,24 @@ impl Rig {
     }
 
     /// Stops containerd kindly and starts it again. Its pods live on.
-    pub async fn restart(&mut self) {
+    pub async fn restart(&self) {
         self.stop();
         self.begin().await;
     }
 
     /// Kills containerd and starts it again. Its pods live on.
-    pub async fn crash_and_restart(&mut self) {
+    pub async fn crash_and_restart(&self) {
         self.cell.order(Order::Kill, CONTAINERD);
         self.begin().await;
     }
 
     /// Stops containerd; its socket stays behind and nobody listens.
-    pub fn stop(&mut self) {
+    pub fn stop(&self) {
         self.cell.order(Order::Stop, CONTAINERD);
     }
 
     /// Starts containerd after [`Rig::stop`] and waits until it answers.
-    pub async fn begin(&mut self) {
+    pub async fn begin(&self) {
         assert!(std::os::unix::net::UnixStream::connect(&self.socket).is_err(), "an earlier containerd still runs");
         self.cell.order(Order::Start, CONTAINERD);
         let runtime = self.runtime();
@@ -217,9 +217,14 @@ impl Rig {
 }
 
 /// Asks every few milliseconds until the answer is yes; no after [`PATIENCE`].
-pub async fn becomes_true(mut ask: impl AsyncFnMut() -> bool) -> bool {
+pub async fn becomes_true(ask: impl AsyncFnMut() -> bool) -> bool {
+    becomes_true_within(PATIENCE, ask).await
+}
+
+/// The same with another patience.
+pub async fn becomes_true_within(patience: Duration, mut ask: impl AsyncFnMut() -> bool) -> bool {
     let since = Instant::now();
-    while since.elapsed() < PATIENCE {
+    while since.elapsed() < patience {
         if ask().await {
             return true;
         }

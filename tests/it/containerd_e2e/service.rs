@@ -31,7 +31,7 @@ async fn the_service_outlives_the_runtime_on_2() {
 
 /// Both loops do their work, before and after a crash of the runtime; then the service ends when told to.
 async fn the_service_outlives_the_runtime(version: Version) {
-    let mut rig = Rig::start(version).await;
+    let rig = Rig::start(version).await;
     leave_garbage(&rig, "before").await;
     let service = rig.daemon(&SETTINGS);
     assert!(is_collected(&rig, "before").await, "{}", service.log());
@@ -76,7 +76,7 @@ async fn a_service_told_to_end_records_what_it_did() {
 
 #[tokio::test]
 async fn a_service_without_its_runtime_waits_and_does_not_spin() {
-    let mut rig = Rig::start(Version::V1_6).await;
+    let rig = Rig::start(Version::V1_6).await;
     leave_garbage(&rig, "before").await;
     let service = rig.daemon(&SETTINGS);
     assert!(is_collected(&rig, "before").await, "{}", service.log());

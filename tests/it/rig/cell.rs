@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Cell {
     child: Child,
     dir: PathBuf,
+    line: Mutex<Line>,
+}
+
+/// The way to the cell and back.
+struct Line {
     orders: Option<ChildStdin>,
     done: Receiver<String>,
 }
@@ -52,7 +58,7 @@ impl Cell {
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let (sender, done) = channel();
         thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        Self { child, dir: dir.to_owned(), orders, done }
+        Self { child, dir: dir.to_owned(), line: Mutex::new(Line { orders, done }) }
     }
 
     /// Makes a program known to a cell in `dir`. It is replaced where it is known already.
@@ -64,7 +70,7 @@ impl Cell {
     }
 
     /// Gives an order and waits until it is carried out. A program that was started does not answer calls yet.
-    pub fn order(&mut self, order: Order, program: &str) {
+    pub fn order(&self, order: Order, program: &str) {
         let word = match order {
             Order::Start => "start",
             Order::Stop => "stop",
@@ -72,9 +78,10 @@ impl Cell {
             Order::Pause => "pause",
             Order::Resume => "resume",
         };
-        let told = writeln!(self.orders.as_mut().unwrap(), "{word} {program}");
+        let mut line = self.line.lock().unwrap();
+        let told = writeln!(line.orders.as_mut().unwrap(), "{word} {program}");
         assert!(told.is_ok(), "the cell is closed: are unshare and mount allowed here?");
-        match self.done.recv_timeout(PATIENCE) {
+        match line.done.recv_timeout(PATIENCE) {
             Ok(done) => assert_eq!(done, format!("{word} {program}")),
             Err(error) => panic!("the cell did not {word} {program}: {error}"),
         }
@@ -91,7 +98,7 @@ impl Cell {
 
 impl Drop for Cell {
     fn drop(&mut self) {
-        drop(self.orders.take());
+        drop(self.line.get_mut().unwrap_or_else(PoisonError::into_inner).orders.take());
         let since = Instant::now();
         while let Ok(None) = self.child.try_wait() {
             if since.elapsed() > PATIENCE {

@@ -9,18 +9,22 @@ mod kubegc;
 mod left;
 mod manifest;
 
-use std::ops::{Deref, DerefMut};
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use kube::Client;
 
 use super::cell::Order;
 use super::disk::{self, run};
-use super::{Rig, Version, becomes_true, unique_cgroup};
+use super::{Rig, Version, becomes_true_within, unique_cgroup};
 
 pub use manifest::Manifest;
+
+/// The longest wait for anything that a kubelet does: it does some things only every ten seconds, and machines are slow.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// How a node is to be.
 #[derive(Clone, Debug)]
@@ -96,7 +100,7 @@ impl Program {
 impl NodeRig {
     /// A node that is Ready, with the sandbox image and [`super::APP`].
     pub async fn start(options: Options) -> Self {
-        let mut node = Self::lay_out(&options).await;
+        let node = Self::lay_out(&options).await;
         // All at once: they wait for each other, and the kubelet takes 5 s to find that there is no Docker.
         node.launch(Program::Etcd);
         node.launch(Program::ApiServer);
@@ -110,7 +114,7 @@ impl NodeRig {
 
     /// A node on which containerd runs, with its images, and nothing else yet.
     pub async fn start_runtime_alone(options: Options) -> Self {
-        let mut node = Self::lay_out(&options).await;
+        let node = Self::lay_out(&options).await;
         node.rig.begin().await;
         node.import_basics().await;
         node
@@ -130,7 +134,7 @@ impl NodeRig {
     }
 
     /// Starts a program and waits until it does its work: the API server answers, the node is Ready.
-    pub async fn begin(&mut self, program: Program) {
+    pub async fn begin(&self, program: Program) {
         if program == Program::Containerd {
             return self.rig.begin().await;
         }
@@ -143,27 +147,27 @@ impl NodeRig {
     }
 
     /// Starts a program and waits for nothing.
-    pub fn launch(&mut self, program: Program) {
+    pub fn launch(&self, program: Program) {
         self.order(Order::Start, program);
     }
 
     /// Ends a program kindly, as a service manager does. Pods live on.
-    pub fn end(&mut self, program: Program) {
+    pub fn end(&self, program: Program) {
         self.order(Order::Stop, program);
     }
 
     /// Ends a program with SIGKILL.
-    pub fn kill(&mut self, program: Program) {
+    pub fn kill(&self, program: Program) {
         self.order(Order::Kill, program);
     }
 
     /// Stops a program where it stands.
-    pub fn pause(&mut self, program: Program) {
+    pub fn pause(&self, program: Program) {
         self.order(Order::Pause, program);
     }
 
     /// Lets a paused program go on.
-    pub fn resume(&mut self, program: Program) {
+    pub fn resume(&self, program: Program) {
         self.order(Order::Resume, program);
     }
 
@@ -172,7 +176,8 @@ impl NodeRig {
         &self.address
     }
 
-    /// The kubeconfig of `admin`, `kubelet`, `kubegc` or `restricted`. The last two may do what was granted and no more.
+    /// The kubeconfig of `admin`, `kubelet`, `kubegc`, `restricted` or `account`, the service account that is shipped. The last
+    /// three may do what was granted and no more.
     pub fn kubeconfig(&self, user: &str) -> PathBuf {
         self.dir().join("kubeconfig").join(user)
     }
@@ -188,14 +193,14 @@ impl NodeRig {
         std::fs::read(path).map(|log| String::from_utf8_lossy(&log).into_owned()).unwrap_or_default()
     }
 
-    fn order(&mut self, order: Order, program: Program) {
+    fn order(&self, order: Order, program: Program) {
         self.rig.cell.order(order, program.name());
     }
 
     async fn await_api(&self) {
         let answers = async || self.api_is_ready().await;
         assert!(
-            becomes_true(answers).await,
+            eventually(answers).await,
             "the API server is not ready; its log ends with\n{}",
             self.end_of(Program::ApiServer)
         );
@@ -204,7 +209,7 @@ impl NodeRig {
     async fn await_ready(&self) {
         let ready = async || self.node_is_ready().await;
         assert!(
-            becomes_true(ready).await,
+            eventually(ready).await,
             "the node is not Ready; the kubelet's log ends with\n{}",
             self.end_of(Program::Kubelet)
         );
@@ -226,18 +231,17 @@ impl Deref for NodeRig {
     }
 }
 
-impl DerefMut for NodeRig {
-    fn deref_mut(&mut self) -> &mut Rig {
-        &mut self.rig
-    }
-}
-
 impl Options {
     fn flags(&self) -> Vec<String> {
         let on = ["--maximum-dead-containers-per-container=1", "--image-gc-high-threshold=85"];
         let own: &[&str] = if self.kubelet == Collection::On { &on } else { &[] };
         own.iter().map(ToString::to_string).chain(self.kubelet_flags.iter().cloned()).collect()
     }
+}
+
+/// Asks until the answer is yes; no after a time in which every kubelet would have done it.
+pub async fn eventually(ask: impl AsyncFnMut() -> bool) -> bool {
+    becomes_true_within(PATIENCE, ask).await
 }
 
 /// A loopback address that no other node has, in this process or another.

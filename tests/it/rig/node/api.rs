@@ -5,13 +5,17 @@ use std::path::Path;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Namespace, Node, Pod};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
-use kube::api::{Api, DeleteParams, LogParams, Patch, PatchParams, PostParams};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, LogParams, Patch, PatchParams, PostParams,
+};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 
-use super::{Manifest, NodeRig};
-use crate::rig::becomes_true;
+use super::{Manifest, NodeRig, eventually};
+
+/// The rights that the agent is given.
+const SHIPPED_RIGHTS: &str = include_str!("../../../../packaging/daemonset/rbac.yaml");
 
 /// A client for one of the users.
 pub(super) async fn client(kubeconfig: &Path) -> Client {
@@ -64,7 +68,7 @@ impl NodeRig {
     /// Waits until a pod is as described.
     pub async fn await_pod(&self, name: &str, what: &str, is: impl Fn(&Pod) -> bool) -> Pod {
         let mut seen = None;
-        let holds = becomes_true(async || {
+        let holds = eventually(async || {
             seen = self.pod_named(name).await;
             seen.as_ref().is_some_and(&is)
         });
@@ -106,13 +110,7 @@ impl NodeRig {
     /// Waits until the API knows no pod of that name.
     pub async fn await_gone(&self, pod: &str) {
         let gone = async || self.pod_named(pod).await.is_none();
-        assert!(becomes_true(gone).await, "{pod} stays: {:#?}", self.pod_named(pod).await);
-    }
-
-    /// A container's status, init containers included.
-    pub async fn container_status(&self, pod: &str, container: &str) -> ContainerStatus {
-        let found = self.pod_named(pod).await.unwrap_or_else(|| panic!("no pod {pod}"));
-        status_of(&found, container).unwrap_or_else(|| panic!("{pod} has no status of {container}")).clone()
+        assert!(eventually(gone).await, "{pod} stays: {:#?}", self.pod_named(pod).await);
     }
 
     /// What the container before the last one logged, as the kubelet hands it out; the refusal if it does not.
@@ -148,6 +146,40 @@ impl NodeRig {
         let role = json!({ "metadata": { "name": user }, "rules": rules });
         self.replace(Api::<Role>::namespaced(self.kube(), namespace), user, role).await;
         self.replace(Api::<RoleBinding>::namespaced(self.kube(), namespace), user, binding(user, "Role")).await;
+    }
+
+    /// Lets a user do what the manifests under `packaging/` let the agent do.
+    pub async fn grant_shipped_rights(&self, user: &str) {
+        for document in SHIPPED_RIGHTS.split("\n---\n") {
+            let object: Value = serde_saphyr::from_str(document).unwrap();
+            let rules = || serde_json::from_value(object["rules"].clone()).unwrap();
+            match object["kind"].as_str().unwrap() {
+                "ClusterRole" => self.grant(user, rules()).await,
+                "Role" => self.grant_in(object["metadata"]["namespace"].as_str().unwrap(), user, rules()).await,
+                _ => (), // bindings to the service account that no controller makes here
+            }
+        }
+    }
+
+    /// Creates an object of whatever kind, as `kubectl create` does.
+    pub async fn create_object(&self, object: &Value) {
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
+        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
+        let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
+            Some(namespace) => Api::namespaced_with(self.kube(), namespace, &resource),
+            None => Api::all_with(self.kube(), &resource),
+        };
+        let made = api.create(&PostParams::default(), &serde_json::from_value(object.clone()).unwrap()).await;
+        made.unwrap_or_else(|error| panic!("{error}: {object:#}"));
+    }
+
+    /// What the service account that is shipped asked the API server for, by the server's own audit.
+    pub fn audit(&self) -> Vec<Value> {
+        let log = std::fs::read_to_string(self.dir().join("audit.log")).unwrap_or_default();
+        // The last line may be half written.
+        log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
     /// Takes from a user what [`NodeRig::grant`] gave.

@@ -1,0 +1,153 @@
+//! Turns notices into events, beside the passes.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::bucket::Bucket;
+use super::{Ended, EventSink, NodeEvent, Notice, Notices, Reason, SinkError};
+use crate::plan::Scope;
+use crate::record::StoreError;
+
+/// Passes that may wait to be told. More is not remembered.
+const QUEUE: usize = 16;
+/// The longest wait for one write.
+const LIMIT: Duration = Duration::from_secs(10);
+/// How long nothing is tried where we may not, or where there is no API server.
+const REST: SignedDuration = SignedDuration::from_mins(30);
+
+/// The passes' end of the way.
+#[derive(Debug)]
+pub struct Announcements {
+    notices: Notices,
+    queue: mpsc::Sender<(Timestamp, Vec<Notice>)>,
+}
+
+/// The other end: writes what comes.
+#[derive(Debug)]
+pub struct Announcer<S> {
+    sink: S,
+    node: String,
+    queue: mpsc::Receiver<(Timestamp, Vec<Notice>)>,
+    /// The last event of each kind.
+    written: HashMap<(Reason, String), NodeEvent>,
+    bucket: Bucket,
+    rests_until: Option<Timestamp>,
+    is_told: bool,
+}
+
+/// The way from the passes of a node to its events.
+pub fn announcements<S: EventSink>(node: &str, sink: S) -> (Announcements, Announcer<S>) {
+    let (sender, queue) = mpsc::channel(QUEUE);
+    let announcer = Announcer {
+        sink,
+        node: node.to_owned(),
+        queue,
+        written: HashMap::new(),
+        bucket: Bucket::full(),
+        rests_until: None,
+        is_told: false,
+    };
+    (Announcements { notices: Notices::default(), queue: sender }, announcer)
+}
+
+// === impl Announcements ===
+
+impl Announcements {
+    /// Takes what there is to tell of a pass, and returns at once.
+    pub fn announce(&mut self, now: Timestamp, scope: Scope, pass: Result<Ended<'_>, &StoreError>) {
+        let notices = self.notices.of(scope, pass);
+        if !notices.is_empty() && self.queue.try_send((now, notices)).is_err() {
+            tracing::debug!("events of a pass are dropped: those before are not written yet");
+        }
+    }
+}
+
+// === impl Announcer ===
+
+impl<S: EventSink> Announcer<S> {
+    /// Writes what comes, until the passes are over.
+    pub async fn run(mut self) {
+        while let Some((now, notices)) = self.queue.recv().await {
+            for notice in notices {
+                self.tell(now, notice).await;
+            }
+        }
+    }
+
+    /// Counts a notice, and writes it if it may be written now. What may not is in the count of the next.
+    async fn tell(&mut self, now: Timestamp, notice: Notice) {
+        let key = (notice.reason, notice.class.clone());
+        let mut event = match self.written.remove(&key) {
+            Some(event) => event.again(now, notice.message),
+            None => NodeEvent::new(&self.node, now, notice),
+        };
+        if self.rests_until.is_none_or(|until| now >= until) && self.bucket.take(now) {
+            let written = self.write(&mut event).await;
+            self.note(now, written);
+        }
+        self.written.insert(key, event);
+    }
+
+    /// An event that is too old to be there any more begins anew.
+    async fn write(&self, event: &mut NodeEvent) -> Result<(), SinkError> {
+        if event.is_written {
+            match within(self.sink.update(event)).await {
+                Err(SinkError::Gone) => event.begin_anew(&self.node),
+                updated => return updated,
+            }
+        }
+        within(self.sink.create(event)).await?;
+        event.is_written = true;
+        Ok(())
+    }
+
+    /// Trouble is told once, until a write went well again.
+    fn note(&mut self, now: Timestamp, written: Result<(), SinkError>) {
+        let Err(error) = written else {
+            self.is_told = false;
+            return;
+        };
+        if matches!(error, SinkError::Forbidden(_) | SinkError::NoServer(_)) {
+            self.rests_until = now.checked_add(REST).ok();
+        }
+        if let SinkError::NoServer(_) = error {
+            tracing::debug!(%error, "no events: there is nobody to write them to");
+            return;
+        }
+        if !std::mem::replace(&mut self.is_told, true) {
+            tracing::warn!(%error, "events cannot be written; passes go on without");
+        }
+    }
+}
+
+async fn within(write: impl Future<Output = Result<(), SinkError>>) -> Result<(), SinkError> {
+    let unanswered = || Err(SinkError::Failed(format!("no answer within {} s", LIMIT.as_secs())));
+    timeout(LIMIT, write).await.unwrap_or_else(|_| unanswered())
+}
+
+// === impl NodeEvent ===
+
+impl NodeEvent {
+    fn new(node: &str, now: Timestamp, Notice { reason, message, .. }: Notice) -> Self {
+        let name = name(node, reason, now);
+        Self { name, reason, message, count: 1, first: now, last: now, is_written: false }
+    }
+
+    fn again(self, now: Timestamp, message: String) -> Self {
+        Self { message, count: self.count.saturating_add(1), last: now, ..self }
+    }
+
+    fn begin_anew(&mut self, node: &str) {
+        (self.name, self.count) = (name(node, self.reason, self.last), 1);
+        (self.first, self.is_written) = (self.last, false);
+    }
+}
+
+/// As client-go names events: the object and the moment, which here is the same for all events of a pass.
+fn name(node: &str, reason: Reason, now: Timestamp) -> String {
+    format!("{node}.{:x}", now.as_nanosecond() + reason as i128)
+}

@@ -1,0 +1,99 @@
+//! The API server as the taker of events: core/v1 Events about the Node, in the namespace `default`, where a kubelet puts
+//! its own, since a Node lies in none.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::core::Request;
+use kube::core::params::{Patch, PatchParams, PostParams};
+use serde::de::IgnoredAny;
+use serde_json::json;
+
+use super::{EventSink, NodeEvent, SinkError};
+use crate::kubernetes::{Connection, KubernetesError};
+
+/// Who tells.
+const COMPONENT: &str = "kubegc";
+const NAMESPACE: &str = "default";
+const PATH: &str = "/api/v1/namespaces/default/events";
+/// The longest wait for an answer.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Writes events of a node to the API server.
+pub struct ApiSink {
+    connection: Arc<Connection>,
+    node: String,
+}
+
+// === impl ApiSink ===
+
+impl ApiSink {
+    /// Writes events of the node of this name, with whatever rights the connection has.
+    pub fn new(connection: Arc<Connection>, node: &str) -> Self {
+        Self { connection, node: node.to_owned() }
+    }
+
+    async fn ask(
+        &self,
+        what: &str,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<(), SinkError> {
+        let request = request.map_err(|error| SinkError::Failed(error.to_string()))?;
+        self.connection.ask::<IgnoredAny>(what, request, LIMIT).await.map(drop).map_err(SinkError::from)
+    }
+
+    /// The event as it is created. The Node's uid is its name, as a kubelet has it and `kubectl describe` asks for it.
+    fn event(&self, event: &NodeEvent) -> Event {
+        let metadata = ObjectMeta {
+            name: Some(event.name.clone()),
+            namespace: Some(NAMESPACE.to_owned()),
+            ..ObjectMeta::default()
+        };
+        let node = ObjectReference {
+            kind: Some("Node".to_owned()),
+            name: Some(self.node.clone()),
+            uid: Some(self.node.clone()),
+            ..ObjectReference::default()
+        };
+        Event {
+            metadata,
+            involved_object: node,
+            type_: Some(if event.reason.is_warning() { "Warning" } else { "Normal" }.to_owned()),
+            reason: Some(event.reason.as_str().to_owned()),
+            message: Some(event.message.clone()),
+            count: i32::try_from(event.count).ok(),
+            first_timestamp: Some(Time(event.first)),
+            last_timestamp: Some(Time(event.last)),
+            source: Some(EventSource { component: Some(COMPONENT.to_owned()), host: Some(self.node.clone()) }),
+            ..Event::default()
+        }
+    }
+}
+
+impl EventSink for ApiSink {
+    async fn create(&self, event: &NodeEvent) -> Result<(), SinkError> {
+        let body = serde_json::to_vec(&self.event(event)).map_err(|error| SinkError::Failed(error.to_string()))?;
+        let by_us = PostParams { field_manager: Some(COMPONENT.to_owned()), ..PostParams::default() };
+        self.ask("write an event", Request::new(PATH).create(&by_us, body)).await
+    }
+
+    async fn update(&self, event: &NodeEvent) -> Result<(), SinkError> {
+        let change = json!({ "count": event.count, "message": event.message, "lastTimestamp": Time(event.last) });
+        let by_us = PatchParams { field_manager: Some(COMPONENT.to_owned()), ..PatchParams::default() };
+        let request = Request::new(PATH).patch(&event.name, &by_us, &Patch::Merge(change));
+        self.ask("write an event again", request).await
+    }
+}
+
+impl From<KubernetesError> for SinkError {
+    fn from(error: KubernetesError) -> Self {
+        match error {
+            KubernetesError::Forbidden { .. } => Self::Forbidden(error.to_string()),
+            KubernetesError::Refused { code: 404, .. } => Self::Gone,
+            KubernetesError::NoAccess { .. } => Self::NoServer(error.to_string()),
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,335 @@
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::*;
+use crate::execute::{Outcome, Report, Summary};
+use crate::model::ImageId;
+use crate::plan::{Action, ImageSummary, Plan, PlanError, Policy, RemoveReason, Scope, Target, decide};
+use crate::record::{StoreError, Tallies, note};
+
+/// A pass that ended, with all that its notices are made of.
+#[derive(Clone)]
+struct Pass {
+    plan: Plan,
+    tallies: Tallies,
+    summary: Summary,
+}
+
+fn start() -> Timestamp {
+    "2026-11-21T12:00:00Z".parse().unwrap()
+}
+
+fn seconds(seconds: i64) -> Timestamp {
+    start() + SignedDuration::from_secs(seconds)
+}
+
+fn quiet() -> Pass {
+    let snapshot = serde_json::from_value(serde_json::json!({ "taken_at": start() })).unwrap();
+    let mut plan = decide(&snapshot, &Policy::default(), Scope::Images);
+    plan.errors.clear();
+    Pass { plan, tallies: Tallies::default(), summary: Summary::default() }
+}
+
+fn failing(error: PlanError) -> Pass {
+    let mut pass = quiet();
+    pass.plan.errors.push(error);
+    pass
+}
+
+fn blind(source: &str) -> Pass {
+    failing(PlanError::NotSeen { source: source.to_owned(), cause: "the runtime hangs".to_owned() })
+}
+
+fn full_disk() -> Pass {
+    let mut pass =
+        failing(PlanError::FreeDiskSpaceFailed { target_bytes: 1000, estimated_bytes: 300, used_percent: 93 });
+    pass.plan.images = ImageSummary { target_bytes: 1000, used_percent: Some(93), ..ImageSummary::default() };
+    pass
+}
+
+/// The same after images were removed, or could not be.
+fn with_images(mut pass: Pass, outcomes: &[(Outcome, u64)]) -> Pass {
+    for (outcome, freed) in outcomes {
+        let id = ImageId::from("sha256:1".to_owned());
+        let target = Target::RemoveImage { id, tags: Vec::new(), estimated_bytes: 0 };
+        let action = Action { target, pod: None, age_seconds: None, reason: RemoveReason::Unused {} };
+        let report =
+            Report { action, outcome: outcome.clone(), freed_bytes: Some(*freed), note: None, proven_by: None };
+        note(&report, &mut pass.tallies);
+    }
+    pass
+}
+
+fn failed() -> Outcome {
+    Outcome::Failed { error: "busy".to_owned() }
+}
+
+fn notices(notices: &mut Notices, scope: Scope, pass: &Pass) -> Vec<Notice> {
+    notices.of(scope, Ok(Ended { plan: &pass.plan, tallies: &pass.tallies, summary: &pass.summary }))
+}
+
+/// Reasons and words of the last of some passes.
+fn told(scope: Scope, passes: &[&Pass]) -> Vec<(&'static str, String)> {
+    let (mut state, mut last) = (Notices::default(), Vec::new());
+    for pass in passes {
+        last = notices(&mut state, scope, pass);
+    }
+    last.into_iter().map(|notice| (notice.reason.as_str(), notice.message)).collect()
+}
+
+fn reasons(scope: Scope, passes: &[&Pass]) -> Vec<&'static str> {
+    told(scope, passes).into_iter().map(|(reason, _)| reason).collect()
+}
+
+#[test]
+fn a_containers_pass_that_saw_nothing_is_told_each_time() {
+    let mut pass = blind("containers");
+    assert_eq!(
+        told(Scope::Containers, &[&pass]),
+        [("ContainerGCFailed", "containers not seen: the runtime hangs".to_owned())]
+    );
+    pass.plan.errors.extend(blind("sandboxes").plan.errors);
+    let expected = "containers not seen: the runtime hangs; sandboxes not seen: the runtime hangs";
+    assert_eq!(told(Scope::Containers, &[&pass, &pass]), [("ContainerGCFailed", expected.to_owned())]);
+}
+
+#[test]
+fn a_pass_that_did_its_work_is_worth_nothing() {
+    assert_eq!(told(Scope::Containers, &[&quiet()]), []);
+    assert_eq!(told(Scope::Images, &[&quiet(), &quiet()]), []);
+}
+
+#[test]
+fn an_images_pass_is_told_from_the_second_failure_in_a_row() {
+    let (bad, good) = (blind("images"), quiet());
+    for (passes, expected) in [
+        (&[&bad][..], &[][..]),
+        (&[&bad, &bad], &["ImageGCFailed"]),
+        (&[&bad, &bad, &bad], &["ImageGCFailed"]),
+        (&[&bad, &good, &bad], &[]),
+        (&[&bad, &good, &bad, &bad], &["ImageGCFailed"]),
+    ] {
+        assert_eq!(reasons(Scope::Images, passes), expected, "{} passes", passes.len());
+    }
+}
+
+#[test]
+fn the_two_loops_do_not_count_each_others_failures() {
+    let (mut state, bad) = (Notices::default(), blind("images"));
+    assert_eq!(notices(&mut state, Scope::Images, &bad), []);
+    assert_eq!(notices(&mut state, Scope::Containers, &quiet()), []);
+    assert_eq!(notices(&mut state, Scope::Images, &bad).len(), 1);
+}
+
+#[test]
+fn an_image_that_cannot_be_removed_is_a_failure_of_the_pass() {
+    let pass = with_images(quiet(), &[(failed(), 0), (failed(), 0)]);
+    let expected = ("ImageGCFailed", "2 images could not be removed".to_owned());
+    assert_eq!(told(Scope::Images, &[&pass, &pass]), [expected]);
+    assert_eq!(reasons(Scope::Containers, &[&pass, &pass]), [""; 0], "removals of containers are not told");
+}
+
+#[test]
+fn a_disk_without_capacity_is_told_at_once() {
+    let pass = failing(PlanError::InvalidDiskCapacity { mountpoint: PathBuf::from("/images") });
+    let expected = ("InvalidDiskCapacity", "invalid capacity 0 on image filesystem /images".to_owned());
+    assert_eq!(told(Scope::Images, &[&pass]), [expected]);
+    assert_eq!(reasons(Scope::Images, &[&pass, &pass]), ["InvalidDiskCapacity", "ImageGCFailed"]);
+}
+
+#[test]
+fn a_disk_that_stays_full_is_told_at_once_with_the_measured_bytes() {
+    let pass = with_images(full_disk(), &[(Outcome::Removed {}, 250)]);
+    let told_at_once = told(Scope::Images, &[&pass]);
+    let (reason, words) = &told_at_once[0];
+    assert_eq!(*reason, "FreeDiskSpaceFailed");
+    assert!(words.contains("93 %") && words.contains("1000 bytes") && words.contains("250 bytes"), "{words}");
+    assert_eq!(reasons(Scope::Images, &[&pass, &pass]), ["FreeDiskSpaceFailed", "ImagesRemoved", "ImageGCFailed"]);
+}
+
+#[test]
+fn sizes_that_add_up_to_too_little_do_not_matter_where_enough_came_back() {
+    let pass = with_images(full_disk(), &[(Outcome::Removed {}, 1200)]);
+    assert_eq!(reasons(Scope::Images, &[&pass, &pass]), ["ImagesRemoved"]);
+}
+
+#[test]
+fn a_measured_shortfall_is_told_whatever_was_planned() {
+    let mut pass = with_images(quiet(), &[(Outcome::Removed {}, 10)]);
+    pass.summary.shortfall_bytes = 5;
+    assert_eq!(reasons(Scope::Images, &[&pass]), ["FreeDiskSpaceFailed", "ImagesRemoved"]);
+    pass.summary.is_stopped = true;
+    assert_eq!(reasons(Scope::Images, &[&pass]), ["ImagesRemoved"], "a pass that was stopped did not come to its end");
+}
+
+#[test]
+fn removed_images_are_one_event_a_pass() {
+    let pass =
+        with_images(quiet(), &[(Outcome::Removed {}, 10), (Outcome::AlreadyGone {}, 0), (Outcome::Removed {}, 20)]);
+    let expected = ("ImagesRemoved", "Removed 2 unused images; 30 bytes came back.".to_owned());
+    assert_eq!(told(Scope::Images, &[&pass]), [expected]);
+    assert!(!Reason::ImagesRemoved.is_warning());
+}
+
+#[test]
+fn a_pass_without_a_store_failed() {
+    let broken = StoreError::NotOurs { path: PathBuf::from("/store") };
+    let mut state = Notices::default();
+    assert_eq!(state.of(Scope::Containers, Err(&broken))[0].reason, Reason::ContainerGcFailed);
+    assert_eq!(state.of(Scope::Images, Err(&broken)), []);
+    assert_eq!(state.of(Scope::Images, Err(&broken))[0].reason, Reason::ImageGcFailed);
+}
+
+/// Keeps what it is given, and fails as told.
+#[derive(Clone, Default)]
+struct Script(Arc<Mutex<Vec<(&'static str, NodeEvent)>>>, Arc<Mutex<VecDeque<Result<(), SinkError>>>>);
+
+impl Script {
+    /// The first writes end so, and all others well.
+    fn answering(answers: impl IntoIterator<Item = Result<(), SinkError>>) -> Self {
+        Self(Arc::default(), Arc::new(Mutex::new(answers.into_iter().collect())))
+    }
+
+    #[expect(clippy::unwrap_in_result, reason = "a lock in a test")]
+    fn take(&self, verb: &'static str, event: &NodeEvent) -> Result<(), SinkError> {
+        self.0.lock().unwrap().push((verb, event.clone()));
+        self.1.lock().unwrap().pop_front().unwrap_or(Ok(()))
+    }
+
+    /// What was written: the verb, the reason and the count.
+    fn written(&self) -> Vec<(&'static str, &'static str, u32)> {
+        let written = self.0.lock().unwrap();
+        written.iter().map(|(verb, event)| (*verb, event.reason.as_str(), event.count)).collect()
+    }
+}
+
+impl EventSink for Script {
+    async fn create(&self, event: &NodeEvent) -> Result<(), SinkError> {
+        self.take("create", event)
+    }
+
+    async fn update(&self, event: &NodeEvent) -> Result<(), SinkError> {
+        self.take("update", event)
+    }
+}
+
+/// Announces passes at moments in seconds, each written before the next is announced.
+async fn announced(script: &Script, passes: impl IntoIterator<Item = (i64, Scope, Pass)>) {
+    let (mut announcements, announcer) = announcements("node-1", script.clone());
+    let announce = async move {
+        for (at, scope, Pass { plan, tallies, summary }) in passes {
+            announcements.announce(seconds(at), scope, Ok(Ended { plan: &plan, tallies: &tallies, summary: &summary }));
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::join!(announce, announcer.run());
+}
+
+#[tokio::test]
+async fn the_same_again_raises_the_count_of_the_event_that_is_there() {
+    let script = Script::default();
+    let passes = [(0, "containers"), (60, "containers"), (120, "sandboxes"), (180, "containers")];
+    announced(&script, passes.map(|(at, source)| (at, Scope::Containers, blind(source)))).await;
+    assert_eq!(
+        script.written(),
+        [
+            ("create", "ContainerGCFailed", 1),
+            ("update", "ContainerGCFailed", 2),
+            ("create", "ContainerGCFailed", 1),
+            ("update", "ContainerGCFailed", 3),
+        ]
+    );
+    let written = script.0.lock().unwrap();
+    let (first, last) = (&written[0].1, &written[3].1);
+    assert_eq!((&last.name, last.first, last.last), (&first.name, seconds(0), seconds(180)));
+    assert_eq!(first.name, format!("node-1.{:x}", start().as_nanosecond()));
+    assert_ne!(first.name, written[2].1.name);
+}
+
+#[tokio::test]
+async fn events_of_one_moment_have_names_of_their_own() {
+    let script = Script::default();
+    let pass = with_images(full_disk(), &[(Outcome::Removed {}, 250)]);
+    announced(&script, [(0, Scope::Images, pass.clone()), (0, Scope::Images, pass)]).await;
+    let written = script.0.lock().unwrap();
+    let mut names: Vec<_> =
+        written.iter().filter(|(verb, _)| *verb == "create").map(|(_, event)| &event.name).collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 3);
+}
+
+#[tokio::test]
+async fn a_node_in_trouble_for_a_day_is_no_flood() {
+    let script = Script::default();
+    let minutes = (0..24 * 60).map(|minute| (minute * 60, Scope::Containers, blind("containers")));
+    announced(&script, minutes).await;
+    let written = script.written();
+    // 25 at once and 288 in five minutes each.
+    assert!((300..=314).contains(&written.len()), "{}", written.len());
+    assert_eq!(written.iter().filter(|(verb, ..)| *verb == "create").count(), 1);
+    assert!(written[written.len() - 1].2 > 1430, "what was not written is counted: {:?}", written.last());
+}
+
+#[tokio::test]
+async fn an_event_that_is_too_old_begins_anew() {
+    let script = Script::answering([Ok(()), Err(SinkError::Gone)]);
+    announced(&script, [0, 7200].map(|at| (at, Scope::Containers, blind("containers")))).await;
+    let reason = "ContainerGCFailed";
+    assert_eq!(script.written(), [("create", reason, 1), ("update", reason, 2), ("create", reason, 1)]);
+    let written = script.0.lock().unwrap();
+    assert_ne!(written[0].1.name, written[2].1.name);
+    assert_eq!(written[2].1.first, seconds(7200));
+}
+
+#[tokio::test]
+async fn who_may_not_write_rests_and_tries_again() {
+    let script = Script::answering([Err(SinkError::Forbidden("no".to_owned()))]);
+    let minutes = (0..35).map(|minute| (minute * 60, Scope::Containers, blind("containers")));
+    announced(&script, minutes).await;
+    let reason = "ContainerGCFailed";
+    let tail = (32..=35).map(|count| ("update", reason, count));
+    let expected: Vec<_> = [("create", reason, 1), ("create", reason, 31)].into_iter().chain(tail).collect();
+    assert_eq!(script.written(), expected);
+}
+
+#[tokio::test]
+async fn a_write_that_failed_is_made_up_for() {
+    let script = Script::answering([Err(SinkError::Failed("away".to_owned()))]);
+    announced(&script, [0, 60].map(|at| (at, Scope::Containers, blind("containers")))).await;
+    assert_eq!(script.written(), [("create", "ContainerGCFailed", 1), ("create", "ContainerGCFailed", 2)]);
+}
+
+/// Never answers.
+struct Deaf;
+
+impl EventSink for Deaf {
+    async fn create(&self, _: &NodeEvent) -> Result<(), SinkError> {
+        std::future::pending().await
+    }
+
+    async fn update(&self, _: &NodeEvent) -> Result<(), SinkError> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_answer_holds_up_no_pass() {
+    let (mut announcements, announcer) = announcements("node-1", Deaf);
+    let pass = blind("containers");
+    let announce = async move {
+        for at in 0..1000 {
+            let ended = Ended { plan: &pass.plan, tallies: &pass.tallies, summary: &pass.summary };
+            announcements.announce(seconds(at), Scope::Containers, Ok(ended));
+        }
+        tokio::time::Instant::now()
+    };
+    let began = tokio::time::Instant::now();
+    let (announced, ()) = tokio::join!(announce, announcer.run());
+    assert_eq!(announced, began);
+    assert!(began.elapsed() <= Duration::from_secs(170), "each write has its limit: {:?}", began.elapsed());
+}

@@ -1,0 +1,112 @@
+//! Pods that end: what is left of them goes when nothing of it runs any more, and not a moment before.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::on_node::agent::{Agent, GONE_AFTER};
+use crate::rig::{Collection, Manifest, NodeRig, Options, Program, eventually};
+
+/// How long a container takes to end that is asked to.
+const PRE_STOP: Duration = Duration::from_secs(20);
+
+#[tokio::test]
+async fn what_is_left_of_a_pod_goes_when_it_has_ended() {
+    what_is_left_goes(Collection::Off).await;
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_pod_goes_when_it_has_ended_beside_a_kubelet_that_collects() {
+    what_is_left_goes(Collection::On).await;
+}
+
+async fn what_is_left_goes(kubelet: Collection) {
+    let node = NodeRig::start(Options { kubelet, ..Options::default() }).await;
+    let agent = Agent::on(&node).await;
+    let fixed = Manifest::new("fixed").init("first", "exit 0").running("app");
+    let mirror = node.write_manifest(&fixed);
+    a_deleted_pod_goes_after_its_containers_have_stopped(&node, &agent).await;
+    what_ran_on_without_a_kubelet_loses_nothing(&node, &agent, &mirror).await;
+    a_static_pod_goes_with_its_manifest(&node, &agent, &fixed, &mirror).await;
+    assert_eq!(node.uids().await, BTreeSet::new(), "the node is as it was before the first pod");
+    let left: Vec<_> = node.names().await.words().into_iter().filter(|name| !name.starts_with("image ")).collect();
+    assert_eq!(left, Vec::<String>::new());
+}
+
+/// Scenario 4. The pod has a container that ended long ago too.
+async fn a_deleted_pod_goes_after_its_containers_have_stopped(node: &NodeRig, agent: &Agent<'_>) {
+    let wait = format!("sleep {}", PRE_STOP.as_secs());
+    let slow = Manifest::new("slow").restart("Never").container("done", "echo done");
+    let slow = slow.running("app").pre_stop(&wait, 60);
+    let uid = node.create(&slow).await;
+    node.await_running("slow", "app").await;
+    node.await_ended("slow", "done").await;
+    let before = node.left_of("slow", &uid).await;
+    node.delete("slow").await;
+    let mut passes = 0;
+    while runs(node, "slow").await {
+        agent.collect();
+        // It may have ended during the pass: then the next look tells.
+        let left = node.left_of("slow", &uid).await;
+        if runs(node, "slow").await {
+            assert_eq!(left, before, "while a container runs");
+            passes += 1;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(passes >= 5, "{passes} passes in {PRE_STOP:?}");
+    node.await_gone("slow").await;
+    // Its directory is the kubelet's word that it is not done with the pod.
+    let dir = node.dir().join("kubelet/pods").join(&uid);
+    assert!(eventually(async || !dir.exists()).await, "{} stays", dir.display());
+    // Of what the kubelet has not taken itself by now it shall take no more: what goes from here on we take.
+    node.pause(Program::Kubelet);
+    let left = node.left_of("slow", &uid).await;
+    agent.collect();
+    assert_eq!(node.left_of("slow", &uid).await, left, "at the first look without the pod");
+    agent.collect_all_of("slow", &uid).await;
+    node.resume(Program::Kubelet);
+}
+
+/// Scenarios 5 and 6: a pod and a mirror pod vanish from the API, and the kubelet is not there to act on it.
+async fn what_ran_on_without_a_kubelet_loses_nothing(node: &NodeRig, agent: &Agent<'_>, mirror: &str) {
+    let orphan = Manifest::new("orphan").restart("Never").container("done", "exit 0");
+    let uid = node.create(&orphan.running("app")).await;
+    node.await_running("orphan", "app").await;
+    node.await_ended("orphan", "done").await;
+    node.await_running(mirror, "app").await;
+    let hash = config_hash(node, mirror).await;
+    let before = (node.left_of("orphan", &uid).await, node.left_of(mirror, &hash).await);
+    node.pause(Program::Kubelet);
+    node.force_delete("orphan").await;
+    node.force_delete(mirror).await;
+    for _ in 0..4 {
+        agent.collect();
+        assert_eq!(node.left_of("orphan", &uid).await, before.0, "force-deleted, and its containers run");
+        assert_eq!(node.left_of(mirror, &hash).await, before.1, "the mirror pod alone was deleted");
+        tokio::time::sleep(GONE_AFTER / 2).await;
+    }
+    node.resume(Program::Kubelet);
+    agent.collect_all_of("orphan", &uid).await;
+    node.await_running(mirror, "app").await;
+    assert_eq!(node.left_of(mirror, &hash).await, before.1, "the kubelet made the mirror pod anew");
+}
+
+/// Scenario 6.
+async fn a_static_pod_goes_with_its_manifest(node: &NodeRig, agent: &Agent<'_>, fixed: &Manifest, mirror: &str) {
+    let hash = config_hash(node, mirror).await;
+    node.remove_manifest(fixed);
+    node.await_gone(mirror).await;
+    agent.collect_all_of(mirror, &hash).await;
+}
+
+/// The uid that a static pod has on the node.
+async fn config_hash(node: &NodeRig, mirror: &str) -> String {
+    let mirror = node.pod_named(mirror).await.unwrap();
+    mirror.metadata.annotations.unwrap()["kubernetes.io/config.hash"].clone()
+}
+
+/// Whether a container of a pod runs.
+async fn runs(node: &NodeRig, pod: &str) -> bool {
+    let names = node.names().await.words();
+    names.iter().any(|name| name.starts_with(&format!("container {pod}/")) && name.ends_with(" running"))
+}
