@@ -34,7 +34,7 @@ pub use node::{Collection, Manifest, NodeRig, Options, Program, eventually};
 pub use versions::Version;
 
 /// The longest wait for anything that a rig waits for.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The image that pods run unless told otherwise.
 pub const APP: &str = "docker.io/library/app:1";
