@@ -113,6 +113,12 @@ impl NodeRig {
         assert!(eventually(gone).await, "{pod} stays: {:#?}", self.pod_named(pod).await);
     }
 
+    /// A container's status, init containers included.
+    pub async fn container_status(&self, pod: &str, container: &str) -> ContainerStatus {
+        let found = self.pod_named(pod).await.unwrap_or_else(|| panic!("no pod {pod}"));
+        status_of(&found, container).unwrap_or_else(|| panic!("{pod} has no status of {container}")).clone()
+    }
+
     /// What the container before the last one logged, as the kubelet hands it out; the refusal if it does not.
     pub async fn previous_log(&self, pod: &str, container: &str) -> Result<String, kube::Error> {
         let which = LogParams { container: Some(container.to_owned()), previous: true, ..LogParams::default() };
