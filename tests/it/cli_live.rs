@@ -147,6 +147,20 @@ fn a_dry_run_changes_nothing_and_a_collection_does_what_it_said() {
 }
 
 #[test]
+fn the_schema_of_a_collection_holds_one_and_refuses_others() {
+    let host = Host::new();
+    let json = |arguments: &[&str]| serde_json::from_str::<serde_json::Value>(&host.shell.run(arguments)).unwrap();
+    let schema = jsonschema::validator_for(&json(&["config", "schema", "collection"])).unwrap();
+    let dry = json(&["collect", "--dry-run", "--pressure", "-o", "json"]);
+    let done = json(&["collect", "--evict-terminated-pods", "-o", "json"]);
+    for document in [&dry, &done] {
+        assert!(schema.is_valid(document), "{document}");
+        assert_ne!(document["reports"], serde_json::json!([]));
+    }
+    assert!(!schema.is_valid(&json(&["plan", "-o", "json"])));
+}
+
+#[test]
 fn a_failure_is_told_and_the_rest_goes_on() {
     let host = Host::new();
     host.sim.fault(Method::RemovePodSandbox, Fault::Fail(Code::Internal), Times::Forever);
@@ -226,20 +240,24 @@ fn why_asks_the_node() {
       stays: no more than 1 dead instances of this container
       setting: containers.max_per_pod_container = 1 (built-in)
       what would change it: its pod being gone, a newer instance, or a lower containers.max_per_pod_container
+      pods known from: nobody: pods.source is none
     "#);
     insta::assert_snapshot!(host.run(&["why", "default/web"]), @r#"
     container app webapp01, running, of pod default/web
       stays: it runs
       what would change it: its end
+      pods known from: nobody: pods.source is none
 
     sandbox s-web, ready, of pod default/web
       stays: the sandbox is ready
       what would change it: the runtime stopping it
+      pods known from: nobody: pods.source is none
 
     log directory DIR/pods/default_web_u-web
       stays: no list of pods, so nothing counts as gone: pods.source is none
       setting: pods.source = "auto" (built-in)
       what would change it: a source of pods that answers
+      pods known from: nobody: pods.source is none
 
     log link DIR/containers/web_default_app-webapp01.log
       stays: no kubelet gave it this name, or it is not the kind of entry expected
@@ -290,6 +308,7 @@ fn a_source_that_fails_is_told_and_the_plan_fails_in_part() {
     ! error: image_filesystem not seen: ImageFsInfo: a fault that the test asked for (Internal)
     To remove: 3 containers and 1 sandbox. 20 stay.
     Error: image_filesystem not seen: ImageFsInfo: a fault that the test asked for (Internal)
+    Pods: nobody: pods.source is none
     "#);
 }
 

@@ -26,6 +26,7 @@ mod kill;
 mod manifests;
 mod on_node;
 mod one_agent;
+mod pressure;
 mod properties;
 mod rig;
 mod shell;
