@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::path::Path;
+use std::time::Instant;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Namespace, Node, Pod};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
@@ -58,6 +59,12 @@ impl NodeRig {
     pub async fn force_delete(&self, pod: &str) {
         let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
         self.pods().delete(pod, &now).await.unwrap();
+    }
+
+    /// Changes a pod in a way that concerns nobody: whoever watches the pods hears of it.
+    pub async fn touch(&self, pod: &str) {
+        let touched = json!({ "metadata": { "annotations": { "touched": format!("{:?}", Instant::now()) } } });
+        self.pods().patch(pod, &PatchParams::default(), &Patch::Merge(&touched)).await.unwrap();
     }
 
     /// A pod, if there is one of that name.
