@@ -2,6 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use std::path::Path;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ListParams};
+
 use super::NodeRig;
 
 /// The label by which runtime objects belong to a pod.
@@ -24,6 +29,11 @@ impl NodeRig {
         left
     }
 
+    /// Those of the names, in the words of [`crate::rig::Names`], that are on the node.
+    pub async fn present(&self, names: &BTreeSet<String>) -> BTreeSet<String> {
+        self.names().await.words().intersection(names).cloned().collect()
+    }
+
     /// The ids of a pod's containers of one name, oldest first.
     pub async fn containers_of(&self, uid: &str, name: &str) -> Vec<String> {
         let mut found = self.list_containers().await;
@@ -40,4 +50,38 @@ impl NodeRig {
         let containers = self.list_containers().await.into_iter().map(|it| it.labels);
         sandboxes.chain(containers).filter_map(|mut labels| labels.remove(POD_UID)).collect()
     }
+
+    /// Everything that belongs to no pod of the API: by uid what the runtime and the kubelet have, by name what is beneath
+    /// the log roots, and links that lead nowhere. For nodes without static pods.
+    pub async fn belongs_to_nobody(&self) -> BTreeSet<String> {
+        // The pods last: what was made meanwhile belongs to one that is in the list.
+        let mut found: Vec<_> = self.uids().await.into_iter().map(|uid| (format!("runtime {uid}"), uid)).collect();
+        found.extend(entries(&self.dir().join("kubelet/pods")).map(|uid| (format!("kubelet dir {uid}"), uid)));
+        found.extend(entries(&self.pod_logs()).map(|name| (format!("log dir {name}"), last_part(&name))));
+        found.extend(entries(&self.container_logs()).map(|name| {
+            let leads_to = self.leads_to(&self.container_logs().join(&name));
+            (format!("log link {name}"), leads_to.unwrap_or_default())
+        }));
+        let pods: Api<Pod> = Api::all(self.kube());
+        let pods = pods.list(&ListParams::default()).await.unwrap();
+        let living: BTreeSet<_> = pods.items.into_iter().filter_map(|pod| pod.metadata.uid).collect();
+        found.into_iter().filter(|(_, uid)| !living.contains(uid)).map(|(what, _)| what).collect()
+    }
+
+    /// The uid of the pod whose log a link leads to, if there is such a log.
+    fn leads_to(&self, link: &Path) -> Option<String> {
+        let target = link.read_link().ok()?;
+        let log = target.strip_prefix("/var/log/pods").ok()?;
+        let dir = log.iter().next()?.to_str()?;
+        self.pod_logs().join(log).exists().then(|| last_part(dir))
+    }
+}
+
+fn entries(dir: &Path) -> impl Iterator<Item = String> {
+    std::fs::read_dir(dir).into_iter().flatten().map(|entry| entry.unwrap().file_name().into_string().unwrap())
+}
+
+/// The uid in the name of a log directory.
+fn last_part(name: &str) -> String {
+    name.rsplit('_').next().unwrap_or_default().to_owned()
 }

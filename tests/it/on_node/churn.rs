@@ -1,0 +1,126 @@
+//! Fifty pods that come and go at random for five minutes, beside the kubelet alone and beside kubelet and agent.
+
+mod failures;
+mod script;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, DeleteParams, PostParams};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::on_node::service::Service;
+use crate::rig::{Collection, Image, Layer, Manifest, NodeRig, Options};
+use failures::{Failures, Found};
+use script::{Ending, Life, Part};
+
+/// Another seed, another churn.
+const SEED: u64 = 11;
+const PODS: usize = 50;
+const LASTS: Duration = Duration::from_mins(5);
+
+/// The limits at their hardest, and every image that nobody uses goes at once. What is young may be in the making: that
+/// guard is as it is shipped.
+const HARD: [&str; 4] = [
+    "containers.max_per_pod_container=0",
+    "containers.max_containers=0",
+    "images.all_unused=true",
+    "guards.sandbox_grace=1m",
+];
+
+/// How often an image comes that nobody uses.
+const IMPORTS: Duration = Duration::from_secs(20);
+
+/// The longest wait for a pod's name to be free again.
+const RENAMES: Duration = Duration::from_mins(3);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_that_come_and_go_fail_no_other_way_than_without_the_agent() {
+    let (alone, beside) = tokio::join!(start(), start());
+    beside.grant_shipped_rights("kubegc").await;
+    let service = Service::start(&beside, "kubegc", &HARD);
+    let (alone_found, found) = tokio::join!(play(&alone), play(&beside));
+    drop(alone);
+
+    let left = async || beside.belongs_to_nobody().await;
+    service.until("end of what is left", async || left().await.is_empty()).await;
+    let new: Found = found
+        .iter()
+        .filter(|(kind, _)| !alone_found.contains_key(*kind))
+        .map(|(a, b)| (a.clone(), b.clone()))
+        .collect();
+    println!("without the agent: {alone_found:#?}\nbeside it: {found:#?}");
+    println!("the agent: {:#?}", deeds(&service));
+    assert_eq!(new, Found::new());
+}
+
+/// A node whose kubelet collects too and tells all events. One pod lives all the time, so that its image does.
+async fn start() -> NodeRig {
+    let kubelet_flags = vec!["--event-qps=0".to_owned()];
+    let node = NodeRig::start(Options { kubelet: Collection::On, kubelet_flags, ..Options::default() }).await;
+    node.create(&Manifest::new("keeper").container("app", "exec sleep 1000000")).await;
+    node.await_running("keeper", "app").await;
+    node
+}
+
+/// Plays the churn to its end, and returns what pods reported.
+async fn play(node: &NodeRig) -> Found {
+    let failures = Failures::follow(node.pods(), Api::namespaced(node.kube(), "default"));
+    let begun = Instant::now();
+    let mut players = JoinSet::new();
+    for part in script::parts(SEED, PODS, LASTS) {
+        players.spawn(play_part(node.pods(), node.name().to_owned(), part, begun));
+    }
+    while begun.elapsed() < LASTS {
+        let tag = format!("docker.io/library/unused:{}", begun.elapsed().as_secs());
+        node.import(&[Image::new(&[&tag], &[Layer::busybox()])]).await;
+        sleep(IMPORTS).await;
+    }
+    players.join_all().await;
+    let (found, pods) = failures.end().await;
+    assert!(pods > PODS, "{pods} pods");
+    println!("{} had {pods} pods, {:?}", node.name(), begun.elapsed());
+    found
+}
+
+async fn play_part(pods: Api<Pod>, node: String, part: Part, begun: Instant) {
+    for Life { at, until, shape } in part.lives {
+        sleep_until(begun + at).await;
+        create(&pods, &shape.pod(&part.name), &node).await;
+        let Some((end, ending)) = until else { return };
+        sleep_until(begun + end).await;
+        let how = match ending {
+            Ending::Graceful => DeleteParams::default(),
+            Ending::Forced => DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() },
+        };
+        pods.delete(&part.name, &how).await.unwrap();
+    }
+}
+
+/// Creates a pod as soon as its name is free.
+async fn create(pods: &Api<Pod>, pod: &Manifest, node: &str) {
+    let object: Pod = serde_json::from_value(pod.bound_to(node)).unwrap();
+    let made = async {
+        loop {
+            match pods.create(&PostParams::default(), &object).await {
+                Err(kube::Error::Api(status)) if status.code == 409 => sleep(Duration::from_millis(500)).await,
+                made => break made.unwrap(),
+            }
+        }
+    };
+    if timeout(RENAMES, made).await.is_err() {
+        panic!("on {node} an earlier {} stays: {:#?}", pod.name(), pods.get_opt(pod.name()).await);
+    }
+}
+
+/// What the agent did, counted.
+fn deeds(service: &Service) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for deed in service.history("") {
+        let words = ["kind", "reason", "outcome"].map(|key| deed[key].as_str().unwrap_or_default().to_owned());
+        *counts.entry(words.join(" ")).or_default() += 1;
+    }
+    counts
+}

@@ -1,0 +1,57 @@
+//! The agent is there first: before the API server, before it may ask it anything, before the node is registered.
+
+use std::collections::BTreeSet;
+
+use crate::on_node::outages::LEAVES_CONTAINERS;
+use crate::on_node::service::{Service, leave_litter, needs_none, needs_pods};
+use crate::rig::{Manifest, NodeRig, Options, Program};
+
+/// Passes in each state of the cluster.
+const PASSES: usize = 3;
+
+/// Sooner than the others wait, so that all is ripe when a pod may be gone at last.
+const GONE_AFTER: &str = "guards.gone_after=3s";
+
+#[tokio::test]
+async fn an_agent_that_is_there_first_waits_until_the_pods_of_its_node_are_known() {
+    let options = Options { kubelet_flags: vec![LEAVES_CONTAINERS.into()], ..Options::default() };
+    let node = NodeRig::start_runtime_alone(options).await;
+    leave_litter(&node, "default", "litter").await;
+    let service = Service::start(&node, "kubegc", &["images.all_unused=true", GONE_AFTER]);
+
+    no_pod_is_gone(&node, &service, "refused").await;
+    assert_eq!(node.present(&needs_none("default", "litter")).await, BTreeSet::new(), "the rest goes on");
+
+    node.launch(Program::Etcd);
+    node.begin(Program::ApiServer).await;
+    no_pod_is_gone(&node, &service, "grant `get` on nodes").await;
+
+    node.grant_shipped_rights("kubegc").await;
+    no_pod_is_gone(&node, &service, &format!("no Node named \"{}\"", node.name())).await;
+
+    let web = node.create(&Manifest::new("web").container("app", "exec sleep 1000000")).await;
+    service.passes(PASSES).await;
+    assert_eq!(node.present(&needs_pods("litter")).await, needs_pods("litter"), "there still is no Node");
+
+    service.mark();
+    node.begin(Program::Kubelet).await;
+    node.await_running("web", "app").await;
+    service.until("end of what is left", async || node.belongs_to_nobody().await.is_empty()).await;
+    let history = service.history("litter");
+    let ours =
+        |it: &serde_json::Value| it["kind"] == "container" && it["reason"] == "pod_gone" && it["outcome"] == "removed";
+    assert!(history.iter().any(ours), "{history:#?}");
+    let here = node.left_of("web", &web).await;
+    assert!(here.contains("container web/app#0 running"), "{here:#?}");
+    assert_eq!(node.uids().await, BTreeSet::from([web]));
+    assert_eq!(service.starts(), 1);
+}
+
+/// Passes until the service told why it does not know the pods, and then some more.
+async fn no_pod_is_gone(node: &NodeRig, service: &Service<'_>, cause: &str) {
+    let told = async || service.causes().iter().any(|told| told.contains(cause));
+    service.until(&format!("word of {cause:?}"), told).await;
+    service.passes(PASSES).await;
+    assert_eq!(node.present(&needs_pods("litter")).await, needs_pods("litter"));
+    service.mark();
+}

@@ -1,0 +1,105 @@
+//! Rights over one namespace alone: what the others hold looks deleted to whoever does not know that.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use serde_json::{Value, json};
+
+use crate::on_node::service::{Service, leave_litter, needs_none, needs_pods};
+use crate::rig::{Manifest, NodeRig, Options, Program};
+
+const PASSES: usize = 3;
+
+/// Litter lies in the one namespace and in another.
+const NAMESPACES: [&str; 2] = ["default", "elsewhere"];
+
+#[tokio::test]
+async fn rights_over_one_namespace_alone_are_noticed() {
+    let node = NodeRig::start(Options::default()).await;
+    let keeper = node.create(&Manifest::new("keeper").container("app", "exec sleep 1000000")).await;
+    node.await_running("keeper", "app").await;
+    // The kubelet would tidy up too, and is not what this is about.
+    node.pause(Program::Kubelet);
+    node.grant_shipped_rights("kubegc").await;
+    at_the_start(&node).await;
+    while_the_service_runs(&node, &BTreeSet::from([keeper])).await;
+}
+
+/// May ask for its node, and for the pods of one namespace.
+async fn at_the_start(node: &NodeRig) {
+    node.grant("restricted", vec![rule("nodes", &["get"])]).await;
+    node.grant_in("default", "restricted", vec![rule("pods", &["get", "list", "watch"])]).await;
+    let litter = litter(node, "early").await;
+    let service = Service::start(node, "restricted", &["images.all_unused=true", "guards.gone_after=3s"]);
+    let told = async || service.causes().iter().any(|cause| cause.contains("list the pods of all namespaces"));
+    service.until("word of what is not allowed", told).await;
+    nothing_is_gone(node, &service, &litter).await;
+    // What one run says in detail.
+    let plan: Value = serde_json::from_str(&service.kubegc(&["plan", "-o", "json"]).stdout).unwrap();
+    for kept in plan["kept"].as_array().unwrap().iter().filter(|kept| kept["kind"] == "log_dir") {
+        assert_eq!(kept["reason"], "pods_not_seen", "{kept:#}");
+        assert!(kept["cause"].as_str().unwrap().contains("forbidden"), "{kept:#}");
+    }
+    node.end(Program::Kubegc);
+}
+
+/// `living` are the pods of the API, by uid.
+async fn while_the_service_runs(node: &NodeRig, living: &BTreeSet<String>) {
+    let service = Service::start(node, "kubegc", &["images.all_unused=true", "guards.gone_after=3s"]);
+    service.until("end of what is left", async || node.uids().await == *living).await;
+
+    // The watch that is open goes on; only the last question before a removal shows that something has changed.
+    node.revoke("kubegc").await;
+    node.grant_in("default", "kubegc", vec![rule("pods", &["get", "list", "watch"])]).await;
+    service.mark();
+    leave_litter(node, "elsewhere", "late").await;
+    let asked = async || service.history("late").iter().any(|it| it["reason"] == "pod_gone");
+    service.until("last question", asked).await;
+    service.passes(PASSES).await;
+    assert_eq!(node.present(&needs_pods("late")).await, needs_pods("late"));
+    let refused = service.history("late").into_iter().filter(|it| it["reason"] == "pod_gone");
+    let details: BTreeSet<_> = refused.map(|it| (it["outcome"].to_string(), it["detail"].to_string())).collect();
+    assert!(
+        details.iter().all(|(outcome, detail)| outcome == "\"refused\"" && detail.contains("forbidden")),
+        "{details:#?}"
+    );
+
+    // The next watch is refused.
+    node.kill(Program::ApiServer);
+    node.begin(Program::ApiServer).await;
+    let told = async || service.causes().iter().any(|cause| cause.contains("forbidden"));
+    service.until("word of what is not allowed", told).await;
+    let litter = litter(node, "later").await;
+    nothing_is_gone(node, &service, &litter).await;
+
+    node.grant_shipped_rights("kubegc").await;
+    service.until("end of what is left", async || node.uids().await == *living).await;
+    assert_eq!(node.belongs_to_nobody().await, BTreeSet::new());
+}
+
+/// Litter in each namespace; returns the names.
+async fn litter(node: &NodeRig, name: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for namespace in NAMESPACES {
+        let name = format!("{name}-{namespace}");
+        leave_litter(node, namespace, &name).await;
+        names.push(name);
+    }
+    names
+}
+
+/// Not in three passes and not after so long that it would have gone.
+async fn nothing_is_gone(node: &NodeRig, service: &Service<'_>, litter: &[String]) {
+    service.passes(PASSES).await;
+    service.passes(PASSES).await;
+    for (name, namespace) in litter.iter().zip(NAMESPACES) {
+        assert_eq!(node.present(&needs_pods(name)).await, needs_pods(name));
+        assert_eq!(node.present(&needs_none(namespace, name)).await, BTreeSet::new());
+        let gone: Vec<_> = service.history(name).into_iter().filter(|it| it["reason"] == "pod_gone").collect();
+        assert_eq!(gone, Vec::<Value>::new());
+    }
+}
+
+fn rule(resource: &str, verbs: &[&str]) -> PolicyRule {
+    serde_json::from_value(json!({ "apiGroups": [""], "resources": [resource], "verbs": verbs })).unwrap()
+}

@@ -1,0 +1,115 @@
+//! Those who know the pods are away, or not there yet: then no pod is gone, and what needs no pods goes on.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::on_node::service::{GONE_AFTER, Service, leave_litter, needs_none, needs_pods};
+use crate::rig::{APP, Manifest, NodeRig, Options, Program, Version};
+
+/// So that what containers leave is left to us: the kubelet takes no container that is younger, nor its sandbox.
+pub const LEAVES_CONTAINERS: &str = "--minimum-container-ttl-duration=1h";
+
+/// Passes that an outage lasts, at least.
+const PASSES: usize = 3;
+
+#[tokio::test]
+async fn without_the_api_server_or_the_kubelet_no_pod_is_gone_and_the_rest_goes_on() {
+    let options = Options { kubelet_flags: vec![LEAVES_CONTAINERS.into()], ..Options::default() };
+    let node = NodeRig::start(options).await;
+    node.grant_shipped_rights("kubegc").await;
+    let keeper = node.create(&Manifest::new("keeper").container("app", "exec sleep 1000000")).await;
+    let finished = node.create(&Manifest::new("finished").restart("Never").container("app", "exit 0")).await;
+    node.await_running("keeper", "app").await;
+    node.await_ended("finished", "app").await;
+    let service = Service::start(&node, "kubegc", &["images.all_unused=true"]);
+    service.passes(1).await;
+
+    without_the_api_server(&node, &service).await;
+    without_the_kubelet(&node, &service, &finished).await;
+    without_both(&node, &service).await;
+
+    node.begin(Program::ApiServer).await;
+    is_removed(&node, &service, "both").await;
+    assert!(node.left_of("finished", &finished).await.contains("kubelet dir"), "who else should remove it");
+    node.begin(Program::Kubelet).await;
+    service.until("end of what is left", async || node.belongs_to_nobody().await.is_empty()).await;
+    let keeper_has = node.left_of("keeper", &keeper).await;
+    let rest: BTreeSet<_> = node.names().await.words().difference(&keeper_has).cloned().collect();
+    let images = [APP, &Version::V1_7.sandbox_image()].map(|tag| format!("image {tag}"));
+    assert_eq!(rest, BTreeSet::from(images), "{keeper_has:#?}");
+    assert!(keeper_has.contains("container keeper/app#0 running"), "{keeper_has:#?}");
+    assert_eq!(service.starts(), 1);
+}
+
+async fn without_the_api_server(node: &NodeRig, service: &Service<'_>) {
+    litter_beside_the_kubelet(node, "api").await;
+    service.passes(1).await; // it was seen to be away
+    node.end(Program::ApiServer);
+    nothing_of_pods_goes(node, service, "api").await;
+    litter_beside_the_kubelet(node, "api-late").await;
+    service.passes(PASSES).await;
+    assert_eq!(node.present(&needs_none("default", "api-late")).await, BTreeSet::new());
+    assert_eq!(node.present(&needs_pods("api-late")).await, needs_pods("api-late"));
+    let causes = service.causes();
+    assert!(causes.iter().any(|cause| cause.contains("the API server cannot be reached")), "{causes:#?}");
+    node.begin(Program::ApiServer).await;
+    is_removed(node, service, "api").await;
+    is_removed(node, service, "api-late").await;
+}
+
+/// Only the API is asked for pods here, and it is there; that the kubelet has not finished with a pod, its directory says.
+async fn without_the_kubelet(node: &NodeRig, service: &Service<'_>, finished: &str) {
+    node.end(Program::Kubelet);
+    node.force_delete("finished").await;
+    let all = node.left_of("finished", finished).await;
+    for part in ["container finished/app#0 exited", "sandbox finished#0 notready", "kubelet dir"] {
+        assert!(all.contains(part), "{all:#?}");
+    }
+    leave_litter(node, "default", "kubelet").await;
+    long_enough(service).await;
+    assert_eq!(node.left_of("finished", finished).await, all);
+    assert_eq!(node.present(&needs_none("default", "kubelet")).await, BTreeSet::new());
+}
+
+async fn without_both(node: &NodeRig, service: &Service<'_>) {
+    leave_litter(node, "default", "both").await;
+    service.passes(1).await;
+    node.end(Program::ApiServer);
+    nothing_of_pods_goes(node, service, "both").await;
+}
+
+/// The passes of as long a time as would be enough if the last word of whoever is away counted.
+async fn long_enough(service: &Service<'_>) -> Vec<Value> {
+    let (since, mut passes) = (Instant::now(), Vec::new());
+    while since.elapsed() < GONE_AFTER * 3 / 2 {
+        passes.extend(service.passes(PASSES).await);
+    }
+    passes
+}
+
+async fn nothing_of_pods_goes(node: &NodeRig, service: &Service<'_>, litter: &str) {
+    let passes = long_enough(service).await;
+    assert_eq!(node.present(&needs_pods(litter)).await, needs_pods(litter));
+    assert_eq!(node.present(&needs_none("default", litter)).await, BTreeSet::new());
+    // The first pass may have been under way.
+    let refused: Vec<_> = passes.iter().skip(1).filter(|pass| pass["refused"] != 0).collect();
+    assert_eq!(refused, Vec::<&Value>::new(), "it was not even to go");
+}
+
+async fn is_removed(node: &NodeRig, service: &Service<'_>, litter: &str) {
+    let gone = async || node.present(&needs_pods(litter)).await.is_empty();
+    service.until(&format!("end of {litter}"), gone).await;
+    let history = service.history(litter);
+    let ours =
+        history.iter().any(|it| it["reason"] == "pod_gone" && it["outcome"] == "removed" && it["kind"] == "container");
+    assert!(ours, "{history:#?}");
+}
+
+/// The kubelet stops what it does not know; for the moment it is told to wait.
+async fn litter_beside_the_kubelet(node: &NodeRig, name: &str) {
+    node.pause(Program::Kubelet);
+    leave_litter(node, "default", name).await;
+    node.resume(Program::Kubelet);
+}

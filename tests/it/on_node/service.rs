@@ -1,0 +1,145 @@
+//! `kubegc run` as the scenarios run it: a pass every second, pods from the API, and a log that a test can read.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::rig::{Image, Layer, NodeRig, Program, Ran};
+
+/// How long a pod must be missing before it counts as gone: long enough that a test can do something meanwhile.
+pub const GONE_AFTER: Duration = Duration::from_secs(10);
+
+/// What every scenario wants. What is unused goes at once unless a scenario says otherwise.
+const SETTINGS: [&str; 12] = [
+    "containers.interval=1s",
+    "images.interval=1s",
+    "images.min_age=0s",
+    "images.high_threshold_percent=100",
+    "daemon.max_backoff=1s",
+    "guards.settle=0s",
+    "guards.sandbox_grace=1s",
+    "guards.retry_after=1s",
+    "guards.gone_after=10s",
+    "log.format=json",
+    "pods.source=kube-api",
+    // On a node where little happens an API server that was away says nothing for long; then the pods are listed anew.
+    "pods.max_silence=20s",
+];
+
+/// A node's service, and what it told since the last call of [`Service::mark`].
+pub struct Service<'a> {
+    node: &'a NodeRig,
+    args: Vec<String>,
+    mark: Cell<usize>,
+}
+
+// === impl Service ===
+
+impl<'a> Service<'a> {
+    /// Starts the service, which shows the API server the credentials of `user`. Settings are as for `--set`.
+    pub fn start(node: &'a NodeRig, user: &str, settings: &[&str]) -> Self {
+        let own = [format!("node={}", node.name()), format!("pods.kubeconfig={}", node.kubeconfig(user).display())];
+        let all = SETTINGS.iter().chain(settings).map(ToString::to_string).chain(own);
+        let args: Vec<_> = all.map(|setting| format!("--set={setting}")).collect();
+        node.prepare_service(&args.iter().map(String::as_str).collect::<Vec<_>>());
+        node.launch(Program::Kubegc);
+        Self { node, args, mark: Cell::new(0) }
+    }
+
+    /// Runs another verb with the service's settings.
+    pub fn kubegc(&self, words: &[&str]) -> Ran {
+        let args: Vec<_> = words.iter().copied().chain(self.args.iter().map(String::as_str)).collect();
+        self.node.kubegc(&args)
+    }
+
+    /// Forgets what was told so far.
+    pub fn mark(&self) {
+        self.mark.set(self.node.log_of(Program::Kubegc).len());
+    }
+
+    /// What the service told since the mark, one document a line.
+    pub fn told(&self) -> Vec<Value> {
+        let log = self.node.log_of(Program::Kubegc);
+        let lines = log[self.mark.get()..].lines();
+        lines.map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+    }
+
+    /// Why something was not known, as it was told since the mark.
+    pub fn causes(&self) -> BTreeSet<String> {
+        self.told().iter().filter_map(|line| Some(line["fields"]["cause"].as_str()?.to_owned())).collect()
+    }
+
+    /// Waits for so many whole passes of each kind, and returns what they came to.
+    pub async fn passes(&self, count: usize) -> Vec<Value> {
+        let before = self.passed().len();
+        let ended = |scope: &str| self.passed().iter().skip(before).filter(|pass| pass["scope"] == scope).count();
+        // One of each may be under way.
+        let enough = async || ended("Containers") > count && ended("Images") > count;
+        self.until("passes", enough).await;
+        self.passed().split_off(before)
+    }
+
+    fn passed(&self) -> Vec<Value> {
+        let log = self.node.log_of(Program::Kubegc);
+        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.map(|mut line| line["fields"].take()).filter(|fields| fields["message"] == "pass done").collect()
+    }
+
+    /// Waits until something is so, for a minute and a half at most.
+    pub async fn until(&self, what: &str, mut is: impl AsyncFnMut() -> bool) {
+        let since = Instant::now();
+        while !is().await {
+            let log = self.node.log_of(Program::Kubegc);
+            let end: Vec<_> = log.lines().rev().take(20).collect();
+            assert!(since.elapsed() < Duration::from_secs(90), "no {what}; the log ends with\n{end:#?}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// What it did or was kept from, newest first, of what has this text in its name or pod; nothing is all.
+    pub fn history(&self, text: &str) -> Vec<Value> {
+        let words = ["history", "-o", "json", "--limit", "10000"];
+        let words: Vec<_> = words.into_iter().chain((!text.is_empty()).then_some(text)).collect();
+        self.kubegc(&words).ok().lines().collect()
+    }
+
+    /// Says how often the service was started.
+    pub fn starts(&self) -> usize {
+        let log = self.node.log_of(Program::Kubegc);
+        log.lines().filter(|line| line.contains(r#""message":"starting""#)).count()
+    }
+}
+
+/// What a pod that the API does not know has left: `app#0` to `app#2` dead, a sandbox, logs; of its name also a link that
+/// leads nowhere and an image that nobody uses. Of all that only `app#2`, the sandbox and the logs need knowledge of pods.
+/// A kubelet at work would stop the pod half-way: pause it.
+pub async fn leave_litter(node: &NodeRig, namespace: &str, name: &str) {
+    node.import(&[Image::new(&[&image(name)], &[Layer::busybox()])]).await;
+    let nowhere = Path::new("/var/log/pods").join(format!("{namespace}_{name}_nowhere/app/0.log"));
+    let link = format!("{name}_{namespace}_app-{}.log", "0".repeat(64));
+    std::os::unix::fs::symlink(nowhere, node.container_logs().join(link)).unwrap();
+    let pod = node.pod(namespace, name, &format!("uid-{name}")).await;
+    pod.crash_looped("app", 3).await;
+    pod.stop_sandbox().await;
+}
+
+/// What of the litter needs knowledge of pods, in the words of [`crate::rig::Names`]; logs apart, which a kubelet at work
+/// removes too.
+pub fn needs_pods(name: &str) -> BTreeSet<String> {
+    [format!("container {name}/app#2 exited"), format!("sandbox {name}#0 notready")].into()
+}
+
+/// What of the litter goes without.
+pub fn needs_none(namespace: &str, name: &str) -> BTreeSet<String> {
+    let mut words: BTreeSet<_> = (0..2).map(|attempt| format!("container {name}/app#{attempt} exited")).collect();
+    words.insert(format!("link to {namespace}_{name}_nowhere/app/0.log"));
+    words.insert(format!("image {}", image(name)));
+    words
+}
+
+fn image(name: &str) -> String {
+    format!("docker.io/library/{name}:1")
+}
