@@ -105,7 +105,7 @@ impl Seen {
         if let Some(waiting) = &state.waiting {
             let reason = waiting.reason.as_deref().unwrap_or_default();
             let is_usual = matches!(reason, "" | "ContainerCreating" | "PodInitializing");
-            if !is_usual && !(crashes && reason == "CrashLoopBackOff") {
+            if !(is_usual || crashes && reason == "CrashLoopBackOff") {
                 self.found(format!("{shape}/{name} waits: {reason}"), pod, waiting.message.as_deref());
             }
         }
