@@ -4,4 +4,5 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh build
 cargo bench --locked --bench plan
+cargo bench --locked --bench pods
 cargo bench --locked --bench whole

@@ -183,6 +183,8 @@ mount --bind "$dir/logs/pods" /var/log/pods
 mount --bind "$dir/logs/containers" /var/log/containers
 mount --bind "$dir/kubelet" /var/lib/kubelet
 mount --bind "$dir/containerd" /var/lib/containerd
+# As on a node that systemd started: what is mounted later is seen by pods that ask for it, here in the cell only.
+mount --make-rshared /
 mkdir /var/lib/sysctl
 while read -r key value; do
   [ -e "/proc/sys/\$key" ] || continue

@@ -17,10 +17,12 @@ mod live;
 mod logging;
 mod output;
 mod plan;
+mod pods;
 mod render;
 mod run;
 mod saved_plan;
 mod snapshot;
+mod what_if;
 mod why;
 mod words;
 

@@ -8,6 +8,7 @@ pub mod events;
 pub mod node;
 pub mod notify;
 mod pods;
+mod pressure;
 mod saved;
 pub mod schedule;
 pub mod service;

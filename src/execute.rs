@@ -65,6 +65,8 @@ pub struct ExecuteOptions {
     /// Whether the source of pods is asked anew before anything goes because its pod is gone (I11). Off with
     /// `guards.gone_after` 0. Default on.
     pub asks_for_pods: bool,
+    /// Whether an image stays that a pod names by now (I6). Off with `guards.keep_pod_images`. Default on.
+    pub keeps_pod_images: bool,
     /// What a container in an unknown state gets between the signal and the kill. Default 2 s, the kubelet's least.
     pub stop_grace: Duration,
     /// How long a disk that is still short may take to give space back, before an image of the reserve goes. Some
@@ -134,8 +136,8 @@ impl<H: Hands> Run<'_, H> {
 
     async fn act(&mut self, action: &Action, sink: &mut impl FnMut(Report)) {
         let done = self.recheck_and_remove(action).await.unwrap_or_else(|error| Done::failed(&error));
-        let report =
-            Report { action: action.clone(), outcome: done.outcome, freed_bytes: done.freed_bytes, note: done.note };
+        let Done { outcome, freed_bytes, note } = done;
+        let report = Report { action: action.clone(), outcome, freed_bytes, proven_by: self.proven_by(action), note };
         self.summary.add(&report);
         sink(report);
     }
@@ -171,6 +173,7 @@ impl Default for ExecuteOptions {
         Self {
             kubelet_pods: None,
             asks_for_pods: true,
+            keeps_pod_images: true,
             stop_grace: Duration::from_secs(2),
             space_settle: Duration::from_secs(1),
         }

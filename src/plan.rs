@@ -20,11 +20,14 @@ mod logs;
 mod names;
 mod pattern;
 mod pods;
+mod pressure;
 mod reason;
 mod remember;
 mod sandboxes;
 
-pub use action::{Action, ImageSummary, ImageTrigger, Kept, Kind, Plan, PlanError, PlanKind, Target, key};
+pub use action::{
+    Action, ImageSummary, ImageTrigger, Kept, Kind, Plan, PlanError, PlanKind, PodKnowledge, Target, key,
+};
 pub use containers::{AgeFrom, ContainerPolicy};
 pub use explain::Explanation;
 pub use guards::{Guards, Profile};
@@ -33,6 +36,7 @@ pub use images::ImagePolicy;
 pub use logs::LogPolicy;
 pub use names::{container_id_of_link, log_link_name, pod_of_dir, pod_uid_of_dir};
 pub use pattern::Pattern;
+pub use pressure::{Pressure, PressurePolicy};
 pub use reason::{KeepReason, RemoveReason};
 pub use remember::remember;
 
@@ -54,6 +58,8 @@ pub struct Policy {
     pub logs: LogPolicy,
     /// Images.
     pub images: ImagePolicy,
+    /// When a disk is so short that everything goes that nothing needs.
+    pub pressure: PressurePolicy,
     /// What the kubelet would remove and we keep.
     pub guards: Guards,
 }

@@ -23,9 +23,9 @@ const IMPURE: [&str; 10] = [
 const PROTOBUF: [&str; 3] = ["tonic", "prost", "generated"];
 const SPEAK_PROTOBUF: [&str; 2] = ["cri", "sim"];
 
-/// The crates that speak HTTP and TLS, and the rooms that may.
+/// The crates that speak HTTP and TLS, and the rooms that may; `record` for the events that it writes.
 const HTTP: [&str; 5] = ["hyper", "hyper_util", "rustls", "tokio_rustls", "kube"];
-const SPEAK_HTTP: [&str; 3] = ["cri", "sim", "kubernetes"];
+const SPEAK_HTTP: [&str; 4] = ["cri", "sim", "kubernetes", "record"];
 
 #[test]
 fn rooms_use_only_what_the_table_allows() {

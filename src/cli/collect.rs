@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::live::{begun, block_on, lock_and_open, memory_only, node};
 use super::plan::ScopeArg;
 use super::render::{self, Paint};
+use super::what_if::WhatIf;
 use super::{CliError, ErrorKind, Format, Output, human, saved_plan};
 use crate::config::Loaded;
 use crate::daemon::{Cycle, Pass, signals};
@@ -22,28 +24,38 @@ pub struct Args {
     #[arg(long)]
     dry_run: bool,
     /// Carry out this plan, as `plan -o json` printed it, and nothing else; what changed since is refused; - is standard input
-    #[arg(long, value_name = "FILE", conflicts_with = "scope")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["scope", "evict_terminated_pods", "pressure"])]
     plan: Option<PathBuf>,
     /// What to look at
     #[arg(long, value_enum, default_value = "all")]
     scope: ScopeArg,
+    #[command(flatten)]
+    what_if: WhatIf,
 }
 
 /// What became of it all, for programs.
-#[derive(Serialize)]
-struct Collection<'a> {
+#[derive(JsonSchema, Serialize)]
+pub(super) struct Collection<'a> {
+    /// Always `Collection`.
     kind: &'static str,
+    /// The document's version, 1.
     version: u32,
+    /// Nothing was removed: all was only gone through.
     dry_run: bool,
+    /// Each action and what became of it, in order.
     reports: &'a [Report],
+    /// The same, counted.
     summary: &'a Summary,
+    /// How many objects stayed.
     kept: usize,
+    /// Why a step could not do its work.
     errors: &'a [PlanError],
 }
 
 /// Collects once.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let saved = args.plan.as_deref().map(saved_plan::read).transpose()?;
+    let loaded = &args.what_if.applied(loaded);
     let pass = block_on(async {
         let (signals, stop, _) = signals::listen()?;
         tokio::select! {
@@ -81,9 +93,10 @@ async fn one_pass<H: Hands>(
         bar.set_message(report.action.target.id());
         bar.inc(1);
     };
-    let pass = match saved {
-        Some(plan) => cycle.pass_saved(plan, stop, show).await,
-        None => cycle.pass(args.scope.into(), stop, show).await,
+    let pass = match (saved, args.what_if.pressure()) {
+        (Some(plan), _) => cycle.pass_saved(plan, stop, show).await,
+        (None, Some(pressure)) => cycle.pass_under(pressure, args.scope.into(), stop, show).await,
+        (None, None) => cycle.pass(args.scope.into(), stop, show).await,
     };
     bar.finish_and_clear();
     pass

@@ -3,6 +3,7 @@
 use clap::{Subcommand, ValueEnum};
 use schemars::schema_for;
 
+use super::collect::Collection;
 use super::render::Grid;
 use super::{CliError, Format, Output};
 use crate::config::{DEFAULT_TOML, KEYS, Loaded};
@@ -38,6 +39,8 @@ enum Document {
     Snapshot,
     /// What `plan -o json` prints and `collect --plan` reads
     Plan,
+    /// What `collect -o json` prints
+    Collection,
     /// The configuration file
     Config,
 }
@@ -71,6 +74,7 @@ fn schema(of: Document, output: &mut Output) -> Result<(), CliError> {
     match of {
         Document::Snapshot => output.pretty_json(&schema_for!(Snapshot)),
         Document::Plan => output.pretty_json(&schema_for!(Plan)),
+        Document::Collection => output.pretty_json(&schema_for!(Collection<'static>)),
         Document::Config => output.pretty_json(&crate::config::schema()),
     }
 }

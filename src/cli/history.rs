@@ -146,11 +146,14 @@ fn why(entry: &HistoryEntry) -> String {
     reason.insert("reason".to_owned(), entry.reason.as_str().into());
     let reason = serde_json::from_value::<RemoveReason>(reason.into());
     let why = reason.map_or_else(|_| entry.reason.replace('_', " "), |reason| words::removed(&reason));
-    entry.detail.as_ref().map_or(why.clone(), |detail| format!("{why}; {detail}"))
+    let proven = entry.proven_by.as_ref().map(|source| format!(", says {source}")).unwrap_or_default();
+    let detail = entry.detail.as_ref().map(|detail| format!("; {detail}")).unwrap_or_default();
+    format!("{why}{proven}{detail}")
 }
 
 fn runs_table(entries: &[RunEntry]) -> String {
-    let columns = ["STARTED", "TOOK", "SCOPE", "REMOVED", "GONE ALREADY", "REFUSED", "FAILED", "FREED", "ERROR"];
+    let columns =
+        ["STARTED", "TOOK", "SCOPE", "REMOVED", "GONE ALREADY", "REFUSED", "FAILED", "FREED", "TRIGGER", "ERROR"];
     let mut grid = Grid::new(&columns);
     for entry in entries {
         let took = |end: Timestamp| human::age(end.duration_since(entry.started_at).as_secs());
@@ -163,6 +166,7 @@ fn runs_table(entries: &[RunEntry]) -> String {
             entry.refused.to_string(),
             entry.failed.to_string(),
             human::size(entry.freed_bytes),
+            entry.triggered_by.clone().unwrap_or_default(),
             entry.error.clone().unwrap_or_default(),
         ]);
     }

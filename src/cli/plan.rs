@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use super::documents::Snapshots;
 use super::live::{all_seen, block_on, look};
 use super::render::{self, Paint};
+use super::what_if::WhatIf;
 use super::{CliError, Format, Output};
 use crate::config::Loaded;
 use crate::model::Snapshot;
@@ -23,6 +24,8 @@ pub struct Args {
     /// What to look at
     #[arg(long, value_enum, default_value = "all")]
     scope: ScopeArg,
+    #[command(flatten)]
+    what_if: WhatIf,
 }
 
 /// What to look at.
@@ -50,12 +53,15 @@ impl From<ScopeArg> for Scope {
 
 /// Plans and prints.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let policy = &loaded.settings.policy;
+    let loaded = args.what_if.applied(loaded);
     let scope = args.scope.into();
+    let under_pressure = |plan: Plan| Plan { pressure: args.what_if.pressure(), ..plan };
     if let Some(file) = &args.snapshot {
-        return offline(Snapshots::open(file)?, |snapshot| decide(snapshot, policy, scope), output);
+        let decide = |snapshot: &Snapshot| under_pressure(decide(snapshot, &loaded.settings.policy, scope));
+        return offline(Snapshots::open(file)?, decide, output);
     }
-    let (_, plan) = block_on(look(loaded, scope))?;
+    let (_, plan) = block_on(look(&loaded, scope))?;
+    let plan = under_pressure(plan);
     print(&plan, output.format.unwrap_or(Format::Table), output)?;
     all_seen(&plan)
 }

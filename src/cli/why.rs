@@ -9,10 +9,12 @@ use serde_json::Value as Json;
 use super::documents::Snapshots;
 use super::find::{Found, find};
 use super::live::{block_on, look};
+use super::pods::{self, PodAnswer};
 use super::render::Paint;
 use super::{CliError, ErrorKind, Format, Output, human};
 use crate::config::Loaded;
-use crate::plan::{Explanation, Kind, Plan, Scope, decide};
+use crate::model::Seen;
+use crate::plan::{Explanation, Kind, Plan, PodKnowledge, Scope, decide};
 
 /// Say why something stays or goes, and what would change that
 #[derive(Debug, clap::Args)]
@@ -23,6 +25,14 @@ pub struct Args {
     /// Ask about this snapshot, not about this node; - is standard input
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
+}
+
+/// One answer.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Said {
+    Pod(PodAnswer),
+    Object(Answer),
 }
 
 /// The answer for one object.
@@ -40,6 +50,11 @@ struct Answer {
     setting: Option<Setting>,
     /// What would change the decision.
     change: String,
+    /// Of what belongs to a pod: where the knowledge of pods came from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pods: Option<Seen<PodKnowledge>>,
+    #[serde(skip)]
+    known_from: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
@@ -70,7 +85,9 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
         None => block_on(look(loaded, Scope::All))?,
     };
     let found = find(&snapshot, &policy.logs, &args.what);
-    let answers: Vec<_> = found.into_iter().filter_map(|found| answer(found, &plan, loaded)).collect();
+    let pods = pods::answers(&snapshot, &args.what, &plan).into_iter().map(Said::Pod);
+    let objects = found.into_iter().filter_map(|found| answer(found, &plan, loaded)).map(Said::Object);
+    let answers: Vec<_> = pods.chain(objects).collect();
     if answers.is_empty() {
         return Err(nothing(&args.what));
     }
@@ -87,16 +104,18 @@ fn answer(found: Found, plan: &Plan, loaded: &Loaded) -> Option<Answer> {
     let is_it = |kind, id: &str| kind == found.kind && id == found.id;
     let action = |(action, decision): (&crate::plan::Action, _)| {
         let is_it = is_it(action.target.kind(), &action.target.id());
-        is_it.then(|| (decision, serde_json::to_value(&action.reason), action.reason.explain()))
+        is_it.then(|| (decision, serde_json::to_value(&action.reason), action.reason.explain(), action.pod.is_some()))
     };
     let going = plan.actions.iter().map(|action| (action, Decision::Remove));
     let next = plan.images.reserve.iter().map(|action| (action, Decision::NextInLine));
     let mut kept = plan.kept.iter().filter(|kept| is_it(kept.kind, &kept.id));
     let said = going.chain(next).find_map(action).or_else(|| {
-        kept.next().map(|kept| (Decision::Keep, serde_json::to_value(&kept.reason), kept.reason.explain()))
+        let kept = kept.next()?;
+        Some((Decision::Keep, serde_json::to_value(&kept.reason), kept.reason.explain(), kept.pod.is_some()))
     });
-    let (decision, reason, explanation) = said?;
-    Some(Answer::new(found, decision, reason.unwrap_or_default(), explanation, loaded))
+    let (decision, reason, explanation, is_of_pod) = said?;
+    let answer = Answer::new(found, decision, reason.unwrap_or_default(), explanation, loaded);
+    Some(if is_of_pod { answer.with_pods(plan) } else { answer })
 }
 
 // === impl Answer ===
@@ -105,7 +124,12 @@ impl Answer {
     fn new(found: Found, decision: Decision, reason: Json, said: Explanation, loaded: &Loaded) -> Self {
         let setting = said.setting.and_then(|name| setting(found.kind, name, loaded));
         let Found { kind, id, title } = found;
-        Self { kind, id, title, decision, reason, rule: said.rule, setting, change: said.change.to_owned() }
+        let (rule, change) = (said.rule, said.change.to_owned());
+        Self { kind, id, title, decision, reason, rule, setting, change, pods: None, known_from: None }
+    }
+
+    fn with_pods(self, plan: &Plan) -> Self {
+        Self { pods: Some(plan.pods.clone()), known_from: Some(pods::known_from(plan)), ..self }
     }
 
     fn text(&self, paint: Paint) -> String {
@@ -119,6 +143,9 @@ impl Answer {
             let _ = writeln!(text, "  setting: {} = {} ({})", setting.key, setting.value, setting.origin);
         }
         let _ = writeln!(text, "  what would change it: {}", self.change);
+        if let Some(known_from) = &self.known_from {
+            let _ = writeln!(text, "  pods known from: {}", human::printable(known_from));
+        }
         text
     }
 }
@@ -134,13 +161,17 @@ fn setting(kind: Kind, name: &str, loaded: &Loaded) -> Option<Setting> {
     Some(Setting { key: key.name, value, origin: loaded.origin(key).to_string() })
 }
 
-fn print(answers: &[Answer], output: &mut Output) -> Result<(), CliError> {
+fn print(answers: &[Said], output: &mut Output) -> Result<(), CliError> {
     match output.format.unwrap_or(Format::Table) {
         Format::Json => output.json(&answers),
         Format::Yaml => output.yaml(&answers),
         Format::Table | Format::Wide => {
             let paint = Paint { on: output.color };
-            let texts: Vec<_> = answers.iter().map(|answer| answer.text(paint)).collect();
+            let text = |said: &Said| match said {
+                Said::Pod(pod) => pod.text(),
+                Said::Object(answer) => answer.text(paint),
+            };
+            let texts: Vec<_> = answers.iter().map(text).collect();
             output.text(&texts.join("\n"))
         }
     }

@@ -4,7 +4,7 @@
 
 use super::human;
 use crate::config::duration_text;
-use crate::plan::{KeepReason, Kind, PlanError, RemoveReason};
+use crate::plan::{KeepReason, Kind, PlanError, Pressure, RemoveReason};
 
 /// The widest a name may be in a narrow table.
 const NAME_WIDTH: usize = 40;
@@ -118,6 +118,18 @@ pub(super) fn detail(reason: &KeepReason) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// Why everything goes that nothing needs.
+pub(super) fn pressure(pressure: &Pressure) -> String {
+    match pressure {
+        Pressure::Asked {} => "everything goes that nothing needs, as was asked for".to_owned(),
+        Pressure::FreeBytes { mountpoint, free_bytes, limit_bytes } => {
+            let (free, limit) = (human::size(*free_bytes), human::size(*limit_bytes));
+            format!("{} has {free} free, pressure.free_bytes = {limit}", mountpoint.display())
+        }
+        other => other.to_string(),
+    }
 }
 
 /// Why a step could not do its work.

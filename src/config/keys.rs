@@ -111,6 +111,26 @@ pub static KEYS: &[Key] = &[
         "How long the service waits after a pass over images.",
     ),
     key(
+        "pressure.free_bytes",
+        Slot::Space(|s| &mut s.policy.pressure.free_bytes),
+        "A disk with fewer free bytes is short: what finished pods leave and every unused image goes. 0 = off.",
+    ),
+    key(
+        "pressure.free_percent",
+        Slot::Percent(|s| &mut s.policy.pressure.free_percent),
+        "The same with free space in percent. 0 = off.",
+    ),
+    key(
+        "pressure.free_inodes_percent",
+        Slot::Percent(|s| &mut s.policy.pressure.free_inodes_percent),
+        "The same with free inodes in percent. 0 = off.",
+    ),
+    key(
+        "pressure.interval",
+        Slot::Wait(|s| &mut s.intervals.pressure),
+        "How often the service looks whether a disk is short.",
+    ),
+    key(
         "logs.pods_root",
         Slot::LogRoot(|s| &mut s.policy.logs.pods_root),
         "Where the kubelet keeps the log directories of pods.",

@@ -19,11 +19,11 @@ pub struct Settings {
     pub runtime: RuntimeSettings,
     /// Where the knowledge of pods comes from (`pods.*`).
     pub pods: PodSettings,
-    /// The rules (`profile`, `containers.*`, `images.*`, `logs.*`, `guards.*`).
+    /// The rules (`profile`, `containers.*`, `images.*`, `logs.*`, `pressure.*`, `guards.*`).
     pub policy: Policy,
     /// The store (`state.*`).
     pub state: StateSettings,
-    /// The two loops of the service.
+    /// The loops of the service.
     pub intervals: Intervals,
     /// Passes are told as events on the Node (`events.enabled`). Default true; needs the API server as a source of pods.
     pub tells_events: bool,
@@ -112,6 +112,8 @@ pub struct Intervals {
     pub containers: Duration,
     /// Images (`images.interval`). Default 5 min, as the kubelet.
     pub images: Duration,
+    /// Looks at disks that may be short (`pressure.interval`). Default 10 s.
+    pub pressure: Duration,
     /// The longest wait after failed passes (`daemon.max_backoff`). Default 15 min.
     pub max_backoff: Duration,
 }
@@ -227,6 +229,7 @@ impl Default for Intervals {
         Self {
             containers: Duration::from_mins(1),
             images: Duration::from_mins(5),
+            pressure: Duration::from_secs(10),
             max_backoff: Duration::from_mins(15),
         }
     }

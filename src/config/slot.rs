@@ -27,6 +27,8 @@ pub(super) enum Slot {
     Count(Field<u64>),
     /// A size in memory.
     Bytes(Field<usize>),
+    /// Space on a disk, perhaps 0.
+    Space(Field<u64>),
     /// Any text.
     Text(Field<String>),
     /// A unix socket, or nothing.
@@ -109,14 +111,13 @@ impl Slot {
             Self::Percent(field) => put(field(s), number(value, 100)?),
             Self::Count(field) => put(field(s), number(value, u64::MAX)?),
             Self::Bytes(field) => put(field(s), bytes(value)?),
+            Self::Space(field) => put(field(s), space(value)?),
             Self::Text(field) => put(field(s), text(value)?.to_owned()),
             Self::Endpoint(field) => put(field(s), endpoint(value)?),
             Self::Directory(field) => put(field(s), absolute(value)?),
             Self::LogRoot(field) => put(field(s), log_root(value)?),
             Self::File(field) => put(field(s), some_text(value)?.into()),
-            Self::OptionalFile(field) => {
-                put(field(s), Some(text(value)?).filter(|text| !text.is_empty()).map(Into::into));
-            }
+            Self::OptionalFile(field) => put(field(s), optional_file(value)?),
             Self::Http(field) => put(field(s), http(value)?.to_owned()),
             Self::Patterns(field) => put(field(s), patterns(value)?),
             Self::AgeFrom(field) => put(field(s), word(value)?),
@@ -136,6 +137,7 @@ impl Slot {
             Self::Limit(field) => (*field(s)).into(),
             Self::Percent(field) | Self::Count(field) => i64::try_from(*field(s)).unwrap_or(i64::MAX).into(),
             Self::Bytes(field) => bytes_text(*field(s)).into(),
+            Self::Space(field) => usize::try_from(*field(s)).map_or_else(|_| i64::MAX.into(), |n| bytes_text(n).into()),
             Self::Text(field) | Self::Http(field) => field(s).clone().into(),
             Self::Endpoint(field) => field(s).clone().unwrap_or_default().into(),
             Self::Directory(field) | Self::LogRoot(field) | Self::File(field) => field(s).display().to_string().into(),
@@ -159,6 +161,7 @@ impl Slot {
             Self::Limit(_) => "an integer; negative = no limit",
             Self::Percent(_) => "an integer from 0 to 100",
             Self::Count(_) => "an integer from 0",
+            Self::Space(_) => "bytes, such as \"10GiB\" or 0",
             Self::Bytes(_) => "bytes from \"64KiB\" to less than \"4GiB\"",
             Self::Text(_) => "a string",
             Self::Endpoint(_) => "a unix socket such as \"unix:///run/containerd/containerd.sock\"",
@@ -195,7 +198,7 @@ impl Slot {
             Self::Profile(_) => json!({"enum": words::<Profile>()}),
             Self::PodSources(_) => json!({"type": "string", "pattern": pod_sources_pattern()}),
             Self::LogFormat(_) => json!({"enum": words::<LogFormat>()}),
-            Self::Bytes(_) => json!({"type": ["string", "integer"]}),
+            Self::Bytes(_) | Self::Space(_) => json!({"type": ["string", "integer"]}),
             _ => json!({"type": "string"}),
         }
     }
@@ -236,11 +239,18 @@ fn time(value: &Value, least: Duration) -> Result<Duration, Wrong> {
 
 /// A size: an integer, or a string with a unit of 1024.
 fn bytes(value: &Value) -> Result<usize, Wrong> {
-    let bytes = match value {
-        Value::Integer(bytes) => usize::try_from(*bytes).ok(),
-        other => parse_bytes(text(other)?),
-    };
-    bytes.filter(|bytes| MESSAGE_BYTES.contains(bytes)).ok_or(Wrong::NotAllowed)
+    size(value)?.filter(|bytes| MESSAGE_BYTES.contains(bytes)).ok_or(Wrong::NotAllowed)
+}
+
+fn space(value: &Value) -> Result<u64, Wrong> {
+    size(value)?.map(|bytes| bytes as u64).ok_or(Wrong::NotAllowed)
+}
+
+fn size(value: &Value) -> Result<Option<usize>, Wrong> {
+    match value {
+        Value::Integer(bytes) => Ok(usize::try_from(*bytes).ok()),
+        other => Ok(parse_bytes(text(other)?)),
+    }
 }
 
 fn parse_bytes(text: &str) -> Option<usize> {
@@ -251,6 +261,7 @@ fn parse_bytes(text: &str) -> Option<usize> {
         "Ki" | "KiB" => 10,
         "Mi" | "MiB" => 20,
         "Gi" | "GiB" => 30,
+        "Ti" | "TiB" => 40,
         _ => return None,
     };
     number.parse::<usize>().ok()?.checked_mul(1 << shift)
@@ -295,6 +306,11 @@ fn patterns(value: &Value) -> Result<Vec<Pattern>, Wrong> {
     let one = [value.clone()];
     let list = value.as_array().map_or(&one[..], Vec::as_slice);
     list.iter().map(|name| Ok(Pattern::from(some_text(name)?))).collect()
+}
+
+fn optional_file(value: &Value) -> Result<Option<PathBuf>, Wrong> {
+    let text = text(value)?;
+    Ok((!text.is_empty()).then(|| text.into()))
 }
 
 /// Words with commas between them, that go together.
@@ -346,7 +362,7 @@ mod tests {
                 Self::Duration(_) | Self::Wait(_) => "77m".into(),
                 Self::Switch(_) => (!self.get(settings).as_bool().unwrap()).into(),
                 Self::Limit(_) | Self::Percent(_) | Self::Count(_) => 77.into(),
-                Self::Bytes(_) => "77MiB".into(),
+                Self::Bytes(_) | Self::Space(_) => "77MiB".into(),
                 Self::Text(_) | Self::Endpoint(_) | Self::Directory(_) | Self::LogRoot(_) | Self::File(_) => {
                     "/seventy/seven".into()
                 }
@@ -377,6 +393,8 @@ mod tests {
     fn bytes_take_units_of_1024() {
         assert_eq!(bytes(&"16MiB".into()), Ok(16 << 20));
         assert_eq!(bytes(&"1 Gi".into()), Ok(1 << 30));
+        assert_eq!(space(&"2TiB".into()), Ok(2 << 40));
+        assert_eq!((space(&0.into()), space(&(-1).into())), (Ok(0), Err(Wrong::NotAllowed)));
         assert_eq!(bytes(&65536.into()), Ok(65536));
         assert_eq!(bytes(&"16MB".into()), Err(Wrong::NotAllowed));
         assert_eq!(bytes(&"99999999999999999999GiB".into()), Err(Wrong::NotAllowed));

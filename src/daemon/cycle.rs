@@ -11,13 +11,14 @@ use jiff::Timestamp;
 
 use super::clock;
 use super::node::{self, Node};
+use super::pressure::Gauge;
 use super::saved::{self, Checked};
 use crate::config::Settings;
 use crate::cri::RuntimeWriter;
 use crate::execute::{ExecuteOptions, Executor, Hands, LiveHands, LogRoots, NoteTaker, Outcome, Report, Stop, Summary};
 use crate::model::{Memory, Snapshot};
 use crate::observe::{Observer, StatusFor};
-use crate::plan::{AgeFrom, Kind, Plan, Policy, Scope, decide, key, remember};
+use crate::plan::{AgeFrom, Kind, Plan, Policy, Pressure, PressurePolicy, Scope, decide, key, remember};
 use crate::record::events::Ended;
 use crate::record::{RunId, Store, StoreError, Tallies, after_outcomes, note};
 
@@ -89,6 +90,24 @@ impl<H: Hands> Cycle<H> {
         self.carry_out(&snapshot, plan, Vec::new(), scope, stop, watch).await
     }
 
+    /// Makes one pass in which all goes that nothing needs; the plan and the history tell why.
+    ///
+    /// # Errors
+    /// As [`Self::pass`].
+    pub async fn pass_under(
+        &mut self,
+        pressure: Pressure,
+        scope: Scope,
+        stop: &Stop,
+        watch: impl FnMut(&Plan, &Report),
+    ) -> Result<Pass, StoreError> {
+        let memory = self.store.memory(self.started_at)?;
+        let policy = self.settings.policy.under_pressure();
+        let (snapshot, plan) = look_and_plan(&self.observer, &policy, scope, clock::now(), memory).await;
+        let plan = Plan { pressure: Some(pressure), ..plan };
+        self.carry_out(&snapshot, plan, Vec::new(), scope, stop, watch).await
+    }
+
     /// Carries out a plan that was made before, but for what changed since.
     ///
     /// # Errors
@@ -119,6 +138,9 @@ impl<H: Hands> Cycle<H> {
         let learnt = remember(snapshot, &self.settings.policy);
         self.store.learn(&snapshot.memory, &learnt)?;
         let mut run = Underway::begin(&mut self.store, snapshot.taken_at, scope, H::IS_DRY)?;
+        if let Some(pressure) = &plan.pressure {
+            self.store.tell_trigger(run.id, &pressure.to_string())?;
+        }
         let mut record = |report: Report| {
             watch(&plan, &report);
             run.record(&mut self.store, report);
@@ -136,6 +158,17 @@ impl<H: Hands> Cycle<H> {
         let after = after_outcomes(learnt, reports, taken_at, policy.guards.retry_after);
         self.store.learn(learnt, &after)?;
         self.store.prune(taken_at, state.history_max_age, state.history_max_rows).map(drop)
+    }
+
+    /// When a disk is short, by the rules in force.
+    pub fn pressure(&self) -> &PressurePolicy {
+        &self.settings.policy.pressure
+    }
+
+    /// What measures the disks of this node.
+    pub fn gauge(&self) -> Gauge {
+        let node = vec![self.settings.policy.logs.pods_root.clone(), self.settings.kubelet_root.clone()];
+        Gauge::new(self.executor.reader.clone(), Arc::clone(&self.executor.disks), node)
     }
 
     /// Takes other rules from the next pass on. The log roots stay: whoever looks at them and whoever removes beneath
@@ -208,6 +241,7 @@ fn options(settings: &Settings, space_settle: Duration) -> ExecuteOptions {
     ExecuteOptions {
         kubelet_pods: asks.then_some(pods),
         asks_for_pods: asks,
+        keeps_pod_images: settings.policy.guards.keep_pod_images,
         space_settle,
         ..ExecuteOptions::default()
     }

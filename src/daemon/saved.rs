@@ -31,6 +31,7 @@ pub fn check(mut saved: Plan, fresh: &Plan) -> Checked {
         None => true,
     });
     saved.images.reserve.retain(|action| changed(action).is_none());
+    saved.pods = fresh.pods.clone();
     let gone = fresh.actions.iter().filter(|action| action.reason == RemoveReason::PodGone {});
     let gone: HashMap<_, _> = gone.map(|action| (action.key(), action)).collect();
     for action in &mut saved.actions {
@@ -57,7 +58,7 @@ fn forbids(keep: &KeepReason, remove: &RemoveReason) -> bool {
 
 fn refusal(action: &Action, reason: &KeepReason) -> Report {
     let outcome = Outcome::Refused { refusal: Refusal::StateChanged };
-    Report { action: action.clone(), outcome, freed_bytes: None, note: Some(reason.explain().rule) }
+    Report { action: action.clone(), outcome, freed_bytes: None, proven_by: None, note: Some(reason.explain().rule) }
 }
 
 #[cfg(test)]

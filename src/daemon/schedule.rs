@@ -1,8 +1,9 @@
-//! When passes run: two loops on one thread of control.
+//! When passes run: three loops on one thread of control.
 //!
 //! Containers every minute and images every five, as the kubelet does it. The first of each runs at once, and a period
-//! counts from the end of a run, so that a slow runtime is not asked twice at a time. One loop waits for both, all its
-//! state is its locals, and while a pass runs nothing else does: passes never overlap. A pass that failed waits longer,
+//! counts from the end of a run, so that a slow runtime is not asked twice at a time. Between them every ten seconds a look
+//! whether a disk is short, the first after ten. One loop waits for all, all its state is its locals, and while a pass runs
+//! nothing else does: passes never overlap. A pass that failed waits longer,
 //! so that nothing spins while the runtime is away.
 //!
 //! What a pass does is not known here.
@@ -13,7 +14,6 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::config::Intervals;
 use crate::execute::Stop;
-use crate::plan::Scope;
 
 /// The shortest wait between two passes of one loop, whatever is set.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -29,41 +29,64 @@ pub enum Passed {
     Badly,
 }
 
-/// One of the two loops.
+/// What there is to do.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Job {
+    /// Look whether a disk is short, and if so make room.
+    Pressure,
+    /// A pass over containers, sandboxes and logs.
+    Containers,
+    /// A pass over images.
+    Images,
+}
+
+/// One of the loops.
 #[derive(Debug)]
 struct Turn {
-    scope: Scope,
+    job: Job,
     interval: Duration,
     max_backoff: Duration,
     due: Instant,
     failures: u32,
 }
 
-/// Runs `pass` for containers and for images in turn, until `stop`.
+/// Runs `work` for each job in turn, until `stop`.
 ///
-/// Where both are due, containers come first: what they leave decides which images are unused. A pass is never cut off;
-/// one that runs long asks `stop` itself. While waiting, `stop` is obeyed at once.
-pub async fn run(intervals: &Intervals, stop: &Stop, mut pass: impl AsyncFnMut(Scope) -> Passed) {
-    let now = Instant::now();
-    let mut containers = Turn::new(Scope::Containers, intervals.containers, intervals.max_backoff, now);
-    let mut images = Turn::new(Scope::Images, intervals.images, intervals.max_backoff, now);
+/// Where several are due, a disk that may be short comes first, and containers before images: what they leave decides
+/// which images are unused. Work is never cut off; what runs long asks `stop` itself. While waiting, `stop` is obeyed at
+/// once.
+pub async fn run(intervals: &Intervals, stop: &Stop, mut work: impl AsyncFnMut(Job) -> Passed) {
+    let mut turns = turns(intervals, Instant::now());
     loop {
+        let next = turns.iter().map(|turn| turn.due).min().unwrap_or_else(Instant::now);
         tokio::select! {
             biased;
             () = stop.wait() => return,
-            () = sleep_until(containers.due.min(images.due)) => {}
+            () = sleep_until(next) => {}
         }
-        let turn = if containers.due <= Instant::now() { &mut containers } else { &mut images };
-        let passed = pass(turn.scope).await;
-        turn.ended(passed, Instant::now());
+        let now = Instant::now();
+        if let Some(turn) = turns.iter_mut().find(|turn| turn.due <= now) {
+            let passed = work(turn.job).await;
+            turn.ended(passed, Instant::now());
+        }
     }
+}
+
+/// The loops, the more pressing first.
+fn turns(intervals: &Intervals, now: Instant) -> [Turn; 3] {
+    let turn = |job, interval, due| Turn::new(job, interval, intervals.max_backoff, due);
+    [
+        turn(Job::Pressure, intervals.pressure, now + intervals.pressure.clamp(SHORTEST, LONGEST)),
+        turn(Job::Containers, intervals.containers, now),
+        turn(Job::Images, intervals.images, now),
+    ]
 }
 
 // === impl Turn ===
 
 impl Turn {
-    fn new(scope: Scope, interval: Duration, max_backoff: Duration, due: Instant) -> Self {
-        Self { scope, interval: interval.max(SHORTEST), max_backoff, due, failures: 0 }
+    fn new(job: Job, interval: Duration, max_backoff: Duration, due: Instant) -> Self {
+        Self { job, interval: interval.max(SHORTEST), max_backoff, due, failures: 0 }
     }
 
     fn ended(&mut self, passed: Passed, now: Instant) {
@@ -90,12 +113,13 @@ mod tests {
     use super::*;
     use crate::execute::stop as stopper;
 
-    const C: Scope = Scope::Containers;
-    const I: Scope = Scope::Images;
+    const C: Job = Job::Containers;
+    const I: Job = Job::Images;
+    const P: Job = Job::Pressure;
 
     fn intervals(containers: u64, images: u64, max_backoff: u64) -> Intervals {
         let [containers, images, max_backoff] = [containers, images, max_backoff].map(Duration::from_secs);
-        Intervals { containers, images, max_backoff }
+        Intervals { containers, images, pressure: LONGEST, max_backoff }
     }
 
     /// Bounds a schedule that does not stop.
@@ -108,8 +132,8 @@ mod tests {
     async fn passes(
         intervals: Intervals,
         count: usize,
-        mut pass: impl FnMut(Scope, usize) -> (u64, Passed),
-    ) -> Vec<(u64, Scope)> {
+        mut pass: impl FnMut(Job, usize) -> (u64, Passed),
+    ) -> Vec<(u64, Job)> {
         let (stopper, stop) = stopper();
         let start = Instant::now();
         let begun = RefCell::new(Vec::new());
@@ -135,6 +159,13 @@ mod tests {
         let begun = passes(intervals(60, 300, 900), 9, |_, _| (0, Passed::Well)).await;
         let expected = [(0, C), (0, I), (60, C), (120, C), (180, C), (240, C), (300, C), (300, I), (360, C)];
         assert_eq!(begun, expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn looks_at_the_disks_come_between_and_before_passes() {
+        let intervals = Intervals { pressure: Duration::from_secs(20), ..intervals(60, 300, 900) };
+        let begun = passes(intervals, 8, |_, _| (0, Passed::Well)).await;
+        assert_eq!(begun, [(0, C), (0, I), (20, P), (40, P), (60, P), (60, C), (80, P), (100, P)]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! Images: the containers are listed again before each, and the runtime is asked after each whether it is gone.
+//! Images: the containers are listed again before each, the pods known by then are looked through, and the runtime is asked after each whether it is gone.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::done::{Done, ExecuteError};
 use super::{Hands, Outcome, Refusal, Run};
 use crate::cri::Only;
-use crate::model::{Container, Image, ImageId};
-use crate::plan::{Action, RemoveReason};
+use crate::model::{Container, Image, ImageId, Pod, PodRef};
+use crate::plan::{Action, RemoveReason, is_named};
 
 /// How far the runtime's clock may lag behind the plan's: containers that are younger are asked for their image volumes.
 const CLOCK_SLACK: Duration = Duration::from_mins(1);
@@ -26,6 +26,9 @@ impl<H: Hands> Run<'_, H> {
         }
         if self.is_used(&image, id, tags).await? {
             return Ok(Done::refused(Refusal::InUse));
+        }
+        if let Some(pod) = self.named_by(&image).await {
+            return Ok(Done { note: Some(format!("the pod {pod} names it")), ..Done::refused(Refusal::NamedByPod) });
         }
         self.exec.hands.remove_image(id).await?;
         if H::IS_DRY {
@@ -55,6 +58,18 @@ impl<H: Hands> Run<'_, H> {
             }
         }
         Ok(false)
+    }
+
+    /// The pod that names an image by now, where the source of pods can tell without asking anybody. One that finished
+    /// begins nothing any more; whether its image stays the plan has decided.
+    async fn named_by(&self, image: &Image) -> Option<PodRef> {
+        if !self.exec.options.keeps_pod_images {
+            return None;
+        }
+        let pods = self.exec.pods.known_by_now().await;
+        let is_namer = |pod: &Pod| !pod.phase.is_terminal() && pod.images.iter().any(|name| is_named(image, name));
+        let Pod { uid, namespace, name, .. } = pods.into_iter().find(is_namer)?;
+        Some(PodRef { uid, namespace, name })
     }
 
     /// Says whether the plan may not have known a container. The image volumes of the others it knew, and those never

@@ -17,6 +17,9 @@ pub struct Report {
     /// `null` = not measured.
     #[serde(default)]
     pub freed_bytes: Option<u64>,
+    /// Who said that the pod is gone, of what went for that reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proven_by: Option<String>,
     /// What else there is to say: why a path was refused, or which log file was left alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -60,6 +63,8 @@ pub enum Refusal {
     InUse,
     /// The runtime pinned the image (I6).
     Pinned,
+    /// A pod names the image by now (I6).
+    NamedByPod,
     /// The path is not directly beneath a configured root, or not the kind of entry that was planned (I7).
     ForeignPath,
     /// The link leads somewhere, or its container has not ended.
@@ -96,6 +101,7 @@ impl std::fmt::Display for Refusal {
             Self::HasContainers => "it has containers",
             Self::InUse => "a container uses it",
             Self::Pinned => "it is pinned",
+            Self::NamedByPod => "a pod names it",
             Self::ForeignPath => "the path is not ours",
             Self::InUseLink => "the link is in use",
             Self::PodPresent => "its pod is back",

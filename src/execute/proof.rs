@@ -34,6 +34,14 @@ impl<H: Hands> Run<'_, H> {
     }
 }
 
+impl<H> Run<'_, H> {
+    /// Who said that the pod of an action is gone, where it goes for that.
+    pub(super) fn proven_by(&self, action: &Action) -> Option<String> {
+        let source = self.plan.pods.as_ref().map(|pods| pods.source.clone())?;
+        (action.reason == RemoveReason::PodGone {}).then_some(source)
+    }
+}
+
 /// The pod that an action's object belonged to. Of one whose name tells no more there is only the uid, and it is for the
 /// source to say whether that is enough to ask for it.
 fn pod_of(action: &Action) -> PodRef {

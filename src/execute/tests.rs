@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::cri::{CriOptions, RuntimeWriter};
-use crate::model::{ContainerState, PodRef};
+use crate::model::{ContainerState, PodRef, Seen};
 use crate::observe::{NoPods, ToldDisk};
 use crate::plan::{ImageSummary, LogPolicy, PlanKind, Profile, RemoveReason};
 use crate::sim::{Method, Node, Sim};
@@ -114,6 +114,8 @@ fn plan(actions: Vec<Action>) -> Plan {
         taken_at: Node::new().time(),
         node: String::new(),
         profile: Profile::Safe,
+        pressure: None,
+        pods: Seen::default(),
         actions,
         kept: Vec::new(),
         images: ImageSummary::default(),

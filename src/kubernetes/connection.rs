@@ -122,7 +122,7 @@ impl Connection {
     ) -> Result<Response<Body>, KubernetesError> {
         let client = timeout(limit, self.client()).await.map_err(|_| unanswered(what, limit))??;
         let sent = timeout(limit, client.send(request.map(Body::from))).await.map_err(|_| unanswered(what, limit))?;
-        let response = sent.map_err(|error| unreachable(what, whole(&error)))?;
+        let response = sent.map_err(|error| unreachable(what, &error))?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -137,7 +137,9 @@ fn open(access: &Access) -> Result<(Client, String), KubernetesError> {
     (config.read_timeout, config.default_retry) = (None, false);
     let unusable =
         |error: kube::Error| KubernetesError::BuildClient { from: access.chosen_by.clone(), cause: whole(&error) };
-    Ok((Client::try_from(config).map_err(unusable)?, access.chosen_by.clone()))
+    let unchecked = if config.accept_invalid_certs { ", which has the server's certificate not checked" } else { "" };
+    let chosen_by = format!("{}{unchecked}", access.chosen_by);
+    Ok((Client::try_from(config).map_err(unusable)?, chosen_by))
 }
 
 /// What an answer that is no success means.
@@ -192,7 +194,7 @@ pub(super) async fn piece(what: &str, body: &mut Body) -> Result<Option<impl AsR
     loop {
         match body.frame().await {
             None => return Ok(None),
-            Some(Err(error)) => return Err(unreachable(what, whole(&error))),
+            Some(Err(error)) => return Err(unreachable(what, &error)),
             Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {
                     return Ok(Some(data));
@@ -210,7 +212,12 @@ pub(super) fn unreadable(what: &str, cause: String) -> KubernetesError {
     KubernetesError::Unreadable { what: what.to_owned(), cause }
 }
 
-fn unreachable(what: &str, cause: String) -> KubernetesError {
+fn unreachable(what: &str, error: &kube::Error) -> KubernetesError {
+    let cause = match error {
+        // Its own words are a name of kube's, and those of the cause.
+        kube::Error::Service(cause) => whole(&**cause),
+        error => whole(error),
+    };
     KubernetesError::Unreachable { what: what.to_owned(), cause }
 }
 

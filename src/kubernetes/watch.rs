@@ -148,9 +148,18 @@ impl Drop for PodWatch {
 impl Watcher {
     async fn run(mut self) {
         loop {
+            let resumed = self.version.is_some();
             if let Err(error) = self.round().await {
-                self.failed(&error).await;
+                let is_news = self.failed(&error).await;
+                if resumed && error.code() == Some(410) {
+                    // The server is well and has only forgotten so much: there is nothing to spare it from.
+                    self.pause = self.timing.least_pause;
+                }
                 sleep(self.pause).await;
+                // Told late, so that a process that is ending does not tell of connections that end with it.
+                if is_news {
+                    tracing::warn!(cause = %error, "pods are not known");
+                }
                 self.pause = (self.pause * 2).min(self.timing.longest_pause);
             }
         }
@@ -274,7 +283,8 @@ impl Watcher {
 
     /// Notes a failure, and from where to go on after it: what the server still has can be followed from the last
     /// version, so that its restart does not cost a list from every node of the cluster.
-    async fn failed(&mut self, error: &KubernetesError) {
+    /// Says whether all was well before.
+    async fn failed(&mut self, error: &KubernetesError) -> bool {
         let resumable = match error {
             KubernetesError::Silent { .. } | KubernetesError::Unreadable { .. } => false,
             error => error.code() != Some(410),
@@ -285,13 +295,12 @@ impl Watcher {
         if error.is_of_connection() {
             self.connection.renew().await;
         }
-        let cause = error.to_string();
+        let mut is_news = true;
         self.state.send_modify(|state| {
-            if state.trouble.is_none() {
-                tracing::warn!(cause, "pods are not known");
-            }
-            (state.trouble, state.tried) = (Some(cause), true);
+            is_news = state.trouble.replace(error.to_string()).is_none();
+            state.tried = true;
         });
+        is_news
     }
 }
 

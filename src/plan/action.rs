@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{KeepReason, Profile, RemoveReason};
-use crate::model::{ContainerId, ContainerState, ImageId, PodRef, SandboxId};
+use super::{KeepReason, Pressure, Profile, RemoveReason};
+use crate::model::{ContainerId, ContainerState, ImageId, PodList, PodRef, PodSourceReport, SandboxId, Seen};
 
 /// What one pass will do, in order, and why everything else stays.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -23,6 +23,12 @@ pub struct Plan {
     pub node: String,
     /// The rules that were applied.
     pub profile: Profile,
+    /// Why everything goes that nothing needs, where it does: a disk that is short.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pressure: Option<Pressure>,
+    /// Where the knowledge of pods came from, or why there was none.
+    #[serde(default)]
+    pub pods: Seen<PodKnowledge>,
     /// What goes, in the order in which it goes.
     pub actions: Vec<Action>,
     /// What stays.
@@ -42,6 +48,22 @@ pub enum PlanKind {
     /// The only one.
     #[default]
     Plan,
+}
+
+/// Where the knowledge of pods came from.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct PodKnowledge {
+    /// The source, or several together.
+    pub source: String,
+    /// No pod is missing. Without it nothing counts as deleted (I2).
+    #[serde(default)]
+    pub complete: bool,
+    /// How many pods it named.
+    #[serde(default)]
+    pub pods: u64,
+    /// What each source in use said, and how old that is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<PodSourceReport>,
 }
 
 /// One removal.
@@ -198,6 +220,15 @@ pub enum PlanError {
         /// Used space in percent.
         used_percent: u64,
     },
+}
+
+// === impl PodKnowledge ===
+
+impl From<&PodList> for PodKnowledge {
+    fn from(list: &PodList) -> Self {
+        let PodList { source, complete, pods, sources } = list;
+        Self { source: source.clone(), complete: *complete, pods: pods.len() as u64, sources: sources.clone() }
+    }
 }
 
 // === impl Target ===

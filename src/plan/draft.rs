@@ -6,8 +6,10 @@ use jiff::Timestamp;
 
 use super::action::key;
 use super::pods::Pods;
-use super::{Action, ImageSummary, KeepReason, Kept, Kind, Plan, PlanError, PlanKind, Policy, RemoveReason, Target};
-use crate::model::{Container, PodRef, SandboxId, Seen, Snapshot};
+use super::{
+    Action, ImageSummary, KeepReason, Kept, Kind, Plan, PlanError, PlanKind, PodKnowledge, Policy, RemoveReason, Target,
+};
+use crate::model::{Container, PodList, PodRef, SandboxId, Seen, Snapshot};
 
 /// The facts that every step looks at.
 pub(super) struct World<'a> {
@@ -106,10 +108,19 @@ impl Draft<'_> {
             taken_at: snapshot.taken_at,
             node: snapshot.node.clone(),
             profile: policy.profile,
+            pressure: None,
+            pods: knowledge(&snapshot.pods),
             actions: self.actions,
             kept: self.kept,
             images: self.images,
             errors: self.errors,
         }
+    }
+}
+
+fn knowledge(pods: &Seen<PodList>) -> Seen<PodKnowledge> {
+    match pods {
+        Seen::Seen(list) => Seen::Seen(list.into()),
+        Seen::NotSeen(cause) => Seen::NotSeen(cause.clone()),
     }
 }

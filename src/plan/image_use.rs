@@ -9,6 +9,13 @@ use std::collections::HashMap;
 use super::Guards;
 use crate::model::{Container, Image};
 
+/// What an id or a digest begins with.
+const SHA256: &str = "sha256:";
+/// The registry of names without one.
+const DOCKER: &str = "docker.io";
+/// The same as it was called before.
+const OLD_DOCKER: &str = "index.docker.io";
+
 /// What containers use, by every name that they use it by.
 pub(super) struct Uses<'a> {
     running: HashMap<Cow<'a, str>, &'a Container>,
@@ -46,17 +53,15 @@ impl<'a> Uses<'a> {
 
     /// How this image is used, if it is.
     pub fn of(&self, image: &Image) -> Option<Use<'a>> {
-        let is_named = |name: &str| self.running.get(name).copied();
-        if let Some(container) = is_named(image.id.as_str()).or_else(|| self.names(image).find_map(is_named)) {
+        let by_names = if self.by_any_name { usize::MAX } else { 1 };
+        // The first is the id.
+        let names: Vec<_> = names(image).take(by_names).collect();
+        let is_named = |name: &Cow<str>| self.running.get(name.as_ref()).copied();
+        if let Some(container) = names.iter().find_map(is_named) {
             return Some(Use::Container(container));
         }
-        let is_mounted = |name: &str| self.mounted.get(name).copied();
-        is_mounted(image.id.as_str()).or_else(|| self.names(image).find_map(is_mounted)).map(Use::Volume)
-    }
-
-    fn names<'i>(&self, image: &'i Image) -> impl Iterator<Item = &'i str> {
-        let names = image.tags.iter().chain(&image.digests).map(String::as_str);
-        names.take(if self.by_any_name { usize::MAX } else { 0 })
+        let is_mounted = |name: &Cow<str>| self.mounted.get(name.as_ref()).copied();
+        names.iter().find_map(is_mounted).map(Use::Volume)
     }
 }
 
@@ -70,20 +75,49 @@ fn first<'a>(known: &mut &'a Container, container: &'a Container) {
 /// Says whether a name, as a person or a pod spec writes it, means this image.
 pub fn is_named(image: &Image, name: &str) -> bool {
     let full = full_name(name);
-    let mut names = image.tags.iter().chain(&image.digests);
-    image.id.as_str() == name || names.any(|known| known == name || *known == full)
+    names(image).any(|known| known == name || known == full)
 }
 
-/// A name with registry, repository and tag, as runtimes list it: `busybox` is `docker.io/library/busybox:latest`.
+/// Everything that the image goes by: first its id, then each name as the runtime lists it and in full. Some runtimes
+/// list short names.
+pub(super) fn names(image: &Image) -> impl Iterator<Item = Cow<'_, str>> {
+    let listed = image.tags.iter().chain(&image.digests).map(String::as_str);
+    let both = listed.flat_map(|name| [Cow::Borrowed(name), full_name(name)]);
+    std::iter::once(Cow::Borrowed(image.id.as_str())).chain(both)
+}
+
+/// A name with registry, repository, and tag or digest, as most runtimes list it: `busybox` is
+/// `docker.io/library/busybox:latest`. Of a tag and a digest the digest decides, as in the runtime. 64 hexadecimal digits
+/// alone are an id.
 pub(super) fn full_name(name: &str) -> Cow<'_, str> {
-    if name.starts_with("sha256:") || name.is_empty() {
+    if name.starts_with(SHA256) || name.is_empty() {
         return Cow::Borrowed(name);
     }
+    if name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Cow::Owned(format!("{SHA256}{name}"));
+    }
     let (registry, repository) = match name.split_once('/') {
-        Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (first, Cow::Borrowed(rest)),
-        Some(_) => ("docker.io", Cow::Borrowed(name)),
-        None => ("docker.io", Cow::Owned(format!("library/{name}"))),
+        Some((first, rest)) if is_registry(first) => (first, rest),
+        _ => (DOCKER, name),
     };
-    let has_tag = repository.contains('@') || repository.rsplit('/').next().is_some_and(|last| last.contains(':'));
-    Cow::Owned(format!("{registry}/{repository}{}", if has_tag { "" } else { ":latest" }))
+    let registry = if registry == OLD_DOCKER { DOCKER } else { registry };
+    let library = if registry == DOCKER && !repository.contains('/') { "library/" } else { "" };
+    Cow::Owned(format!("{registry}/{library}{}", without_idle_tag(repository)))
+}
+
+fn is_registry(first: &str) -> bool {
+    first.contains(['.', ':']) || first == "localhost"
+}
+
+/// A repository with its tag, `latest` if it has none; with its digest alone, if it has one.
+fn without_idle_tag(repository: &str) -> String {
+    let tagged = |path: &'_ str| path.rsplit_once(':').is_some_and(|(_, tag)| !tag.contains('/'));
+    match repository.split_once('@') {
+        Some((path, digest)) if tagged(path) => {
+            format!("{}@{digest}", path.rsplit_once(':').map_or(path, |(path, _)| path))
+        }
+        Some(_) => repository.to_owned(),
+        None if tagged(repository) => repository.to_owned(),
+        None => format!("{repository}:latest"),
+    }
 }

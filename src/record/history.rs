@@ -54,6 +54,9 @@ pub struct HistoryEntry {
     pub estimated_bytes: Option<u64>,
     /// Bytes that came back, measured; `null` = not measured.
     pub freed_bytes: Option<u64>,
+    /// Who said that its pod is gone, of what went for that reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proven_by: Option<String>,
 }
 
 /// Which removals are asked for. The default asks for all.
@@ -86,8 +89,8 @@ impl Store {
             let row = columns(run, at, report)?;
             let mut insert = transaction.prepare_cached(
                 "INSERT INTO removals (run, at, kind, object, name, tags, pod_namespace, pod_name, pod_uid,
-                     age_seconds, reason, reason_values, outcome, detail, estimated_bytes, freed_bytes)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+                     age_seconds, reason, reason_values, outcome, detail, estimated_bytes, freed_bytes, proven_by)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
             )?;
             insert.execute(params_from_iter(row)).map(drop)
         })
@@ -101,7 +104,7 @@ impl Store {
         self.read("the history", |connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT run, at, kind, object, name, tags, pod_namespace, pod_name, pod_uid, age_seconds, reason,
-                     reason_values, outcome, detail, estimated_bytes, freed_bytes FROM removals
+                     reason_values, outcome, detail, estimated_bytes, freed_bytes, proven_by FROM removals
                  WHERE at >= ?1 AND (?2 IS NULL OR kind = ?2) AND (?3 IS NULL OR instr(lower(
                      object || ' ' || coalesce(name, '') || ' ' || tags || ' ' || coalesce(pod_uid, '') || ' '
                          || coalesce(pod_namespace || '/' || pod_name, '')), lower(?3)))
@@ -138,7 +141,7 @@ impl Store {
 }
 
 /// A report in the order of the columns.
-fn columns(run: RunId, at: Timestamp, report: &Report) -> rusqlite::Result<[Value; 16]> {
+fn columns(run: RunId, at: Timestamp, report: &Report) -> rusqlite::Result<[Value; 17]> {
     let action = &report.action;
     let pod = |field: fn(&PodRef) -> String| action.pod.as_ref().map(field);
     let (tags, estimated) = match &action.target {
@@ -163,6 +166,7 @@ fn columns(run: RunId, at: Timestamp, report: &Report) -> rusqlite::Result<[Valu
         detail(report).into(),
         estimated.into(),
         report.freed_bytes.map(integer).into(),
+        report.proven_by.clone().into(),
     ])
 }
 
@@ -194,6 +198,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<HistoryEntry> {
         detail: row.get(13)?,
         estimated_bytes: row.get::<_, Option<i64>>(14)?.map(count),
         freed_bytes: row.get::<_, Option<i64>>(15)?.map(count),
+        proven_by: row.get(16)?,
     })
 }
 

@@ -32,6 +32,9 @@ pub(super) const MIGRATIONS: &[&str] = &[
      ) STRICT;
      CREATE INDEX removals_by_time ON removals (at, id);
      CREATE INDEX removals_by_run ON removals (run);",
+    // 2: what made a run, and who knew that a pod was gone.
+    "ALTER TABLE runs ADD COLUMN triggered_by TEXT;
+     ALTER TABLE removals ADD COLUMN proven_by TEXT;",
 ];
 
 /// What `application_id` says in a file of ours: `kgc` and a zero. Another program's database is left alone.
@@ -122,7 +125,11 @@ mod tests {
             .query_row("SELECT last_used, pulls FROM images", [], |row| Ok((row.get(0)?, row.get(1)?)))
             .unwrap();
         assert_eq!(row, (2, 7));
-        assert_eq!(standing(&connection, MIGRATIONS).unwrap(), Standing::Newer(2), "the program of before sees it");
+        assert_eq!(
+            standing(&connection, MIGRATIONS).unwrap(),
+            Standing::Newer(u32::try_from(steps.len()).unwrap()),
+            "the program of before sees it"
+        );
     }
 
     #[test]

@@ -26,6 +26,9 @@ pub struct RunEntry {
     pub finished_at: Option<Timestamp>,
     /// Which steps it took: `containers`, `images` or `all`.
     pub scope: String,
+    /// Why it took everything that nothing needs, where it did: which disk was short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub triggered_by: Option<String>,
     /// Says that it was a dry run.
     pub dry: bool,
     /// Objects that it removed.
@@ -60,6 +63,16 @@ impl Store {
                 (nanos(started_at), word(scope), dry),
             )?;
             Ok(RunId(transaction.last_insert_rowid()))
+        })
+    }
+
+    /// Says of a run why it takes everything that nothing needs.
+    ///
+    /// # Errors
+    /// The store cannot be written, for another reason than want of space.
+    pub fn tell_trigger(&mut self, run: RunId, triggered_by: &str) -> Result<(), StoreError> {
+        self.write("what made a run", |transaction| {
+            transaction.execute("UPDATE runs SET triggered_by = ?2 WHERE id = ?1", (run.0, triggered_by)).map(drop)
         })
     }
 
@@ -103,7 +116,7 @@ impl Store {
         self.read("the runs", |connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT id, started_at, finished_at, scope, dry, removed, already_gone, refused, failed, freed_bytes,
-                     error FROM runs ORDER BY id DESC LIMIT ?1",
+                     error, triggered_by FROM runs ORDER BY id DESC LIMIT ?1",
             )?;
             let rows = statement.query_map([integer(limit as u64)], entry)?;
             rows.collect()
@@ -124,6 +137,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<RunEntry> {
         failed: count(row.get(8)?),
         freed_bytes: count(row.get(9)?),
         error: row.get(10)?,
+        triggered_by: row.get(11)?,
     })
 }
 

@@ -47,15 +47,27 @@ pub(super) fn image(id: &str) -> Action {
 }
 
 pub(super) fn removed(action: Action, freed_bytes: Option<u64>) -> Report {
-    Report { action, outcome: Outcome::Removed {}, freed_bytes, note: None }
+    Report { action, outcome: Outcome::Removed {}, freed_bytes, proven_by: None, note: None }
 }
 
 pub(super) fn failed(action: Action, error: &str) -> Report {
-    Report { action, outcome: Outcome::Failed { error: error.to_owned() }, freed_bytes: None, note: None }
+    Report {
+        action,
+        outcome: Outcome::Failed { error: error.to_owned() },
+        freed_bytes: None,
+        proven_by: None,
+        note: None,
+    }
 }
 
 pub(super) fn refused(action: Action) -> Report {
-    Report { action, outcome: Outcome::Refused { refusal: Refusal::StateChanged }, freed_bytes: None, note: None }
+    Report {
+        action,
+        outcome: Outcome::Refused { refusal: Refusal::StateChanged },
+        freed_bytes: None,
+        proven_by: None,
+        note: None,
+    }
 }
 
 /// A directory for one test, and the store's place in it.
@@ -91,7 +103,9 @@ pub(super) fn memory() -> Memory {
 pub(super) fn fill(store: &mut Store) {
     store.learn(&Memory::default(), &memory()).unwrap();
     let run = store.begin_run(at(40), Scope::All, false).unwrap();
-    store.record(run, at(41), &removed(container("c1"), Some(4096))).unwrap();
+    store.tell_trigger(run, "/ is 3 % free, pressure.free_percent = 5").unwrap();
+    let proven_by = Some("kube-api".to_owned());
+    store.record(run, at(41), &Report { proven_by, ..removed(container("c1"), Some(4096)) }).unwrap();
     store.record(run, at(42), &failed(image("sha256:bb"), "busy")).unwrap();
     let total = super::Tally { removed: 1, failed: 1, freed_bytes: 4096, ..Default::default() };
     store.finish_run(run, at(43), &total, None).unwrap();

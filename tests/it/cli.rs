@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kubegc::execute::{Outcome, Refusal, Report};
 use kubegc::model::Snapshot;
-use kubegc::plan::{Plan, Policy, Scope, decide};
+use kubegc::plan::{Plan, Policy, Pressure, Scope, decide};
 use kubegc::record::{Store, Tallies};
 
 use crate::shell::Shell;
@@ -56,6 +56,7 @@ fn a_plan_tells_what_goes_and_why_the_rest_stays() {
       1 image             what goes before it is enough
       1 image             younger than images.min_age = 2m
 
+    Pods: kube-api (5 pods)
     Image disk: 91 % used, 11.0GiB to free.
     1 image next in line, if the measured space is short after these.
     To remove: 4 containers, 2 sandboxes, 2 log directories, 1 log link and 4 images, about 14.3GiB. 28 stay.
@@ -87,6 +88,7 @@ fn a_narrower_scope_leaves_the_rest_alone() {
       1 log directory     not a kubelet's name or entry (guards.keep_unrecognized_logs)
       1 log link          leads somewhere
 
+    Pods: kube-api (5 pods)
     To remove: 4 containers, 2 sandboxes, 2 log directories and 1 log link. 19 stay.
     "#);
 }
@@ -259,6 +261,12 @@ fn the_settings_in_force_are_shown_with_where_they_come_from() {
     all_unused = false                           # built-in
     interval = "5m"                              # built-in
 
+    [pressure]
+    free_bytes = "0"                             # built-in
+    free_percent = 0                             # built-in
+    free_inodes_percent = 0                      # built-in
+    interval = "10s"                             # built-in
+
     [logs]
     pods_root = "/var/log/pods"                  # built-in
     containers_root = "/var/log/containers"      # built-in
@@ -305,6 +313,9 @@ fn the_settings_in_force_are_shown_with_where_they_come_from() {
 
     [daemon]
     max_backoff = "15m"                          # built-in
+
+    [events]
+    enabled = true                               # built-in
 
     [log]
     format = "text"                              # built-in
@@ -365,10 +376,15 @@ fn usage_errors_have_status_2_and_help_has_0() {
     Usage: kubegc plan [OPTIONS]
 
     Options:
-          --snapshot <FILE>  Plan for these snapshots, not for this node: a file with one or more, or -
-                             for standard input
-          --scope <SCOPE>    What to look at [default: all] [possible values: containers, images, all]
-      -h, --help             Print help (see more with '--help')
+          --snapshot <FILE>        Plan for these snapshots, not for this node: a file with one or more,
+                                   or - for standard input
+          --scope <SCOPE>          What to look at [default: all] [possible values: containers, images,
+                                   all]
+          --evict-terminated-pods  Of pods that finished but still exist, take all dead containers and
+                                   sandboxes; their log directories stay
+          --pressure               As when a disk is short: --evict-terminated-pods, and every unused
+                                   image
+      -h, --help                   Print help (see more with '--help')
 
     Options of every verb:
       -c, --config <FILE>          Read this file instead of /etc/kubegc/kubegc.toml, and conf.d beside
@@ -391,6 +407,41 @@ fn completions_are_printed_for_every_shell() {
 }
 
 #[test]
+fn why_of_a_pod_tells_its_phase_and_who_knows_it() {
+    let shell = Shell::new();
+    for word in ["shop/migrate-29x", "7d54523b-cea3-0ddf-db5b-796339a26499"] {
+        let why = shell.run(&["why", "--snapshot", FULL_DISK, word]);
+        let pod =
+            "pod shop/migrate-29x (7d54523b-cea3-0ddf-db5b-796339a26499), succeeded\n  known from: kube-api (5 pods)";
+        assert!(why.starts_with(pod) && why.contains("\ncontainer "), "{why}");
+    }
+    let answers: serde_json::Value =
+        serde_json::from_str(&shell.run(&["why", "--snapshot", FULL_DISK, "shop/migrate-29x", "-o", "json"])).unwrap();
+    assert_eq!((&answers[0]["kind"], &answers[0]["phase"]), (&"pod".into(), &"succeeded".into()));
+    assert_eq!(answers[1]["pods"]["seen"]["source"], "kube-api");
+}
+
+#[test]
+fn a_plan_may_ask_for_what_a_short_disk_would_take() {
+    let shell = Shell::new();
+    let plan = |flag: &str| {
+        let text = shell.run(&["plan", "--snapshot", FULL_DISK, flag, "-o", "json"]);
+        serde_json::from_str::<Plan>(&text).unwrap()
+    };
+    let reasons = |plan: &Plan| {
+        let reasons = plan.actions.iter().map(|action| action.reason.kind());
+        reasons.filter(|kind| ["pod_terminal", "unused"].contains(kind)).collect::<std::collections::BTreeSet<_>>()
+    };
+    let evict = plan("--evict-terminated-pods");
+    assert_eq!((reasons(&evict).into_iter().collect::<Vec<_>>(), evict.pressure), (vec!["pod_terminal"], None));
+    let pressure = plan("--pressure");
+    assert_eq!(reasons(&pressure).into_iter().collect::<Vec<_>>(), ["pod_terminal", "unused"]);
+    assert_eq!(pressure.pressure, Some(Pressure::Asked {}));
+    let text = shell.run(&["plan", "--snapshot", FULL_DISK, "--pressure"]);
+    assert!(text.contains("\nPressure: everything goes that nothing needs, as was asked for\n"), "{text}");
+}
+
+#[test]
 fn why_tells_the_rule_the_setting_and_what_would_change_it() {
     let shell = Shell::new().with("kubegc.toml", "[images]\nkeep = [\"registry.example.com/ml/*\"]\n");
     let why = |what: &str| shell.run(&["why", "--snapshot", FULL_DISK, what]);
@@ -399,6 +450,7 @@ fn why_tells_the_rule_the_setting_and_what_would_change_it() {
       goes: more than 1 dead instances of this container, and this is one of the oldest
       setting: containers.max_per_pod_container = 1 (built-in)
       what would change it: a higher containers.max_per_pod_container; a negative one is no limit
+      pods known from: kube-api (5 pods)
     "#);
     insta::assert_snapshot!(why("registry.example.com/web"), @r#"
     image registry.example.com/web:2.0, registry.example.com/web:latest, sha256:2c91238ec2eb73e8dee40c4d0c33bf5a08e31217e793561fd312cfd3c5b5f1de
@@ -425,16 +477,19 @@ fn why_tells_the_rule_the_setting_and_what_would_change_it() {
       goes: its pod is gone
       setting: guards.gone_after = "1m" (built-in)
       what would change it: the pod coming back
+      pods known from: kube-api (5 pods)
 
     sandbox b8bd8ed4f8061db4e58582e835d9f8142362e13261ce8b59c340210119d18fff, not ready, of pod shop/old-6c5b9
       goes: its pod is gone
       setting: guards.gone_after = "1m" (built-in)
       what would change it: the pod coming back
+      pods known from: kube-api (5 pods)
 
     log directory /var/log/pods/shop_old-6c5b9_85d2fd70-0962-fe22-2f77-e841d9b3c48f
       goes: its pod is gone
       setting: guards.gone_after = "1m" (built-in)
       what would change it: the pod coming back
+      pods known from: kube-api (5 pods)
     "#);
     insta::assert_snapshot!(why("/var/log/pods/lost+found"), @r#"
     log directory /var/log/pods/lost+found
@@ -472,7 +527,7 @@ fn store(path: &std::path::Path) {
         (10, Outcome::Failed { error: "RemoveImage: disk quota exceeded".to_owned() }, None),
     ];
     for (second, (index, outcome, freed_bytes)) in (1..).zip(outcomes) {
-        let report = Report { action: plan.actions[index].clone(), outcome, freed_bytes, note: None };
+        let report = Report { action: plan.actions[index].clone(), outcome, freed_bytes, proven_by: None, note: None };
         store.record(run, at(second), &report).unwrap();
         kubegc::record::note(&report, &mut tallies);
     }
@@ -493,8 +548,8 @@ fn history_tells_what_was_removed_and_what_was_not() {
     2026-11-21T12:00:01Z   container       f019e610bfc59   app                                        shop/old-6c5b9     removed              its pod is gone
     "#);
     insta::assert_snapshot!(history(&["--runs"]), @r#"
-    STARTED                TOOK   SCOPE   REMOVED   GONE ALREADY   REFUSED   FAILED   FREED      ERROR
-    2026-11-21T12:00:00Z   75s    all     3         0              1         1        200.0MiB   1 removal failed
+    STARTED                TOOK   SCOPE   REMOVED   GONE ALREADY   REFUSED   FAILED   FREED      TRIGGER   ERROR
+    2026-11-21T12:00:00Z   75s    all     3         0              1         1        200.0MiB             1 removal failed
     "#);
     insta::assert_snapshot!(history(&["web:0.9", "-o", "json"]), @r#"
     {"run":1,"at":"2026-11-21T12:00:05Z","kind":"image","id":"sha256:9b0ff0bc1b2ceb570eac9785817222185ea9f78b0a22013909e2a4ae429f6fa6","name":"registry.example.com/web:0.9","tags":["registry.example.com/web:0.9"],"age_seconds":540000,"reason":"space","high_threshold_percent":85,"used_percent":91,"outcome":"failed","detail":"RemoveImage: disk quota exceeded","estimated_bytes":179306496,"freed_bytes":null}

@@ -1,6 +1,6 @@
 //! The binary and a simulated node behind a real socket.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -31,9 +31,9 @@ impl Host {
 
     fn with(node: Node) -> Self {
         let sim = Sim::start(node).unwrap();
-        // The binary measures this machine's disk, so no test may hang on how full it is.
+        // The binary measures this machine's disk and would find its kubelet, so no test may hang on either.
         let config = format!(
-            "images.high_threshold_percent = 100\nnode = \"n1\"\nruntime.endpoint = \"{}\"\nlogs.pods_root = \"{}\"\nlogs.containers_root = \"{}\"\n\
+            "images.high_threshold_percent = 100\npods.source = \"none\"\nnode = \"n1\"\nruntime.endpoint = \"{}\"\nlogs.pods_root = \"{}\"\nlogs.containers_root = \"{}\"\n\
              state.path = \"{}\"\nkubelet_root = \"{}\"\nguards.settle = \"0s\"\n",
             sim.endpoint(),
             sim.log_roots().pods.display(),
@@ -147,6 +147,20 @@ fn a_dry_run_changes_nothing_and_a_collection_does_what_it_said() {
 }
 
 #[test]
+fn the_schema_of_a_collection_holds_one_and_refuses_others() {
+    let host = Host::new();
+    let json = |arguments: &[&str]| serde_json::from_str::<serde_json::Value>(&host.shell.run(arguments)).unwrap();
+    let schema = jsonschema::validator_for(&json(&["config", "schema", "collection"])).unwrap();
+    let dry = json(&["collect", "--dry-run", "--pressure", "-o", "json"]);
+    let done = json(&["collect", "--evict-terminated-pods", "-o", "json"]);
+    for document in [&dry, &done] {
+        assert!(schema.is_valid(document), "{document}");
+        assert_ne!(document["reports"], serde_json::json!([]));
+    }
+    assert!(!schema.is_valid(&json(&["plan", "-o", "json"])));
+}
+
+#[test]
 fn a_failure_is_told_and_the_rest_goes_on() {
     let host = Host::new();
     host.sim.fault(Method::RemovePodSandbox, Fault::Fail(Code::Internal), Times::Forever);
@@ -226,26 +240,69 @@ fn why_asks_the_node() {
       stays: no more than 1 dead instances of this container
       setting: containers.max_per_pod_container = 1 (built-in)
       what would change it: its pod being gone, a newer instance, or a lower containers.max_per_pod_container
+      pods known from: nobody: pods.source is none
     "#);
     insta::assert_snapshot!(host.run(&["why", "default/web"]), @r#"
     container app webapp01, running, of pod default/web
       stays: it runs
       what would change it: its end
+      pods known from: nobody: pods.source is none
 
     sandbox s-web, ready, of pod default/web
       stays: the sandbox is ready
       what would change it: the runtime stopping it
+      pods known from: nobody: pods.source is none
 
     log directory DIR/pods/default_web_u-web
       stays: no list of pods, so nothing counts as gone: pods.source is none
-      setting: pods.source = "auto" (built-in)
+      setting: pods.source = "none" (kubegc.toml)
       what would change it: a source of pods that answers
+      pods known from: nobody: pods.source is none
 
     log link DIR/containers/web_default_app-webapp01.log
       stays: no kubelet gave it this name, or it is not the kind of entry expected
       setting: guards.keep_unrecognized_logs = true (built-in)
       what would change it: nothing; remove it by hand if nobody needs it
     "#);
+}
+
+/// A kubelet's read-only port that names one pod until it is dropped.
+fn kubelet_with(uid: &str) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let list = format!(
+        r#"{{"kind":"PodList","items":[{{"metadata":{{"uid":"{uid}","namespace":"default","name":"web","annotations":{{
+            "kubernetes.io/config.source":"api","kubernetes.io/config.seen":"2026-01-02T11:00:00Z"}}}}}}]}}"#
+    );
+    let serve = move |mut stream: std::net::TcpStream| {
+        let mut request = String::new();
+        BufReader::new(&stream).read_line(&mut request).unwrap();
+        let body = if request.contains("/pods") { list.as_str() } else { "ok" };
+        let head = format!("HTTP/1.1 200 OK\r\ndate: Fri, 02 Jan 2026 12:00:00 GMT\r\ncontent-length: {}", body.len());
+        stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).unwrap();
+    };
+    std::thread::spawn(move || listener.incoming().map(Result::unwrap).for_each(serve));
+    format!("--set=pods.kubelet_endpoint=http://{address}")
+}
+
+#[test]
+fn the_kubelet_says_which_pods_should_be_here() {
+    let host = Host::new();
+    let endpoint = kubelet_with("u-web");
+    let plan = |flags: &[&str]| -> Snapshot {
+        let text = host.shell.run(&[&["snapshot", &endpoint], flags].concat());
+        serde_json::from_str(&text).unwrap()
+    };
+    let told = plan(&["--pod-source=kubelet"]);
+    let list = told.pods.as_ref().unwrap();
+    assert_eq!((list.source.as_str(), list.complete, list.pods.len()), ("kubelet", true, 1));
+    assert_eq!(list.sources[0].chosen_by, "pods.source");
+    let told = plan(&["--pod-source=kubelet-dir,kubelet"]);
+    let list = told.pods.as_ref().unwrap();
+    assert_eq!((list.source.as_str(), list.complete), ("kubelet-dir+kubelet", false));
+    assert!(list.sources[0].missing.as_ref().unwrap().contains("kubelet/pods"), "no such directory: {list:?}");
+    let why = host.run(&["why", &endpoint, "--pod-source=kubelet", "default/crash"]);
+    assert!(why.contains("something of its pod still runs"), "{why}");
 }
 
 #[test]
@@ -290,6 +347,7 @@ fn a_source_that_fails_is_told_and_the_plan_fails_in_part() {
     ! error: image_filesystem not seen: ImageFsInfo: a fault that the test asked for (Internal)
     To remove: 3 containers and 1 sandbox. 20 stay.
     Error: image_filesystem not seen: ImageFsInfo: a fault that the test asked for (Internal)
+    Pods: nobody: pods.source is none
     "#);
 }
 

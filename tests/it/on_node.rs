@@ -2,6 +2,7 @@
 
 mod agent;
 mod churn;
+mod daemonset;
 mod ending_pods;
 mod late_starts;
 mod living_pods;

@@ -30,7 +30,7 @@ use disk::run;
 pub use image::{Image, Layer};
 pub use kubegc::Ran;
 pub use names::Names;
-pub use node::{Collection, Manifest, NodeRig, Options, Program};
+pub use node::{Collection, Manifest, NodeRig, Options, Program, eventually};
 pub use versions::Version;
 
 /// The longest wait for anything that a rig waits for.
@@ -217,9 +217,14 @@ impl Rig {
 }
 
 /// Asks every few milliseconds until the answer is yes; no after [`PATIENCE`].
-pub async fn becomes_true(mut ask: impl AsyncFnMut() -> bool) -> bool {
+pub async fn becomes_true(ask: impl AsyncFnMut() -> bool) -> bool {
+    becomes_true_within(PATIENCE, ask).await
+}
+
+/// The same with another patience.
+pub async fn becomes_true_within(patience: Duration, mut ask: impl AsyncFnMut() -> bool) -> bool {
     let since = Instant::now();
-    while since.elapsed() < PATIENCE {
+    while since.elapsed() < patience {
         if ask().await {
             return true;
         }

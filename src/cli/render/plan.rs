@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::{Grid, Paint};
-use crate::cli::{human, words};
+use crate::cli::{human, pods, words};
 use crate::plan::{Action, ImageSummary, ImageTrigger, Kept, Kind, Plan, Target};
 
 /// The plan as a table; `wide` names everything that stays and leaves no name short.
@@ -19,6 +19,10 @@ pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
         text += &if wide { all_kept(&plan.kept) } else { kept(&plan.kept) };
         text.push('\n');
     }
+    if let Some(pressure) = &plan.pressure {
+        let _ = writeln!(text, "{} {}", paint.yellow("Pressure:"), human::printable(&words::pressure(pressure)));
+    }
+    let _ = writeln!(text, "Pods: {}", human::printable(&pods::known_from(plan)));
     text += &images(&plan.images, paint);
     for error in &plan.errors {
         let _ = writeln!(text, "{} {}", paint.red("Error:"), human::printable(&words::plan_error(error)));

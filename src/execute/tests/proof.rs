@@ -1,8 +1,9 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::model::{Container, PodList, Sandbox, Seen};
+use crate::model::{Container, Phase, Pod, PodList, Sandbox};
 use crate::observe::Answer;
+use crate::plan::PodKnowledge;
 
 /// What was asked and done, in order.
 type Journal = Arc<Mutex<Vec<String>>>;
@@ -11,6 +12,7 @@ type Journal = Arc<Mutex<Vec<String>>>;
 struct Scripted {
     answer: fn(&PodRef) -> Seen<bool>,
     journal: Journal,
+    known: Vec<Pod>,
 }
 
 impl PodSource for Scripted {
@@ -20,6 +22,11 @@ impl PodSource for Scripted {
 
     fn list<'a>(&'a self, _: &'a Seen<Vec<Container>>, _: &'a Seen<Vec<Sandbox>>) -> Answer<'a, Seen<PodList>> {
         Box::pin(async { Seen::NotSeen("nobody lists here".to_owned()) })
+    }
+
+    fn known_by_now(&self) -> Answer<'_, Vec<Pod>> {
+        let known = self.known.clone();
+        Box::pin(async { known })
     }
 
     fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
@@ -42,7 +49,7 @@ fn bench(answer: fn(&PodRef) -> Seen<bool>) -> (Bench, Journal) {
         .orphan_logs("default", "db", "u2");
     let journal = Journal::default();
     let mut bench = Bench::new(node);
-    bench.pods = Arc::new(Scripted { answer, journal: Arc::clone(&journal) });
+    bench.pods = Arc::new(Scripted { answer, journal: Arc::clone(&journal), known: Vec::new() });
     for (method, nth) in [(Method::RemoveContainer, 1), (Method::RemoveContainer, 2), (Method::RemovePodSandbox, 1)] {
         let journal = Arc::clone(&journal);
         bench.sim.on_call(method, nth, move |_| journal.lock().unwrap().push(method.to_string()));
@@ -64,7 +71,10 @@ fn taken(journal: &Journal) -> Vec<String> {
 #[tokio::test]
 async fn each_pod_is_asked_for_once_and_before_the_first_removal_of_what_is_its_own() {
     let (bench, journal) = bench(|_| Seen::Seen(false));
-    let told = bench.carry_out(leftovers(&bench)).await;
+    let knowledge = PodKnowledge { source: "kube-api".into(), ..PodKnowledge::default() };
+    let plan = Plan { pods: Seen::Seen(knowledge), ..plan(leftovers(&bench)) };
+    let (told, reports, _) = bench.carry_out_plan(&plan).await;
+    assert!(reports.iter().all(|report| report.proven_by.as_deref() == Some("kube-api")));
     let all = ["c1 removed", "c2 removed", "s1 removed", "default_web_u1 removed", "default_db_u2 removed"];
     assert_eq!(told, all);
     let order = [
@@ -148,4 +158,42 @@ async fn a_log_directory_that_names_no_pod_is_asked_for_by_its_uid() {
     let told = bench.carry_out(vec![dir]).await;
     assert_eq!(told, ["default_db_u2 refused: it could not be proven that its pod is gone"]);
     assert_eq!(taken(&journal), ["asked for u2 u2"]);
+}
+
+/// A node with an unused image, and a source of pods that knows of this one by now.
+fn bench_with_image(phase: Phase, names: &str) -> (Bench, Action) {
+    let mut bench = Bench::new(Node::new().id("sha256:aa").image(WEB, &[]));
+    let known = Pod {
+        namespace: "default".into(),
+        name: "late".into(),
+        phase,
+        images: vec![names.to_owned()],
+        ..Pod::default()
+    };
+    bench.pods = Arc::new(Scripted { answer: |_| Seen::Seen(false), journal: Journal::default(), known: vec![known] });
+    let target = Target::RemoveImage { id: "sha256:aa".into(), tags: vec![WEB.to_owned()], estimated_bytes: 0 };
+    (bench, Action { pod: None, reason: RemoveReason::Unused {}, ..action(target) })
+}
+
+#[tokio::test]
+async fn an_image_that_a_pod_names_by_now_stays() {
+    for name in ["web:1", WEB] {
+        let (bench, image) = bench_with_image(Phase::Pending, name);
+        let (told, reports, _) = bench.carry_out_plan(&plan(vec![image.clone()])).await;
+        assert_eq!(told, ["sha256:aa refused: a pod names it"]);
+        assert_eq!(reports[0].note.as_deref(), Some("the pod default/late names it"));
+        assert_eq!(bench.rehearse(vec![image]).await, ["sha256:aa refused: a pod names it"]);
+        assert_eq!(bench.writes(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn a_pod_that_names_another_image_or_finished_or_is_not_to_be_asked_spares_none() {
+    for (phase, name, keeps) in
+        [(Phase::Pending, "web:2", true), (Phase::Succeeded, WEB, true), (Phase::Pending, WEB, false)]
+    {
+        let (mut bench, image) = bench_with_image(phase, name);
+        bench.options.keeps_pod_images = keeps;
+        assert_eq!(bench.carry_out(vec![image]).await, ["sha256:aa removed"], "{phase:?} {name} {keeps}");
+    }
 }

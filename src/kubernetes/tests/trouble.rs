@@ -109,6 +109,24 @@ async fn a_server_that_forgot_the_version_is_listed_anew() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_comes_back_and_forgot_the_version_is_listed_at_once_but_never_in_a_hurry() {
+    let api = FakeApi::new().with_pods(&["a"]);
+    let watch = follow(&api);
+    let server = api.watched().await;
+    api.plan(Call::Node, vec![Answer::Refused; 4]);
+    api.plan(Call::Watch, vec![status(410, "Expired"); 4]);
+    server.breaks();
+    // 1, 2, 4, 8 and 16 s of waiting for the server, and 1 s after it told that it forgot.
+    pass(seconds(32)).await;
+    assert_eq!((api.count(Call::List), api.count(Call::Watch)), (1, 2));
+    pass(seconds(1)).await;
+    assert_eq!((api.count(Call::List), api.count(Call::Watch)), (2, 3));
+    pass(seconds(60)).await;
+    assert_eq!(missing(&watch).await, None);
+    assert_eq!(api.pauses(Call::List)[1..], [2, 4, 8]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn any_other_error_in_a_watch_has_the_pods_listed_anew_too() {
     let api = FakeApi::new().with_pods(&["a"]);
     let watch = follow(&api);

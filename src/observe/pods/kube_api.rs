@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::PodSource;
 use crate::kubernetes::{Clock, Connection, Heard, PodWatch, Timing, pod_exists};
-use crate::model::{Container, ContainerState, PodList, PodRef, PodSourceReport, Sandbox, SandboxState, Seen};
+use crate::model::{Container, ContainerState, Pod, PodList, PodRef, PodSourceReport, Sandbox, SandboxState, Seen};
 use crate::observe::Answer;
 
 /// A watch of the pods with `spec.nodeName` of this node, begun at the first question.
@@ -68,6 +68,15 @@ impl PodSource for KubeApi {
                     let doubt = heard.pods.is_empty().then(|| emptiness(&self.node, containers, sandboxes)).flatten();
                     Seen::Seen(self.listed(heard, doubt).await)
                 }
+            }
+        })
+    }
+
+    fn known_by_now(&self) -> Answer<'_, Vec<Pod>> {
+        Box::pin(async move {
+            match self.watch().tell().await {
+                Seen::Seen(heard) => heard.pods,
+                Seen::NotSeen(_) => Vec::new(),
             }
         })
     }

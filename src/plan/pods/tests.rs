@@ -63,14 +63,8 @@ fn container(id: &str, made: i64) -> Container {
 }
 
 fn sandbox(id: &str, made: i64) -> Sandbox {
-    Sandbox {
-        id: id.into(),
-        pod: Some(web("u")),
-        attempt: 0,
-        state: SandboxState::NotReady,
-        created_at: hour(made),
-        is_static: false,
-    }
+    let (state, created_at) = (SandboxState::NotReady, hour(made));
+    Sandbox { id: id.into(), pod: Some(web("u")), attempt: 0, state, created_at, is_static: false }
 }
 
 /// A pod of the list.

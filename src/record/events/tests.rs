@@ -57,7 +57,9 @@ fn with_images(mut pass: Pass, outcomes: &[(Outcome, u64)]) -> Pass {
         let id = ImageId::from("sha256:1".to_owned());
         let target = Target::RemoveImage { id, tags: Vec::new(), estimated_bytes: 0 };
         let action = Action { target, pod: None, age_seconds: None, reason: RemoveReason::Unused {} };
-        note(&Report { action, outcome: outcome.clone(), freed_bytes: Some(*freed), note: None }, &mut pass.tallies);
+        let report =
+            Report { action, outcome: outcome.clone(), freed_bytes: Some(*freed), note: None, proven_by: None };
+        note(&report, &mut pass.tallies);
     }
     pass
 }

@@ -30,6 +30,7 @@ fn a_removal_is_remembered_with_its_reason_and_its_bytes() {
             "run": 1, "at": at(41).to_string(), "kind": "container", "id": "c1", "name": "app",
             "pod": {"uid": "u1", "namespace": "default", "name": "web-0"}, "age_seconds": 90,
             "reason": "over_unit_limit", "limit": 1, "outcome": "removed", "freed_bytes": 4096,
+            "proven_by": "kube-api",
         },
     ]);
     assert_eq!(entries, expected);
@@ -110,6 +111,7 @@ fn a_run_says_what_it_came_to() {
     let expected = serde_json::json!([{
         "id": 1, "started_at": at(40).to_string(), "finished_at": at(43).to_string(), "scope": "all", "dry": false,
         "removed": 1, "already_gone": 0, "refused": 0, "failed": 1, "freed_bytes": 4096, "error": null,
+        "triggered_by": "/ is 3 % free, pressure.free_percent = 5",
     }]);
     assert_eq!(runs, expected);
 }

@@ -74,6 +74,10 @@ fn a_file_of_every_earlier_schema_opens_with_all_that_it_knew() {
             assert_eq!(store.memory(at(0)).unwrap(), memory(), "version {version}");
             assert_eq!(recorded(&store), ["c1", "sha256:bb"], "version {version}");
             assert_eq!(store.begun_at().unwrap(), Some(at(0)), "version {version}");
+            let proven: Vec<_> =
+                store.history(&HistoryFilter::default()).unwrap().into_iter().map(|e| e.proven_by).collect();
+            let c1 = (version > 1).then(|| "kube-api".to_owned());
+            assert_eq!(proven, [None, c1], "version {version}");
         }
     }
 }

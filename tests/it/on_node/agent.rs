@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::rig::{Names, NodeRig, Ran};
+use crate::rig::{NodeRig, Ran};
 
 /// How long a pod must be missing before it counts as gone.
 pub const GONE_AFTER: Duration = Duration::from_secs(3);
@@ -49,13 +49,6 @@ impl<'a> Agent<'a> {
     /// One pass with more flags.
     pub fn collect_with(&self, flags: &[&str]) -> Ran {
         self.node.kubegc(&[&["collect", "--config", &self.config], flags].concat()).ok()
-    }
-
-    /// One pass, and what it and others took away meanwhile, in words.
-    pub async fn pass(&self) -> BTreeSet<String> {
-        let before: Names = self.node.names().await;
-        self.collect();
-        before.gone_in(&self.node.names().await)
     }
 
     /// Passes until nothing of a pod is left, for two minutes at most.

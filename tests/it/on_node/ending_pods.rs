@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::on_node::agent::{Agent, GONE_AFTER};
-use crate::rig::{Collection, Manifest, NodeRig, Options, Program, becomes_true};
+use crate::rig::{Collection, Manifest, NodeRig, Options, Program, eventually};
 
 /// How long a container takes to end that is asked to.
 const PRE_STOP: Duration = Duration::from_secs(20);
@@ -22,7 +22,7 @@ async fn what_is_left_of_a_pod_goes_when_it_has_ended_beside_a_kubelet_that_coll
 async fn what_is_left_goes(kubelet: Collection) {
     let node = NodeRig::start(Options { kubelet, ..Options::default() }).await;
     let agent = Agent::on(&node).await;
-    let fixed = Manifest::new("fixed").init("first", "exit 0").container("app", "exec sleep 1000000");
+    let fixed = Manifest::new("fixed").init("first", "exit 0").running("app");
     let mirror = node.write_manifest(&fixed);
     a_deleted_pod_goes_after_its_containers_have_stopped(&node, &agent).await;
     what_ran_on_without_a_kubelet_loses_nothing(&node, &agent, &mirror).await;
@@ -36,7 +36,7 @@ async fn what_is_left_goes(kubelet: Collection) {
 async fn a_deleted_pod_goes_after_its_containers_have_stopped(node: &NodeRig, agent: &Agent<'_>) {
     let wait = format!("sleep {}", PRE_STOP.as_secs());
     let slow = Manifest::new("slow").restart("Never").container("done", "echo done");
-    let slow = slow.container("app", "exec sleep 1000000").pre_stop(&wait, 60);
+    let slow = slow.running("app").pre_stop(&wait, 60);
     let uid = node.create(&slow).await;
     node.await_running("slow", "app").await;
     node.await_ended("slow", "done").await;
@@ -57,7 +57,7 @@ async fn a_deleted_pod_goes_after_its_containers_have_stopped(node: &NodeRig, ag
     node.await_gone("slow").await;
     // Its directory is the kubelet's word that it is not done with the pod.
     let dir = node.dir().join("kubelet/pods").join(&uid);
-    assert!(becomes_true(async || !dir.exists()).await, "{} stays", dir.display());
+    assert!(eventually(async || !dir.exists()).await, "{} stays", dir.display());
     // Of what the kubelet has not taken itself by now it shall take no more: what goes from here on we take.
     node.pause(Program::Kubelet);
     let left = node.left_of("slow", &uid).await;
@@ -70,7 +70,7 @@ async fn a_deleted_pod_goes_after_its_containers_have_stopped(node: &NodeRig, ag
 /// Scenarios 5 and 6: a pod and a mirror pod vanish from the API, and the kubelet is not there to act on it.
 async fn what_ran_on_without_a_kubelet_loses_nothing(node: &NodeRig, agent: &Agent<'_>, mirror: &str) {
     let orphan = Manifest::new("orphan").restart("Never").container("done", "exit 0");
-    let uid = node.create(&orphan.container("app", "exec sleep 1000000")).await;
+    let uid = node.create(&orphan.running("app")).await;
     node.await_running("orphan", "app").await;
     node.await_ended("orphan", "done").await;
     node.await_running(mirror, "app").await;

@@ -45,17 +45,12 @@ async fn living_pods_lose_nothing(kubelet: Collection) {
 /// Pods in every state that lives on. Returns the uid of the one that crashes.
 async fn create(node: &NodeRig) -> String {
     std::fs::create_dir(node.dir().join("runs")).unwrap();
-    let keeper = "exec sleep 1000000";
     let pod = |name: &str| Manifest::new(name);
     let pods = [
-        pod("on-failure").restart("OnFailure").container("job", "exit 0").container("keeper", keeper),
-        pod("never")
-            .restart("Never")
-            .container("job", "exit 0")
-            .container("failed", "exit 1")
-            .container("keeper", keeper),
+        pod("on-failure").restart("OnFailure").container("job", "exit 0").running("keeper"),
+        pod("never").restart("Never").container("job", "exit 0").container("failed", "exit 1").running("keeper"),
         pod("waiting").init("first", "exit 0").init("second", "exit 0").container("app", "exit 1"),
-        pod("working").init("first", "exit 0").container("app", keeper),
+        pod("working").init("first", "exit 0").running("app"),
     ];
     for pod in pods {
         node.create(&counting(node, pod)).await;

@@ -13,14 +13,18 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use kube::Client;
 
 use super::cell::Order;
 use super::disk::{self, run};
-use super::{Rig, Version, becomes_true, unique_cgroup};
+use super::{Rig, Version, becomes_true_within, unique_cgroup};
 
 pub use manifest::Manifest;
+
+/// The longest wait for anything that a kubelet does: it does some things only every ten seconds, and machines are slow.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// How a node is to be.
 #[derive(Clone, Debug)]
@@ -196,7 +200,7 @@ impl NodeRig {
     async fn await_api(&self) {
         let answers = async || self.api_is_ready().await;
         assert!(
-            becomes_true(answers).await,
+            eventually(answers).await,
             "the API server is not ready; its log ends with\n{}",
             self.end_of(Program::ApiServer)
         );
@@ -205,7 +209,7 @@ impl NodeRig {
     async fn await_ready(&self) {
         let ready = async || self.node_is_ready().await;
         assert!(
-            becomes_true(ready).await,
+            eventually(ready).await,
             "the node is not Ready; the kubelet's log ends with\n{}",
             self.end_of(Program::Kubelet)
         );
@@ -233,6 +237,11 @@ impl Options {
         let own: &[&str] = if self.kubelet == Collection::On { &on } else { &[] };
         own.iter().map(ToString::to_string).chain(self.kubelet_flags.iter().cloned()).collect()
     }
+}
+
+/// Asks until the answer is yes; no after a time in which every kubelet would have done it.
+pub async fn eventually(ask: impl AsyncFnMut() -> bool) -> bool {
+    becomes_true_within(PATIENCE, ask).await
 }
 
 /// A loopback address that no other node has, in this process or another.

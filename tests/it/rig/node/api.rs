@@ -13,8 +13,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 
-use super::{Manifest, NodeRig};
-use crate::rig::becomes_true;
+use super::{Manifest, NodeRig, eventually};
 
 /// The rights that the agent is given.
 const SHIPPED_RIGHTS: &str = include_str!("../../../../packaging/daemonset/rbac.yaml");
@@ -76,7 +75,7 @@ impl NodeRig {
     /// Waits until a pod is as described.
     pub async fn await_pod(&self, name: &str, what: &str, is: impl Fn(&Pod) -> bool) -> Pod {
         let mut seen = None;
-        let holds = becomes_true(async || {
+        let holds = eventually(async || {
             seen = self.pod_named(name).await;
             seen.as_ref().is_some_and(&is)
         });
@@ -118,7 +117,7 @@ impl NodeRig {
     /// Waits until the API knows no pod of that name.
     pub async fn await_gone(&self, pod: &str) {
         let gone = async || self.pod_named(pod).await.is_none();
-        assert!(becomes_true(gone).await, "{pod} stays: {:#?}", self.pod_named(pod).await);
+        assert!(eventually(gone).await, "{pod} stays: {:#?}", self.pod_named(pod).await);
     }
 
     /// A container's status, init containers included.

@@ -38,6 +38,11 @@ impl Manifest {
         self.add("containers", name, script)
     }
 
+    /// With a container that runs until it is told to end, and then does so at once.
+    pub fn running(self, name: &str) -> Self {
+        self.container(name, "trap 'exit 0' TERM; sleep 1000000 & wait")
+    }
+
     /// With an init container that runs a shell script.
     pub fn init(self, name: &str, script: &str) -> Self {
         self.add("initContainers", name, script)

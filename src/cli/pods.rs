@@ -1,0 +1,118 @@
+//! What is known of pods, and from where, for people.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::human;
+use crate::model::{Phase, Pod, PodRef, PodSourceReport, Seen, Snapshot};
+use crate::plan::{Plan, PodKnowledge};
+
+/// A pod, as far as it is known.
+#[derive(Debug, Serialize)]
+pub(super) struct PodAnswer {
+    kind: &'static str,
+    #[serde(flatten)]
+    pod: PodRef,
+    phase: Phase,
+    deleting: bool,
+    /// Where the knowledge of pods came from.
+    pods: Seen<PodKnowledge>,
+    #[serde(skip)]
+    known_from: String,
+}
+
+// === impl PodAnswer ===
+
+impl PodAnswer {
+    fn new(pod: &Pod, plan: &Plan) -> Self {
+        let Pod { uid, namespace, name, phase, deleting, .. } = pod.clone();
+        let pod = PodRef { uid, namespace, name };
+        Self { kind: "pod", pod, phase, deleting, pods: plan.pods.clone(), known_from: known_from(plan) }
+    }
+
+    pub(super) fn text(&self) -> String {
+        let deleting = if self.deleting { ", being deleted" } else { "" };
+        let title = format!("pod {} ({}), {}{deleting}", self.pod, self.pod.uid, phase(self.phase));
+        format!("{}\n  known from: {}\n", human::printable(&title), human::printable(&self.known_from))
+    }
+}
+
+/// The pods of the list that a word means: `namespace/name`, a name, or a uid.
+pub(super) fn answers(snapshot: &Snapshot, word: &str, plan: &Plan) -> Vec<PodAnswer> {
+    let is_meant = |pod: &&Pod| {
+        let full = format!("{}/{}", pod.namespace, pod.name);
+        !word.is_empty() && [full.as_str(), &pod.name, pod.uid.as_str()].contains(&word)
+    };
+    let pods = snapshot.pods.as_ref().into_iter().flat_map(|list| &list.pods);
+    pods.filter(is_meant).map(|pod| PodAnswer::new(pod, plan)).collect()
+}
+
+/// Where a plan's knowledge of pods came from and how old it was, in one line.
+pub(super) fn known_from(plan: &Plan) -> String {
+    match &plan.pods {
+        Seen::NotSeen(cause) => format!("nobody: {cause}"),
+        Seen::Seen(PodKnowledge { source, complete, pods, sources }) if sources.is_empty() => {
+            let missing = if *complete { "" } else { ", not complete" };
+            format!("{source} ({}{missing})", human::count(usize::try_from(*pods).unwrap_or(usize::MAX), "pod"))
+        }
+        Seen::Seen(known) => {
+            let sources: Vec<_> = known.sources.iter().map(|source| report(source, plan.taken_at)).collect();
+            sources.join(", ")
+        }
+    }
+}
+
+/// One source: `kube-api (48 pods, 3s old, in-cluster account)`.
+fn report(source: &PodSourceReport, now: Timestamp) -> String {
+    let PodSourceReport { name, chosen_by, pods, as_of, missing } = source;
+    let age = as_of.map(|as_of| format!("{} old", human::age(now.duration_since(as_of).as_secs())));
+    let pods = as_of.map(|_| human::count(usize::try_from(*pods).unwrap_or(usize::MAX), "pod"));
+    let chosen = Some(chosen_by.clone()).filter(|chosen| !chosen.is_empty());
+    let missing = missing.as_ref().map(|cause| format!("not complete: {cause}"));
+    let facts: Vec<_> = [pods, age, chosen, missing].into_iter().flatten().collect();
+    if facts.is_empty() { name.clone() } else { format!("{name} ({})", facts.join(", ")) }
+}
+
+fn phase(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Pending => "pending",
+        Phase::Running => "running",
+        Phase::Succeeded => "succeeded",
+        Phase::Failed => "failed",
+        Phase::Unknown => "of a phase that nobody tells",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(pods: serde_json::Value) -> Plan {
+        serde_json::from_value(serde_json::json!({
+            "kind": "Plan", "version": 1, "taken_at": "2026-11-21T12:00:03Z", "profile": "safe", "actions": [], "pods": pods,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn where_the_knowledge_of_pods_came_from_is_one_line() {
+        let source = |name: &str, more: serde_json::Value| {
+            let mut source = serde_json::json!({ "name": name });
+            source.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            source
+        };
+        let api = source(
+            "kube-api",
+            serde_json::json!({ "pods": 48, "as_of": "2026-11-21T12:00:00Z", "chosen_by": "in-cluster account" }),
+        );
+        let cut = source("kubelet", serde_json::json!({ "missing": "it has just started" }));
+        let dir = source("kubelet-dir", serde_json::json!({}));
+        let seen = |sources: &[&serde_json::Value]| {
+            plan(serde_json::json!({ "seen": { "source": "auto", "complete": true, "pods": 48, "sources": sources } }))
+        };
+        assert_eq!(known_from(&seen(&[&api, &dir])), "kube-api (48 pods, 3s old, in-cluster account), kubelet-dir");
+        assert_eq!(known_from(&seen(&[&cut])), "kubelet (not complete: it has just started)");
+        assert_eq!(known_from(&seen(&[])), "auto (48 pods)");
+        assert_eq!(known_from(&plan(serde_json::json!({ "not_seen": "no answer" }))), "nobody: no answer");
+    }
+}

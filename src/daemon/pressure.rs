@@ -1,0 +1,215 @@
+//! Looks whether a disk is short, and says when that is answered with a pass.
+//!
+//! A look is a few statvfs, so it may be made every ten seconds; a pass lists everything. A disk that is full of other
+//! things stays short whatever we remove: then passes wait, as long as the ordinary ones at first, doubling up to the
+//! longest wait, while the looks go on.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::config::Intervals;
+use crate::cri::RuntimeReader;
+use crate::observe::Disks;
+use crate::plan::{Pressure, PressurePolicy};
+
+/// Measures the disks that may be short.
+pub struct Gauge {
+    reader: RuntimeReader,
+    disks: Arc<dyn Disks>,
+    /// Directories on the disk of the node: pod logs, and the kubelet's own.
+    node: Vec<PathBuf>,
+    /// Where the images lie, as the runtime said.
+    images: Option<PathBuf>,
+}
+
+/// When a disk that is short is answered with a pass.
+#[derive(Debug)]
+pub struct Restraint {
+    first: Duration,
+    longest: Duration,
+    in_vain: u32,
+    not_before: Option<Instant>,
+}
+
+// === impl Gauge ===
+
+impl Gauge {
+    /// Measures the disk of the images of the runtime behind `reader`, and those that hold the directories `node`.
+    pub fn new(reader: RuntimeReader, disks: Arc<dyn Disks>, node: Vec<PathBuf>) -> Self {
+        Self { reader, disks, node, images: None }
+    }
+
+    /// Why a disk is short, if one is. One that cannot be measured is not judged; the passes tell of that.
+    pub async fn look(&mut self, policy: &PressurePolicy) -> Option<Pressure> {
+        if let Some(pressure) = self.look_at_images(policy).await {
+            return Some(pressure);
+        }
+        for path in self.node.iter().filter(|_| !policy.is_off()) {
+            if let Some(pressure) = self.judge(path, policy).await {
+                return Some(pressure);
+            }
+        }
+        None
+    }
+
+    /// The same of the disk of the images alone, which may be one with the others.
+    pub async fn look_at_images(&mut self, policy: &PressurePolicy) -> Option<Pressure> {
+        if policy.is_off() {
+            return None;
+        }
+        if self.images.is_none() {
+            self.images = self.reader.image_filesystem().await.ok().flatten();
+        }
+        self.judge(self.images.as_ref()?, policy).await
+    }
+
+    async fn judge(&self, path: &Path, policy: &PressurePolicy) -> Option<Pressure> {
+        let disk = self.disks.measure(path).await.ok()?;
+        policy.judge(&disk)
+    }
+}
+
+// === impl Restraint ===
+
+impl Restraint {
+    /// The first wait after a pass in vain is that between two passes over containers.
+    pub fn new(intervals: &Intervals) -> Self {
+        Self { first: intervals.containers, longest: intervals.max_backoff, in_vain: 0, not_before: None }
+    }
+
+    /// Says whether a pass may be made.
+    pub fn allows(&self, now: Instant) -> bool {
+        self.not_before.is_none_or(|moment| now >= moment)
+    }
+
+    /// A pass ended, with something removed or in vain.
+    pub fn ended(&mut self, removed: u64, now: Instant) {
+        if removed > 0 {
+            (self.in_vain, self.not_before) = (0, None);
+            return;
+        }
+        let wait = self.first.saturating_mul(2_u32.saturating_pow(self.in_vain)).min(self.longest).max(self.first);
+        self.in_vain = self.in_vain.saturating_add(1);
+        self.not_before = now.checked_add(wait);
+    }
+
+    /// No disk is short any more. A wait that is under way goes on: a disk at the very limit is short every other look.
+    pub fn relieved(&mut self) {
+        self.in_vain = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+    use crate::cri::CriOptions;
+    use crate::daemon::schedule::{self, Job, Passed};
+    use crate::execute::stop as stopper;
+    use crate::model::FileSystem;
+    use crate::observe::{Answer, ObserveError};
+    use crate::sim::{Node, Sim};
+
+    /// The moments, in seconds from the start, at which a pass answers a disk that is short as `short` says, where each
+    /// takes a second and removes as much as `removes` says. Ordinary passes are out of the way.
+    async fn answers(until: u64, short: impl Fn(u64) -> bool, removes: impl Fn(u64) -> u64) -> Vec<u64> {
+        let (never, second) = (Duration::from_hours(1000), Duration::from_secs(1));
+        let minute = Duration::from_mins(1);
+        let intervals = Intervals { containers: minute, images: never, pressure: 10 * second, max_backoff: 5 * minute };
+        let (stopper, stop) = stopper();
+        let (start, passes) = (Instant::now(), RefCell::new(Vec::new()));
+        let (restraint, busy) = (RefCell::new(Restraint::new(&intervals)), Cell::new(false));
+        let schedule = schedule::run(&intervals, &stop, async |job| {
+            assert!(!busy.replace(true), "two at a time");
+            let at = start.elapsed().as_secs();
+            if job == Job::Pressure && !short(at) {
+                restraint.borrow_mut().relieved();
+            } else if job == Job::Pressure && restraint.borrow().allows(Instant::now()) {
+                passes.borrow_mut().push(at);
+                sleep(second).await;
+                restraint.borrow_mut().ended(removes(at), Instant::now());
+            }
+            busy.set(false);
+            Passed::Well
+        });
+        let end = async {
+            sleep(Duration::from_secs(until)).await;
+            stopper.stop();
+        };
+        timeout(never, async { tokio::join!(schedule, end) }).await.unwrap();
+        passes.into_inner()
+    }
+
+    /// A disk for each directory: its free percentage.
+    struct Free(fn(&Path) -> u64);
+
+    impl Disks for Free {
+        fn measure<'a>(&'a self, path: &'a Path) -> Answer<'a, Result<FileSystem, ObserveError>> {
+            let (mountpoint, available_bytes) = (path.to_owned(), (self.0)(path));
+            let disk = FileSystem { mountpoint, capacity_bytes: 100, available_bytes, ..FileSystem::default() };
+            Box::pin(async { Ok(disk) })
+        }
+    }
+
+    /// What is short in all, and whether the disk of the images is.
+    async fn short(free: fn(&Path) -> u64) -> (Option<String>, bool) {
+        let sim = Sim::start(Node::new().image_mountpoint("/images")).unwrap();
+        let reader = RuntimeReader::new(&sim.endpoint(), &sim.endpoint(), CriOptions::default());
+        let policy = PressurePolicy { free_percent: 10, ..PressurePolicy::default() };
+        let mut gauge = Gauge::new(reader, Arc::new(Free(free)), vec!["/logs".into(), "/kubelet".into()]);
+        assert_eq!(gauge.look(&PressurePolicy::default()).await, None, "off");
+        assert_eq!(sim.calls().len(), 0, "off, nobody is asked");
+        let all = gauge.look(&policy).await.map(|pressure| pressure.to_string());
+        (all, gauge.look_at_images(&policy).await.is_some())
+    }
+
+    #[tokio::test]
+    async fn the_disks_of_images_of_logs_and_of_the_kubelet_are_measured() {
+        let is = |path: &'static str| Some(format!("{path} is 9 % free, pressure.free_percent = 10"));
+        assert_eq!(short(|_| 10).await, (None, false));
+        assert_eq!(short(|_| 9).await, (is("/images"), true));
+        assert_eq!(short(|path| if path.ends_with("images") { 10 } else { 9 }).await, (is("/logs"), false));
+        assert_eq!(short(|path| if path.ends_with("kubelet") { 9 } else { 10 }).await, (is("/kubelet"), false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_disk_that_has_room_is_answered_with_nothing() {
+        assert_eq!(answers(3600, |_| false, |_| 1).await, Vec::<u64>::new());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_disk_that_gets_short_is_answered_at_the_next_look() {
+        assert_eq!(answers(200, |at| (35..45).contains(&at), |_| 1).await, [40]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn passes_follow_each_other_while_they_remove_something() {
+        assert_eq!(answers(50, |_| true, |_| 1).await, [10, 21, 32, 43]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_disk_full_of_other_things_is_answered_ever_more_rarely() {
+        let passes = answers(1500, |_| true, |_| 0).await;
+        let waits: Vec<_> = passes.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        // A minute, two, four, then the longest wait; to the next look.
+        assert_eq!(waits, [61, 121, 241, 301, 301, 301]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_disk_at_the_very_limit_does_not_make_passes_in_vain_at_every_look() {
+        let passes = answers(300, |at| at / 10 % 2 == 1, |_| 0).await;
+        assert!(passes.windows(2).all(|pair| pair[1] - pair[0] >= 60), "{passes:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn something_that_can_be_removed_again_ends_the_waiting() {
+        let passes = answers(250, |_| true, |at| u64::from(at >= 71)).await;
+        assert_eq!(passes[..4], [10, 71, 82, 93]);
+    }
+}

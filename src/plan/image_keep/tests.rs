@@ -1,0 +1,135 @@
+//! Images that pods name, though no container uses them.
+
+use serde_json::{Value, json};
+
+use crate::model::{Seen, Snapshot};
+use crate::plan::{Guards, KeepReason, Plan, Policy, Profile, Scope, decide};
+
+const ID: &str = "sha256:0123456789012345678901234567890123456789012345678901234567890123";
+const DIGEST: &str = "sha256:abcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcd";
+
+/// A node whose disk is full, with one image of two tags and a digest that nothing uses, and these pods.
+fn node(pods: Value) -> Snapshot {
+    let web = "docker.io/library/web";
+    let mut node: Snapshot = serde_json::from_value(json!({
+        "taken_at": "2026-11-21T12:00:00Z",
+        "containers": { "seen": [] },
+        "images": { "seen": [{
+            "id": ID, "tags": [format!("{web}:1"), format!("{web}:latest")], "digests": [format!("{web}@{DIGEST}")],
+            "size_bytes": 500,
+        }] },
+        "image_filesystem": { "seen": { "capacity_bytes": 1000, "available_bytes": 1 } },
+        "memory": { "images": [{ "id": ID, "first_seen": "2026-11-20T12:00:00Z" }] },
+    }))
+    .unwrap();
+    node.pods = serde_json::from_value(pods).unwrap();
+    node
+}
+
+/// A list with a pod that names these images.
+fn naming(images: &[&str]) -> Value {
+    json!({ "seen": { "source": "kube-api", "complete": true, "pods": [
+        { "uid": "u1", "namespace": "default", "name": "web", "phase": "pending", "images": images },
+    ] } })
+}
+
+fn plan(node: &Snapshot, policy: &Policy) -> Plan {
+    decide(node, policy, Scope::Images)
+}
+
+/// Says whether the image stays for a pod's sake.
+fn stays(node: &Snapshot, policy: &Policy) -> bool {
+    let plan = plan(node, policy);
+    let by_pod = plan.kept.iter().any(|kept| matches!(kept.reason, KeepReason::NamedByPod { .. }));
+    assert_ne!(by_pod, plan.actions.len() == 1, "{plan:?}");
+    by_pod
+}
+
+#[test]
+fn an_image_stays_by_whatever_name_a_pod_calls_it() {
+    let hex = DIGEST.replace("sha256:", "");
+    let rows = [
+        ("web:1".to_owned(), true),
+        ("web".to_owned(), true),
+        ("library/web:1".to_owned(), true),
+        ("docker.io/web:1".to_owned(), true),
+        ("index.docker.io/library/web".to_owned(), true),
+        ("docker.io/library/web:1".to_owned(), true),
+        (format!("web@{DIGEST}"), true),
+        (format!("web:1@{DIGEST}"), true),
+        (format!("web:any@{DIGEST}"), true),
+        (format!("docker.io/library/web:1@{DIGEST}"), true),
+        (ID.to_owned(), true),
+        (ID.replace("sha256:", ""), true),
+        ("web:2".to_owned(), false),
+        ("other/web:1".to_owned(), false),
+        ("localhost:5000/web:1".to_owned(), false),
+        ("localhost/library/web".to_owned(), false),
+        (format!("web:1@sha256:{}", hex.replace('a', "b")), false),
+        (String::new(), false),
+    ];
+    for (name, expected) in rows {
+        assert_eq!(stays(&node(naming(&[&name])), &Policy::default()), expected, "{name:?}");
+    }
+}
+
+#[test]
+fn a_runtime_that_lists_short_names_is_understood() {
+    for name in ["web:1", "docker.io/library/web:1"] {
+        let mut node = node(naming(&[name]));
+        node.images = node.images.map(|mut images| {
+            images[0].tags = vec!["web:1".to_owned()];
+            images
+        });
+        assert!(stays(&node, &Policy::default()), "{name}");
+    }
+}
+
+#[test]
+fn any_of_a_pods_images_counts() {
+    assert!(stays(&node(naming(&["app:1", "init:1", "web:1"])), &Policy::default()));
+}
+
+#[test]
+fn a_list_that_is_old_or_not_complete_protects_what_it_names() {
+    let mut pods = naming(&["web:1"]);
+    pods["seen"]["complete"] = false.into();
+    assert!(stays(&node(pods), &Policy::default()));
+}
+
+#[test]
+fn without_a_list_and_without_the_guard_no_pod_protects() {
+    assert!(!stays(&node(json!({ "not_seen": "no answer" })), &Policy::default()));
+    let policy = Policy { guards: Guards::of(Profile::Kubelet), ..Policy::default() };
+    assert!(!stays(&node(naming(&["web:1"])), &policy));
+}
+
+#[test]
+fn a_pod_that_finished_protects_its_image_unless_finished_pods_are_evicted() {
+    let mut evicting = Policy::default();
+    evicting.containers.evict_terminated_pods = true;
+    for (phase, while_evicting) in [("pending", true), ("running", true), ("succeeded", false), ("failed", false)] {
+        let mut pods = naming(&["web:1"]);
+        pods["seen"]["pods"][0]["phase"] = phase.into();
+        assert!(stays(&node(pods.clone()), &Policy::default()), "{phase}");
+        assert_eq!(stays(&node(pods), &evicting), while_evicting, "{phase}");
+    }
+}
+
+#[test]
+fn of_two_pods_the_first_by_name_is_told_whatever_their_order() {
+    let pod = |name: &str| json!({ "uid": name, "namespace": "default", "name": name, "images": ["web:1"] });
+    for names in [["a", "b"], ["b", "a"]] {
+        let pods = json!({ "seen": { "source": "kube-api", "complete": true, "pods": names.map(pod) } });
+        let plan = plan(&node(pods), &Policy::default());
+        assert_eq!(plan.kept[0].reason, KeepReason::NamedByPod { named_by: "default/a".to_owned() });
+    }
+}
+
+#[test]
+fn a_pull_of_any_name_of_the_image_keeps_it() {
+    let mut node = node(json!({ "not_seen": "no answer" }));
+    node.pulling = vec![format!("web:1@{DIGEST}")];
+    node.image_uses = Seen::Seen(());
+    assert_eq!(plan(&node, &Policy::default()).kept[0].reason, KeepReason::BeingPulled {});
+}

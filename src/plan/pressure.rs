@@ -1,0 +1,177 @@
+//! Disks that are short: when that is so, and what it changes.
+//!
+//! Under pressure a pass takes what the kubelet's eviction takes before it evicts a pod: all that finished pods leave
+//! behind, but for their logs, and every unused image. The guards hold all the same. When a disk is looked at is not
+//! known here.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Policy;
+use crate::model::FileSystem;
+
+/// When a disk is short: the image file system, or the one of pod logs and of the kubelet. Any of these is enough.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[expect(clippy::struct_field_names, reason = "the keys of the settings")]
+pub struct PressurePolicy {
+    /// Free bytes below which it is. Default 0 = off.
+    pub free_bytes: u64,
+    /// Free space in percent below which it is. Range 0 to 100, default 0 = off.
+    pub free_percent: u64,
+    /// Free inodes in percent below which it is. Range 0 to 100, default 0 = off.
+    pub free_inodes_percent: u64,
+}
+
+/// Why a pass took everything that nothing needs.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[serde(tag = "cause", rename_all = "snake_case")]
+pub enum Pressure {
+    /// Somebody asked for it.
+    Asked {},
+    /// Too few free bytes.
+    FreeBytes {
+        /// A directory on the disk.
+        mountpoint: PathBuf,
+        /// Free bytes.
+        free_bytes: u64,
+        /// `pressure.free_bytes`.
+        limit_bytes: u64,
+    },
+    /// Too little free space in percent.
+    FreePercent {
+        /// A directory on the disk.
+        mountpoint: PathBuf,
+        /// Free space in percent, rounded down.
+        free_percent: u64,
+        /// `pressure.free_percent`.
+        limit_percent: u64,
+    },
+    /// Too few free inodes.
+    FreeInodesPercent {
+        /// A directory on the disk.
+        mountpoint: PathBuf,
+        /// Free inodes in percent, rounded down.
+        free_percent: u64,
+        /// `pressure.free_inodes_percent`.
+        limit_percent: u64,
+    },
+}
+
+// === impl PressurePolicy ===
+
+impl PressurePolicy {
+    /// Says whether no disk is ever short.
+    pub fn is_off(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Why a disk is short, if it is. What it does not tell, as a capacity of 0 or no inodes, is not judged.
+    pub fn judge(&self, disk: &FileSystem) -> Option<Pressure> {
+        let mountpoint = || disk.mountpoint.clone();
+        let space = percent(disk.available_bytes, disk.capacity_bytes, self.free_percent);
+        let inodes = disk.inodes.zip(disk.inodes_free);
+        let inodes = inodes.and_then(|(all, free)| percent(free, all, self.free_inodes_percent));
+        if disk.capacity_bytes > 0 && disk.available_bytes < self.free_bytes {
+            let (free_bytes, limit_bytes) = (disk.available_bytes, self.free_bytes);
+            return Some(Pressure::FreeBytes { mountpoint: mountpoint(), free_bytes, limit_bytes });
+        }
+        let limit_percent = self.free_percent;
+        let space =
+            space.map(|free_percent| Pressure::FreePercent { mountpoint: mountpoint(), free_percent, limit_percent });
+        let limit_percent = self.free_inodes_percent;
+        space.or_else(|| {
+            inodes.map(|free_percent| Pressure::FreeInodesPercent {
+                mountpoint: mountpoint(),
+                free_percent,
+                limit_percent,
+            })
+        })
+    }
+}
+
+/// The percentage that is free, where it is below the limit.
+fn percent(free: u64, all: u64, limit: u64) -> Option<u64> {
+    let is_below = all > 0 && u128::from(free) * 100 < u128::from(all) * u128::from(limit);
+    let percent = u128::from(free) * 100 / u128::from(all).max(1);
+    is_below.then(|| u64::try_from(percent).unwrap_or(u64::MAX))
+}
+
+// === impl Policy ===
+
+impl Policy {
+    /// The same rules where a disk is short: what finished pods leave behind goes, and every unused image.
+    #[must_use]
+    pub fn under_pressure(&self) -> Self {
+        let mut policy = self.clone();
+        policy.containers.evict_terminated_pods = true;
+        policy.images.all_unused = true;
+        policy
+    }
+}
+
+// === impl Pressure ===
+
+impl std::fmt::Display for Pressure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Asked {} => f.write_str("asked for"),
+            Self::FreeBytes { mountpoint, free_bytes, limit_bytes } => {
+                write!(f, "{} has {free_bytes} bytes free, pressure.free_bytes = {limit_bytes}", mountpoint.display())
+            }
+            Self::FreePercent { mountpoint, free_percent, limit_percent } => {
+                write!(f, "{} is {free_percent} % free, pressure.free_percent = {limit_percent}", mountpoint.display())
+            }
+            Self::FreeInodesPercent { mountpoint, free_percent, limit_percent } => write!(
+                f,
+                "{} has {free_percent} % of its inodes free, pressure.free_inodes_percent = {limit_percent}",
+                mountpoint.display()
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk(available_bytes: u64, inodes: Option<(u64, u64)>) -> FileSystem {
+        FileSystem {
+            mountpoint: "/d".into(),
+            capacity_bytes: 1000,
+            available_bytes,
+            inodes: inodes.map(|(all, _)| all),
+            inodes_free: inodes.map(|(_, free)| free),
+        }
+    }
+
+    #[test]
+    fn a_disk_is_short_below_any_limit_and_not_at_it() {
+        let policy = |free_bytes, free_percent, free_inodes_percent| PressurePolicy {
+            free_bytes,
+            free_percent,
+            free_inodes_percent,
+        };
+        let rows = [
+            ("off", policy(0, 0, 0), disk(0, Some((10, 0))), ""),
+            ("at the bytes", policy(100, 0, 0), disk(100, None), ""),
+            ("below the bytes", policy(100, 0, 0), disk(99, None), "/d has 99 bytes free, pressure.free_bytes = 100"),
+            ("at the percentage", policy(0, 10, 0), disk(100, None), ""),
+            ("below it by a byte", policy(0, 10, 0), disk(99, None), "/d is 9 % free, pressure.free_percent = 10"),
+            ("at the inodes", policy(0, 0, 5), disk(1000, Some((100, 5))), ""),
+            (
+                "below the inodes",
+                policy(0, 0, 5),
+                disk(1000, Some((100, 4))),
+                "/d has 4 % of its inodes free, pressure.free_inodes_percent = 5",
+            ),
+            ("inodes are not counted there", policy(0, 0, 5), disk(1000, None), ""),
+            ("no capacity is told", policy(1, 1, 0), FileSystem::default(), ""),
+        ];
+        for (sentence, policy, disk, expected) in rows {
+            let told = policy.judge(&disk).map(|pressure| pressure.to_string()).unwrap_or_default();
+            assert_eq!(told, expected, "{sentence}");
+        }
+    }
+}

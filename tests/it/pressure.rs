@@ -1,0 +1,118 @@
+//! A disk that gets short, and the service that answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kubegc::config::{Intervals, Settings};
+use kubegc::cri::{Endpoint, Rule};
+use kubegc::daemon::{Cycle, node, service, signals};
+use kubegc::execute::stop;
+use kubegc::model::{Container, Phase, Pod, PodList, Sandbox, Seen};
+use kubegc::observe::{Answer, PodSource, ToldDisk};
+use kubegc::plan::{Pressure, Scope};
+use kubegc::record::{HistoryFilter, Store};
+use kubegc::sim::{GIB, Node, Sim};
+
+const IMAGE: &str = "r.example/job:1";
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// A pod that finished and one that runs.
+struct Listed;
+
+impl PodSource for Listed {
+    fn name(&self) -> &'static str {
+        "listed"
+    }
+
+    fn list<'a>(&'a self, _: &'a Seen<Vec<Container>>, _: &'a Seen<Vec<Sandbox>>) -> Answer<'a, Seen<PodList>> {
+        let pod = |uid: &str, phase, image: &str| Pod {
+            uid: uid.into(),
+            namespace: "default".into(),
+            name: uid.into(),
+            phase,
+            images: vec![image.to_owned()],
+            ..Pod::default()
+        };
+        let pods = vec![pod("u-job", Phase::Succeeded, IMAGE), pod("u-web", Phase::Running, "r.example/next:1")];
+        Box::pin(async { Seen::Seen(PodList { source: "listed".into(), complete: true, pods, ..PodList::default() }) })
+    }
+}
+
+/// A disk of 100 GiB with 30 free, a finished pod, a pod that crashed and will start again, and three images of 2 GiB.
+fn sim() -> Sim {
+    let node = Node::new().now(Timestamp::now()).disk(100 * GIB, 64 * GIB).ago(600 * MINUTE);
+    let node = [IMAGE, "r.example/old:1", "r.example/next:1"]
+        .iter()
+        .fold(node, |node, name| node.image(name, &[(name, 2 * GIB)]));
+    let node = node.pod("default", "u-job", "u-job").exited("job", IMAGE).stopped();
+    Sim::start(node.pod("default", "u-web", "u-web").exited("web", "r.example/gone:1")).unwrap()
+}
+
+fn settings(sim: &Sim) -> Settings {
+    let mut settings = Settings { kubelet_root: sim.dir().join("kubelet"), ..Settings::default() };
+    let second = Duration::from_secs(1);
+    settings.intervals =
+        Intervals { containers: 600 * MINUTE, images: 600 * MINUTE, pressure: second, max_backoff: 600 * MINUTE };
+    settings.policy.logs.pods_root = sim.log_roots().pods;
+    settings.policy.logs.containers_root = sim.log_roots().containers;
+    settings.policy.guards.settle = Duration::ZERO;
+    settings.policy.guards.sandbox_grace = Duration::ZERO;
+    settings.policy.images.min_age = Duration::ZERO;
+    settings.policy.pressure.free_percent = 20;
+    settings
+}
+
+#[tokio::test]
+async fn a_disk_that_gets_short_loses_what_finished_pods_left_and_every_unused_image() {
+    let (sim, dir) = (sim(), tempfile::tempdir().unwrap());
+    let store = dir.path().join("kubegc.db");
+    let settings = settings(&sim);
+    let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint(), chosen_by: Rule::Flag };
+    let disks = Arc::new(ToldDisk(sim.disk_reader()));
+    let node = node::Node { endpoint, disks, pods: Arc::new(Listed), space_settle: Duration::ZERO };
+    let intervals = settings.intervals.clone();
+    let cycle = Cycle::live(settings, &node, Store::open(&store).unwrap().store, Timestamp::now());
+    let (_signals, _, reload) = signals::listen().unwrap();
+    let (stopper, stop) = stop();
+
+    let mut passes = Vec::new();
+    let after = |scope, pass: &Result<kubegc::daemon::Pass, _>| {
+        let pass = pass.as_ref().unwrap();
+        passes.push((scope, pass.plan.pressure.clone(), pass.plan.actions.len()));
+        match (scope, passes.len()) {
+            // Nothing was short until now; something else fills the disk.
+            (_, 2) => sim.state().set_other_bytes(85 * GIB),
+            (_, 4) => stopper.stop(),
+            _ => {}
+        }
+    };
+    let service = service::run(cycle, &intervals, &stop, reload, || None, after);
+    tokio::time::timeout(MINUTE, service).await.expect("a disk that is short is answered");
+
+    assert_eq!(passes[..2], [(Scope::Containers, None, 0), (Scope::Images, None, 0)]);
+    for (pass, scope, actions) in [(&passes[2], Scope::Containers, 2), (&passes[3], Scope::Images, 2)] {
+        assert_eq!((pass.0, pass.2), (scope, actions));
+        let short = matches!(pass.1, Some(Pressure::FreePercent { free_percent: 9, limit_percent: 20, .. }));
+        assert!(short, "{pass:?}");
+    }
+    let left = sim.state();
+    assert_eq!(left.container_names(), ["u-web/web#0 exited"], "what a living pod may need stays");
+    assert_eq!(left.sandbox_names().len(), 1);
+    assert_eq!(left.image_names(), ["r.example/next:1"], "a living pod names it");
+    assert!(sim.log_roots().pods.join("default_u-job_u-job").is_dir(), "the logs of a pod that exists stay");
+    drop(left);
+
+    let store = Store::open_read_only(&store).unwrap().unwrap();
+    let runs = store.runs(10).unwrap();
+    let triggers: Vec<_> = runs.iter().map(|run| run.triggered_by.is_some()).collect();
+    assert_eq!(triggers, [true, true], "{runs:?}");
+    let trigger = runs[0].triggered_by.as_deref().unwrap_or_default();
+    assert!(trigger.ends_with("is 9 % free, pressure.free_percent = 20"), "{runs:?}");
+    let mut why: Vec<_> = store.history(&HistoryFilter::default()).unwrap();
+    why.sort_by_key(|entry| entry.kind);
+    let why: Vec<_> = why.iter().map(|entry| (entry.kind.as_str(), entry.reason.as_str())).collect();
+    let expected =
+        [("container", "pod_terminal"), ("sandbox", "pod_terminal"), ("image", "unused"), ("image", "unused")];
+    assert_eq!(why, expected);
+}
