@@ -57,7 +57,7 @@ mkdir -p "$work/root/usr/bin" "$work/layout/blobs/sha256" "$(dirname "$file")"
 strip -o "$work/root/usr/bin/kubegc" "$out/kubegc"
 pack -C "$work/root" usr >"$work/layer.tar"
 diff_id=sha256:$(sha256sum <"$work/layer.tar" | cut -d ' ' -f 1)
-gzip -9 -n "$work/layer.tar"
+gzip -n "$work/layer.tar"
 layer=$(blob "$work/layer.tar.gz")
 
 labels=$(printf '"org.opencontainers.image.%s":"%s",' title kubegc version "$version" licenses Apache-2.0 \
@@ -75,7 +75,7 @@ manifest=$(blob "$work/manifest")
 printf '{"schemaVersion":2,"mediaType":"%s.index.v1+json","manifests":[{"mediaType":"%s.manifest.v1+json",%s,"platform":{"architecture":"%s","os":"linux"},"annotations":{"io.containerd.image.name":"%s","org.opencontainers.image.ref.name":"%s"}}]}' \
   $oci $oci "$manifest" "$arch" "$name" "${name##*:}" >"$work/layout/index.json"
 printf '{"imageLayoutVersion":"1.0.0"}' >"$work/layout/oci-layout"
-pack -C "$work/layout" oci-layout index.json blobs >"$work/image.tar"
-mv "$work/image.tar" "$file"
+pack -C "$work/layout" oci-layout index.json blobs >"$file.$$"
+mv "$file.$$" "$file" # whole at every moment, whoever makes it beside us
 printf '%s: %s, %s bytes; the binary in it has %s\n' \
   "$file" "$name" "$(stat -c %s "$file")" "$(stat -c %s "$work/root/usr/bin/kubegc")"

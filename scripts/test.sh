@@ -9,13 +9,13 @@ cd "$(dirname "$0")/.."
 if [ "${1:-}" = fast ]; then
   scripts/setup.sh build
   nextest=(-E 'not test(/as_root|containerd|on_node/)') plain=(-- --skip as_root --skip containerd --skip on_node)
-elif [ "${1:-}" = node ]; then
-  scripts/setup.sh
-  nextest=(-E 'test(on_node)') plain=(-- on_node)
 else
   scripts/setup.sh
+  # Here, so that no test waits for a compiler. The tests make it anew where the source has changed.
+  scripts/image.sh --profile dev target/image/kubegc-dev.tar >/dev/null
   nextest=() plain=()
 fi
+if [ "${1:-}" = node ]; then nextest=(-E 'test(on_node)') plain=(-- on_node); fi
 
 if cargo nextest --version >/dev/null 2>&1; then
   exec cargo nextest run --locked --no-fail-fast "${nextest[@]}"

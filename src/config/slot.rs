@@ -117,9 +117,7 @@ impl Slot {
             Self::Directory(field) => put(field(s), absolute(value)?),
             Self::LogRoot(field) => put(field(s), log_root(value)?),
             Self::File(field) => put(field(s), some_text(value)?.into()),
-            Self::OptionalFile(field) => {
-                put(field(s), Some(text(value)?).filter(|text| !text.is_empty()).map(Into::into));
-            }
+            Self::OptionalFile(field) => put(field(s), optional_file(value)?),
             Self::Http(field) => put(field(s), http(value)?.to_owned()),
             Self::Patterns(field) => put(field(s), patterns(value)?),
             Self::AgeFrom(field) => put(field(s), word(value)?),
@@ -308,6 +306,11 @@ fn patterns(value: &Value) -> Result<Vec<Pattern>, Wrong> {
     let one = [value.clone()];
     let list = value.as_array().map_or(&one[..], Vec::as_slice);
     list.iter().map(|name| Ok(Pattern::from(some_text(name)?))).collect()
+}
+
+fn optional_file(value: &Value) -> Result<Option<PathBuf>, Wrong> {
+    let text = text(value)?;
+    Ok((!text.is_empty()).then(|| text.into()))
 }
 
 /// Words with commas between them, that go together.

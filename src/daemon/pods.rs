@@ -49,7 +49,7 @@ impl PlaceOfPods {
         if found.is_empty() {
             let cause = api.err().map_or_else(String::new, |error| error.to_string());
             return Err(format!(
-                "nobody was found who knows the pods: {cause}; no pods.kubelet_* is set; a host without a kubelet wants \
+                "nobody is found who knows the pods: {cause}; no pods.kubelet_* is set; a host without a kubelet wants \
                  pods.source = \"runtime\""
             ));
         }

@@ -92,7 +92,9 @@ impl FakeApi {
 
     /// With these pods, by their names in the namespace `default`; the uid of each is `uid-NAME`.
     pub(crate) fn with_pods(self, names: &[&str]) -> Self {
-        names.iter().for_each(|name| self.put(&pod(name)));
+        for name in names {
+            self.put(&pod(name));
+        }
         self
     }
 
@@ -172,7 +174,7 @@ impl FakeApi {
             inner.planned.get_mut(&call).and_then(VecDeque::pop_front).unwrap_or(Answer::Right)
         };
         if let (Call::Watch, Answer::Right) = (call, &planned) {
-            return Ok(self.watch(asked));
+            return Ok(self.watch(&asked));
         }
         let (code, right) = self.right(call, &asked);
         let cut = |bytes: usize| right.get(..bytes).expect("cut where there is something").to_owned();
@@ -207,7 +209,7 @@ impl FakeApi {
         (code, value.to_string())
     }
 
-    fn watch(&self, asked: String) -> Response<Channel<Bytes, BoxError>> {
+    fn watch(&self, asked: &str) -> Response<Channel<Bytes, BoxError>> {
         let (body, channel) = Channel::new(64);
         let query = asked.split_once('?').map(|(_, query)| query.to_owned()).unwrap_or_default();
         self.lock().opened.send(Watched { query, body }).unwrap();

@@ -314,6 +314,9 @@ fn the_settings_in_force_are_shown_with_where_they_come_from() {
     [daemon]
     max_backoff = "15m"                          # built-in
 
+    [events]
+    enabled = true                               # built-in
+
     [log]
     format = "text"                              # built-in
     "#);

@@ -1,6 +1,6 @@
 //! The binary and a simulated node behind a real socket.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -31,9 +31,9 @@ impl Host {
 
     fn with(node: Node) -> Self {
         let sim = Sim::start(node).unwrap();
-        // The binary measures this machine's disk, so no test may hang on how full it is.
+        // The binary measures this machine's disk and would find its kubelet, so no test may hang on either.
         let config = format!(
-            "images.high_threshold_percent = 100\nnode = \"n1\"\nruntime.endpoint = \"{}\"\nlogs.pods_root = \"{}\"\nlogs.containers_root = \"{}\"\n\
+            "images.high_threshold_percent = 100\npods.source = \"none\"\nnode = \"n1\"\nruntime.endpoint = \"{}\"\nlogs.pods_root = \"{}\"\nlogs.containers_root = \"{}\"\n\
              state.path = \"{}\"\nkubelet_root = \"{}\"\nguards.settle = \"0s\"\n",
             sim.endpoint(),
             sim.log_roots().pods.display(),
@@ -255,7 +255,7 @@ fn why_asks_the_node() {
 
     log directory DIR/pods/default_web_u-web
       stays: no list of pods, so nothing counts as gone: pods.source is none
-      setting: pods.source = "auto" (built-in)
+      setting: pods.source = "none" (kubegc.toml)
       what would change it: a source of pods that answers
       pods known from: nobody: pods.source is none
 
@@ -264,6 +264,45 @@ fn why_asks_the_node() {
       setting: guards.keep_unrecognized_logs = true (built-in)
       what would change it: nothing; remove it by hand if nobody needs it
     "#);
+}
+
+/// A kubelet's read-only port that names one pod until it is dropped.
+fn kubelet_with(uid: &str) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let list = format!(
+        r#"{{"kind":"PodList","items":[{{"metadata":{{"uid":"{uid}","namespace":"default","name":"web","annotations":{{
+            "kubernetes.io/config.source":"api","kubernetes.io/config.seen":"2026-01-02T11:00:00Z"}}}}}}]}}"#
+    );
+    let serve = move |mut stream: std::net::TcpStream| {
+        let mut request = String::new();
+        BufReader::new(&stream).read_line(&mut request).unwrap();
+        let body = if request.contains("/pods") { list.as_str() } else { "ok" };
+        let head = format!("HTTP/1.1 200 OK\r\ndate: Fri, 02 Jan 2026 12:00:00 GMT\r\ncontent-length: {}", body.len());
+        stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).unwrap();
+    };
+    std::thread::spawn(move || listener.incoming().map(Result::unwrap).for_each(serve));
+    format!("--set=pods.kubelet_endpoint=http://{address}")
+}
+
+#[test]
+fn the_kubelet_says_which_pods_should_be_here() {
+    let host = Host::new();
+    let endpoint = kubelet_with("u-web");
+    let plan = |flags: &[&str]| -> Snapshot {
+        let text = host.shell.run(&[&["snapshot", &endpoint], flags].concat());
+        serde_json::from_str(&text).unwrap()
+    };
+    let told = plan(&["--pod-source=kubelet"]);
+    let list = told.pods.as_ref().unwrap();
+    assert_eq!((list.source.as_str(), list.complete, list.pods.len()), ("kubelet", true, 1));
+    assert_eq!(list.sources[0].chosen_by, "pods.source");
+    let told = plan(&["--pod-source=kubelet-dir,kubelet"]);
+    let list = told.pods.as_ref().unwrap();
+    assert_eq!((list.source.as_str(), list.complete), ("kubelet-dir+kubelet", false));
+    assert!(list.sources[0].missing.as_ref().unwrap().contains("kubelet/pods"), "no such directory: {list:?}");
+    let why = host.run(&["why", &endpoint, "--pod-source=kubelet", "default/crash"]);
+    assert!(why.contains("something of its pod still runs"), "{why}");
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod cli;
 mod cli_live;
 mod containerd_contract;
 mod containerd_e2e;
+mod containerd_image;
 mod containerd_reader;
 mod containerd_rig;
 mod contract;

@@ -12,7 +12,9 @@ struct Host(tempfile::TempDir);
 impl Host {
     fn with(paths: &[&str]) -> Self {
         let host = Self(tempfile::tempdir().unwrap());
-        paths.iter().for_each(|path| host.add(path));
+        for path in paths {
+            host.add(path);
+        }
         host
     }
 
@@ -44,6 +46,9 @@ fn only(sources: &[PodSource]) -> PodSettings {
     PodSettings { sources: PodSources::of(sources.to_vec()).unwrap(), ..PodSettings::default() }
 }
 
+/// What it is, which files there are, what is set, and what is found.
+type Row = (&'static str, &'static [&'static str], PodSettings, Vec<(&'static str, String)>);
+
 const ADMIN: &str = "etc/kubernetes/kubelet.conf";
 const OTHER: &str = "var/lib/kubelet/kubeconfig";
 const PODS: &str = "var/lib/kubelet/pods/";
@@ -56,7 +61,7 @@ fn auto_takes_whoever_can_be_asked_and_says_why() {
     let dir = || ("kubelet-dir", "/var/lib/kubelet/pods exists".to_owned());
     let asked = |key: &str| ("kubelet", format!("{key} is set"));
     let kubeadm = || api("the kubelet's kubeconfig /etc/kubernetes/kubelet.conf");
-    let rows: [(&str, &[&str], PodSettings, Vec<(&str, String)>); 10] = [
+    let rows: [Row; 10] = [
         ("kubeadm's node", &[ADMIN, PODS], PodSettings::default(), vec![kubeadm(), dir()]),
         ("before its first pod", &[ADMIN], PodSettings::default(), vec![kubeadm()]),
         (
@@ -109,7 +114,7 @@ async fn ask(source: &dyn observe::PodSource) -> Seen<PodList> {
 async fn auto_looks_again_until_there_is_somebody() {
     let host = Host::with(&[]);
     let source = pod_source(&host.settings(PodSettings::default()), "n1");
-    assert!(ask(&*source).await.cause().unwrap().starts_with("nobody was found who knows the pods"));
+    assert!(ask(&*source).await.cause().unwrap().starts_with("nobody is found who knows the pods"));
     assert_eq!(source.name(), "auto");
     host.add(PODS);
     host.add(ADMIN);
@@ -122,8 +127,7 @@ async fn auto_looks_again_until_there_is_somebody() {
         ["auto: the kubelet's kubeconfig /etc/kubernetes/kubelet.conf", "auto: /var/lib/kubelet/pods exists"]
     );
     assert!(list.sources[0].missing.as_ref().unwrap().contains("not a kubeconfig"), "{list:?}");
-    let file = host.0.path().join(ADMIN);
-    fs::rename(&file, file.with_extension("away")).unwrap();
+    fs::rename(host.0.path().join(ADMIN), host.0.path().join("elsewhere")).unwrap();
     ask(&*source).await;
     assert_eq!(source.name(), "kube-api+kubelet-dir", "it stays with its choice");
 }

@@ -76,11 +76,11 @@ impl CombinedPods {
     }
 
     /// Whether a pod still exists, when each source has said so or not.
-    fn judge(&self, answers: Vec<Seen<bool>>) -> Seen<bool> {
+    fn judge(&self, answers: &[Seen<bool>]) -> Seen<bool> {
         if answers.iter().any(|answer| answer == &Seen::Seen(true)) {
             return Seen::Seen(true);
         }
-        let of_parts = self.parts.iter().zip(&answers);
+        let of_parts = self.parts.iter().zip(answers);
         let causes = of_parts.filter_map(|(part, answer)| Some(format!("{}: {}", part.source.name(), answer.cause()?)));
         let causes: Vec<_> = causes.collect();
         if causes.is_empty() { Seen::Seen(false) } else { Seen::NotSeen(causes.join("; ")) }
@@ -108,7 +108,7 @@ impl PodSource for CombinedPods {
 
     fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
         let asked = self.parts.iter().map(|part| part.source.still_exists(pod)).collect();
-        Box::pin(async move { self.judge(all(asked).await) })
+        Box::pin(async move { self.judge(&all(asked).await) })
     }
 }
 

@@ -1,18 +1,16 @@
-//! kubegc as the pod that the DaemonSet's template describes, from the image that `scripts/image.sh` makes, collecting the
+//! kubegc as the pod that the template of the shipped `DaemonSet` describes, from the image that `scripts/image.sh` makes, collecting the
 //! node that it runs on through its host mounts.
 //!
 //! No controller runs on the node, so the test does a controller's part: it binds the pod to the node. What a service
 //! account's admission adds, the token and the way to the API server, the test adds too. The pod is on the host's network,
 //! as all pods here.
 
-use std::path::PathBuf;
-use std::process::Command;
-
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, LogParams};
 use serde_json::{Value, json};
 
-use crate::manifests::{objects, packaging};
+use crate::containerd_image as image;
+use crate::manifests::objects;
 use crate::rig::{APP, Image, Layer, Manifest, NodeRig, Options, Program, becomes_true};
 
 const NAMESPACE: &str = "kubegc-system";
@@ -120,7 +118,7 @@ async fn uid_of(node: &NodeRig, mirror: &str) -> String {
 
 /// Does what `kubectl apply -k packaging/daemonset` and a controller do, and waits until the agent runs.
 async fn deploy(node: &NodeRig) {
-    let image = image();
+    let image = image::file();
     node.ctr(&["images", "import", "--snapshotter", "overlayfs", image.to_str().unwrap()]);
     for mut object in objects("daemonset") {
         if object["kind"] == "ConfigMap" {
@@ -155,7 +153,7 @@ fn pod(node: &NodeRig, template: &Value) -> Value {
     let volume = json!({ "name": "account", "hostPath": { "path": account, "type": "Directory" } });
     push(&mut spec["volumes"], volume);
     let container = &mut spec["containers"][0];
-    container["image"] = json!(image_name());
+    container["image"] = json!(image::name());
     push(&mut container["volumeMounts"], json!({ "name": "account", "mountPath": ACCOUNT, "readOnly": true }));
     push(&mut container["env"], json!({ "name": "KUBERNETES_SERVICE_HOST", "value": node.name() }));
     push(&mut container["env"], json!({ "name": "KUBERNETES_SERVICE_PORT", "value": "6443" }));
@@ -164,18 +162,6 @@ fn pod(node: &NodeRig, template: &Value) -> Value {
 
 fn push(list: &mut Value, value: Value) {
     list.as_array_mut().unwrap().push(value);
-}
-
-fn image_name() -> String {
-    format!("ghcr.io/kubegc/kubegc:{}", env!("CARGO_PKG_VERSION"))
-}
-
-/// The image of this source.
-fn image() -> PathBuf {
-    let file = packaging("../target/image/kubegc-dev.tar");
-    let made = Command::new(packaging("../scripts/image.sh")).args(["--profile", "dev"]).arg(&file).output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    file
 }
 
 async fn agent(node: &NodeRig) -> Option<Pod> {

@@ -45,13 +45,15 @@ async fn at_the_start(node: &NodeRig) {
 
 /// `living` are the pods of the API, by uid.
 async fn while_the_service_runs(node: &NodeRig, living: &BTreeSet<String>) {
-    let service = Service::start(node, "kubegc", &["images.all_unused=true", "guards.gone_after=3s"]);
+    let patient = ["images.all_unused=true", "guards.gone_after=3s", "pods.max_silence=3m"];
+    let service = Service::start(node, "kubegc", &patient);
     service.until("end of what is left", async || node.uids().await == *living).await;
 
     // The watch that is open goes on; only the last question before a removal shows that something has changed.
     node.revoke("kubegc").await;
     node.grant_in("default", "kubegc", vec![rule("pods", &["get", "list", "watch"])]).await;
     service.mark();
+    node.touch("keeper").await;
     leave_litter(node, "elsewhere", "late").await;
     let asked = async || service.history("late").iter().any(|it| it["reason"] == "pod_gone");
     service.until("last question", asked).await;
@@ -73,6 +75,7 @@ async fn while_the_service_runs(node: &NodeRig, living: &BTreeSet<String>) {
     nothing_is_gone(node, &service, &litter).await;
 
     node.grant_shipped_rights("kubegc").await;
+    node.touch("keeper").await;
     service.until("end of what is left", async || node.uids().await == *living).await;
     assert_eq!(node.belongs_to_nobody().await, BTreeSet::new());
 }

@@ -45,11 +45,10 @@ async fn without_the_api_server_or_the_kubelet_no_pod_is_gone_and_the_rest_goes_
 
 async fn without_the_api_server(node: &NodeRig, service: &Service<'_>) {
     litter_beside_the_kubelet(node, "api").await;
-    service.passes(1).await; // it was seen to be away
+    service.look().await; // the pod was seen to be away
     node.end(Program::ApiServer);
-    nothing_of_pods_goes(node, service, "api").await;
     litter_beside_the_kubelet(node, "api-late").await;
-    service.passes(PASSES).await;
+    nothing_of_pods_goes(node, service, "api").await;
     assert_eq!(node.present(&needs_none("default", "api-late")).await, BTreeSet::new());
     assert_eq!(node.present(&needs_pods("api-late")).await, needs_pods("api-late"));
     let causes = service.causes();
@@ -75,7 +74,7 @@ async fn without_the_kubelet(node: &NodeRig, service: &Service<'_>, finished: &s
 
 async fn without_both(node: &NodeRig, service: &Service<'_>) {
     leave_litter(node, "default", "both").await;
-    service.passes(1).await;
+    service.look().await;
     node.end(Program::ApiServer);
     nothing_of_pods_goes(node, service, "both").await;
 }

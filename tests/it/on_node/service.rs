@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::rig::{Image, Layer, NodeRig, Program, Ran};
 
 /// How long a pod must be missing before it counts as gone: long enough that a test can do something meanwhile.
-pub const GONE_AFTER: Duration = Duration::from_secs(10);
+pub const GONE_AFTER: Duration = Duration::from_secs(8);
 
 /// What every scenario wants. What is unused goes at once unless a scenario says otherwise.
 const SETTINGS: [&str; 12] = [
@@ -22,11 +22,11 @@ const SETTINGS: [&str; 12] = [
     "guards.settle=0s",
     "guards.sandbox_grace=1s",
     "guards.retry_after=1s",
-    "guards.gone_after=10s",
+    "guards.gone_after=8s",
     "log.format=json",
     "pods.source=kube-api",
     // On a node where little happens an API server that was away says nothing for long; then the pods are listed anew.
-    "pods.max_silence=20s",
+    "pods.max_silence=10s",
 ];
 
 /// A node's service, and what it told since the last call of [`Service::mark`].
@@ -70,6 +70,12 @@ impl<'a> Service<'a> {
     /// Why something was not known, as it was told since the mark.
     pub fn causes(&self) -> BTreeSet<String> {
         self.told().iter().filter_map(|line| Some(line["fields"]["cause"].as_str()?.to_owned())).collect()
+    }
+
+    /// Waits until the service has looked at the node as it is now.
+    pub async fn look(&self) {
+        // One of the two kinds may have been under way; they take turns, so the other began after it.
+        self.passes(0).await;
     }
 
     /// Waits for so many whole passes of each kind, and returns what they came to.

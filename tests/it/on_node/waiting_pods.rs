@@ -53,9 +53,9 @@ async fn images_stay(kubelet: Collection) {
 
     service = Service::start(&node, "kubegc", &["images.high_threshold_percent=85", "images.low_threshold_percent=80"]);
     service.passes(PASSES).await;
+    assert_eq!(node.present(&all()).await, words([FIRST, WANTED]));
     let used = node.used_percent();
     assert!(used > 85.0, "{used} %: there was no need any more");
-    assert_eq!(node.present(&all()).await, words([FIRST, WANTED]));
     let reasons = kept_images(&service, &[FIRST, WANTED]);
     assert_eq!(reasons, BTreeSet::from(["named_by_pod default/waiting".to_owned()]));
 

@@ -57,10 +57,13 @@ async fn ask(lists: Vec<(&'static str, Seen<PodList>)>) -> Seen<PodList> {
     combined.list(&containers, &sandboxes).await
 }
 
+/// What it is, the lists, and what they say together: whether that is all, and which pods.
+type Row = (&'static str, Vec<Seen<PodList>>, bool, &'static [&'static str]);
+
 #[tokio::test]
 async fn together_they_are_as_complete_as_the_least_complete() {
     let whole = |uid| list(true, vec![pod(uid)]);
-    let rows: [(&str, Vec<Seen<PodList>>, bool, &[&str]); 7] = [
+    let rows: [Row; 7] = [
         ("one", vec![whole("a")], true, &["a"]),
         ("one that is not whole", vec![list(false, vec![pod("a")])], false, &["a"]),
         ("two", vec![whole("a"), whole("b")], true, &["a", "b"]),

@@ -11,8 +11,8 @@ fn source(api: &FakeApi) -> KubeApi {
     KubeApi::new(api.connection(), " NODE-1\n", || Timestamp::UNIX_EPOCH)
 }
 
-fn of_pod(name: &str) -> Option<PodRef> {
-    Some(PodRef { uid: format!("uid-{name}").as_str().into(), namespace: "default".into(), name: name.into() })
+fn pod_ref(name: &str) -> PodRef {
+    PodRef { uid: format!("uid-{name}").as_str().into(), namespace: "default".into(), name: name.into() }
 }
 
 fn container(state: ContainerState, pod: Option<PodRef>) -> Container {
@@ -64,12 +64,23 @@ async fn an_empty_list_on_a_node_that_runs_pods_is_not_complete() {
     let ready = |pod| vec![sandbox(SandboxState::Ready, pod)];
     for (containers, sandboxes, missing) in [
         (vec![], vec![], None),
-        (running(of_pod("x")), vec![], Some("the API server knows no pod on node \"node-1\", but default/x runs here")),
-        (vec![], ready(of_pod("y")), Some("the API server knows no pod on node \"node-1\", but default/y runs here")),
+        (
+            running(Some(pod_ref("x"))),
+            vec![],
+            Some("the API server knows no pod on node \"node-1\", but default/x runs here"),
+        ),
+        (
+            vec![],
+            ready(Some(pod_ref("y"))),
+            Some("the API server knows no pod on node \"node-1\", but default/y runs here"),
+        ),
         (running(None), ready(None), None),
         (
-            vec![container(ContainerState::Exited, of_pod("x")), container(ContainerState::Created, of_pod("x"))],
-            vec![sandbox(SandboxState::NotReady, of_pod("y"))],
+            vec![
+                container(ContainerState::Exited, Some(pod_ref("x"))),
+                container(ContainerState::Created, Some(pod_ref("x"))),
+            ],
+            vec![sandbox(SandboxState::NotReady, Some(pod_ref("y")))],
             None,
         ),
     ] {
@@ -90,7 +101,7 @@ async fn an_empty_list_is_not_complete_where_the_runtime_was_not_seen() {
 #[tokio::test(start_paused = true)]
 async fn a_list_with_pods_is_believed_whatever_else_runs_here() {
     let api = FakeApi::new().with_pods(&["a"]);
-    let list = list(&source(&api), &[container(ContainerState::Running, of_pod("forced"))], &[]).await;
+    let list = list(&source(&api), &[container(ContainerState::Running, Some(pod_ref("forced")))], &[]).await;
     assert!(list.as_ref().unwrap().complete);
 }
 
@@ -117,8 +128,8 @@ async fn a_pod_is_asked_for_anew_and_not_in_the_list() {
     let api = FakeApi::new().with_pods(&["a"]);
     let source = source(&api);
     assert!(list(&source, &[], &[]).await.as_ref().is_some());
-    let a = of_pod("a").unwrap();
     assert_eq!(source.known_by_now().await.len(), 1);
+    let a = pod_ref("a");
     assert_eq!(source.still_exists(&a).await, Seen::Seen(true));
     api.remove("a");
     assert_eq!(source.still_exists(&a).await, Seen::Seen(false));

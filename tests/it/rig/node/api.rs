@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::path::Path;
+use std::time::Instant;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Namespace, Node, Pod};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
@@ -60,6 +61,12 @@ impl NodeRig {
         self.pods().delete(pod, &now).await.unwrap();
     }
 
+    /// Changes a pod in a way that concerns nobody: whoever watches the pods hears of it.
+    pub async fn touch(&self, pod: &str) {
+        let touched = json!({ "metadata": { "annotations": { "touched": format!("{:?}", Instant::now()) } } });
+        self.pods().patch(pod, &PatchParams::default(), &Patch::Merge(&touched)).await.unwrap();
+    }
+
     /// A pod, if there is one of that name.
     pub async fn pod_named(&self, pod: &str) -> Option<Pod> {
         self.pods().get_opt(pod).await.unwrap()
@@ -111,6 +118,12 @@ impl NodeRig {
     pub async fn await_gone(&self, pod: &str) {
         let gone = async || self.pod_named(pod).await.is_none();
         assert!(eventually(gone).await, "{pod} stays: {:#?}", self.pod_named(pod).await);
+    }
+
+    /// A container's status, init containers included.
+    pub async fn container_status(&self, pod: &str, container: &str) -> ContainerStatus {
+        let found = self.pod_named(pod).await.unwrap_or_else(|| panic!("no pod {pod}"));
+        status_of(&found, container).unwrap_or_else(|| panic!("{pod} has no status of {container}")).clone()
     }
 
     /// What the container before the last one logged, as the kubelet hands it out; the refusal if it does not.

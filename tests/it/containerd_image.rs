@@ -1,0 +1,61 @@
+//! The image that is shipped: every containerd takes it, and the same source gives the same bytes.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::manifests::packaging;
+use crate::rig::{Rig, Version};
+
+/// The image of this source, not optimised; made once, and quickly after that.
+pub fn file() -> PathBuf {
+    let file = packaging("../target/image/kubegc-dev.tar");
+    make(&file);
+    file
+}
+
+/// The image's name.
+pub fn name() -> String {
+    format!("ghcr.io/kubegc/kubegc:{}", env!("CARGO_PKG_VERSION"))
+}
+
+fn make(file: &Path) {
+    let made = Command::new(packaging("../scripts/image.sh")).args(["--profile", "dev"]).arg(file).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}
+
+#[tokio::test]
+async fn the_image_is_taken_by_1_6() {
+    the_image_is_taken(Version::V1_6).await;
+}
+
+#[tokio::test]
+async fn the_image_is_taken_by_1_7() {
+    the_image_is_taken(Version::V1_7).await;
+}
+
+#[tokio::test]
+async fn the_image_is_taken_by_2() {
+    the_image_is_taken(Version::V2).await;
+}
+
+async fn the_image_is_taken(version: Version) {
+    let image = file();
+    let rig = Rig::start(version).await;
+    rig.ctr(&["images", "import", "--snapshotter", "overlayfs", image.to_str().unwrap()]);
+    let listed = async || rig.list_images().await.into_iter().any(|image| image.repo_tags == [name()]);
+    assert!(crate::rig::becomes_true(listed).await, "{:#?}", rig.list_images().await);
+    // It has nothing but the one program, and that runs without anything: ctr ends as the program does.
+    let program = ["version", "/usr/bin/kubegc", "--version"];
+    rig.ctr(&[&["run", "--rm", "--null-io", "--snapshotter", "overlayfs", &name()], &program[..]].concat());
+}
+
+#[test]
+fn the_same_source_gives_the_same_image() {
+    let dir = tempfile::tempdir().unwrap();
+    let images = ["one.tar", "two.tar"].map(|name| dir.path().join(name));
+    for image in &images {
+        make(image);
+    }
+    let [one, two] = images.map(|image| std::fs::read(image).unwrap());
+    assert!(one == two, "two images of {} and {} bytes differ", one.len(), two.len());
+}
