@@ -126,7 +126,7 @@ fn log_dirs() -> impl Strategy<Value = Vec<LogDir>> {
 
 fn log_links() -> impl Strategy<Value = Vec<LogLink>> {
     let name = prop_oneof![
-        4 => (0..8_u8).prop_map(|n| format!("pod_ns_app-c00000{n}.log")),
+        4 => (0..8_u8).prop_map(|n| format!("pod_ns_app-c{n:07}.log")),
         1 => select(&["nodash.log", "x-abc.log", "other"][..]).prop_map(str::to_owned),
     ];
     let target = select(&[LinkTarget::Exists, LinkTarget::Missing, LinkTarget::Missing, LinkTarget::Unknown][..]);
@@ -206,7 +206,7 @@ pub fn a_node() -> impl Strategy<Value = Snapshot> {
         )| {
             Snapshot {
                 containers: containers
-                    .map(|list| numbered(list, |container, n| container.id = format!("c00000{n}").into())),
+                    .map(|list| numbered(list, |container, n| container.id = format!("c{n:07}").into())),
                 sandboxes: sandboxes.map(|list| numbered(list, |sandbox, n| sandbox.id = format!("s{n}").into())),
                 images: images.map(|list| list.into_iter().zip(0..).map(image).collect()),
                 runtime,
