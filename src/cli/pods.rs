@@ -87,7 +87,7 @@ fn phase(phase: Phase) -> &'static str {
 mod tests {
     use super::*;
 
-    fn plan(pods: serde_json::Value) -> Plan {
+    fn plan(pods: &serde_json::Value) -> Plan {
         serde_json::from_value(serde_json::json!({
             "kind": "Plan", "version": 1, "taken_at": "2026-11-21T12:00:03Z", "profile": "safe", "actions": [], "pods": pods,
         }))
@@ -108,11 +108,11 @@ mod tests {
         let cut = source("kubelet", serde_json::json!({ "missing": "it has just started" }));
         let dir = source("kubelet-dir", serde_json::json!({}));
         let seen = |sources: &[&serde_json::Value]| {
-            plan(serde_json::json!({ "seen": { "source": "auto", "complete": true, "pods": 48, "sources": sources } }))
+            plan(&serde_json::json!({ "seen": { "source": "auto", "complete": true, "pods": 48, "sources": sources } }))
         };
         assert_eq!(known_from(&seen(&[&api, &dir])), "kube-api (48 pods, 3s old, in-cluster account), kubelet-dir");
         assert_eq!(known_from(&seen(&[&cut])), "kubelet (not complete: it has just started)");
         assert_eq!(known_from(&seen(&[])), "auto (48 pods)");
-        assert_eq!(known_from(&plan(serde_json::json!({ "not_seen": "no answer" }))), "nobody: no answer");
+        assert_eq!(known_from(&plan(&serde_json::json!({ "not_seen": "no answer" }))), "nobody: no answer");
     }
 }

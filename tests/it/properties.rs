@@ -7,7 +7,7 @@ mod nodes;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use kubegc::model::{Container, ContainerState, Image, PodUid, SandboxState, Seen, Snapshot};
+use kubegc::model::{Container, ContainerState, Image, Pod, PodUid, SandboxState, Seen, Snapshot};
 use kubegc::plan::{Guards, Kind, Plan, Policy, Profile, RemoveReason, Scope, Target, decide, remember};
 use nodes::{a_node, a_policy, now};
 use proptest::prelude::*;
@@ -253,7 +253,9 @@ fn is_needed(node: &Snapshot, policy: &Policy, image: &Image) -> bool {
         Seen::Seen(runtime) => runtime.sandbox_image.as_deref().is_some_and(has),
         Seen::NotSeen(_) => false,
     };
-    let pods = node.pods.as_ref().into_iter().flat_map(|list| &list.pods);
+    // Where finished pods are evicted, they need their images no more.
+    let needs_none = |pod: &&Pod| policy.containers.evict_terminated_pods && pod.phase.is_terminal();
+    let pods = node.pods.as_ref().into_iter().flat_map(|list| &list.pods).filter(|pod| !needs_none(pod));
     used || image.pinned
         || node.image_uses.as_ref().is_none()
         || sandbox_image

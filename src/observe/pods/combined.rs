@@ -101,6 +101,11 @@ impl PodSource for CombinedPods {
         Box::pin(async move { self.unite(all(asked).await) })
     }
 
+    fn known_by_now(&self) -> Answer<'_, Vec<Pod>> {
+        let asked = self.parts.iter().map(|part| part.source.known_by_now()).collect();
+        Box::pin(async move { all(asked).await.concat() })
+    }
+
     fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
         let asked = self.parts.iter().map(|part| part.source.still_exists(pod)).collect();
         Box::pin(async move { self.judge(&all(asked).await) })

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::{CombinedPods, PodSource};
-use crate::model::{Container, PodList, PodRef, Sandbox, Seen};
+use crate::model::{Container, Pod, PodList, PodRef, Sandbox, Seen};
 use crate::observe::Answer;
 use crate::observe::aside::Aside;
 
@@ -61,6 +61,15 @@ impl PodSource for FoundPods {
             match self.found().await {
                 Ok(found) => found.list(containers, sandboxes).await,
                 Err(cause) => Seen::NotSeen(cause),
+            }
+        })
+    }
+
+    fn known_by_now(&self) -> Answer<'_, Vec<Pod>> {
+        Box::pin(async move {
+            match self.found.get() {
+                Some(found) => found.known_by_now().await,
+                None => Vec::new(),
             }
         })
     }

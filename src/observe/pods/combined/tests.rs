@@ -20,6 +20,10 @@ impl PodSource for Says {
         Box::pin(async { self.list.clone() })
     }
 
+    fn known_by_now(&self) -> Answer<'_, Vec<Pod>> {
+        Box::pin(async { self.list.as_ref().map(|list| list.pods.clone()).unwrap_or_default() })
+    }
+
     fn still_exists<'a>(&'a self, _: &'a PodRef) -> Answer<'a, Seen<bool>> {
         Box::pin(async { self.exists.clone() })
     }
@@ -164,6 +168,13 @@ async fn a_pod_exists_if_anybody_says_so_and_is_away_if_all_do() {
         let combined = combined(["x", "y"].into_iter().zip(answers).map(says).collect());
         assert_eq!(combined.still_exists(&PodRef::default()).await, expected, "{row}");
     }
+}
+
+#[tokio::test]
+async fn what_any_of_them_knows_by_now_is_known() {
+    let says = |list| Says { name: "x", list, exists: Seen::Seen(false) };
+    let combined = combined([list(true, vec![pod("a")]), unseen(""), list(false, vec![pod("b")])].map(says).into());
+    assert_eq!(combined.known_by_now().await, [pod("a"), pod("b")]);
 }
 
 /// A source that answers only once another was asked too.

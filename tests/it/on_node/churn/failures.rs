@@ -114,8 +114,7 @@ impl Seen {
         if let Some(waiting) = state.waiting.as_ref().filter(|_| !is_ending) {
             let reason = waiting.reason.as_deref().unwrap_or_default();
             let is_usual = matches!(reason, "" | "ContainerCreating" | "PodInitializing");
-            let is_its_way = crashes && reason == "CrashLoopBackOff";
-            if !is_usual && !is_its_way {
+            if !(is_usual || crashes && reason == "CrashLoopBackOff") {
                 self.found(format!("{shape}/{name} waits: {reason}"), pod, waiting.message.as_deref());
             }
         }
