@@ -30,6 +30,10 @@ const HARD: [&str; 4] = [
     "guards.sandbox_grace=1m",
 ];
 
+/// What the kubelet tells when a container is removed between its list of containers and its question about that one,
+/// whoever removed it, its own collector too. The next sync goes well; later kubelets take it for normal and tell nothing.
+const OVERTAKEN: &str = "event FailedSync: error determining status: rpc error: code = NotFound";
+
 /// How often an image comes that nobody uses.
 const IMPORTS: Duration = Duration::from_secs(20);
 
@@ -46,13 +50,10 @@ async fn pods_that_come_and_go_fail_no_other_way_than_without_the_agent() {
 
     let left = async || beside.belongs_to_nobody().await;
     service.until("end of what is left", async || left().await.is_empty()).await;
-    let new: Found = found
-        .iter()
-        .filter(|(kind, _)| !alone_found.contains_key(*kind))
-        .map(|(a, b)| (a.clone(), b.clone()))
-        .collect();
     println!("without the agent: {alone_found:#?}\nbeside it: {found:#?}");
     println!("the agent: {:#?}", deeds(&service));
+    let mut new = found;
+    new.retain(|kind, _| !alone_found.contains_key(kind) && !kind.starts_with(OVERTAKEN));
     assert_eq!(new, Found::new());
 }
 

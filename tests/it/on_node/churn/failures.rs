@@ -120,7 +120,7 @@ impl Seen {
         }
         if let Some(ended) = state.terminated.as_ref().filter(|_| !is_ending) {
             let reason = ended.reason.as_deref().unwrap_or_default();
-            let (is_to_fail, is_to_run) = (crashes || shape == "Fails", matches!(name.as_str(), "app") && !crashes);
+            let (is_to_fail, is_to_run) = (crashes || shape == "Fails", name == "app" && !crashes);
             if is_to_run || reason != if is_to_fail { "Error" } else { "Completed" } {
                 let what = format!("{shape}/{name} ended: {reason} {}", ended.exit_code);
                 self.found(what, pod, ended.message.as_deref());
