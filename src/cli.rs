@@ -22,6 +22,7 @@ mod render;
 mod run;
 mod saved_plan;
 mod snapshot;
+mod status;
 mod what_if;
 mod why;
 mod words;
@@ -55,6 +56,7 @@ enum Verb {
     Why(why::Args),
     Snapshot(snapshot::Args),
     History(history::Args),
+    Status(status::Args),
     Config(config::Args),
     Demo(demo::Args),
     Completions(completions::Args),
@@ -94,6 +96,7 @@ impl Cli {
             Verb::Snapshot(args) => snapshot::run(args, &load()?, output),
             Verb::Why(args) => why::run(args, &load()?, output),
             Verb::History(args) => history::run(args, &load()?, output),
+            Verb::Status(args) => status::run(args, &load()?, output),
             Verb::Config(args) => config::run(args, load, output),
             Verb::Demo(args) => demo::run(args, output),
             Verb::Completions(args) => completions::run(args, output),

@@ -6,7 +6,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -90,6 +90,24 @@ impl Lock {
         let _ = sign(&mut file, what);
         Ok(Self { _file: file })
     }
+
+    /// Who holds a lock, as `pid 123, run`, without touching it; `None` = nobody does, or it cannot be told.
+    ///
+    /// The kernel's list of locks is asked: to try the lock would keep an agent out that starts at that moment. Only the
+    /// inode counts, because some file systems tell the list another device than everybody else.
+    pub fn holder(path: &Path) -> Option<String> {
+        let file = File::open(path).ok()?;
+        let inode = file.metadata().ok()?.ino().to_string();
+        let locks = std::fs::read_to_string("/proc/locks").ok()?;
+        let is_held = locks.lines().any(|line| is_lock_of(line, &inode));
+        is_held.then(|| holder(&file))
+    }
+}
+
+/// Says whether a line of `/proc/locks`, as `1: FLOCK  ADVISORY  WRITE 123 08:01:4711 0 EOF`, is a held lock on a file.
+fn is_lock_of(line: &str, inode: &str) -> bool {
+    let mut fields = line.split_whitespace().skip(1);
+    fields.next() == Some("FLOCK") && fields.nth(3).and_then(|file| file.rsplit(':').next()) == Some(inode)
 }
 
 fn make_dir(dir: &Path) -> Result<(), LockError> {
@@ -148,6 +166,16 @@ mod tests {
             format!("pid {}, run\n", std::process::id()),
             "it wrote nothing"
         );
+    }
+
+    #[test]
+    fn who_holds_a_lock_is_told_to_whoever_asks() {
+        let (_dir, path) = lock_path();
+        assert_eq!(Lock::holder(&path), None, "there is no file yet");
+        let lock = Lock::take(&path, "run").unwrap();
+        assert_eq!(Lock::holder(&path), Some(format!("pid {}, run", std::process::id())));
+        drop(lock);
+        assert_eq!(Lock::holder(&path), None, "the file stays, the lock does not");
     }
 
     #[test]

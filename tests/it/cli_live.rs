@@ -429,3 +429,31 @@ async fn a_second_signal_ends_it_at_once() {
     host.sim.heal();
     assert!(host.run(&["collect"]).contains("Removed: 3 containers"));
 }
+
+#[test]
+fn the_status_tells_who_collects_and_what_it_sees() {
+    let mut host = Host::new();
+    let lines = |text: &str| -> Vec<String> {
+        // How full this machine's disk is, and how long ago a pass was, is not for a test to know.
+        let fixed = text.lines().filter(|line| !line.contains("Image disk"));
+        fixed.map(|line| line.split(" ago").next().unwrap().trim_end_matches(char::is_numeric).to_owned()).collect()
+    };
+    insta::assert_snapshot!(lines(&host.run(&["status"])).join("\n"), @r"
+    Node:       n
+    Agent:      none holds this node's lock
+    Runtime:    sim 0.1.
+    Pods:       nobody: pods.source is none
+    To remove:  4 objects
+    ");
+    assert!(host.run(&["collect"]).contains("Removed"));
+    let _lock = Lock::take(&Lock::path_beside(&host.sim.dir().join("state/kubegc.db")), "run").unwrap();
+    let told = host.run(&["status"]);
+    assert!(told.contains(&format!("Agent:      pid {}, run\n", std::process::id())), "{told}");
+    assert!(told.contains("To remove:  0 objects\n") && told.contains("Last pass:  all, 0s ago: removed "), "{told}");
+    let document: serde_json::Value = serde_json::from_str(host.run(&["status", "-o", "json"]).trim()).unwrap();
+    assert_eq!((&document["kind"], &document["last_runs"][0]["scope"]), (&"Status".into(), &"all".into()));
+    host.sim.vanish();
+    let told = host.run(&["status"]);
+    assert!(told.starts_with("exit Some(3)") && told.contains("Runtime:    not seen: "), "{told}");
+    assert!(told.contains("Last pass:  all, "), "what is recorded needs no runtime: {told}");
+}

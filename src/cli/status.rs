@@ -1,0 +1,149 @@
+//! `kubegc status`.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::live::{self, block_on};
+use super::{CliError, Format, Output, human, pods};
+use crate::config::Loaded;
+use crate::daemon::now;
+use crate::model::{FileSystem, Runtime, Seen, Snapshot};
+use crate::plan::{Plan, PodKnowledge, Scope};
+use crate::record::{Lock, RunEntry};
+
+/// Tell who collects here, what it can see, and how its last passes went
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+/// How many runs are looked through for the last of each scope.
+const RUNS: usize = 100;
+
+/// What there is to tell.
+#[derive(Debug, Serialize)]
+struct Status {
+    kind: &'static str,
+    version: u32,
+    at: Timestamp,
+    node: String,
+    /// The agent that holds the node's lock, as `pid 123, run`; `null` = none does.
+    agent: Option<String>,
+    runtime: Seen<Runtime>,
+    image_filesystem: Seen<FileSystem>,
+    /// Where the knowledge of pods comes from.
+    pods: Seen<PodKnowledge>,
+    /// How many objects a pass would remove now.
+    to_remove: Seen<usize>,
+    /// The last run of each scope, the newest first.
+    last_runs: Vec<RunEntry>,
+    #[serde(skip)]
+    known_from: String,
+}
+
+/// Looks and prints. What does not need the runtime is told without it.
+pub fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let looked = block_on(live::look(loaded, Scope::All));
+    let mut status = Status::begin(loaded)?;
+    let trouble = match looked {
+        Ok((snapshot, plan)) => {
+            status.saw(snapshot, plan);
+            None
+        }
+        Err(error) => {
+            status.saw_nothing(&error);
+            Some(error)
+        }
+    };
+    match output.format.unwrap_or(Format::Table) {
+        Format::Json => output.json(&status)?,
+        Format::Yaml => output.yaml(&status)?,
+        Format::Table | Format::Wide => output.text(&status.text())?,
+    }
+    trouble.map_or(Ok(()), Err)
+}
+
+// === impl Status ===
+
+impl Status {
+    /// What stands in files: who holds the lock, and what is recorded.
+    fn begin(loaded: &Loaded) -> Result<Self, CliError> {
+        let Loaded { settings, .. } = loaded;
+        Ok(Self {
+            kind: "Status",
+            version: 1,
+            at: now(),
+            node: settings.node.clone(),
+            agent: Lock::holder(&Lock::path_beside(&settings.state.path)),
+            runtime: Seen::default(),
+            image_filesystem: Seen::default(),
+            pods: Seen::default(),
+            to_remove: Seen::default(),
+            last_runs: newest_of_each_scope(live::memory_only(settings)?.runs(RUNS)?),
+            known_from: String::new(),
+        })
+    }
+
+    fn saw(&mut self, snapshot: Snapshot, plan: Plan) {
+        self.known_from = pods::known_from(&plan);
+        self.to_remove = Seen::Seen(plan.actions.len());
+        self.pods = plan.pods;
+        self.node = snapshot.node;
+        self.runtime = snapshot.runtime;
+        self.image_filesystem = snapshot.image_filesystem;
+    }
+
+    fn saw_nothing(&mut self, error: &CliError) {
+        let cause = error.to_string();
+        self.known_from = "nobody: the runtime was not seen".to_owned();
+        self.runtime = Seen::NotSeen(cause.clone());
+        self.image_filesystem = Seen::NotSeen(cause.clone());
+        self.pods = Seen::NotSeen(cause.clone());
+        self.to_remove = Seen::NotSeen(cause);
+    }
+
+    fn text(&self) -> String {
+        let mut lines = vec![
+            ("Node", Some(self.node.clone()).filter(|node| !node.is_empty())),
+            ("Agent", Some(self.agent.clone().unwrap_or_else(|| "none holds this node's lock".to_owned()))),
+            ("Runtime", Some(told(&self.runtime, |runtime| format!("{} {}", runtime.name, runtime.version)))),
+            ("Image disk", Some(told(&self.image_filesystem, disk))),
+            ("Pods", Some(self.known_from.clone())),
+            ("To remove", Some(told(&self.to_remove, |count| human::count(*count, "object")))),
+        ];
+        lines.extend(self.last_runs.iter().map(|run| ("Last pass", Some(pass(run, self.at)))));
+        let line = |(name, value): (&str, Option<String>)| {
+            value.map_or_else(String::new, |value| format!("{:<12}{}\n", format!("{name}:"), human::printable(&value)))
+        };
+        lines.into_iter().map(line).collect()
+    }
+}
+
+fn told<T>(seen: &Seen<T>, words: impl FnOnce(&T) -> String) -> String {
+    match seen {
+        Seen::Seen(value) => words(value),
+        Seen::NotSeen(cause) => format!("not seen: {cause}"),
+    }
+}
+
+fn disk(disk: &FileSystem) -> String {
+    let (free, all) = (human::size(disk.available_bytes), human::size(disk.capacity_bytes));
+    format!("{free} of {all} free, {}", disk.mountpoint.display())
+}
+
+/// One run: `images, 12s ago: removed 3, failed 1, freed 1.2GiB`.
+fn pass(run: &RunEntry, now: Timestamp) -> String {
+    let age = human::age(now.duration_since(run.started_at).as_secs());
+    let dry = if run.dry { ", dry" } else { "" };
+    let trouble = run.error.as_ref().map_or_else(String::new, |error| format!("; {error}"));
+    let (removed, failed, freed) = (run.removed, run.failed, human::size(run.freed_bytes));
+    format!("{}{dry}, {age} ago: removed {removed}, failed {failed}, freed {freed}{trouble}", run.scope)
+}
+
+fn newest_of_each_scope(runs: Vec<RunEntry>) -> Vec<RunEntry> {
+    let mut newest: Vec<RunEntry> = Vec::new();
+    for run in runs {
+        if newest.iter().all(|known| known.scope != run.scope) {
+            newest.push(run);
+        }
+    }
+    newest
+}
