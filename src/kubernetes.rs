@@ -43,11 +43,11 @@ pub struct Timing {
     pub answer: Duration,
     /// How long the first question waits for the first list. Default 10 s.
     pub first_list: Duration,
-    /// After how long without an event or bookmark a list of pods counts as not seen. A server that has anything to do
-    /// sends bookmarks once a minute. After half of it the watch is taken for dead and pods are listed anew. Default
-    /// 3 min.
+    /// After how long without an event, a bookmark or the end of a watch in order a list of pods counts as not seen. After
+    /// half of it the watch is taken for dead and pods are listed anew. Default 3 min.
     pub max_silence: Duration,
-    /// After how long the server ends a watch, so that rights are checked again. Default 3 min; at most 290 s.
+    /// After how long the server ends a watch, so that rights are checked again and a quiet server is heard: one of version
+    /// 1.20 sends no bookmark before the first event. Default 1 min; at most 290 s, and a third of the longest silence.
     pub watch: Duration,
     /// The first wait after a failure; it doubles. Default 1 s.
     pub least_pause: Duration,
@@ -63,7 +63,7 @@ impl Default for Timing {
             answer: Duration::from_secs(15),
             first_list: Duration::from_secs(10),
             max_silence: Duration::from_mins(3),
-            watch: Duration::from_mins(3),
+            watch: Duration::from_mins(1),
             least_pause: Duration::from_secs(1),
             longest_pause: Duration::from_secs(30),
         }

@@ -26,6 +26,8 @@ use crate::model::{Pod, Seen};
 const WATCH_PODS: &str = "watch the pods of all namespaces";
 /// Far above any event: the API takes objects of some 3 MiB at most.
 const LONGEST_LINE_BYTES: usize = 16 << 20;
+/// The first watch after trouble: as soon as it ends in order, or tells something, all is well again.
+const PROBE: Duration = Duration::from_secs(5);
 /// A watch that ends sooner, without a word, was not what was asked for.
 const SHORT: Duration = Duration::from_secs(1);
 
@@ -177,11 +179,21 @@ impl Watcher {
             Some(version) => version,
             None => self.list().await?,
         };
-        // A node that registers later is to be noticed soon.
-        let lasts = if is_known { self.timing.watch } else { self.timing.longest_pause.min(self.timing.watch) };
-        let request = self.request(&version, lasts)?;
+        let request = self.request(&version, self.lasts(is_known))?;
         let body = self.connection.open(WATCH_PODS, request, self.timing.answer).await?.into_body();
         self.follow(body).await
+    }
+
+    /// How long the next watch is to last. Its end in order is a word too, and where nothing happens the only one; so it is
+    /// short after trouble, and never so long that the silence before it would count. A node that registers later is to
+    /// be noticed soon.
+    fn lasts(&self, is_known: bool) -> Duration {
+        let wanted = match (self.state.borrow().trouble.is_some(), is_known) {
+            (true, _) => PROBE,
+            (false, true) => self.timing.watch,
+            (false, false) => self.timing.longest_pause,
+        };
+        wanted.min(self.timing.max_silence / 3)
     }
 
     fn request(&self, version: &str, lasts: Duration) -> Result<Request<Vec<u8>>, KubernetesError> {
@@ -220,6 +232,11 @@ impl Watcher {
         // A last line that is not whole will be told again: the next watch goes on from the last whole one.
         if !told && begun.elapsed() < SHORT {
             return Err(unreadable(WATCH_PODS, "it ended at once".to_owned()));
+        }
+        if line.is_empty() {
+            // The server had nothing more to tell up to now. Not every one sends bookmarks where nothing happens.
+            self.heard(|_| {});
+            self.pause = self.timing.least_pause;
         }
         Ok(())
     }

@@ -170,6 +170,22 @@ async fn a_broken_watch_goes_on_without_a_list_and_is_believed_once_it_speaks() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn after_a_broken_watch_a_short_one_tells_that_nothing_happened() {
+    let api = FakeApi::new().with_pods(&["a"]);
+    let watch = follow(&api);
+    api.watched().await.breaks();
+    let server = api.watched().await;
+    assert!(server.query.contains("timeoutSeconds=5"), "{}", server.query);
+    assert!(missing(&watch).await.is_some());
+    pass(seconds(5)).await;
+    drop(server);
+    let server = api.watched().await;
+    assert_eq!(missing(&watch).await, None, "its end in order is a word");
+    assert!(server.query.contains("timeoutSeconds=60"), "{}", server.query);
+    assert_eq!(api.count(Call::List), 1, "an outage does not cost a list from every node");
+}
+
+#[tokio::test(start_paused = true)]
 async fn rights_that_are_taken_away_are_noticed_when_the_watch_is_renewed() {
     let api = FakeApi::new().with_pods(&["a"]);
     let watch = follow(&api);

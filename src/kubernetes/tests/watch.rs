@@ -28,7 +28,7 @@ async fn the_watch_begins_where_the_list_ended_and_wants_bookmarks() {
         "allowWatchBookmarks=true",
         "fieldSelector=spec.nodeName%3Dnode-1",
         "resourceVersion=101",
-        "timeoutSeconds=180",
+        "timeoutSeconds=60",
         "watch=true",
     ];
     assert_eq!(query, wanted);
@@ -115,6 +115,20 @@ async fn a_watch_that_the_server_ends_goes_on_from_the_last_word() {
     assert_eq!(names(&watch).await, ["a", "b"]);
     // Once for each watch: rights and the node may have changed.
     assert_eq!((api.count(Call::List), api.count(Call::Node)), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nothing_happens_the_end_of_each_watch_keeps_the_list_fresh() {
+    let api = FakeApi::new().with_pods(&["a"]);
+    let watch = follow(&api);
+    for minute in 1..=10 {
+        let server = api.watched().await;
+        pass(seconds(60)).await;
+        drop(server);
+        settle().await;
+        assert_eq!(missing(&watch).await, None, "minute {minute}");
+    }
+    assert_eq!(api.count(Call::List), 1, "no bookmark was sent, and none was needed");
 }
 
 #[tokio::test(start_paused = true)]
