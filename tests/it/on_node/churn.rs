@@ -110,9 +110,8 @@ async fn create(pods: &Api<Pod>, pod: &Manifest, node: &str) {
             }
         }
     };
-    if timeout(RENAMES, made).await.is_err() {
-        panic!("on {node} an earlier {} stays: {:#?}", pod.name(), pods.get_opt(pod.name()).await);
-    }
+    let is_made = timeout(RENAMES, made).await.is_ok();
+    assert!(is_made, "on {node} an earlier {} stays: {:#?}", pod.name(), pods.get_opt(pod.name()).await);
 }
 
 /// What the agent did, counted.

@@ -51,7 +51,7 @@ async fn without_the_api_server(node: &NodeRig, service: &Service<'_>) {
     nothing_of_pods_goes(node, service, "api").await;
     assert_eq!(node.present(&needs_none("default", "api-late")).await, BTreeSet::new());
     assert_eq!(node.present(&needs_pods("api-late")).await, needs_pods("api-late"));
-    let causes = service.causes();
+    let causes = service.why_no_pod_is_gone();
     assert!(causes.iter().any(|cause| cause.contains("the API server cannot be reached")), "{causes:#?}");
     node.begin(Program::ApiServer).await;
     is_removed(node, service, "api").await;

@@ -112,6 +112,14 @@ impl<'a> Service<'a> {
         self.kubegc(&words).ok().lines().collect()
     }
 
+    /// Why no pod is gone, as a run of its own says it of each log directory: nothing where one may be.
+    pub fn why_no_pod_is_gone(&self) -> BTreeSet<String> {
+        let plan: Value = serde_json::from_str(&self.kubegc(&["plan", "-o", "json"]).stdout).unwrap();
+        let dirs = plan["kept"].as_array().unwrap().iter().filter(|kept| kept["kind"] == "log_dir");
+        let unseen = dirs.filter(|kept| kept["reason"] == "pods_not_seen" || kept["reason"] == "pods_incomplete");
+        unseen.map(|kept| kept["cause"].as_str().unwrap().to_owned()).collect()
+    }
+
     /// Says how often the service was started.
     pub fn starts(&self) -> usize {
         let log = self.node.log_of(Program::Kubegc);

@@ -30,8 +30,8 @@ struct Seen {
     /// The containers that ran, by pod uid and container name.
     ran: BTreeMap<(String, String), BTreeSet<String>>,
     pods: BTreeSet<String>,
-    /// Since when the API has a pod no more, by uid: what is told of it later concerns nobody.
-    gone: BTreeMap<String, Timestamp>,
+    /// When a pod's end was asked for, by uid.
+    ending: BTreeMap<String, Timestamp>,
 }
 
 // === impl Failures ===
@@ -46,6 +46,7 @@ impl Failures {
 
     /// Ends with all that was found, and how many pods there were.
     pub async fn end(self) -> (Found, usize) {
+        assert!(!self.task.is_finished(), "the pods were followed to the end");
         self.task.abort();
         for pod in self.pods.list(&ListParams::default()).await.unwrap() {
             self.seen.lock().unwrap().pod(&pod);
@@ -68,7 +69,7 @@ async fn follow(pods: Api<Pod>, seen: Arc<Mutex<Seen>>) {
         while let Some(event) = watch.next().await {
             let event = event.unwrap();
             if let WatchEvent::Deleted(pod) = &event {
-                seen.lock().unwrap().gone.insert(uid(pod), Timestamp::now());
+                seen.lock().unwrap().ends(pod);
             }
             match event {
                 WatchEvent::Added(pod) | WatchEvent::Modified(pod) | WatchEvent::Deleted(pod) => {
@@ -86,6 +87,9 @@ async fn follow(pods: Api<Pod>, seen: Arc<Mutex<Seen>>) {
 
 impl Seen {
     fn pod(&mut self, pod: &Pod) {
+        if pod.metadata.deletion_timestamp.is_some() {
+            self.ends(pod);
+        }
         let Some(status) = &pod.status else { return };
         let uid = uid(pod);
         self.pods.insert(uid.clone());
@@ -98,18 +102,23 @@ impl Seen {
         }
     }
 
+    fn ends(&mut self, pod: &Pod) {
+        self.ending.entry(uid(pod)).or_insert_with(Timestamp::now);
+    }
+
     fn container(&mut self, pod: &Pod, uid: &str, status: &ContainerStatus) {
         let (shape, name) = (shape(pod), &status.name);
         let crashes = is_crashing(pod, name);
         let state = status.state.clone().unwrap_or_default();
-        if let Some(waiting) = &state.waiting {
+        let is_ending = pod.metadata.deletion_timestamp.is_some();
+        if let Some(waiting) = state.waiting.as_ref().filter(|_| !is_ending) {
             let reason = waiting.reason.as_deref().unwrap_or_default();
             let is_usual = matches!(reason, "" | "ContainerCreating" | "PodInitializing");
-            if !is_usual && !(crashes && reason == "CrashLoopBackOff") {
+            if !(is_usual || crashes && reason == "CrashLoopBackOff") {
                 self.found(format!("{shape}/{name} waits: {reason}"), pod, waiting.message.as_deref());
             }
         }
-        if let Some(ended) = state.terminated.as_ref().filter(|_| pod.metadata.deletion_timestamp.is_none()) {
+        if let Some(ended) = state.terminated.as_ref().filter(|_| !is_ending) {
             let reason = ended.reason.as_deref().unwrap_or_default();
             let (is_to_fail, is_to_run) = (crashes || shape == "Fails", matches!(name.as_str(), "app") && !crashes);
             if is_to_run || reason != if is_to_fail { "Error" } else { "Completed" } {
@@ -131,19 +140,31 @@ impl Seen {
         if event.involved_object.kind.as_deref() != Some("Pod") || reason == "BackOff" {
             return; // a back-off shows in the status, and there it is looked at
         }
-        let pod = event.involved_object.name.clone().unwrap_or_default();
-        let gone = event.involved_object.uid.as_ref().and_then(|uid| self.gone.get(uid));
-        let at = event.first_timestamp.as_ref().map(|at| at.0 + SignedDuration::from_secs(1)); // cut to the second
-        if gone.zip(at).is_some_and(|(gone, at)| at >= *gone) {
-            return; // a pod that was deleted by force while it was started
+        if is_of_starting(reason) && self.was_ending(event) {
+            return;
         }
+        let pod = event.involved_object.name.clone().unwrap_or_default();
         self.found.entry(format!("event {reason}: {}", plain(message))).or_insert_with(|| format!("{pod}: {message}"));
+    }
+
+    /// Says whether the pod's end had been asked for when this was told.
+    fn was_ending(&self, event: &Event) -> bool {
+        let asked = event.involved_object.uid.as_ref().and_then(|uid| self.ending.get(uid));
+        // Events are told by the second.
+        let told = event.last_timestamp.as_ref().map(|at| at.0 + SignedDuration::from_secs(1));
+        asked.zip(told).is_some_and(|(asked, told)| told >= *asked)
     }
 
     fn found(&mut self, what: String, pod: &Pod, message: Option<&str>) {
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         self.found.entry(what).or_insert_with(|| format!("{name}: {}", message.unwrap_or_default()));
     }
+}
+
+/// What a kubelet tells when the end of a pod overtakes its beginning: a container whose sandbox is gone before it runs, a
+/// hook in one that ended already. Which words it finds differs from time to time.
+fn is_of_starting(reason: &str) -> bool {
+    matches!(reason, "Failed" | "FailedPreStopHook" | "FailedCreatePodSandBox" | "FailedMount")
 }
 
 fn uid(pod: &Pod) -> String {

@@ -82,7 +82,7 @@ fn lives(dice: &mut Dice, lasts: Duration) -> Vec<Life> {
     let (mut lives, mut at) = (Vec::new(), dice.between(Duration::ZERO, lasts / 2));
     loop {
         let shape = SHAPES[dice.below(SHAPES.len())];
-        let end = at + dice.between(Duration::from_secs(5), Duration::from_secs(60));
+        let end = at + dice.between(Duration::from_secs(5), Duration::from_mins(1));
         let ending = if dice.below(3) == 0 { Ending::Forced } else { Ending::Graceful };
         let until = (end < lasts).then_some((end, ending));
         lives.push(Life { at, until, shape });
@@ -132,7 +132,7 @@ impl Dice {
     }
 
     fn between(&mut self, from: Duration, to: Duration) -> Duration {
-        let span = u64::try_from((to - from).as_millis()).unwrap();
+        let span = u64::try_from(to.saturating_sub(from).as_millis()).unwrap();
         from + Duration::from_millis(self.next() % span.max(1))
     }
 }
