@@ -93,7 +93,7 @@ impl Status {
 
     fn saw_nothing(&mut self, error: &CliError) {
         let cause = error.to_string();
-        self.known_from = "nobody: the runtime was not seen".to_owned();
+        "nobody: the runtime was not seen".clone_into(&mut self.known_from);
         self.runtime = Seen::NotSeen(cause.clone());
         self.image_filesystem = Seen::NotSeen(cause.clone());
         self.pods = Seen::NotSeen(cause.clone());
