@@ -303,7 +303,7 @@ fn kind(asked: &str) -> Call {
     match path {
         _ if path.starts_with("/api/v1/nodes/") => Call::Node,
         "/api/v1/pods" if query.split('&').any(|pair| pair == "watch=true") => Call::Watch,
-        "/api/v1/pods" => Call::List,
+        _ if path.ends_with("/pods") => Call::List,
         _ => Call::Get,
     }
 }

@@ -16,18 +16,23 @@ pub(super) const LIST_PODS: &str = "list the pods of all namespaces";
 /// As `kubectl` pages.
 const PAGE: u32 = 500;
 
-/// Every pod of the node at one moment.
+/// Every pod that was asked for, at one moment.
 pub(super) struct Listed {
     pub(super) pods: Vec<Pod>,
     /// The moment, as the API counts it: a watch from there on misses nothing.
     pub(super) version: String,
 }
 
-/// Lists the pods bound to `node`, past the server's cache. Pages are of one moment; if one fails, there is no list.
-pub(super) async fn pods_of(connection: &Connection, node: &str, limit: Duration) -> Result<Listed, KubernetesError> {
+/// Lists the pods that `fields` selects, past the server's cache. Pages are of one moment; if one fails, there is no list.
+pub(super) async fn pods_at(
+    connection: &Connection,
+    place: &Path,
+    fields: &str,
+    limit: Duration,
+) -> Result<Listed, KubernetesError> {
     let (mut pods, mut next, mut version) = (Vec::new(), None, None);
     loop {
-        let (head, page) = page(connection, request(node, next.as_deref())?, limit).await?;
+        let (head, page) = page(connection, request(place, fields, next.as_deref())?, limit).await?;
         pods.extend(page);
         let first = version.get_or_insert_with(|| head.resource_version.clone());
         if *first != head.resource_version {
@@ -57,10 +62,10 @@ async fn page(
     Ok((head.metadata, pods))
 }
 
-fn request(node: &str, next: Option<&str>) -> Result<Request<Vec<u8>>, KubernetesError> {
-    let mut params = ListParams::default().fields(&on(node)).limit(PAGE);
+fn request(place: &Path, fields: &str, next: Option<&str>) -> Result<Request<Vec<u8>>, KubernetesError> {
+    let mut params = ListParams::default().fields(fields).limit(PAGE);
     params.continue_token = next.map(str::to_owned);
-    all_pods().list(&params).map_err(|error| ask(LIST_PODS, error.to_string()))
+    place.list(&params).map_err(|error| ask(LIST_PODS, error.to_string()))
 }
 
 /// The selector of what is bound to a node.

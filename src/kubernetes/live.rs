@@ -7,6 +7,7 @@ use kube::core::Request as Path;
 use kube::core::params::GetParams;
 
 use super::connection::{ask, unreadable};
+use super::list::{on, pods_at};
 use super::node::is_name;
 use super::wire::ApiPod;
 use super::{Connection, KubernetesError};
@@ -14,8 +15,37 @@ use crate::model::{PodRef, Seen};
 
 /// Asks whether the pod still exists. Gone is what the API server itself says it does not have, by name, and what has
 /// given its name to another uid; every other answer, or none, proves nothing.
-pub async fn pod_exists(connection: &Connection, pod: &PodRef, limit: Duration) -> Seen<bool> {
-    exists(connection, pod, limit).await.into()
+///
+/// With a kubelet's own credentials there is another way. From Kubernetes 1.32 a node may get the pods that are bound to
+/// it and no others (KEP-4601), so one that is gone is forbidden, not missing. What a node may still do is to list its own
+/// pods: a complete list of those of this name, from the store itself, says the same.
+pub async fn pod_exists(connection: &Connection, node: &str, pod: &PodRef, limit: Duration) -> Seen<bool> {
+    match exists(connection, pod, limit).await {
+        Err(KubernetesError::Forbidden { message, .. }) if is_of_node(&message, node) => {
+            is_listed(connection, node, pod, limit).await.into()
+        }
+        answer => answer.into(),
+    }
+}
+
+/// Says whether it is the node itself that was refused: `User "system:node:NAME" cannot get resource …`.
+fn is_of_node(message: &str, node: &str) -> bool {
+    message.contains(&format!("\"system:node:{node}\""))
+}
+
+async fn is_listed(
+    connection: &Connection,
+    node: &str,
+    pod: &PodRef,
+    limit: Duration,
+) -> Result<bool, KubernetesError> {
+    let fields = format!("{},metadata.name={}", on(node), pod.name);
+    let listed = pods_at(connection, &pods_in(&pod.namespace), &fields, limit).await?;
+    Ok(listed.pods.iter().any(|listed| listed.uid == pod.uid))
+}
+
+fn pods_in(namespace: &str) -> Path {
+    Path::new(format!("/api/v1/namespaces/{namespace}/pods"))
 }
 
 async fn exists(connection: &Connection, pod: &PodRef, limit: Duration) -> Result<bool, KubernetesError> {
@@ -23,8 +53,8 @@ async fn exists(connection: &Connection, pod: &PodRef, limit: Duration) -> Resul
     if !is_name(&pod.namespace) || !is_name(&pod.name) || pod.uid.is_empty() {
         return Err(ask(&what, "its uid, namespace or name is not known".to_owned()));
     }
-    let pods = Path::new(format!("/api/v1/namespaces/{}/pods", pod.namespace));
-    let request = pods.get(&pod.name, &GetParams::default()).map_err(|error| ask(&what, error.to_string()))?;
+    let request =
+        pods_in(&pod.namespace).get(&pod.name, &GetParams::default()).map_err(|error| ask(&what, error.to_string()))?;
     let mut answer = connection.ask::<ApiPod>(&what, request.clone(), limit).await;
     if let Err(KubernetesError::Unreachable { .. }) = answer {
         // A connection that lay idle may be dead and nobody has noticed.

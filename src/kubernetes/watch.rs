@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::connection::{ask, piece, refused, unreadable};
-use super::list::{all_pods, on, pods_of};
+use super::list::{all_pods, on, pods_at};
 use super::node::Doubt;
 use super::wire::{ApiPod, Object, Status};
 use super::{Clock, Connection, KubernetesError, Timing, node};
@@ -203,7 +203,7 @@ impl Watcher {
     }
 
     async fn list(&mut self) -> Result<String, KubernetesError> {
-        let listed = pods_of(&self.connection, &self.node, self.timing.answer).await?;
+        let listed = pods_at(&self.connection, &all_pods(), &on(&self.node), self.timing.answer).await?;
         self.version = Some(listed.version.clone());
         self.heard(|pods| *pods = listed.pods.into_iter().map(|pod| (key(&pod), pod)).collect());
         Ok(listed.version)

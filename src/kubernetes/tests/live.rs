@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::kubernetes::fake::{Answer, Call, not_found, pod, status};
+use crate::kubernetes::fake::{Answer, Call, NODE, not_found, pod, status};
 use crate::kubernetes::pod_exists;
 use crate::model::PodRef;
 
@@ -12,7 +12,7 @@ fn pod_ref(uid: &str, namespace: &str, name: &str) -> PodRef {
 }
 
 async fn ask(api: &FakeApi, of: &PodRef) -> Seen<bool> {
-    pod_exists(&shared(api), of, seconds(15)).await
+    pod_exists(&shared(api), NODE, of, seconds(15)).await
 }
 
 fn a() -> PodRef {
@@ -104,4 +104,37 @@ async fn a_dead_connection_and_old_credentials_are_renewed_and_the_question_is_a
         assert_eq!(ask(&api, &a()).await, Seen::Seen(true));
         assert_eq!(api.count(Call::Get), 2);
     }
+}
+
+/// The answer to a node that asks for a pod which is not bound to it, or no longer there.
+fn refused_to(user: &str) -> Answer {
+    let message =
+        format!("pods \"a\" is forbidden: User \"{user}\" cannot get resource \"pods\": no relationship found");
+    let status = json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": message});
+    Answer::Text(403, status.to_string())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_may_not_get_what_is_gone_lists_its_pods_of_that_name() {
+    let api = FakeApi::new().with_pods(&["a", "b", "c"]);
+    api.plan(Call::Get, vec![refused_to("system:node:node-1"); 3]);
+    assert_eq!(ask(&api, &a()).await, Seen::Seen(true), "it is in the list");
+    assert_eq!(
+        api.asked()[1],
+        "/api/v1/namespaces/default/pods?&fieldSelector=spec.nodeName%3Dnode-1%2Cmetadata.name%3Da&limit=500"
+    );
+    api.remove("a");
+    assert_eq!(ask(&api, &a()).await, Seen::Seen(false));
+    api.plan(Call::List, [status(403, "Forbidden")]);
+    assert!(ask(&api, &a()).await.cause().is_some(), "a list that is refused proves nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_but_the_node_itself_takes_that_way() {
+    let api = FakeApi::new();
+    for user in ["system:serviceaccount:kubegc-system:kubegc", "system:node:node-12", "system:node:other"] {
+        api.plan(Call::Get, [refused_to(user)]);
+        assert!(ask(&api, &a()).await.cause().is_some(), "{user}");
+    }
+    assert_eq!(api.count(Call::List), 0);
 }

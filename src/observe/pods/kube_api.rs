@@ -82,7 +82,7 @@ impl PodSource for KubeApi {
     }
 
     fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
-        Box::pin(pod_exists(&self.connection, pod, self.timing.answer))
+        Box::pin(pod_exists(&self.connection, &self.node, pod, self.timing.answer))
     }
 }
 
