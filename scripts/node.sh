@@ -61,7 +61,7 @@ up() {
   scripts/node-files.sh "$dir" "$address" "$cgroup" 1.7
   mkfifo "$dir/orders"
   # The cell lives as long as somebody can write orders.
-  setsid sleep infinity >"$dir/orders" & echo $! >"$dir/holder"
+  setsid sleep infinity </dev/null >"$dir/orders" 2>/dev/null & echo $! >"$dir/holder"
   setsid scripts/cell.sh "$dir" "$cgroup" <"$dir/orders" >"$dir/answers" 2>&1 &
   echo $! >"$dir/cell"
   for program in etcd kube-apiserver containerd kubelet; do order start "$program"; done
