@@ -102,17 +102,17 @@ impl Status {
 
     fn text(&self) -> String {
         let mut lines = vec![
-            ("Node", Some(self.node.clone()).filter(|node| !node.is_empty())),
-            ("Agent", Some(self.agent.clone().unwrap_or_else(|| "none holds this node's lock".to_owned()))),
-            ("Runtime", Some(told(&self.runtime, |runtime| format!("{} {}", runtime.name, runtime.version)))),
-            ("Image disk", Some(told(&self.image_filesystem, disk))),
-            ("Pods", Some(self.known_from.clone())),
-            ("To remove", Some(told(&self.to_remove, |count| human::count(*count, "object")))),
+            ("Node", self.node.clone()),
+            ("Agent", self.agent.clone().unwrap_or_else(|| "none holds this node's lock".to_owned())),
+            ("Runtime", told(&self.runtime, |runtime| format!("{} {}", runtime.name, runtime.version))),
+            ("Image disk", told(&self.image_filesystem, disk)),
+            ("Pods", self.known_from.clone()),
+            ("To remove", told(&self.to_remove, |count| human::count(*count, "object"))),
         ];
-        lines.extend(self.last_runs.iter().map(|run| ("Last pass", Some(pass(run, self.at)))));
-        let line = |(name, value): (&str, Option<String>)| {
-            value.map_or_else(String::new, |value| format!("{:<12}{}\n", format!("{name}:"), human::printable(&value)))
-        };
+        lines.extend(self.last_runs.iter().map(|run| ("Last pass", pass(run, self.at))));
+        // Without a runtime the node has no name but the one that was set.
+        lines.retain(|(_, value)| !value.is_empty());
+        let line = |(name, value): (&str, String)| format!("{:<12}{}\n", format!("{name}:"), human::printable(&value));
         lines.into_iter().map(line).collect()
     }
 }
