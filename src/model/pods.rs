@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::PodUid;
+use super::{Container, ContainerState, PodRef, PodUid, Sandbox, SandboxState};
 
 /// The pods of this node, from one source or several together.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -87,4 +87,12 @@ impl Phase {
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }
+}
+
+/// The pods of RUNNING containers and of READY sandboxes, each as often as it has some.
+pub fn running_pods<'a>(containers: &'a [Container], sandboxes: &'a [Sandbox]) -> impl Iterator<Item = &'a PodRef> {
+    let running = containers.iter().filter(|container| container.state == ContainerState::Running);
+    let ready = sandboxes.iter().filter(|sandbox| sandbox.state == SandboxState::Ready);
+    let of_containers = running.filter_map(|container| container.pod.as_ref());
+    of_containers.chain(ready.filter_map(|sandbox| sandbox.pod.as_ref()))
 }

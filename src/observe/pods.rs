@@ -18,7 +18,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use super::{Answer, ObserveError, logs};
-use crate::model::{Container, ContainerState, Phase, Pod, PodList, PodRef, PodUid, Sandbox, SandboxState, Seen};
+use crate::model::{Container, Phase, Pod, PodList, PodRef, PodUid, Sandbox, Seen, running_pods};
 
 /// Who says which pods should be on this node.
 pub trait PodSource: Send + Sync {
@@ -100,12 +100,8 @@ impl PodSource for RuntimePods {
 impl RuntimePods {
     /// The pods with a RUNNING container or a READY sandbox.
     fn alive(self, containers: &[Container], sandboxes: &[Sandbox]) -> PodList {
-        let running = containers.iter().filter(|container| container.state == ContainerState::Running);
-        let ready = sandboxes.iter().filter(|sandbox| sandbox.state == SandboxState::Ready);
-        let of_containers = running.filter_map(|container| container.pod.as_ref());
-        let of_sandboxes = ready.filter_map(|sandbox| sandbox.pod.as_ref());
-        let by_uid: BTreeMap<&PodUid, &PodRef> =
-            of_containers.chain(of_sandboxes).filter(|pod| !pod.uid.is_empty()).map(|pod| (&pod.uid, pod)).collect();
+        let running = running_pods(containers, sandboxes).filter(|pod| !pod.uid.is_empty());
+        let by_uid: BTreeMap<&PodUid, &PodRef> = running.map(|pod| (&pod.uid, pod)).collect();
         PodList {
             source: self.name().to_owned(),
             complete: true,

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::doubt::doubt;
 use super::{Guards, KeepReason, Policy};
-use crate::model::{ContainerState, Pod, PodList, PodUid, SandboxState, Seen, Snapshot};
+use crate::model::{Pod, PodList, PodUid, Seen, Snapshot, running_pods};
 
 /// What is known of all pods, looked up by uid.
 pub(super) struct Pods<'a> {
@@ -164,13 +164,9 @@ fn missing(list: &PodList) -> String {
 
 /// Pods with a RUNNING container or a READY sandbox.
 fn running(snapshot: &Snapshot) -> HashSet<&PodUid> {
-    let containers = snapshot.containers.as_ref().into_iter().flatten();
-    let sandboxes = snapshot.sandboxes.as_ref().into_iter().flatten();
-    containers
-        .filter(|container| container.state == ContainerState::Running)
-        .filter_map(|container| container.pod_uid())
-        .chain(sandboxes.filter(|sandbox| sandbox.state == SandboxState::Ready).filter_map(|sandbox| sandbox.pod_uid()))
-        .collect()
+    let containers = snapshot.containers.as_ref().map_or(&[][..], Vec::as_slice);
+    let sandboxes = snapshot.sandboxes.as_ref().map_or(&[][..], Vec::as_slice);
+    running_pods(containers, sandboxes).map(|pod| &pod.uid).filter(|uid| !uid.is_empty()).collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::PodSource;
 use crate::kubernetes::{Clock, Connection, Heard, PodWatch, Timing, pod_exists};
-use crate::model::{Container, ContainerState, Pod, PodList, PodRef, PodSourceReport, Sandbox, SandboxState, Seen};
+use crate::model::{Container, Pod, PodList, PodRef, PodSourceReport, Sandbox, Seen, running_pods};
 use crate::observe::Answer;
 
 /// A watch of the pods with `spec.nodeName` of this node, begun at the first question.
@@ -91,10 +91,7 @@ fn emptiness(node: &str, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec
     let (Seen::Seen(containers), Seen::Seen(sandboxes)) = (containers, sandboxes) else {
         return Some("the API server knows no pod here, and whether any runs was not seen".to_owned());
     };
-    let running = containers.iter().filter(|container| container.state == ContainerState::Running);
-    let ready = sandboxes.iter().filter(|sandbox| sandbox.state == SandboxState::Ready);
-    let pods = running.filter_map(|container| container.pod.as_ref());
-    let pod = pods.chain(ready.filter_map(|sandbox| sandbox.pod.as_ref())).next()?;
+    let pod = running_pods(containers, sandboxes).next()?;
     Some(format!("the API server knows no pod on node {node:?}, but {pod} runs here"))
 }
 

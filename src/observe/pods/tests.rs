@@ -5,6 +5,7 @@ use std::fs;
 use jiff::Timestamp;
 
 use super::*;
+use crate::model::{ContainerState, SandboxState};
 
 fn pod_ref(uid: &str) -> PodRef {
     PodRef { uid: uid.into(), namespace: "default".into(), name: format!("name-of-{uid}") }

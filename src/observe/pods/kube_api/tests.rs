@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::*;
 use crate::kubernetes::fake::{Answer, Call, FakeApi, status};
+use crate::model::{ContainerState, SandboxState};
 
 fn source(api: &FakeApi) -> KubeApi {
     KubeApi::new(api.connection(), " NODE-1\n", || Timestamp::UNIX_EPOCH)
