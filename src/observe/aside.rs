@@ -1,9 +1,9 @@
-//! Looks at file systems on threads of their own, within a limit.
+//! Calls to file systems off the async threads, within a limit.
 //!
 //! A mount whose server is gone answers no system call, not even to a signal. A thread that is caught in one cannot be
-//! ended, so there is never more than one for each place: the next look waits for it as long as it is in time, and after
-//! that is refused at once until it comes back. The runtime's pool for blocking work would not do, because a process
-//! cannot end while a thread of the pool hangs.
+//! ended, so there is never more than one for each place: the next call waits for it as long as it is in time, and after
+//! that is refused at once until the hung one returns. The threads are those of tokio's blocking pool. A runtime that is
+//! dropped waits for them, so the process must end its runtime with `shutdown_background`, as `cli::live::block_on` does.
 
 use std::collections::HashMap;
 use std::io;
@@ -64,7 +64,7 @@ impl Aside {
             let _back = turn;
             let _sent = to.send(look());
         };
-        std::thread::Builder::new().name("look".to_owned()).spawn(thread).map_err(broken)?;
+        tokio::task::spawn_blocking(thread);
         if let Ok(answer) = timeout(self.limit, &mut answer).await {
             return answer.map_err(|_| broken(io::Error::other("the look ended without an answer")));
         }
