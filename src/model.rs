@@ -11,7 +11,7 @@ mod pods;
 mod seen;
 mod snapshot;
 
-pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId};
+pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId, canonical_image_id};
 pub use memory::{Absence, Failure, ImageMemory, ListCounts, Memory};
 pub use pods::{Phase, Pod, PodList, PodSourceReport, running_pods};
 pub use seen::Seen;

@@ -1,6 +1,5 @@
 //! Images: the containers are listed again before each, the pods known by then are looked through, and the runtime is asked after each whether it is gone.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::done::{Done, ExecuteError};
@@ -21,10 +20,13 @@ impl<H: Hands> Run<'_, H> {
             return Ok(Done::of(Outcome::NotNeeded {}));
         }
         let Some(image) = self.exec.reader.image(id.as_str()).await? else { return Ok(Done::gone()) };
+        if image.id != *id {
+            return Ok(Done::refused(Refusal::StateChanged));
+        }
         if image.pinned {
             return Ok(Done::refused(Refusal::Pinned));
         }
-        if self.is_used(&image, id, tags).await? {
+        if self.is_used(&image, tags).await? {
             return Ok(Done::refused(Refusal::InUse));
         }
         if let Some(pod) = self.named_by(&image).await {
@@ -42,18 +44,17 @@ impl<H: Hands> Run<'_, H> {
     }
 
     /// Says whether any container in any state uses an image, by any of the names that it has or had.
-    async fn is_used(&self, image: &Image, id: &ImageId, tags: &[String]) -> Result<bool, ExecuteError> {
-        let ids = [image.id.as_str(), id.as_str()];
-        let names = image.tags.iter().chain(&image.digests).chain(tags).map(String::as_str);
-        let names: BTreeSet<&str> = ids.into_iter().chain(names).collect();
+    async fn is_used(&self, image: &Image, tags: &[String]) -> Result<bool, ExecuteError> {
+        let tags = image.tags.iter().chain(tags).cloned().collect();
+        let image = Image { tags, ..image.clone() };
         let mut containers = self.exec.reader.containers(Only::All).await?;
         containers.retain(|container| !self.noted.containers.contains(&container.id));
-        let is_named = |name: &Option<String>| name.as_deref().is_some_and(|name| names.contains(name));
-        if containers.iter().any(|container| is_named(&container.image_id) || is_named(&container.image)) {
+        let is_this = |name: &Option<String>| name.as_deref().is_some_and(|name| is_named(&image, name));
+        if containers.iter().any(|container| is_this(&container.image_id) || is_this(&container.image)) {
             return Ok(true);
         }
         for container in containers.iter().filter(|container| self.is_new(container)) {
-            if self.volumes_of(container).await?.iter().any(|volume| names.contains(volume.as_str())) {
+            if self.volumes_of(container).await?.iter().any(|volume| is_named(&image, volume)) {
                 return Ok(true);
             }
         }

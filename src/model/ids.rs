@@ -1,14 +1,27 @@
 //! Identities. CRI's image identities in particular are too easily mixed to be strings.
 
+use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
+        text! {
+            $(#[$doc])*
+            #[derive(Eq, Hash, Ord, PartialEq, PartialOrd)]
+            $name
+        }
+    };
+}
+
+macro_rules! text {
+    ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, Default, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
+        #[derive(Clone, Debug, Default, JsonSchema, Deserialize, Serialize)]
         #[serde(transparent)]
         pub struct $name(String);
 
@@ -46,13 +59,58 @@ id! {
     /// A pod sandbox's id in the runtime.
     SandboxId
 }
-id! {
-    /// An image's id in the runtime, `sha256:…`. Neither a tag nor a repository digest.
+text! {
+    /// An image's id in the runtime: neither a tag nor a repository digest. containerd writes `sha256:…`, CRI-O the same
+    /// without `sha256:`. Both spellings are one id; calls to the runtime use its own spelling.
     ImageId
 }
 id! {
     /// A pod's uid as the CRI shows it: for a static pod the manifest's uid or hash, never the mirror pod's uid.
     PodUid
+}
+
+/// The hash of every image id and digest in use.
+const SHA256: &str = "sha256:";
+
+// === impl ImageId ===
+
+impl ImageId {
+    /// The id with its algorithm, `sha256:…`, however the runtime writes it.
+    pub fn canonical(&self) -> Cow<'_, str> {
+        canonical_image_id(&self.0)
+    }
+}
+
+impl PartialEq for ImageId {
+    fn eq(&self, other: &Self) -> bool {
+        self.canonical() == other.canonical()
+    }
+}
+
+impl Eq for ImageId {}
+
+impl PartialOrd for ImageId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ImageId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.canonical().cmp(&other.canonical())
+    }
+}
+
+impl Hash for ImageId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.canonical().hash(state);
+    }
+}
+
+/// Writes 64 hexadecimal digits, which are an image id without its algorithm, as `sha256:…`; any other text stays.
+pub fn canonical_image_id(text: &str) -> Cow<'_, str> {
+    let is_bare_id = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_bare_id { Cow::Owned(format!("{SHA256}{text}")) } else { Cow::Borrowed(text) }
 }
 
 /// A pod by all that the runtime's labels tell.
@@ -77,5 +135,21 @@ impl fmt::Display for PodRef {
             (true, false) => f.pad(&self.name),
             _ => f.pad(self.uid.as_str()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_spellings_of_an_image_id_are_one_id() {
+        let bare = "0123456789abcdef".repeat(4);
+        let [with, without] = [ImageId::from(format!("sha256:{bare}")), ImageId::from(bare.as_str())];
+        assert_eq!((&with, with.cmp(&without)), (&without, Ordering::Equal));
+        assert_eq!(std::collections::HashSet::from([with, without.clone()]).len(), 1);
+        assert_eq!(without.as_str(), bare, "the runtime's own spelling is kept for calls");
+        assert_eq!(canonical_image_id("busybox"), "busybox");
+        assert_ne!(ImageId::from("sha256:1"), ImageId::from("1"), "only a whole hash is an id");
     }
 }

@@ -4,10 +4,10 @@
 //! they report, and pods name images by tag or digest, so `guards.match_image_names` compares all of these.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::Guards;
-use crate::model::{Container, Image};
+use crate::model::{Container, Image, ImageId, canonical_image_id};
 
 /// What an id or a digest begins with.
 const SHA256: &str = "sha256:";
@@ -19,7 +19,7 @@ const OLD_DOCKER: &str = "index.docker.io";
 /// What containers use, by every name that they use it by.
 pub(super) struct Uses<'a> {
     running: HashMap<Cow<'a, str>, &'a Container>,
-    mounted: HashMap<&'a str, &'a Container>,
+    mounted: HashMap<Cow<'a, str>, &'a Container>,
     by_any_name: bool,
 }
 
@@ -39,13 +39,13 @@ impl<'a> Uses<'a> {
         let mut running: HashMap<Cow<str>, &Container> = HashMap::new();
         let mut mounted = HashMap::new();
         for container in containers {
-            let by_id = container.image_id.as_deref().map(Cow::Borrowed);
+            let by_id = container.image_id.as_deref().map(canonical_image_id);
             let by_name = container.image.as_deref().filter(|_| by_any_name).map(full_name);
             for name in by_id.into_iter().chain(by_name) {
                 first(running.entry(name).or_insert(container), container);
             }
             for volume in &container.image_volumes {
-                first(mounted.entry(volume.as_str()).or_insert(container), container);
+                first(mounted.entry(canonical_image_id(volume)).or_insert(container), container);
             }
         }
         Self { running, mounted, by_any_name }
@@ -78,24 +78,46 @@ pub fn is_named(image: &Image, name: &str) -> bool {
     names(image).any(|known| known == name || known == full)
 }
 
-/// Everything that the image goes by: first its id, then each name as the runtime lists it and in full. Some runtimes
-/// list short names.
+/// Everything that the image goes by: first its canonical id, then each name as the runtime lists it and in full. Some
+/// runtimes list short names.
 pub(super) fn names(image: &Image) -> impl Iterator<Item = Cow<'_, str>> {
     let listed = image.tags.iter().chain(&image.digests).map(String::as_str);
     let both = listed.flat_map(|name| [Cow::Borrowed(name), full_name(name)]);
-    std::iter::once(Cow::Borrowed(image.id.as_str())).chain(both)
+    std::iter::once(image.id.canonical()).chain(both)
+}
+
+/// The images of a list by id. A runtime may list an id more than once, each time with other names: the entries are
+/// merged, and the last one counts for the size, as in the kubelet. A pin of any entry counts where
+/// `guards.match_image_names` is on; the kubelet takes the last one's.
+pub(super) fn by_id<'a>(images: &'a [Image], guards: &Guards) -> BTreeMap<&'a ImageId, Image> {
+    let mut by_id: BTreeMap<&ImageId, Image> = BTreeMap::new();
+    for image in images {
+        let known = by_id.entry(&image.id).or_insert_with(|| Image { id: image.id.clone(), ..Image::default() });
+        known.pinned = image.pinned || (known.pinned && guards.match_image_names);
+        known.size_bytes = image.size_bytes;
+        add_missing(&mut known.tags, &image.tags);
+        add_missing(&mut known.digests, &image.digests);
+    }
+    by_id
+}
+
+fn add_missing(known: &mut Vec<String>, names: &[String]) {
+    for name in names {
+        if !known.contains(name) {
+            known.push(name.clone());
+        }
+    }
 }
 
 /// A name with registry, repository, and tag or digest, as most runtimes list it: `busybox` is
 /// `docker.io/library/busybox:latest`. Of a tag and a digest the digest decides, as in the runtime. 64 hexadecimal digits
 /// alone are an id.
 pub(super) fn full_name(name: &str) -> Cow<'_, str> {
-    if name.starts_with(SHA256) || name.is_empty() {
-        return Cow::Borrowed(name);
-    }
-    if name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Cow::Owned(format!("{SHA256}{name}"));
-    }
+    let name = match canonical_image_id(name) {
+        Cow::Borrowed(name) if name.is_empty() || name.starts_with(SHA256) => return Cow::Borrowed(name),
+        Cow::Borrowed(name) => name,
+        id => return id,
+    };
     let (registry, repository) = match name.split_once('/') {
         Some((first, rest)) if is_registry(first) => (first, rest),
         _ => (DOCKER, name),

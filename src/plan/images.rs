@@ -9,7 +9,6 @@
 //! `sandbox_image`, `keep_pattern`, `being_pulled`, `named_by_pod` (all I6), `runtime_just_started`, `list_fell` (I12),
 //! `backing_off`.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -18,8 +17,9 @@ use super::disk::{self, Usage};
 use super::doubt::doubt;
 use super::draft::{Draft, World};
 use super::image_keep::Keepers;
+use super::image_use::by_id;
 use super::{Action, ImageTrigger, KeepReason, Kind, PlanError, RemoveReason, Target};
-use crate::model::{Image, ImageId, ImageMemory, Seen};
+use crate::model::{Image, ImageMemory, Seen};
 
 /// When images go (kubelet settings of the same meaning).
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +50,7 @@ struct Candidate<'a> {
 /// Decides all images.
 pub(super) fn decide<'a>(world: &World<'a>, draft: &mut Draft<'a>) {
     let Some(images) = draft.need("images", &world.snapshot.images) else { return };
-    let images = by_id(world, images);
+    let images = by_id(images, &world.policy.guards);
     let Some(containers) = draft.need("containers", &world.snapshot.containers) else {
         return keep_all(draft, images.values(), &KeepReason::StepFailed {});
     };
@@ -66,17 +66,6 @@ pub(super) fn decide<'a>(world: &World<'a>, draft: &mut Draft<'a>) {
         }
     }
     decide_unused(world, draft, in_order(world, &unused));
-}
-
-/// One image an id. Listed twice, the last entry counts as in the kubelet, but a pin is never lost to us.
-fn by_id<'a>(world: &World, images: &'a [Image]) -> BTreeMap<&'a ImageId, Image> {
-    let mut by_id: BTreeMap<&ImageId, Image> = BTreeMap::new();
-    for image in images {
-        let was_pinned = by_id.get(&image.id).is_some_and(|before| before.pinned);
-        let pinned = image.pinned || (was_pinned && world.policy.guards.match_image_names);
-        by_id.insert(&image.id, Image { pinned, ..image.clone() });
-    }
-    by_id
 }
 
 /// Unused images in the order in which they go: by last use, never used first, then by first sight, then by id.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::image_use::Uses;
+use super::image_use::{Uses, by_id};
 use super::pods::Pods;
 use super::{Policy, names};
 use crate::model::{Absence, ImageMemory, ListCounts, Memory, PodUid, Snapshot};
@@ -29,21 +29,18 @@ fn images(snapshot: &Snapshot, policy: &Policy) -> Vec<ImageMemory> {
     let known: HashMap<_, _> = snapshot.memory.images.iter().map(|image| (&image.id, image)).collect();
     let uses = Uses::new(containers, &policy.guards);
     let now = snapshot.taken_at;
-    let mut memory: Vec<_> = images
-        .iter()
+    by_id(images, &policy.guards)
+        .into_values()
         .map(|image| {
             let past = known.get(&image.id);
-            let used_now = uses.of(image).is_some();
+            let used_now = uses.of(&image).is_some();
             ImageMemory {
-                id: image.id.clone(),
+                id: image.id,
                 first_seen: past.map_or(Some(now), |past| past.first_seen),
                 last_used: if used_now { Some(now) } else { past.and_then(|past| past.last_used) },
             }
         })
-        .collect();
-    memory.sort_by(|a, b| a.id.cmp(&b.id));
-    memory.dedup_by(|a, b| a.id == b.id);
-    memory
+        .collect()
 }
 
 fn absent_since(snapshot: &Snapshot, policy: &Policy) -> Vec<Absence> {

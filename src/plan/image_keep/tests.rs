@@ -133,3 +133,78 @@ fn a_pull_of_any_name_of_the_image_keeps_it() {
     node.image_uses = Seen::Seen(());
     assert_eq!(plan(&node, &Policy::default()).kept[0].reason, KeepReason::BeingPulled {});
 }
+
+/// The same node whose runtime writes image ids without `sha256:`, as CRI-O does.
+fn with_bare_ids(mut node: Snapshot) -> Snapshot {
+    let bare = ID.replace("sha256:", "");
+    node.images = node.images.map(|mut images| {
+        images[0].id = bare.as_str().into();
+        images
+    });
+    node.memory.images[0].id = bare.as_str().into();
+    node
+}
+
+#[test]
+fn an_image_id_without_its_algorithm_is_the_same_id() {
+    let bare = ID.replace("sha256:", "");
+    for name in [ID, bare.as_str()] {
+        let node = with_bare_ids(node(naming(&[name])));
+        assert!(stays(&node, &Policy::default()), "{name}");
+        let mut node = with_bare_ids(self::node(json!({ "not_seen": "no answer" })));
+        node.containers = serde_json::from_value(json!({ "seen": [{
+            "id": "c1", "name": "app", "state": "exited", "created_at": "2026-11-20T12:00:00Z", "image_id": name,
+        }] }))
+        .unwrap();
+        assert_eq!(plan(&node, &Policy::default()).kept[0].reason, KeepReason::InUse { container: "c1".to_owned() });
+    }
+}
+
+#[test]
+fn the_last_use_of_an_image_is_found_by_either_spelling_of_its_id() {
+    let mut node = with_bare_ids(node(json!({ "not_seen": "no answer" })));
+    node.memory.images[0].id = ID.into();
+    let plan = plan(&node, &Policy::default());
+    assert_eq!(plan.actions[0].age_seconds, Some(24 * 60 * 60), "{plan:?}");
+    let memory = crate::plan::remember(&node, &Policy::default());
+    assert_eq!(memory.images[0].first_seen, node.memory.images[0].first_seen);
+    assert_eq!(memory.images.len(), 1);
+}
+
+#[test]
+fn an_image_that_is_listed_twice_keeps_the_tags_of_both_entries() {
+    let twice = |pods| {
+        let mut node = node(pods);
+        node.images = node.images.map(|mut images| {
+            let mut again = images[0].clone();
+            (again.tags, again.digests) = (vec!["docker.io/library/other:1".to_owned()], Vec::new());
+            images.push(again);
+            images
+        });
+        node
+    };
+    let mut policy = Policy::default();
+    policy.images.keep = vec!["docker.io/library/web:*".into()];
+    let kept = plan(&twice(json!({ "not_seen": "no answer" })), &policy).kept;
+    assert!(matches!(&kept[..], [kept] if matches!(kept.reason, KeepReason::KeepPattern { .. })), "{kept:?}");
+    for name in ["web:1", "other:1"] {
+        assert!(stays(&twice(naming(&[name])), &Policy::default()), "{name}");
+    }
+}
+
+#[test]
+fn an_image_that_is_listed_twice_and_used_by_one_of_its_names_was_last_used_now() {
+    let mut node = node(json!({ "not_seen": "no answer" }));
+    node.images = node.images.map(|mut images| {
+        let mut again = images[0].clone();
+        (again.tags, again.digests) = (vec!["docker.io/library/other:1".to_owned()], Vec::new());
+        images.push(again);
+        images
+    });
+    node.containers = serde_json::from_value(json!({ "seen": [{
+        "id": "c1", "name": "app", "state": "exited", "created_at": "2026-11-20T12:00:00Z", "image": "other:1",
+    }] }))
+    .unwrap();
+    let memory = crate::plan::remember(&node, &Policy::default());
+    assert_eq!((memory.images.len(), memory.images[0].last_used), (1, Some(node.taken_at)));
+}
