@@ -15,4 +15,4 @@ pub mod service;
 pub mod signals;
 
 pub use clock::now;
-pub use cycle::{Cycle, Pass, look_and_plan};
+pub use cycle::{Cycle, Pass, look_and_plan, recall};

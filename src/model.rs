@@ -12,7 +12,7 @@ mod seen;
 mod snapshot;
 
 pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId, canonical_image_id};
-pub use memory::{Absence, Failure, ImageMemory, ListCounts, Memory};
+pub use memory::{Absence, Failure, ImageMemory, ListCounts, ListFall, Memory, NamedImages, RuntimeMemory};
 pub use pods::{Phase, Pod, PodList, PodSourceReport, running_pods};
 pub use seen::Seen;
 pub use snapshot::{

@@ -4,6 +4,7 @@
 //! at file systems happen off the async threads and within a limit, so that a hung mount costs a cause and not the pass.
 
 mod aside;
+mod clock_skew;
 mod disk;
 mod error;
 mod logs;
@@ -27,6 +28,7 @@ use jiff::Timestamp;
 use crate::cri::{CriError, Only, RuntimeReader, rooted};
 use crate::model::{Container, FileSystem, Image, Memory, Runtime, Sandbox, Seen, Snapshot, SnapshotKind};
 use aside::Aside;
+use clock_skew::ClockSkew;
 use status::Statuses;
 
 /// The answer of a source that may be exchanged for another.
@@ -57,11 +59,14 @@ pub struct Observer {
     disks: Arc<dyn Disks>,
     aside: Aside,
     statuses: Statuses,
+    clock_skew: ClockSkew,
 }
 
 /// What the runtime told in one pass.
 struct Told {
     runtime: Seen<Runtime>,
+    listening_since: Seen<Option<Timestamp>>,
+    sandbox_image: Seen<Option<String>>,
     images: Seen<Vec<Image>>,
     sandboxes: Seen<Vec<Sandbox>>,
     containers: Seen<Vec<Container>>,
@@ -92,8 +97,8 @@ impl Observer {
         pods: Arc<dyn PodSource>,
         disks: Arc<dyn Disks>,
     ) -> Self {
-        let (aside, statuses) = (Aside::new(LOOK), Statuses::default());
-        Self { reader, places, node: node.into(), pods, disks, aside, statuses }
+        let (aside, statuses, clock_skew) = (Aside::new(LOOK), Statuses::default(), ClockSkew::default());
+        Self { reader, places, node: node.into(), pods, disks, aside, statuses, clock_skew }
     }
 
     /// Takes one snapshot. The order counts (spec 8.2, races 5 and 21): what is compared with a later list is listed
@@ -104,16 +109,18 @@ impl Observer {
         let log_dirs = self.look(&self.places.pod_logs, |_, at| logs::dirs(at)).await;
         let log_links = self.look(&self.places.container_logs, logs::links).await;
         let pulls = self.look(&self.places.kubelet_root.join("image_manager/pulling"), |_, at| pods::pulls(at)).await;
-        let told = self.ask_runtime().await;
+        let told = self.ask_runtime(taken_at).await;
         let pod_dirs = self.look(&self.places.kubelet_root.join("pods"), |_, at| pods::dirs(at)).await;
         let pods = self.pods.list(&told.containers, &told.sandboxes).await;
         let (pulling, image_uses) = split(pulls);
-        Snapshot {
+        let mut snapshot = Snapshot {
             kind: SnapshotKind::Snapshot,
             version: 1,
             taken_at,
             node: self.node.clone(),
             runtime: told.runtime,
+            listening_since: told.listening_since,
+            sandbox_image: told.sandbox_image,
             containers: told.containers,
             sandboxes: told.sandboxes,
             images: told.images,
@@ -125,7 +132,9 @@ impl Observer {
             pulling,
             image_uses,
             memory,
-        }
+        };
+        self.clock_skew.correct(&mut snapshot);
+        snapshot
     }
 
     /// Adds to each container what only its own status tells. Apart from [`Self::observe`] because it may take a call for
@@ -136,18 +145,31 @@ impl Observer {
 
     /// Asks the runtime for everything. One that cannot be reached is asked once: each further call would only wait for
     /// the same answer.
-    async fn ask_runtime(&self) -> Told {
+    async fn ask_runtime(&self, now: Timestamp) -> Told {
         let runtime = match self.reader.runtime().await {
             Err(error) if error.is_unreachable() => return Told::nothing(&error),
             answer => Seen::from(answer),
         };
+        let sandbox_image = Seen::from(self.reader.sandbox_image().await);
         let images = self.reader.images().await.into();
         let sandboxes = self.reader.sandboxes(Only::All).await.into();
         let containers = self.reader.containers(Only::All).await.into();
         // Looked at again after the lists: a restart between them may have left one short (I12).
-        let listening_since = self.reader.listening_since();
-        let runtime = runtime.map(|runtime| Runtime { listening_since, ..runtime });
-        Told { runtime, images, sandboxes, containers, image_filesystem: self.image_filesystem().await }
+        let listening_since = self.listening_since(now);
+        let runtime = runtime.map(|runtime| Runtime {
+            listening_since: listening_since.as_ref().copied().flatten(),
+            sandbox_image: sandbox_image.as_ref().cloned().flatten(),
+            ..runtime
+        });
+        let image_filesystem = self.image_filesystem().await;
+        Told { runtime, listening_since, sandbox_image, images, sandboxes, containers, image_filesystem }
+    }
+
+    /// Since when the runtime listens: by its socket or, if that is later, by the connection that had to be made again. A
+    /// socket that belongs to the service manager stays the same when the runtime restarts.
+    fn listening_since(&self, now: Timestamp) -> Seen<Option<Timestamp>> {
+        let reconnected = self.reader.reconnected_at().map(|moment| self.clock_skew.date(moment, now));
+        Seen::from(self.reader.listening_since()).map(|since| Some(reconnected.map_or(since, |at| at.max(since))))
     }
 
     async fn image_filesystem(&self) -> Seen<FileSystem> {
@@ -181,6 +203,8 @@ impl Told {
         let cause = error.to_string();
         Self {
             runtime: Seen::NotSeen(cause.clone()),
+            listening_since: Seen::NotSeen(cause.clone()),
+            sandbox_image: Seen::NotSeen(cause.clone()),
             images: Seen::NotSeen(cause.clone()),
             sandboxes: Seen::NotSeen(cause.clone()),
             containers: Seen::NotSeen(cause.clone()),

@@ -1,12 +1,13 @@
 //! This node: its runtime found, its store opened, one look at it.
 
 use anyhow::anyhow;
+use jiff::Timestamp;
 
 use super::{CliError, ErrorKind};
 use crate::config::{Loaded, Settings};
 use crate::cri::{self, CriError, RuntimeReader};
 use crate::daemon::node::Node;
-use crate::daemon::{look_and_plan, now};
+use crate::daemon::{look_and_plan, now, recall};
 use crate::model::{Memory, Snapshot};
 use crate::observe::{Observer, StatusFor};
 use crate::plan::{Plan, PlanError, Scope, decide};
@@ -33,14 +34,16 @@ pub(super) async fn node(loaded: &Loaded) -> Result<Node, CliError> {
 
 /// Looks at this node and plans, changing nothing, the memory included.
 pub(super) async fn look(loaded: &Loaded, scope: Scope) -> Result<(Snapshot, Plan), CliError> {
-    let (observer, memory) = observer(loaded).await?;
-    Ok(look_and_plan(&observer, &loaded.settings.policy, scope, now(), memory).await)
+    let taken_at = now();
+    let (observer, memory) = observer(loaded, taken_at).await?;
+    Ok(look_and_plan(&observer, &loaded.settings.policy, scope, taken_at, memory).await)
 }
 
 /// Looks at all that a plan of whatever rules may ask for, and says what a plan with these rules misses.
 pub(super) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
-    let (observer, memory) = observer(loaded).await?;
-    let mut snapshot = observer.observe(now(), memory).await;
+    let taken_at = now();
+    let (observer, memory) = observer(loaded, taken_at).await?;
+    let mut snapshot = observer.observe(taken_at, memory).await;
     for what in [StatusFor::Ends, StatusFor::ImageVolumes] {
         observer.fill_statuses(&mut snapshot, what).await;
     }
@@ -49,10 +52,11 @@ pub(super) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan), CliErr
 }
 
 /// Who looks at this node, and what is remembered of it.
-async fn observer(loaded: &Loaded) -> Result<(Observer, Memory), CliError> {
+async fn observer(loaded: &Loaded, taken_at: Timestamp) -> Result<(Observer, Memory), CliError> {
     let node = node(loaded).await?;
-    let store = memory_only(&loaded.settings)?;
-    let memory = store.memory(begun(&store)?)?;
+    let mut store = memory_only(&loaded.settings)?;
+    let started_at = begun(&store)?;
+    let memory = recall(&mut store, &loaded.settings, started_at, taken_at)?;
     Ok((node.observer(&loaded.settings), memory))
 }
 

@@ -64,7 +64,7 @@ pub(super) fn kept(kind: Kind, reason: &KeepReason) -> String {
         Keep::PodPresent { source } => format!("its pod is in the list from {source}"),
         Keep::PodsIncomplete { source, .. } => format!("the list of pods from {source} is not complete"),
         Keep::ContainerNotExited { .. } => "its container has not ended".to_owned(),
-        Keep::ListFell { before, now } => format!("the runtime lists {now} objects, and {before} the last time"),
+        Keep::ListFell { list, before, now, .. } => format!("{list} fell from {before} to {now} (guards.fall_percent)"),
         plain => plain_words(plain).to_owned(),
     }
 }
@@ -110,7 +110,8 @@ pub(super) fn detail(reason: &KeepReason) -> Option<String> {
     Some(match reason {
         Keep::InUse { container } | Keep::ImageVolume { container } => human::short_id(container).to_owned(),
         Keep::HasContainers { containers } => human::count(*containers, "container"),
-        Keep::NamedByPod { named_by } => named_by.clone(),
+        Keep::NamedByPod { named_by, as_of: None } => named_by.clone(),
+        Keep::NamedByPod { named_by, as_of: Some(as_of) } => format!("{named_by}, in the pod list of {as_of}"),
         Keep::NotYetGone { absent_since: Some(since), .. } => format!("missing since {since}"),
         Keep::PodsNotSeen { cause } | Keep::RuntimeNotSeen { cause } | Keep::PodDirsNotSeen { cause } => cause.clone(),
         Keep::BackingOff { retry_at, failures, error } => {

@@ -198,7 +198,12 @@ pub static KEYS: &[Key] = &[
     key(
         "guards.fall_percent",
         Slot::Percent(|s| &mut s.policy.guards.fall_percent),
-        "Nothing counts as unused or gone when the runtime lists less than this percentage of last time. 0 = off.",
+        "Nothing counts as unused or deleted when a list of the runtime falls below this percentage. 0 = off.",
+    ),
+    key(
+        "guards.fall_hold",
+        Slot::Duration(|s| &mut s.policy.guards.fall_hold),
+        "How long a list that fell must stay at its new level before it is trusted.",
     ),
     key(
         "guards.retry_after",

@@ -5,11 +5,12 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper_util::rt::TokioIo;
 use prost::Message;
 use tokio::net::UnixStream;
+use tokio::time::Instant;
 use tonic::client::Grpc;
 use tonic::codegen::http::Uri;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -24,7 +25,12 @@ use super::CriError;
 pub struct Socket {
     path: Arc<Path>,
     channel: Channel,
+    connections: Connections,
 }
+
+/// How often a socket was connected to, and when the last time was.
+#[derive(Clone, Debug, Default)]
+struct Connections(Arc<Mutex<(u64, Option<Instant>)>>);
 
 /// A method by its path, `/PACKAGE.SERVICE/NAME`. Calls go by path rather than through generated clients, so that answers
 /// can be read into messages that hold less than the published ones.
@@ -55,16 +61,24 @@ impl Socket {
     /// within a tokio runtime.
     pub fn new(endpoint: &str) -> Self {
         let path: Arc<Path> = Path::new(endpoint.strip_prefix("unix://").unwrap_or(endpoint)).into();
-        let target = Arc::clone(&path);
+        let (target, connections) = (Arc::clone(&path), Connections::default());
+        let made = connections.clone();
         // The authority must be a host name: Go's servers refuse a socket path in its place.
         let channel = tonic::transport::Endpoint::from_static("http://localhost")
-            .connect_with_connector_lazy(tower::service_fn(move |_: Uri| connect(Arc::clone(&target))));
-        Self { path, channel }
+            .connect_with_connector_lazy(tower::service_fn(move |_: Uri| connect(Arc::clone(&target), made.clone())));
+        Self { path, channel, connections }
     }
 
     /// The socket file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// When the connection was last made again; `None` = the first one still stands, or there is none. A runtime that
+    /// restarts breaks its connections, also where its socket belongs to the service manager and stays.
+    pub fn reconnected_at(&self) -> Option<Instant> {
+        let (made, last) = *self.connections.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.filter(|_| made > 1)
     }
 
     /// Asks and takes one answer of at most `limit` bytes. No deadline is sent along.
@@ -109,9 +123,12 @@ impl Socket {
     }
 }
 
-async fn connect(path: Arc<Path>) -> Result<TokioIo<UnixStream>, Unreached> {
+async fn connect(path: Arc<Path>, connections: Connections) -> Result<TokioIo<UnixStream>, Unreached> {
     let stream = UnixStream::connect(&path).await;
-    stream.map(TokioIo::new).map_err(|source| Unreached { path: path.to_path_buf(), source })
+    let stream = stream.map_err(|source| Unreached { path: path.to_path_buf(), source })?;
+    let mut made = connections.0.lock().unwrap_or_else(PoisonError::into_inner);
+    *made = (made.0 + 1, Some(Instant::now()));
+    Ok(TokioIo::new(stream))
 }
 
 /// Looks for an error of a kind among the causes of another.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use prost::Message;
+use tokio::time::Instant;
 use tonic::Status;
 
 use super::connect::{Method, Socket};
@@ -96,22 +97,33 @@ impl RuntimeReader {
         Ok(())
     }
 
-    /// Asks who the runtime is and, where it tells, which image its sandboxes run.
+    /// Asks for the runtime's name and version.
     pub async fn runtime(&self) -> Result<Runtime, CriError> {
         let version = self.version().await?;
-        Ok(Runtime {
-            name: version.runtime_name,
-            version: version.runtime_version,
-            sandbox_image: self.sandbox_image().await,
-            listening_since: self.listening_since(),
-        })
+        Ok(Runtime { name: version.runtime_name, version: version.runtime_version, ..Runtime::default() })
+    }
+
+    /// Asks which image the runtime's sandboxes run; `None` = it does not say, and the image is known by its pin alone.
+    pub async fn sandbox_image(&self) -> Result<Option<String>, CriError> {
+        let request = pb::StatusRequest { verbose: true };
+        match self.ask::<_, pb::StatusResponse>(&self.runtime, STATUS, request).await {
+            Ok(status) => Ok(convert::sandbox_image(&status.info)),
+            Err(error) if error.is_unimplemented() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Since when the runtime's socket exists. Its modification time: a restart makes a new file, while a change of
-    /// owner or mode, which the other times would show, is no restart. `None` = cannot be seen.
-    pub fn listening_since(&self) -> Option<Timestamp> {
-        let modified = std::fs::metadata(self.runtime.path()).and_then(|metadata| metadata.modified()).ok()?;
-        Timestamp::try_from(modified).ok()
+    /// owner or mode, which the other times would show, is no restart.
+    pub fn listening_since(&self) -> Result<Timestamp, CriError> {
+        let failed = |source| CriError::unreached(self.runtime.path(), &source);
+        let modified = std::fs::metadata(self.runtime.path()).and_then(|metadata| metadata.modified());
+        Timestamp::try_from(modified.map_err(failed)?).map_err(|error| failed(std::io::Error::other(error)))
+    }
+
+    /// When the connection to the runtime was last made again; `None` = the first one still stands.
+    pub fn reconnected_at(&self) -> Option<Instant> {
+        self.runtime.reconnected_at()
     }
 
     /// Lists containers in every state.
@@ -172,13 +184,6 @@ impl RuntimeReader {
             Ok(_) => CriError::OnlyV1alpha2 { endpoint },
             Err(_) => CriError::NotCri { endpoint },
         }
-    }
-
-    /// A runtime that does not tell is no error: the image is then known by its pin alone.
-    async fn sandbox_image(&self) -> Option<String> {
-        let request = pb::StatusRequest { verbose: true };
-        let answer = self.ask::<_, pb::StatusResponse>(&self.runtime, STATUS, request).await;
-        answer.ok().and_then(|status| convert::sandbox_image(&status.info))
     }
 
     /// Takes a whole list, streamed where the runtime can: most servers limit a message to 16 MiB, and no stream.

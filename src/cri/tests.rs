@@ -346,12 +346,15 @@ async fn the_writer_survives_a_restart_of_the_runtime() {
 // --- what the runtime says of itself ---------------------------------------------------------------------------------
 
 #[tokio::test]
-async fn a_verbose_status_that_fails_is_no_error() {
-    let dir = tempfile::tempdir().unwrap();
-    let runtime = Scripted::start(dir.path(), |_| vec![Step::Fail(Code::Internal)]);
-    let told = within(reader(runtime.endpoint(), quick()).runtime()).await.unwrap();
-    assert_eq!((told.name.as_str(), told.sandbox_image), ("scripted", None));
-    assert!(told.listening_since.is_some());
+async fn a_verbose_status_that_fails_is_an_error_and_one_that_is_not_offered_names_no_image() {
+    for (code, expected) in [(Code::Internal, None), (Code::Unavailable, None), (Code::Unimplemented, Some(None))] {
+        let dir = tempfile::tempdir().unwrap();
+        let runtime = Scripted::start(dir.path(), move |_| vec![Step::Fail(code)]);
+        let reader = reader(runtime.endpoint(), quick());
+        assert_eq!(within(reader.sandbox_image()).await.ok(), expected, "{code:?}");
+        assert_eq!(within(reader.runtime()).await.unwrap().name, "scripted", "the version is a call of its own");
+        assert!(reader.listening_since().is_ok());
+    }
 }
 
 #[tokio::test]
@@ -360,6 +363,6 @@ async fn a_verbose_status_tells_the_sandbox_image() {
     let config = r#"{"sandboxImage":"registry.k8s.io/pause:3.6"}"#;
     let status = pb::StatusResponse { info: [("config".into(), config.into())].into(), ..Default::default() };
     let runtime = Scripted::start(dir.path(), move |_| vec![say(&status)]);
-    let told = within(reader(runtime.endpoint(), quick()).runtime()).await.unwrap();
-    assert_eq!(told.sandbox_image.as_deref(), Some("registry.k8s.io/pause:3.6"));
+    let image = within(reader(runtime.endpoint(), quick()).sandbox_image()).await.unwrap();
+    assert_eq!(image.as_deref(), Some("registry.k8s.io/pause:3.6"));
 }

@@ -13,7 +13,7 @@ use super::clock;
 use super::node::{self, Node};
 use super::pressure::Gauge;
 use super::saved::{self, Checked};
-use crate::config::Settings;
+use crate::config::{PodSource, Settings};
 use crate::cri::RuntimeWriter;
 use crate::execute::{ExecuteOptions, Executor, Hands, LiveHands, LogRoots, NoteTaker, Outcome, Report, Stop, Summary};
 use crate::model::{Memory, Snapshot};
@@ -85,7 +85,7 @@ impl<H: Hands> Cycle<H> {
         watch: impl FnMut(&Plan, &Report),
     ) -> Result<Pass, StoreError> {
         let taken_at = clock::now();
-        let memory = self.store.memory(self.started_at)?;
+        let memory = self.recall(taken_at)?;
         let (snapshot, plan) = look_and_plan(&self.observer, &self.settings.policy, scope, taken_at, memory).await;
         self.carry_out(&snapshot, plan, Vec::new(), scope, stop, watch).await
     }
@@ -101,9 +101,10 @@ impl<H: Hands> Cycle<H> {
         stop: &Stop,
         watch: impl FnMut(&Plan, &Report),
     ) -> Result<Pass, StoreError> {
-        let memory = self.store.memory(self.started_at)?;
+        let taken_at = clock::now();
+        let memory = self.recall(taken_at)?;
         let policy = self.settings.policy.under_pressure();
-        let (snapshot, plan) = look_and_plan(&self.observer, &policy, scope, clock::now(), memory).await;
+        let (snapshot, plan) = look_and_plan(&self.observer, &policy, scope, taken_at, memory).await;
         let plan = Plan { pressure: Some(pressure), ..plan };
         self.carry_out(&snapshot, plan, Vec::new(), scope, stop, watch).await
     }
@@ -118,11 +119,16 @@ impl<H: Hands> Cycle<H> {
         stop: &Stop,
         watch: impl FnMut(&Plan, &Report),
     ) -> Result<Pass, StoreError> {
-        let memory = self.store.memory(self.started_at)?;
+        let taken_at = clock::now();
+        let memory = self.recall(taken_at)?;
         let policy = &self.settings.policy;
-        let (snapshot, fresh) = look_and_plan(&self.observer, policy, Scope::All, clock::now(), memory).await;
+        let (snapshot, fresh) = look_and_plan(&self.observer, policy, Scope::All, taken_at, memory).await;
         let Checked { plan, refused } = saved::check(plan, &fresh);
         self.carry_out(&snapshot, plan, refused, Scope::All, stop, watch).await
+    }
+
+    fn recall(&mut self, taken_at: Timestamp) -> Result<Memory, StoreError> {
+        recall(&mut self.store, &self.settings, self.started_at, taken_at)
     }
 
     /// Does what the plan says, each outcome recorded as soon as it is there, and remembers what the pass taught.
@@ -206,6 +212,24 @@ impl<H> Cycle<H> {
         let executor = Executor { reader, hands, pods, disks, roots, options };
         Self { observer, executor, store, settings, started_at }
     }
+}
+
+/// The memory for a pass at `taken_at`. Without a pod source no list will ever replace the remembered one, so the images
+/// that its pods named are forgotten.
+///
+/// # Errors
+/// The store cannot be read or written.
+pub fn recall(
+    store: &mut Store,
+    settings: &Settings,
+    started_at: Timestamp,
+    taken_at: Timestamp,
+) -> Result<Memory, StoreError> {
+    let mut memory = store.recall(started_at, taken_at)?;
+    if settings.pods.sources.contains(PodSource::None) {
+        memory.named_images = None;
+    }
+    Ok(memory)
 }
 
 /// Looks at the node and plans. Statuses are a call for each container, so image volumes are asked for only once a plan

@@ -29,6 +29,14 @@ pub struct Snapshot {
     /// The runtime itself.
     #[serde(default)]
     pub runtime: Seen<Runtime>,
+    /// Since when the runtime's socket exists: its last restart, as far as an agent outside it can see (I12). `null` = the
+    /// document is of an older version and says it in `runtime`, if at all.
+    #[serde(default = "not_said::<Timestamp>")]
+    pub listening_since: Seen<Option<Timestamp>>,
+    /// The image that the runtime's sandboxes run, as the runtime names it (I6). `null` = it names none, or the document is
+    /// of an older version and says it in `runtime`.
+    #[serde(default = "not_said::<String>")]
+    pub sandbox_image: Seen<Option<String>>,
     /// Every container in every state.
     #[serde(default)]
     pub containers: Seen<Vec<Container>>,
@@ -277,6 +285,34 @@ impl Sandbox {
     pub fn pod_uid(&self) -> Option<&PodUid> {
         self.pod.as_ref().map(|pod| &pod.uid).filter(|uid| !uid.is_empty())
     }
+}
+
+// === impl Snapshot ===
+
+impl Snapshot {
+    /// Since when the runtime's socket exists; `None` = the document does not say.
+    pub fn listening_since(&self) -> Seen<Option<Timestamp>> {
+        let in_runtime = || self.runtime.as_ref().and_then(|runtime| runtime.listening_since);
+        self.listening_since.clone().map(|since| since.or_else(in_runtime))
+    }
+
+    /// The image of the runtime's sandboxes: as the runtime names it now or, where it does not answer, as it did before.
+    /// `None` = it names none.
+    pub fn sandbox_image(&self) -> Seen<Option<&str>> {
+        let remembered = self.memory.runtime.as_ref().and_then(|runtime| runtime.sandbox_image.as_ref());
+        match (&self.sandbox_image, remembered) {
+            (Seen::Seen(Some(name)), _) | (Seen::NotSeen(_), Some(Some(name))) => Seen::Seen(Some(name)),
+            (Seen::Seen(None), _) => {
+                Seen::Seen(self.runtime.as_ref().and_then(|runtime| runtime.sandbox_image.as_deref()))
+            }
+            (Seen::NotSeen(_), Some(None)) => Seen::Seen(None),
+            (Seen::NotSeen(cause), None) => Seen::NotSeen(cause.clone()),
+        }
+    }
+}
+
+fn not_said<T>() -> Seen<Option<T>> {
+    Seen::Seen(None)
 }
 
 fn one() -> u32 {

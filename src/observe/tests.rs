@@ -90,6 +90,40 @@ async fn a_snapshot_holds_what_every_source_told() {
     assert_eq!(snapshot.pulling, ["docker.io/library/new:1"]);
     assert_eq!(snapshot.image_uses, Seen::Seen(()));
     assert!(snapshot.runtime.as_ref().unwrap().listening_since.is_some());
+    assert_eq!(snapshot.listening_since, snapshot.runtime.map(|runtime| runtime.listening_since));
+}
+
+#[tokio::test]
+async fn without_a_version_it_is_known_since_when_the_runtime_listens() {
+    let sim = Sim::start(node().sandbox_image("registry.k8s.io/pause:3.9")).unwrap();
+    sim.fault(Method::Version, Fault::Fail(Code::Internal), Times::Forever);
+    let snapshot = observed(&sim).await;
+    assert!(snapshot.listening_since().as_ref().unwrap().is_some());
+    assert_eq!(snapshot.sandbox_image(), Seen::Seen(Some("registry.k8s.io/pause:3.9")));
+}
+
+#[tokio::test]
+async fn a_runtime_behind_a_socket_that_never_changes_listens_since_the_connection_was_made_again() {
+    let sim = Sim::start(node()).unwrap();
+    let old = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+    let observer = observer(&sim);
+    let since = async |at| {
+        filetime(sim.socket(), old);
+        observer.observe(at, Memory::default()).await.listening_since().as_ref().copied().flatten().unwrap()
+    };
+    assert_eq!(since(noon()).await, Timestamp::from_second(1_000_000).unwrap(), "the first connection tells nothing");
+    sim.cut_connections();
+    let first = since(noon()).await;
+    let reconnected = since(noon()).await;
+    assert!(noon().duration_since(reconnected).as_secs() < 60, "{first} {reconnected}");
+    assert_eq!(since(noon() + jiff::SignedDuration::from_secs(30)).await, reconnected, "it stays the same");
+}
+
+/// Sets the time of a socket file.
+fn filetime(path: &std::path::Path, at: std::time::SystemTime) {
+    use nix::sys::stat::{UtimensatFlags, utimensat};
+    let at = nix::sys::time::TimeSpec::from(at.duration_since(std::time::UNIX_EPOCH).unwrap());
+    utimensat(nix::fcntl::AT_FDCWD, path, &at, &at, UtimensatFlags::FollowSymlink).unwrap();
 }
 
 #[tokio::test]
@@ -138,7 +172,7 @@ async fn each_call_that_fails_is_not_seen_and_nothing_else_is_touched_by_it() {
     use Method::{ImageFsInfo, Status, StreamContainers, StreamImages, StreamPodSandboxes, Version};
     let rows: [(Method, &[&str]); 6] = [
         (Version, &["runtime"]),
-        (Status, &[]),
+        (Status, &["sandbox_image"]),
         (StreamImages, &["images"]),
         (StreamPodSandboxes, &["pods", "sandboxes"]),
         (StreamContainers, &["containers", "pods"]),
@@ -173,7 +207,16 @@ async fn everything_of_a_runtime_that_is_away_is_not_seen() {
     let mut sim = Sim::start(node()).unwrap();
     sim.vanish();
     let snapshot = observed(&sim).await;
-    let sources = ["containers", "image_filesystem", "images", "pods", "runtime", "sandboxes"];
+    let sources = [
+        "containers",
+        "image_filesystem",
+        "images",
+        "listening_since",
+        "pods",
+        "runtime",
+        "sandbox_image",
+        "sandboxes",
+    ];
     assert_eq!(not_seen(&snapshot), sources);
     assert!(snapshot.images.cause().unwrap().contains("no such socket"), "{:?}", snapshot.images);
     assert_eq!(snapshot.log_dirs.as_ref().unwrap().len(), 1, "the host is looked at all the same");
@@ -195,7 +238,7 @@ async fn a_runtime_that_vanishes_in_the_middle_leaves_what_was_seen_and_the_next
     sim.fault(Method::StreamContainers, Fault::Vanish, Times::N(1));
     let observer = observer(&sim);
     let snapshot = observer.observe(noon(), Memory::default()).await;
-    assert_eq!(not_seen(&snapshot), ["containers", "image_filesystem", "pods"]);
+    assert_eq!(not_seen(&snapshot), ["containers", "image_filesystem", "listening_since", "pods"]);
     sim.come_back().unwrap();
     assert_eq!(not_seen(&observer.observe(noon(), Memory::default()).await), [""; 0]);
 }

@@ -1,28 +1,93 @@
-//! When the runtime's lists are not to be believed (I12).
-
-use jiff::Timestamp;
+//! When the runtime's lists are not trusted (I12): it started a moment ago, or a list fell sharply.
+//!
+//! A fall is measured against a baseline: what each list held when it was last trusted. The baseline is part of the
+//! memory, so it is one for all passes and survives restarts. A lower level becomes the new baseline once it has held for
+//! `guards.fall_hold` and in [`PASSES`] passes.
 
 use super::{Guards, KeepReason};
-use crate::model::Snapshot;
+use crate::model::{ListCounts, ListFall, Seen, Snapshot};
 
-/// Fewer objects than this may vanish between two looks without arousing doubt.
-const FEW: u64 = 10;
+/// Fewer objects than this may be missing without doubt, unless the whole list is empty.
+const FEW: u64 = 3;
+/// In how many passes a lower level must be seen before it is trusted.
+const PASSES: u32 = 3;
 
-/// Why nothing may count as unused or gone in this pass, if so.
+/// A list that fell sharply and is not trusted yet.
+pub(super) struct Fall {
+    /// Why nothing may count as unused or deleted.
+    pub reason: KeepReason,
+    /// The baseline after this pass: that of the lists that fell stays.
+    pub baseline: ListCounts,
+    /// The lower level after this pass.
+    pub level: ListFall,
+}
+
+/// Why nothing may count as unused or deleted in this pass, if so.
 pub(super) fn doubt(snapshot: &Snapshot, guards: &Guards) -> Option<KeepReason> {
-    just_started(snapshot, guards).or_else(|| fell(snapshot, guards))
+    just_started(snapshot, guards).or_else(|| fall(snapshot, guards).map(|fall| fall.reason))
 }
 
+/// The runtime started when its socket was made, but no later than an agent first saw that socket: the time of a file may
+/// lie in the future.
 fn just_started(snapshot: &Snapshot, guards: &Guards) -> Option<KeepReason> {
-    let since: Timestamp = snapshot.runtime.as_ref()?.listening_since?;
-    let young = !guards.settle.is_zero() && super::age(snapshot.taken_at, since) < guards.settle;
-    young.then(|| KeepReason::RuntimeJustStarted { settle_seconds: super::seconds(guards.settle) })
+    if guards.settle.is_zero() {
+        return None;
+    }
+    let since = match snapshot.listening_since() {
+        Seen::Seen(since) => since?,
+        Seen::NotSeen(cause) => return Some(KeepReason::RuntimeNotSeen { cause }),
+    };
+    let known = snapshot.memory.runtime.as_ref().filter(|known| known.listening_since == Some(since));
+    let since = known.map_or(since, |known| known.first_seen.min(since));
+    let is_young = super::age(snapshot.taken_at, since) < guards.settle;
+    is_young.then(|| KeepReason::RuntimeJustStarted { settle_seconds: super::seconds(guards.settle) })
 }
 
-fn fell(snapshot: &Snapshot, guards: &Guards) -> Option<KeepReason> {
-    let last = snapshot.memory.last_counts?;
-    let before = last.containers + last.sandboxes;
-    let now = (snapshot.containers.as_ref()?.len() + snapshot.sandboxes.as_ref()?.len()) as u64;
-    let fell = before >= FEW && now.saturating_mul(100) < before.saturating_mul(guards.fall_percent);
-    fell.then_some(KeepReason::ListFell { before, now })
+/// The sharp fall of a list that has not held for long enough to be trusted, if there is one.
+pub(super) fn fall(snapshot: &Snapshot, guards: &Guards) -> Option<Fall> {
+    let before = snapshot.memory.last_counts?;
+    let now = counts(snapshot, before);
+    let mut lists = before.by_list().into_iter().zip(now.by_list());
+    let ((list, before_count), (_, now_count)) =
+        lists.find(|((_, before), (_, now))| is_sharp(*before, *now, guards.fall_percent))?;
+    let level = level(snapshot, guards, now);
+    if super::age(snapshot.taken_at, level.since) >= guards.fall_hold && level.passes >= PASSES {
+        return None;
+    }
+    let hold_seconds = super::seconds(guards.fall_hold);
+    let reason = KeepReason::ListFell { list: list.to_owned(), before: before_count, now: now_count, hold_seconds };
+    let baseline = before.zip(now, |before, now| if is_sharp(before, now, guards.fall_percent) { before } else { now });
+    Some(Fall { reason, baseline, level })
 }
+
+/// What each list holds now. One that was not seen holds what it held before.
+pub(super) fn counts(snapshot: &Snapshot, before: ListCounts) -> ListCounts {
+    fn length<T>(list: &Seen<Vec<T>>, before: u64) -> u64 {
+        list.as_ref().map_or(before, |list| list.len() as u64)
+    }
+    ListCounts {
+        containers: length(&snapshot.containers, before.containers),
+        sandboxes: length(&snapshot.sandboxes, before.sandboxes),
+        images: length(&snapshot.images, before.images),
+    }
+}
+
+/// The lower level and since when it holds. A further sharp fall begins a level of its own.
+fn level(snapshot: &Snapshot, guards: &Guards, now: ListCounts) -> ListFall {
+    let falls_further = |known: &ListFall| {
+        let mut lists = known.counts.by_list().into_iter().zip(now.by_list());
+        lists.any(|((_, before), (_, now))| is_sharp(before, now, guards.fall_percent))
+    };
+    match snapshot.memory.fall.filter(|known| !falls_further(known)) {
+        Some(known) => ListFall { since: known.since, passes: known.passes.saturating_add(1), counts: known.counts },
+        None => ListFall { since: snapshot.taken_at, passes: 1, counts: now },
+    }
+}
+
+fn is_sharp(before: u64, now: u64, fall_percent: u64) -> bool {
+    let is_below = now.saturating_mul(100) < before.saturating_mul(fall_percent);
+    is_below && (now == 0 || before - now >= FEW)
+}
+
+#[cfg(test)]
+mod tests;

@@ -303,18 +303,26 @@ impl KeepReason {
             Self::BeingPulled {} => {
                 says("the kubelet is pulling it", Some("guards.keep_pod_images"), "the end of the pull")
             }
-            Self::NamedByPod { named_by } => {
+            Self::NamedByPod { named_by, as_of: None } => {
                 says(format!("the pod {named_by} names it"), Some("guards.keep_pod_images"), "that pod being gone")
             }
+            Self::NamedByPod { named_by, as_of: Some(as_of) } => says(
+                format!("the pod {named_by} named it in the last complete list of pods, which is of {as_of}"),
+                Some("guards.keep_pod_images"),
+                "a pod source that is available and complete",
+            ),
             Self::RuntimeJustStarted { settle_seconds } => says(
                 format!("the runtime started less than {} ago; its lists may not be whole", time(*settle_seconds)),
                 Some("guards.settle"),
                 "time",
             ),
-            Self::ListFell { before, now } => says(
-                format!("the runtime lists {now} objects where it listed {before}; that may not be the truth"),
+            Self::ListFell { list, before, now, hold_seconds } => says(
+                format!(
+                    "the runtime lists {now} {list} after {before}; so sharp a fall is trusted once it has held for {}",
+                    time(*hold_seconds)
+                ),
                 Some("guards.fall_percent"),
-                "the next pass, if the list stays short",
+                "passes over guards.fall_hold that see the same, or a longer list",
             ),
             Self::BackingOff { retry_at, failures, error } => says(
                 format!("its removal failed {failures} times ({error}); the next try is not before {retry_at}"),
@@ -336,7 +344,7 @@ mod tests {
             KeepReason::Running {},
             KeepReason::NewestOfUnit {},
             KeepReason::PodsNotSeen { cause: "x".into() },
-            KeepReason::ListFell { before: 2, now: 1 },
+            KeepReason::ListFell { list: "containers".into(), before: 2, now: 1, hold_seconds: 600 },
             KeepReason::ImageGcOff {},
         ];
         for reason in keep {

@@ -45,9 +45,12 @@ pub struct Guards {
     pub age_from_first_seen: bool,
     /// Nothing counts as unused or gone for this long after the runtime started (I12). Default 1 min; 0 = off.
     pub settle: Duration,
-    /// Nothing counts as unused or gone when the runtime lists fewer than this percentage of what it listed last time
-    /// (I12). Range 0 to 100, default 50; 0 = off.
+    /// Nothing counts as unused or deleted when the runtime lists fewer containers, sandboxes or images than this percentage
+    /// of what it listed when it was last trusted (I12). Range 0 to 100, default 50; 0 = off.
     pub fall_percent: u64,
+    /// How long a list that fell must stay at its new level, in three passes at least, before it is trusted (I12). Default
+    /// 10 min.
+    pub fall_hold: Duration,
     /// Waits this long after a failed removal, doubling up to an hour. Default 1 min; 0 = tries in each pass.
     pub retry_after: Duration,
     /// Goes on to the next images while the measured space is short, whatever the sizes add up to (I9). Default on.
@@ -80,6 +83,7 @@ impl Guards {
             age_from_first_seen: true,
             settle: Duration::from_mins(1),
             fall_percent: 50,
+            fall_hold: Duration::from_mins(10),
             retry_after: Duration::from_mins(1),
             measure_space: true,
         }
@@ -100,6 +104,7 @@ impl Guards {
             age_from_first_seen: false,
             settle: Duration::ZERO,
             fall_percent: 0,
+            fall_hold: Duration::ZERO,
             retry_after: Duration::ZERO,
             measure_space: false,
         }

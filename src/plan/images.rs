@@ -57,6 +57,10 @@ pub(super) fn decide<'a>(world: &World<'a>, draft: &mut Draft<'a>) {
     if draft.need("image_uses", &world.snapshot.image_uses).is_none() {
         return keep_all(draft, images.values(), &KeepReason::StepFailed {});
     }
+    if world.policy.guards.keep_sandbox_image && draft.need("sandbox_image", &world.snapshot.sandbox_image()).is_none()
+    {
+        return keep_all(draft, images.values(), &KeepReason::StepFailed {});
+    }
     let keepers = Keepers::new(world, containers, images.values());
     let mut unused = Vec::new();
     for image in images.values() {

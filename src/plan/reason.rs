@@ -190,18 +190,28 @@ pub enum KeepReason {
     NamedByPod {
         /// The pod, as namespace/name.
         named_by: String,
+        /// The moment of the last complete list of pods, where the pod is known from that list alone; `null` = the pod is
+        /// in the list of this snapshot.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        as_of: Option<Timestamp>,
     },
     /// The runtime started a moment ago; its lists may not be whole (I12).
     RuntimeJustStarted {
         /// `guards.settle`.
         settle_seconds: i64,
     },
-    /// The runtime lists far fewer objects than last time (I12).
+    /// The runtime lists far fewer objects than when its lists were last trusted (I12).
     ListFell {
-        /// Listed last time, less what was removed since.
+        /// The list that fell: `containers`, `sandboxes` or `images`.
+        #[serde(default)]
+        list: String,
+        /// Listed when it was last trusted, less what was removed since.
         before: u64,
         /// Listed now.
         now: u64,
+        /// `guards.fall_hold`.
+        #[serde(default)]
+        hold_seconds: i64,
     },
     /// Its removal failed and waits before the next try.
     BackingOff {

@@ -4,21 +4,68 @@
 //! absent since the first of an unbroken row of looks that did not find it; a look that could not tell changes nothing.
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
+use super::doubt;
 use super::image_use::{Uses, by_id};
 use super::pods::Pods;
 use super::{Policy, names};
-use crate::model::{Absence, ImageMemory, ListCounts, Memory, PodUid, Snapshot};
+use crate::model::{
+    Absence, ImageMemory, ListCounts, ListFall, Memory, NamedImages, PodUid, RuntimeMemory, Seen, Snapshot,
+};
+
+/// The moment of an unchanged list of pods is written again after this long: the store is spared, and the plan says the
+/// age of the list in minutes at least.
+const REFRESH: Duration = Duration::from_mins(5);
 
 /// The memory after this snapshot.
 pub fn remember(snapshot: &Snapshot, policy: &Policy) -> Memory {
     let before = &snapshot.memory;
+    let (last_counts, fall) = lists(snapshot, policy);
     Memory {
         agent_started_at: before.agent_started_at,
         images: images(snapshot, policy),
         absent_since: absent_since(snapshot, policy),
         failures: before.failures.clone(),
-        last_counts: counts(snapshot).or(before.last_counts),
+        last_counts,
+        fall,
+        runtime: runtime(snapshot),
+        named_images: named_images(snapshot),
+    }
+}
+
+/// The baseline for a sharp fall, and the fall if there is one that is not trusted yet.
+fn lists(snapshot: &Snapshot, policy: &Policy) -> (Option<ListCounts>, Option<ListFall>) {
+    let before = snapshot.memory.last_counts;
+    if before.is_none() && snapshot.containers.as_ref().is_none() {
+        return (None, None);
+    }
+    match doubt::fall(snapshot, &policy.guards) {
+        Some(fall) => (Some(fall.baseline), Some(fall.level)),
+        None => (Some(doubt::counts(snapshot, before.unwrap_or_default())), None),
+    }
+}
+
+/// What the runtime says of itself now, and what it said before where it does not answer.
+fn runtime(snapshot: &Snapshot) -> Option<RuntimeMemory> {
+    let before = snapshot.memory.runtime.as_ref();
+    let Seen::Seen(listening_since) = snapshot.listening_since() else { return before.cloned() };
+    let first_seen = before.filter(|before| before.listening_since == listening_since).map(|before| before.first_seen);
+    let sandbox_image = match (snapshot.sandbox_image(), before) {
+        (Seen::NotSeen(_), Some(before)) => before.sandbox_image.clone(),
+        (seen, _) => seen.map(|name| name.map(str::to_owned)),
+    };
+    Some(RuntimeMemory { listening_since, first_seen: first_seen.unwrap_or(snapshot.taken_at), sandbox_image })
+}
+
+/// The pods of this list if it is complete, else those of the last one that was.
+fn named_images(snapshot: &Snapshot) -> Option<NamedImages> {
+    let before = snapshot.memory.named_images.as_ref();
+    let Some(list) = snapshot.pods.as_ref().filter(|list| list.complete) else { return before.cloned() };
+    let is_recent = |known: &&NamedImages| super::age(snapshot.taken_at, known.as_of) < REFRESH;
+    match before.filter(is_recent).filter(|known| known.pods == list.pods) {
+        Some(known) => Some(known.clone()),
+        None => Some(NamedImages { as_of: snapshot.taken_at, pods: list.pods.clone() }),
     }
 }
 
@@ -70,9 +117,4 @@ fn uids(snapshot: &Snapshot) -> BTreeSet<PodUid> {
     let sandboxes = snapshot.sandboxes.as_ref().into_iter().flatten().map(|sandbox| sandbox.pod_uid());
     let dirs = snapshot.log_dirs.as_ref().into_iter().flatten().map(|dir| names::pod_uid_of_dir(&dir.name));
     containers.chain(sandboxes).map(|uid| uid.cloned().unwrap_or_default()).chain(dirs).chain(before).collect()
-}
-
-fn counts(snapshot: &Snapshot) -> Option<ListCounts> {
-    let containers = snapshot.containers.as_ref()?.len() as u64;
-    Some(ListCounts { containers, sandboxes: snapshot.sandboxes.as_ref()?.len() as u64 })
 }

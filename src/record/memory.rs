@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction};
+use serde::Serialize;
 
 use super::columns::{count, from_json, integer, json, moment, nanos};
 use super::error::StoreError;
@@ -17,8 +18,14 @@ use crate::model::{Absence, Failure, ImageMemory, Memory};
 const STAMP: Duration = Duration::from_mins(1);
 /// The key under which the beginning of the memory is kept.
 const BEGUN_AT: &str = "begun_at";
-/// The key under which the counts of the last look are kept.
+/// The key under which the baseline of the lists is kept.
 const LAST_COUNTS: &str = "last_counts";
+/// The key under which a sharp fall of a list is kept.
+const FALL: &str = "list_fall";
+/// The key under which it is kept what the runtime said of itself.
+const RUNTIME: &str = "runtime";
+/// The key under which the pods of the last complete list are kept.
+const NAMED_IMAGES: &str = "named_images";
 
 // === impl Store ===
 
@@ -45,8 +52,25 @@ impl Store {
                 absent_since: absences(connection)?,
                 failures: failures(connection)?.into_iter().collect(),
                 last_counts: fact(connection, LAST_COUNTS)?,
+                fall: fact(connection, FALL)?,
+                runtime: fact(connection, RUNTIME)?,
+                named_images: fact(connection, NAMED_IMAGES)?,
             })
         })
+    }
+
+    /// The memory for a pass at `taken_at`. Stored times that lie after that moment are set to it, here and in the store.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
+    pub fn recall(&mut self, started_at: Timestamp, taken_at: Timestamp) -> Result<Memory, StoreError> {
+        let stored = self.memory(started_at)?;
+        let memory = stored.clone().until(taken_at);
+        if memory != stored {
+            tracing::warn!(%taken_at, "the store holds times that lie in the future; they are set to now");
+            self.learn(&stored, &memory)?;
+        }
+        Ok(memory)
     }
 
     /// Writes what `after` has and `before` has not, in one transaction: all of it or nothing.
@@ -150,22 +174,33 @@ fn learn_failures(transaction: &Transaction<'_>, before: &Memory, after: &Memory
 }
 
 fn learn_facts(transaction: &Transaction<'_>, before: &Memory, after: &Memory) -> rusqlite::Result<()> {
-    let mut put = transaction.prepare_cached("INSERT OR REPLACE INTO facts (key, value) VALUES (?1, ?2)")?;
     if let Some(started_at) = &after.agent_started_at
         && fact::<Timestamp>(transaction, BEGUN_AT)?.is_none()
     {
-        put.execute((BEGUN_AT, json(started_at)?))?;
+        put_fact(transaction, BEGUN_AT, started_at)?;
     }
-    match &after.last_counts {
-        counts if *counts == before.last_counts => {}
-        Some(counts) => {
-            put.execute((LAST_COUNTS, json(counts)?))?;
-        }
-        None => {
-            transaction.execute("DELETE FROM facts WHERE key = ?1", [LAST_COUNTS])?;
-        }
+    learn_fact(transaction, LAST_COUNTS, &before.last_counts, &after.last_counts)?;
+    learn_fact(transaction, FALL, &before.fall, &after.fall)?;
+    learn_fact(transaction, RUNTIME, &before.runtime, &after.runtime)?;
+    learn_fact(transaction, NAMED_IMAGES, &before.named_images, &after.named_images)
+}
+
+fn learn_fact<T: Serialize + PartialEq>(
+    transaction: &Transaction<'_>,
+    key: &str,
+    before: &Option<T>,
+    after: &Option<T>,
+) -> rusqlite::Result<()> {
+    match after {
+        after if after == before => Ok(()),
+        Some(value) => put_fact(transaction, key, value),
+        None => transaction.prepare_cached("DELETE FROM facts WHERE key = ?1")?.execute([key]).map(drop),
     }
-    Ok(())
+}
+
+fn put_fact(transaction: &Transaction<'_>, key: &str, value: &impl Serialize) -> rusqlite::Result<()> {
+    let mut put = transaction.prepare_cached("INSERT OR REPLACE INTO facts (key, value) VALUES (?1, ?2)")?;
+    put.execute((key, json(value)?)).map(drop)
 }
 
 /// What one map has and another has not.

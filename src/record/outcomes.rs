@@ -8,8 +8,6 @@ use crate::execute::{Outcome, Report};
 use crate::model::{Failure, Memory};
 use crate::plan::{Kind, Target};
 
-/// The longest wait before an action is tried again.
-const LONGEST: Duration = Duration::from_hours(1);
 /// A failure whose time came so long ago without another try belongs to an object that nobody plans to remove any more.
 const STALE: SignedDuration = SignedDuration::from_hours(24);
 
@@ -20,8 +18,8 @@ const STALE: SignedDuration = SignedDuration::from_hours(24);
 ///   anew; one that was refused keeps its count.
 /// - An image that went is forgotten: if it is pulled again before the next look it is a new one, with its own minimum
 ///   age.
-/// - Containers and sandboxes that went are taken off the counts of the last look, so that our own work does not look
-///   like a sharp fall (I12).
+/// - Containers, sandboxes and images that were removed are subtracted from the baseline of the lists, so that kubegc's own
+///   work does not look like a sharp fall (I12).
 pub fn after_outcomes(memory: &Memory, reports: &[Report], taken_at: Timestamp, retry_after: Duration) -> Memory {
     let mut memory = memory.clone();
     for report in reports {
@@ -37,7 +35,7 @@ pub fn after_outcomes(memory: &Memory, reports: &[Report], taken_at: Timestamp, 
 
 fn fail(memory: &mut Memory, report: &Report, error: &str, taken_at: Timestamp, retry_after: Duration) {
     let before = memory.failures.get(&report.action.key()).map_or(0, |failure| failure.count);
-    let wait = retry_after.saturating_mul(2_u32.saturating_pow(before)).min(LONGEST);
+    let wait = retry_after.saturating_mul(2_u32.saturating_pow(before)).min(Memory::LONGEST_WAIT);
     let retry_at = taken_at.saturating_add(wait).unwrap_or(Timestamp::MAX);
     let failure = Failure { count: before.saturating_add(1), retry_at, error: error.to_owned() };
     memory.failures.insert(report.action.key(), failure);
@@ -48,19 +46,22 @@ fn forget(memory: &mut Memory, report: &Report) {
     if let Target::RemoveImage { id, .. } = &report.action.target {
         memory.images.retain(|image| image.id != *id);
     }
-    if let Some(counts) = &mut memory.last_counts {
-        match report.action.target.kind() {
-            Kind::Container => counts.containers = counts.containers.saturating_sub(1),
-            Kind::Sandbox => counts.sandboxes = counts.sandboxes.saturating_sub(1),
-            Kind::LogDir | Kind::LogLink | Kind::Image => {}
-        }
+    let levels = memory.fall.iter_mut().map(|fall| &mut fall.counts);
+    for counts in memory.last_counts.iter_mut().chain(levels) {
+        let count = match report.action.target.kind() {
+            Kind::Container => &mut counts.containers,
+            Kind::Sandbox => &mut counts.sandboxes,
+            Kind::Image => &mut counts.images,
+            Kind::LogDir | Kind::LogLink => continue,
+        };
+        *count = count.saturating_sub(1);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ImageMemory, ListCounts};
+    use crate::model::{ImageMemory, ListCounts, ListFall};
     use crate::record::tests::{at, container, failed, image, refused, removed};
 
     const MINUTE: Duration = Duration::from_mins(1);
@@ -126,10 +127,12 @@ mod tests {
 
     #[test]
     fn our_own_removals_are_no_sharp_fall() {
-        let counts = ListCounts { containers: 3, sandboxes: 1 };
-        let memory = Memory { last_counts: Some(counts), ..Memory::default() };
+        let counts = ListCounts { containers: 3, sandboxes: 1, images: 5 };
+        let fall = ListFall { since: at(0), passes: 1, counts: ListCounts { containers: 2, sandboxes: 1, images: 3 } };
+        let memory = Memory { last_counts: Some(counts), fall: Some(fall), ..Memory::default() };
         let reports = [removed(container("c1"), None), failed(container("c2"), "busy"), removed(image("i"), None)];
         let memory = after_outcomes(&memory, &reports, at(0), MINUTE);
-        assert_eq!(memory.last_counts, Some(ListCounts { containers: 2, sandboxes: 1 }));
+        assert_eq!(memory.last_counts, Some(ListCounts { containers: 2, sandboxes: 1, images: 4 }));
+        assert_eq!(memory.fall.unwrap().counts, ListCounts { containers: 1, sandboxes: 1, images: 2 });
     }
 }

@@ -16,7 +16,10 @@ use tempfile::TempDir;
 
 use super::{HistoryFilter, RunId, Store};
 use crate::execute::{Outcome, Refusal, Report};
-use crate::model::{Absence, ContainerState, Failure, ImageMemory, ListCounts, Memory, PodRef};
+use crate::model::{
+    Absence, ContainerState, Failure, ImageMemory, ListCounts, ListFall, Memory, NamedImages, Pod, PodRef,
+    RuntimeMemory, Seen,
+};
 use crate::plan::{Action, RemoveReason, Scope, Target};
 
 /// The moment from which tests count.
@@ -87,6 +90,7 @@ pub(super) fn open(path: &Path) -> Store {
 /// A memory in which every field says something.
 pub(super) fn memory() -> Memory {
     let failure = Failure { count: 2, retry_at: at(120), error: "busy".to_owned() };
+    let pod = Pod { uid: "u2".into(), images: vec!["docker.io/library/web:1".to_owned()], ..Pod::default() };
     Memory {
         agent_started_at: Some(at(0)),
         images: vec![
@@ -95,7 +99,18 @@ pub(super) fn memory() -> Memory {
         ],
         absent_since: vec![Absence { uid: "u1".into(), since: at(20) }],
         failures: [("image/sha256:bb".to_owned(), failure)].into(),
-        last_counts: Some(ListCounts { containers: 7, sandboxes: 3 }),
+        last_counts: Some(ListCounts { containers: 7, sandboxes: 3, images: 2 }),
+        fall: Some(ListFall {
+            since: at(25),
+            passes: 2,
+            counts: ListCounts { containers: 1, sandboxes: 3, images: 2 },
+        }),
+        runtime: Some(RuntimeMemory {
+            listening_since: Some(at(-60)),
+            first_seen: at(1),
+            sandbox_image: Seen::Seen(Some("registry.k8s.io/pause:3.9".to_owned())),
+        }),
+        named_images: Some(NamedImages { as_of: at(30), pods: vec![pod] }),
     }
 }
 

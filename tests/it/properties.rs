@@ -266,8 +266,15 @@ fn is_needed(node: &Snapshot, policy: &Policy, image: &Image) -> bool {
 
 fn is_doubtful(node: &Snapshot) -> bool {
     let started = node.runtime.as_ref().and_then(|runtime| runtime.listening_since);
-    let (Some(containers), Some(sandboxes)) = (node.containers.as_ref(), node.sandboxes.as_ref()) else { return false };
-    let listed = (containers.len() + sandboxes.len()) as u64;
-    let before = node.memory.last_counts.map_or(0, |last| last.containers + last.sandboxes);
-    started.is_some_and(|since| seconds_since(since) < 60.0) || (before >= 10 && listed * 2 < before)
+    let lengths = [
+        node.containers.as_ref().map(Vec::len),
+        node.sandboxes.as_ref().map(Vec::len),
+        node.images.as_ref().map(Vec::len),
+    ];
+    let before = node.memory.last_counts.unwrap_or_default();
+    let fell = |(before, now): (u64, Option<usize>)| {
+        now.is_some_and(|now| now as u64 * 2 < before && (now == 0 || before - now as u64 >= 3))
+    };
+    let lists = [before.containers, before.sandboxes, before.images].into_iter().zip(lengths);
+    started.is_some_and(|since| seconds_since(since) < 60.0) || lists.into_iter().any(fell)
 }

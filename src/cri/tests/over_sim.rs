@@ -85,7 +85,7 @@ async fn single_objects_that_are_not_there_are_none() {
     let image = within(reader.image("docker.io/library/web:1")).await.unwrap().unwrap();
     assert_eq!(Some(image.id.to_string()), sim.state().image_id("docker.io/library/web:1"));
     assert!(within(reader.image_filesystem()).await.unwrap().is_some());
-    assert_eq!(within(reader.runtime()).await.unwrap().sandbox_image.as_deref(), Some("registry.k8s.io/pause:3.6"));
+    assert_eq!(within(reader.sandbox_image()).await.unwrap().as_deref(), Some("registry.k8s.io/pause:3.6"));
 }
 
 #[tokio::test]

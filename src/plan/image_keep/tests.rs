@@ -122,7 +122,7 @@ fn of_two_pods_the_first_by_name_is_told_whatever_their_order() {
     for names in [["a", "b"], ["b", "a"]] {
         let pods = json!({ "seen": { "source": "kube-api", "complete": true, "pods": names.map(pod) } });
         let plan = plan(&node(pods), &Policy::default());
-        assert_eq!(plan.kept[0].reason, KeepReason::NamedByPod { named_by: "default/a".to_owned() });
+        assert_eq!(plan.kept[0].reason, KeepReason::NamedByPod { named_by: "default/a".to_owned(), as_of: None });
     }
 }
 
@@ -207,4 +207,101 @@ fn an_image_that_is_listed_twice_and_used_by_one_of_its_names_was_last_used_now(
     .unwrap();
     let memory = crate::plan::remember(&node, &Policy::default());
     assert_eq!((memory.images.len(), memory.images[0].last_used), (1, Some(node.taken_at)));
+}
+
+/// A node with this image alone, 700 KB, unpinned and unused, whose runtime says this of its sandbox image.
+fn with_sandbox_image(tag: &str, told: Value, remembered: Option<Value>) -> Snapshot {
+    let mut node = node(json!({ "not_seen": "no answer" }));
+    node.images = node.images.map(|mut images| {
+        (images[0].tags, images[0].digests, images[0].size_bytes) = (vec![tag.to_owned()], Vec::new(), 700_000);
+        images
+    });
+    node.sandbox_image = serde_json::from_value(told).unwrap();
+    node.memory.runtime = remembered.map(|image| {
+        serde_json::from_value(json!({ "first_seen": "2026-11-20T12:00:00Z", "sandbox_image": image })).unwrap()
+    });
+    node
+}
+
+#[test]
+fn the_sandbox_image_is_kept_also_when_the_runtime_does_not_answer() {
+    let custom = "example.com/tools/sandbox:3";
+    let (named, silent) = (json!({ "seen": custom }), json!({ "not_seen": "Status: unavailable" }));
+    let rows = [
+        ("named now", custom, named.clone(), None, Some("sandbox_image")),
+        ("named before, no answer now", custom, silent.clone(), Some(named), Some("sandbox_image")),
+        ("never answered", custom, silent.clone(), None, Some("step_failed")),
+        ("named none before, no answer now", custom, silent.clone(), Some(json!({ "seen": null })), None),
+        (
+            "named none, but it looks like one",
+            "rancher/mirrored-pause:3.6",
+            json!({ "seen": null }),
+            None,
+            Some("sandbox_image"),
+        ),
+        ("named none, and it does not", "example.com/pauses:1", json!({ "seen": null }), None, None),
+        ("never answered for so long", custom, silent, Some(json!({ "not_seen": "no answer" })), Some("step_failed")),
+    ];
+    for (case, tag, told, remembered, kept) in rows {
+        let plan = plan(&with_sandbox_image(tag, told, remembered), &Policy::default());
+        assert_eq!(plan.kept.first().map(|kept| kept.reason.kind()), kept, "{case}: {plan:?}");
+        assert_eq!(
+            plan.errors.iter().any(|error| error.to_string().contains("sandbox_image")),
+            kept == Some("step_failed")
+        );
+    }
+}
+
+#[test]
+fn what_the_runtime_named_last_is_remembered() {
+    let custom = "example.com/tools/sandbox:3";
+    let node = with_sandbox_image(custom, json!({ "seen": custom }), None);
+    let mut silent = with_sandbox_image(custom, json!({ "not_seen": "no answer" }), None);
+    for _ in 0..2 {
+        silent.memory = crate::plan::remember(&node, &Policy::default());
+        silent.memory = crate::plan::remember(&silent, &Policy::default());
+        assert_eq!(plan(&silent, &Policy::default()).kept[0].reason, KeepReason::SandboxImage {});
+    }
+}
+
+/// The memory after a pass with a complete list in which a pod names the image.
+fn after_a_list(images: &[&str]) -> crate::model::Memory {
+    crate::plan::remember(&node(naming(images)), &Policy::default())
+}
+
+#[test]
+fn images_that_pods_named_in_the_last_complete_list_stay_until_there_is_another() {
+    let silent = json!({ "not_seen": "connection refused" });
+    let mut cut = naming(&["other:1"]);
+    cut["seen"]["complete"] = false.into();
+    for (case, pods, expected) in [
+        ("no list", silent, true),
+        ("a list that is not complete", cut, true),
+        ("a complete list without the pod", naming(&["other:1"]), false),
+    ] {
+        let mut node = node(pods);
+        node.memory = after_a_list(&["web:1"]);
+        node.taken_at = "2026-11-21T14:00:00Z".parse().unwrap();
+        node.memory.images[0].first_seen = None;
+        assert_eq!(stays(&node, &Policy::default()), expected, "{case}");
+        if expected {
+            let reason =
+                KeepReason::NamedByPod { named_by: "default/web".into(), as_of: "2026-11-21T12:00:00Z".parse().ok() };
+            assert_eq!(plan(&node, &Policy::default()).kept[0].reason, reason, "{case}");
+            let after = crate::plan::remember(&node, &Policy::default());
+            assert_eq!(after.named_images, node.memory.named_images, "{case}: remembered on");
+        }
+    }
+}
+
+#[test]
+fn the_moment_of_an_unchanged_list_is_kept_to_within_minutes() {
+    let mut node = node(naming(&["web:1"]));
+    let known = after_a_list(&["web:1"]);
+    for (minutes, is_written) in [(4, false), (5, true)] {
+        node.memory = known.clone();
+        node.taken_at = known.named_images.as_ref().unwrap().as_of + jiff::SignedDuration::from_mins(minutes);
+        let after = crate::plan::remember(&node, &Policy::default());
+        assert_eq!(after.named_images != known.named_images, is_written, "{minutes} min");
+    }
 }

@@ -45,7 +45,7 @@ fn what_changed_is_changed_and_the_rest_stays() {
     after.images[1].last_used = Some(at(100));
     after.absent_since[0].since = at(5);
     after.failures.values_mut().for_each(|failure| failure.count = 3);
-    after.last_counts = Some(ListCounts { containers: 8, sandboxes: 3 });
+    after.last_counts = Some(ListCounts { containers: 8, ..ListCounts::default() });
     assert_eq!(learnt(&[memory(), after.clone()]), after);
 }
 
@@ -105,4 +105,41 @@ fn learning_is_all_or_nothing() {
     assert!(error.starts_with("cannot write the memory to the store /"), "{error}");
     let images: i64 = store.connection.query_row("SELECT count(*) FROM images", [], |row| row.get(0)).unwrap();
     assert_eq!(images, 2, "the images came before the failures, and were to go");
+}
+
+#[test]
+fn times_from_the_future_are_corrected_when_they_are_read_and_in_the_store() {
+    let (_dir, path) = place();
+    let mut store = open(&path);
+    let year = 365 * 24 * 60 * 60;
+    let mut ahead = memory();
+    ahead.images[0].last_used = Some(at(year));
+    ahead.images[1].first_seen = Some(at(year));
+    ahead.absent_since[0].since = at(year);
+    ahead.failures.values_mut().for_each(|failure| failure.retry_at = at(year));
+    ahead.fall.as_mut().unwrap().since = at(year);
+    ahead.runtime.as_mut().unwrap().first_seen = at(year);
+    ahead.named_images.as_mut().unwrap().as_of = at(year);
+    store.learn(&Memory::default(), &ahead).unwrap();
+
+    let now = at(1000);
+    let read = store.recall(at(0), now).unwrap();
+    assert_eq!((read.images[0].last_used, read.images[1].first_seen), (Some(now), Some(now)));
+    assert_eq!(read.absent_since[0].since, now);
+    assert_eq!(read.failures["image/sha256:bb"].retry_at, at(1000 + 3600), "no wait is longer than an hour");
+    assert_eq!(read.fall.unwrap().since, now);
+    assert_eq!(read.runtime.as_ref().unwrap().first_seen, now);
+    assert_eq!(read.named_images.as_ref().unwrap().as_of, now);
+
+    drop(store);
+    let mut store = open(&path);
+    assert_eq!(store.memory(at(0)).unwrap(), read, "the store holds the corrected times");
+    assert_eq!(store.recall(at(0), at(2000)).unwrap(), read, "and they stay while the clock goes on");
+}
+
+#[test]
+fn times_of_the_past_are_read_as_they_are() {
+    let mut store = Store::in_memory().unwrap();
+    store.learn(&Memory::default(), &memory()).unwrap();
+    assert_eq!(store.recall(at(0), at(121)).unwrap(), memory());
 }

@@ -63,6 +63,13 @@ fn old_stores() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stores")
 }
 
+/// What [`memory`] was when this version wrote it.
+fn memory_of_version(version: usize) -> Memory {
+    assert!(version <= 2, "say what a later version adds");
+    let last_counts = memory().last_counts.map(|counts| ListCounts { images: 0, ..counts });
+    Memory { last_counts, fall: None, runtime: None, named_images: None, ..memory() }
+}
+
 #[test]
 fn a_file_of_every_earlier_schema_opens_with_all_that_it_knew() {
     for version in 1..=MIGRATIONS.len() {
@@ -71,7 +78,7 @@ fn a_file_of_every_earlier_schema_opens_with_all_that_it_knew() {
         std::fs::copy(old_stores().join(format!("v{version}.db")), &path).unwrap();
         let read_only = Store::open_read_only(&path).unwrap().unwrap();
         for store in [read_only, open(&path)] {
-            assert_eq!(store.memory(at(0)).unwrap(), memory(), "version {version}");
+            assert_eq!(store.memory(at(0)).unwrap(), memory_of_version(version), "version {version}");
             assert_eq!(recorded(&store), ["c1", "sha256:bb"], "version {version}");
             assert_eq!(store.begun_at().unwrap(), Some(at(0)), "version {version}");
             let proven: Vec<_> =

@@ -149,8 +149,9 @@ fn memory() -> impl Strategy<Value = Memory> {
             let by_uid: std::collections::BTreeMap<String, Timestamp> = absent.into_iter().collect();
             by_uid.into_iter().map(|(uid, since)| Absence { uid: uid.into(), since }).collect()
         });
-    let counts = option::of((0..40_u64, 0..10_u64))
-        .prop_map(|counts| counts.map(|(containers, sandboxes)| ListCounts { containers, sandboxes }));
+    let counts = option::of((0..40_u64, 0..10_u64, 0..8_u64));
+    let counts = counts
+        .prop_map(|counts| counts.map(|(containers, sandboxes, images)| ListCounts { containers, sandboxes, images }));
     (images, absent, counts, option::of(a_moment())).prop_map(
         |(images, absent_since, last_counts, agent_started_at)| Memory {
             agent_started_at,

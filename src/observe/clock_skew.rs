@@ -1,0 +1,145 @@
+//! Times that lie in the future: a clock was set back after they were made.
+//!
+//! An object with such a time would stay too young for every rule until the clock reaches it. Its age is counted from the
+//! first pass in which this agent saw it instead, by a clock that is never set. Only times after `taken_at` are changed,
+//! and they keep their order among each other.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
+
+use crate::model::{Seen, Snapshot};
+
+/// What this agent knows of times that the wall clock cannot tell.
+#[derive(Debug, Default)]
+pub struct ClockSkew {
+    /// When it first saw each object whose time lies in the future, by the object's id.
+    first_seen: Mutex<HashMap<String, Instant>>,
+    /// The last moment that was given a wall-clock time, and that time.
+    dated: Mutex<Option<(Instant, Timestamp)>>,
+}
+
+/// An object of the snapshot whose time lies in the future.
+struct Future<'a> {
+    id: String,
+    created_at: &'a mut Timestamp,
+}
+
+// === impl ClockSkew ===
+
+impl ClockSkew {
+    /// Moves creation times after `taken_at` back to the moment since which this agent knows the container or sandbox.
+    pub fn correct(&self, snapshot: &mut Snapshot) {
+        let now = snapshot.taken_at;
+        let mut known = lock(&self.first_seen);
+        let mut objects = futures(snapshot);
+        known.retain(|id, _| objects.iter().any(|object| object.id == *id));
+        let seen_now = Instant::now();
+        let first_seen = |object: &Future| known.get(&object.id).copied().unwrap_or(seen_now);
+        objects.sort_by_key(|object| (first_seen(object), *object.created_at));
+        let mut latest = now;
+        for object in objects.into_iter().rev() {
+            let first_seen = *known.entry(object.id).or_insert(seen_now);
+            latest = before(now, first_seen.elapsed()).min(before(latest, Duration::from_nanos(1)));
+            *object.created_at = latest;
+        }
+    }
+
+    /// The wall-clock time of a moment: the same at each call, though the clock may be set in between.
+    pub fn date(&self, moment: Instant, now: Timestamp) -> Timestamp {
+        let mut dated = lock(&self.dated);
+        match *dated {
+            Some((known, at)) if known == moment => at,
+            _ => dated.insert((moment, before(now, moment.elapsed()))).1,
+        }
+    }
+}
+
+fn futures(snapshot: &mut Snapshot) -> Vec<Future<'_>> {
+    let now = snapshot.taken_at;
+    let mut objects = Vec::new();
+    if let Seen::Seen(containers) = &mut snapshot.containers {
+        let containers = containers.iter_mut().filter(|container| container.created_at > now);
+        objects.extend(containers.map(|one| Future { id: one.id.to_string(), created_at: &mut one.created_at }));
+    }
+    if let Seen::Seen(sandboxes) = &mut snapshot.sandboxes {
+        let sandboxes = sandboxes.iter_mut().filter(|sandbox| sandbox.created_at > now);
+        objects.extend(sandboxes.map(|one| Future { id: one.id.to_string(), created_at: &mut one.created_at }));
+    }
+    objects
+}
+
+fn before(at: Timestamp, time: Duration) -> Timestamp {
+    let time = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
+    at.checked_sub(time).unwrap_or(Timestamp::MIN)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A node at noon with a container and a sandbox made at these times.
+    fn node(containers: &[&str], sandbox: &str) -> Snapshot {
+        let containers: Vec<_> = containers
+            .iter()
+            .enumerate()
+            .map(|(n, at)| json!({ "id": format!("c{n}"), "state": "exited", "created_at": at }))
+            .collect();
+        serde_json::from_value(json!({
+            "taken_at": "2026-11-21T12:00:00Z",
+            "containers": { "seen": containers },
+            "sandboxes": { "seen": [{ "id": "s0", "state": "not_ready", "created_at": sandbox }] },
+        }))
+        .unwrap()
+    }
+
+    /// The ages of the containers and of the sandbox in whole seconds.
+    fn ages(snapshot: &Snapshot) -> Vec<i64> {
+        let containers = snapshot.containers.as_ref().unwrap().iter().map(|container| container.created_at);
+        let all = containers.chain(snapshot.sandboxes.as_ref().unwrap().iter().map(|sandbox| sandbox.created_at));
+        all.map(|at| snapshot.taken_at.duration_since(at).as_secs()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_from_the_future_ages_from_the_pass_that_first_saw_it() {
+        let skew = ClockSkew::default();
+        let year_ahead = ["2027-11-21T12:00:00Z", "2026-11-21T11:59:00Z"];
+        let mut first = node(&year_ahead, "2027-01-01T00:00:00Z");
+        skew.correct(&mut first);
+        assert_eq!(ages(&first), [0, 60, 0]);
+        tokio::time::advance(Duration::from_secs(90)).await;
+        let mut second = node(&year_ahead, "2027-01-01T00:00:00Z");
+        skew.correct(&mut second);
+        assert_eq!(ages(&second), [90, 60, 90], "the wall clock did not move");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn objects_from_the_future_keep_their_order() {
+        let skew = ClockSkew::default();
+        let mut node =
+            node(&["2027-01-03T00:00:00Z", "2027-01-01T00:00:00Z", "2027-01-02T00:00:00Z"], "2026-01-01T00:00:00Z");
+        skew.correct(&mut node);
+        let mut containers = node.containers.as_ref().unwrap().clone();
+        containers.sort_by_key(|container| container.created_at);
+        let ids: Vec<_> = containers.iter().map(|container| container.id.as_str()).collect();
+        assert_eq!(ids, ["c1", "c2", "c0"]);
+        assert!(containers.iter().all(|container| container.created_at < node.taken_at));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn objects_that_are_gone_are_forgotten() {
+        let skew = ClockSkew::default();
+        skew.correct(&mut node(&["2027-01-01T00:00:00Z"], "2027-01-01T00:00:00Z"));
+        skew.correct(&mut node(&[], "2026-01-01T00:00:00Z"));
+        assert_eq!(lock(&skew.first_seen).len(), 0);
+    }
+}

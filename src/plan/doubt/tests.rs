@@ -1,0 +1,174 @@
+//! When lists are not trusted, pass by pass: each row is a pass, with what the memory holds after it.
+
+use serde_json::json;
+
+use crate::model::{ListCounts, Memory, Seen, Snapshot};
+use crate::plan::{Guards, KeepReason, Kind, Policy, Profile, RemoveReason, Scope, decide, remember};
+
+/// So long after noon; the minute of a pass.
+fn minute(minute: i64) -> jiff::Timestamp {
+    "2026-11-21T12:00:00Z".parse::<jiff::Timestamp>().unwrap() + jiff::SignedDuration::from_mins(minute)
+}
+
+/// A node at a minute whose runtime lists so many running containers, sandboxes and images. Image 0 is unused, the disk
+/// is full, and a dead container's pod is missing since an hour.
+fn node(at: i64, [containers, sandboxes, images]: [usize; 3], memory: Memory) -> Snapshot {
+    let made = minute(-600).to_string();
+    let used = |n: usize| {
+        json!({ "id": format!("c{n}"), "name": "app", "state": "running", "created_at": made,
+        "sandbox_id": format!("s{n}"), "pod": { "uid": format!("u{n}") }, "image_id": format!("sha256:{}", n + 1) })
+    };
+    let sandbox = |n: usize| {
+        json!({ "id": format!("s{n}"), "pod": { "uid": format!("u{n}") }, "state": "ready",
+        "created_at": made })
+    };
+    let mut node: Snapshot = serde_json::from_value(json!({
+        "taken_at": minute(at),
+        "containers": { "seen": (0..containers).map(used).collect::<Vec<_>>() },
+        "sandboxes": { "seen": (0..sandboxes).map(sandbox).collect::<Vec<_>>() },
+        "images": { "seen": (0..images).map(|n| json!({ "id": format!("sha256:{n}"), "size_bytes": 1 })).collect::<Vec<_>>() },
+        "image_filesystem": { "seen": { "capacity_bytes": 1000, "available_bytes": 1 } },
+        "log_dirs": { "seen": [{ "name": "default_web_gone" }] },
+        "pods": { "seen": { "source": "test", "complete": true } },
+    }))
+    .unwrap();
+    node.memory = memory;
+    node
+}
+
+/// A memory in which all images and the deleted pod are known for hours.
+fn known() -> Memory {
+    let images: Vec<_> = (0..50).map(|n| json!({ "id": format!("sha256:{n}"), "first_seen": minute(-600) })).collect();
+    let absent = json!([{ "uid": "gone", "since": minute(-60) }]);
+    serde_json::from_value(json!({ "images": images, "absent_since": absent })).unwrap()
+}
+
+fn policy() -> Policy {
+    Policy::default()
+}
+
+/// Makes passes at these minutes over lists of these lengths; for each: whether images are removed, and the log directory.
+fn passes(rows: &[(i64, [usize; 3])]) -> Vec<(bool, bool)> {
+    let mut memory = known();
+    let mut decided = Vec::new();
+    for (at, lists) in rows {
+        let node = node(*at, *lists, memory);
+        let plan = decide(&node, &policy(), Scope::All);
+        let removes = |kind| plan.actions.iter().any(|action| action.target.kind() == kind);
+        decided.push((removes(Kind::Image), removes(Kind::LogDir)));
+        memory = remember(&node, &policy());
+    }
+    decided
+}
+
+#[test]
+fn a_fall_holds_images_and_deleted_pods_until_it_has_held_for_a_while() {
+    let (full, few) = ([40, 40, 45], [2, 2, 45]);
+    let decided = passes(&[(0, full), (1, few), (2, few), (5, few), (10, few), (11, few), (12, few)]);
+    let (yes, no) = ((true, true), (false, false));
+    assert_eq!(decided, [yes, no, no, no, no, yes, yes], "trusted ten minutes after the first pass that saw it");
+}
+
+#[test]
+fn time_alone_does_not_make_a_fall_trusted() {
+    let (full, few) = ([40, 40, 45], [2, 2, 45]);
+    assert_eq!(
+        passes(&[(0, full), (1, few), (61, few), (121, few)])[1..],
+        [(false, false), (false, false), (true, true)]
+    );
+}
+
+#[test]
+fn any_list_that_falls_protects_all() {
+    let full = [40, 40, 45];
+    for few in [[2, 40, 45], [40, 2, 45], [40, 40, 5]] {
+        assert_eq!(passes(&[(0, full), (1, few)])[1], (false, false), "{few:?}");
+    }
+    assert_eq!(passes(&[(0, full), (1, [20, 20, 23])])[1], (true, true), "half is no sharp fall");
+}
+
+#[test]
+fn a_list_that_recovers_is_trusted_at_once() {
+    let (full, few) = ([40, 40, 45], [2, 2, 45]);
+    assert_eq!(
+        passes(&[(0, full), (1, few), (2, full), (3, few), (11, few), (12, few), (13, few)])[2..],
+        [(true, true), (false, false), (false, false), (false, false), (true, true)]
+    );
+}
+
+#[test]
+fn a_further_fall_begins_to_hold_anew() {
+    let decided =
+        passes(&[(0, [40, 40, 45]), (1, [10, 10, 45]), (2, [10, 10, 45]), (10, [1, 1, 45]), (12, [1, 1, 45])]);
+    assert_eq!(decided[1..], [(false, false); 4]);
+}
+
+#[test]
+fn small_lists_are_in_doubt_when_they_fall_to_nothing_or_by_some_objects() {
+    let rows = [(9, 0, true), (1, 0, true), (9, 4, true), (9, 5, false), (3, 1, false), (2, 1, false)];
+    for (before, now, in_doubt) in rows {
+        let decided = passes(&[(0, [before, before, 45]), (1, [now, before, 45])])[1];
+        assert_eq!(decided, (!in_doubt, !in_doubt), "{before} to {now}");
+    }
+}
+
+#[test]
+fn the_baseline_is_one_for_all_passes_and_survives_a_restart() {
+    let before = remember(&node(0, [40, 40, 45], known()), &policy());
+    let after = remember(&node(1, [2, 2, 45], before.clone()), &policy());
+    assert_eq!(after.last_counts, Some(ListCounts { containers: 40, sandboxes: 40, images: 45 }));
+    let written = serde_json::to_string(&after).unwrap();
+    let images = decide(&node(2, [2, 2, 45], serde_json::from_str(&written).unwrap()), &policy(), Scope::Images);
+    assert_eq!(images.actions, []);
+    let fell = KeepReason::ListFell { list: "containers".into(), before: 40, now: 2, hold_seconds: 600 };
+    assert_eq!(images.kept.iter().filter(|kept| kept.reason == fell).count(), 43, "{:?}", images.kept);
+}
+
+#[test]
+fn a_list_that_was_not_seen_neither_falls_nor_becomes_the_baseline() {
+    let before = remember(&node(0, [40, 40, 45], known()), &policy());
+    let mut blind = node(1, [40, 40, 45], before.clone());
+    blind.containers = Seen::NotSeen("no answer".to_owned());
+    let after = remember(&blind, &policy());
+    assert_eq!((after.last_counts, after.fall), (before.last_counts, None));
+}
+
+#[test]
+fn without_the_guard_no_fall_is_in_doubt() {
+    let kubelet = Policy { guards: Guards::of(Profile::Kubelet), ..policy() };
+    let before = remember(&node(0, [40, 40, 45], known()), &kubelet);
+    let plan = decide(&node(1, [2, 2, 45], before), &kubelet, Scope::Images);
+    assert!(!plan.actions.is_empty());
+}
+
+/// A node whose runtime's socket was made at a minute, seen in passes at other minutes.
+fn settles(socket: i64, at: &[i64]) -> Vec<bool> {
+    let mut memory = known();
+    let mut removes = Vec::new();
+    for at in at {
+        let mut node = node(*at, [5, 5, 9], memory.until(minute(*at)));
+        node.listening_since = Seen::Seen(Some(minute(socket)));
+        let plan = decide(&node, &policy(), Scope::All);
+        removes.push(plan.actions.iter().any(|action| matches!(action.reason, RemoveReason::PodGone {})));
+        memory = remember(&node, &policy());
+    }
+    removes
+}
+
+#[test]
+fn a_runtime_settles_by_its_socket_or_by_the_first_pass_that_saw_it() {
+    assert_eq!(settles(-5, &[0]), [true], "old");
+    assert_eq!(settles(0, &[0, 1]), [false, true], "made now");
+    assert_eq!(settles(525_600, &[0, 1, 2]), [false, true, true], "made a year ahead");
+    assert_eq!(settles(525_600, &[0, -60, -59]), [false, false, true], "and the clock is set back in between");
+}
+
+#[test]
+fn a_runtime_whose_start_is_not_known_proves_nothing() {
+    let mut node = node(0, [5, 5, 9], known());
+    node.listening_since = Seen::NotSeen("permission denied".to_owned());
+    let plan = decide(&node, &policy(), Scope::All);
+    assert_eq!(plan.actions, []);
+    let cause = |kept: &&crate::plan::Kept| matches!(kept.reason, KeepReason::RuntimeNotSeen { .. });
+    assert!(plan.kept.iter().any(|kept| kept.kind == Kind::Image && cause(&kept)), "{:?}", plan.kept);
+}
