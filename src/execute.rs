@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use crate::cri::RuntimeReader;
 use crate::model::{ContainerId, SandboxId};
-use crate::observe::{Disks, PodSource};
+use crate::observe::{Disks, ImageNames, PodSource};
 use crate::plan::{Action, Plan, Target};
 use done::{Done, ExecuteError};
 use space::Space;
@@ -50,6 +50,8 @@ pub struct Executor<H> {
     pub pods: Arc<dyn PodSource>,
     /// Measures the file system of the images.
     pub disks: Arc<dyn Disks>,
+    /// What the runtime said of the names of images.
+    pub image_names: Arc<ImageNames>,
     /// Where logs lie.
     pub roots: LogRoots,
     /// How.

@@ -7,17 +7,20 @@ mod aside;
 mod clock_skew;
 mod disk;
 mod error;
+mod image_names;
 mod logs;
 mod pods;
 mod status;
 
 pub use disk::{Disks, HostDisks, ToldDisk};
 pub use error::ObserveError;
+pub use image_names::ImageNames;
 pub use pods::{
     Beside, CombinedPods, FoundPods, KubeApi, KubeletDirPods, KubeletSource, NoPods, Part, PodSource, RuntimePods,
 };
 pub use status::StatusFor;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -60,6 +63,7 @@ pub struct Observer {
     aside: Aside,
     statuses: Statuses,
     clock_skew: ClockSkew,
+    image_names: Arc<ImageNames>,
 }
 
 /// What the runtime told in one pass.
@@ -98,7 +102,13 @@ impl Observer {
         disks: Arc<dyn Disks>,
     ) -> Self {
         let (aside, statuses, clock_skew) = (Aside::new(LOOK), Statuses::default(), ClockSkew::default());
-        Self { reader, places, node: node.into(), pods, disks, aside, statuses, clock_skew }
+        let image_names = Arc::default();
+        Self { reader, places, node: node.into(), pods, disks, aside, statuses, clock_skew, image_names }
+    }
+
+    /// What the runtime said of names of images so far, to be asked for others too.
+    pub fn image_names(&self) -> Arc<ImageNames> {
+        Arc::clone(&self.image_names)
     }
 
     /// Takes one snapshot. The order counts (spec 8.2, races 5 and 21): what is compared with a later list is listed
@@ -130,6 +140,7 @@ impl Observer {
             pods,
             pod_dirs,
             pulling,
+            resolved_images: BTreeMap::new(),
             image_uses,
             memory,
         };
@@ -141,6 +152,11 @@ impl Observer {
     /// each container: a first plan shows whether the answers can matter at all.
     pub async fn fill_statuses(&self, snapshot: &mut Snapshot, what: StatusFor) {
         self.statuses.fill(&self.reader, snapshot, what).await;
+    }
+
+    /// Adds which images the names that pods use mean. Apart from [`Self::observe`] because only an image pass needs it.
+    pub async fn resolve_image_names(&self, snapshot: &mut Snapshot) {
+        self.image_names.resolve(&self.reader, snapshot).await;
     }
 
     /// Asks the runtime for everything. One that cannot be reached is asked once: each further call would only wait for

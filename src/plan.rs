@@ -31,7 +31,7 @@ pub use action::{
 pub use containers::{AgeFrom, ContainerPolicy};
 pub use explain::Explanation;
 pub use guards::{Guards, Profile};
-pub use image_use::is_named;
+pub use image_use::{is_named, may_be_named};
 pub use images::ImagePolicy;
 pub use logs::LogPolicy;
 pub use names::{container_id_of_link, log_link_name, pod_of_dir, pod_uid_of_dir};

@@ -47,6 +47,7 @@ pub(super) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan), CliErr
     for what in [StatusFor::Ends, StatusFor::ImageVolumes] {
         observer.fill_statuses(&mut snapshot, what).await;
     }
+    observer.resolve_image_names(&mut snapshot).await;
     let plan = decide(&snapshot, &loaded.settings.policy, Scope::All);
     Ok((snapshot, plan))
 }

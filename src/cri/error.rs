@@ -130,6 +130,11 @@ impl CriError {
         }
     }
 
+    /// Says whether the runtime did not answer in time.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::Timeout { .. } | Self::Unanswered { .. })
+    }
+
     /// Says whether the object is not there.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Call { status, .. } if status.code() == Code::NotFound)

@@ -209,7 +209,8 @@ impl<H> Cycle<H> {
         let observer = node.observer(&settings);
         let (pods, disks) = (Arc::clone(&node.pods), Arc::clone(&node.disks));
         let (roots, options) = (roots(&settings), options(&settings, node.space_settle));
-        let executor = Executor { reader, hands, pods, disks, roots, options };
+        let image_names = observer.image_names();
+        let executor = Executor { reader, hands, pods, disks, image_names, roots, options };
         Self { observer, executor, store, settings, started_at }
     }
 }
@@ -244,6 +245,9 @@ pub async fn look_and_plan(
     let mut snapshot = observer.observe(taken_at, memory).await;
     if policy.containers.age_from == AgeFrom::Finished {
         observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
+    }
+    if scope != Scope::Containers && policy.guards.keep_pod_images {
+        observer.resolve_image_names(&mut snapshot).await;
     }
     let plan = decide(&snapshot, policy, scope);
     if plan.actions.iter().all(|action| action.target.kind() != Kind::Image) {

@@ -6,7 +6,7 @@ use super::done::{Done, ExecuteError};
 use super::{Hands, Outcome, Refusal, Run};
 use crate::cri::Only;
 use crate::model::{Container, Image, ImageId, Pod, PodRef};
-use crate::plan::{Action, RemoveReason, is_named};
+use crate::plan::{Action, RemoveReason, is_named, may_be_named};
 
 /// How far the runtime's clock may lag behind the plan's: containers that are younger are asked for their image volumes.
 const CLOCK_SLACK: Duration = Duration::from_mins(1);
@@ -67,10 +67,28 @@ impl<H: Hands> Run<'_, H> {
         if !self.exec.options.keeps_pod_images {
             return None;
         }
-        let pods = self.exec.pods.known_by_now().await;
-        let is_namer = |pod: &Pod| !pod.phase.is_terminal() && pod.images.iter().any(|name| is_named(image, name));
-        let Pod { uid, namespace, name, .. } = pods.into_iter().find(is_namer)?;
-        Some(PodRef { uid, namespace, name })
+        for pod in self.exec.pods.known_by_now().await.into_iter().filter(|pod| !pod.phase.is_terminal()) {
+            if self.names(&pod, image).await {
+                let Pod { uid, namespace, name, .. } = pod;
+                return Some(PodRef { uid, namespace, name });
+            }
+        }
+        None
+    }
+
+    /// Says whether a pod names an image: by the text of the name, or by what the runtime resolves it to. A name that
+    /// cannot be resolved may mean any image of the same last part.
+    async fn names(&self, pod: &Pod, image: &Image) -> bool {
+        for name in &pod.images {
+            let is_meant = match self.exec.image_names.id_of(&self.exec.reader, name).await {
+                Ok(id) => id.as_ref() == Some(&image.id),
+                Err(_) => may_be_named(image, name),
+            };
+            if is_meant || is_named(image, name) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Says whether the plan may not have known a container. The image volumes of the others it knew, and those never

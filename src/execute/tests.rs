@@ -47,7 +47,8 @@ impl Bench {
         let reader = RuntimeReader::new(&self.sim.endpoint(), &self.sim.endpoint(), CriOptions::default());
         let disks = Arc::new(ToldDisk(self.sim.disk_reader()));
         let pods = Arc::clone(&self.pods);
-        Executor { reader, hands, pods, disks, roots: self.roots(), options: self.options.clone() }
+        let (image_names, roots) = (Arc::default(), self.roots());
+        Executor { reader, hands, pods, disks, image_names, roots, options: self.options.clone() }
     }
 
     fn live(&self) -> Executor<LiveHands> {

@@ -1,5 +1,6 @@
 //! Everything about one moment of the node, as plain data.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -64,6 +65,10 @@ pub struct Snapshot {
     /// Images that the kubelet is pulling right now, as named in the pod specs (I6).
     #[serde(default)]
     pub pulling: Vec<String>,
+    /// The image that each name used by a pod or a pull means, as the runtime resolves it; `null` = none that is here (I6).
+    /// A name that is missing here was not resolved: its text alone is compared.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub resolved_images: BTreeMap<String, Seen<Option<ImageId>>>,
     /// Whether all that uses images beside the lists could be learnt: the image volumes that were asked for, and the pulls
     /// in progress. Where not, no image is proven unused (I2, I6).
     #[serde(default = "all_seen", skip_serializing_if = "is_seen")]

@@ -1,11 +1,11 @@
 //! Why an image stays whatever the disk says (I6).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use jiff::Timestamp;
 
 use super::draft::World;
-use super::image_use::{Use, Uses, full_name, is_named, names};
+use super::image_use::{Use, Uses, full_name, is_named, may_be_named, names};
 use super::{KeepReason, Kind};
 use crate::model::{Container, Image, Pod, Seen, Snapshot};
 
@@ -16,7 +16,9 @@ const PAUSE_MAX_BYTES: u64 = 2 << 20;
 pub(super) struct Keepers<'a> {
     uses: Uses<'a>,
     named: HashMap<String, Namer<'a>>,
-    pulling: std::collections::HashSet<String>,
+    pulling: HashSet<String>,
+    /// Names that the runtime could not resolve, and the pods that use them; `None` = a pull.
+    unresolved: BTreeMap<&'a str, Option<Namer<'a>>>,
     sandbox_image: Option<&'a str>,
     /// The runtime neither names nor pins the image of its sandboxes, so images that look like one are kept.
     guess_pause: bool,
@@ -34,7 +36,6 @@ impl<'a> Keepers<'a> {
         mut images: impl Iterator<Item = &'i Image>,
     ) -> Self {
         let guards = &world.policy.guards;
-        let pulling = world.snapshot.pulling.iter().filter(|_| guards.keep_pod_images);
         let sandbox_image = match world.snapshot.sandbox_image() {
             Seen::Seen(name) if guards.keep_sandbox_image => name,
             _ => None,
@@ -42,7 +43,8 @@ impl<'a> Keepers<'a> {
         Self {
             uses: Uses::new(containers, guards),
             named: named(world),
-            pulling: pulling.map(|name| full_name(name).into_owned()).collect(),
+            pulling: pulls(world).flat_map(|name| meanings(world.snapshot, name)).collect(),
+            unresolved: unresolved(world),
             sandbox_image,
             guess_pause: guards.keep_sandbox_image && sandbox_image.is_none() && !images.any(|image| image.pinned),
         }
@@ -74,29 +76,69 @@ impl<'a> Keepers<'a> {
     }
 
     fn is_being_pulled(&self, image: &Image) -> bool {
-        names(image).any(|name| self.pulling.contains(name.as_ref()))
+        let is_pull = |(name, namer): (&&str, &Option<Namer>)| namer.is_none() && may_be_named(image, name);
+        names(image).any(|name| self.pulling.contains(name.as_ref())) || self.unresolved.iter().any(is_pull)
     }
 
     fn named_by_pod(&self, image: &Image) -> Option<KeepReason> {
-        let (pod, as_of) = names(image).find_map(|name| self.named.get(name.as_ref()))?;
-        Some(KeepReason::NamedByPod { named_by: format!("{}/{}", pod.namespace, pod.name), as_of: *as_of })
+        let known = names(image).find_map(|name| self.named.get(name.as_ref()).copied());
+        let may_name =
+            || self.unresolved.iter().find(|(name, _)| may_be_named(image, name)).and_then(|(_, namer)| *namer);
+        let (pod, as_of) = known.or_else(may_name)?;
+        Some(KeepReason::NamedByPod { named_by: format!("{}/{}", pod.namespace, pod.name), as_of })
     }
 }
 
-/// The images that pods of this node name. A pod that terminated needs its image no more where terminated pods are evicted.
+/// The pods whose images are kept. One that terminated needs its image no more where terminated pods are evicted.
+fn kept_namers<'a>(world: &World<'a>) -> impl Iterator<Item = Namer<'a>> {
+    let (is_kept, evicts) = (world.policy.guards.keep_pod_images, world.policy.containers.evict_terminated_pods);
+    namers(world.snapshot).filter(move |(pod, _)| is_kept && !(evicts && pod.phase.is_terminal()))
+}
+
+/// The images that pods of this node name.
 fn named<'a>(world: &World<'a>) -> HashMap<String, Namer<'a>> {
-    let is_evicted = |pod: &Pod| world.policy.containers.evict_terminated_pods && pod.phase.is_terminal();
-    let namers = namers(world.snapshot).filter(|(pod, _)| world.policy.guards.keep_pod_images && !is_evicted(pod));
     let mut named: HashMap<String, Namer> = HashMap::new();
-    for namer in namers {
-        for name in &namer.0.images {
-            let known = named.entry(full_name(name).into_owned()).or_insert(namer);
-            // The list of this snapshot first, then the first pod by name, whatever the order of the lists.
-            let rank = |(pod, as_of): Namer<'a>| (as_of, &pod.namespace, &pod.name, &pod.uid);
-            *known = if rank(namer) < rank(*known) { namer } else { *known };
+    for namer in kept_namers(world) {
+        for name in namer.0.images.iter().flat_map(|name| meanings(world.snapshot, name)) {
+            let known = named.entry(name).or_insert(namer);
+            *known = first(*known, namer);
         }
     }
     named
+}
+
+/// Of two pods the one that is told: of the list of this snapshot, then the first by name, whatever the order of the lists.
+fn first<'a>(one: Namer<'a>, other: Namer<'a>) -> Namer<'a> {
+    let rank = |(pod, as_of): Namer<'a>| (as_of, &pod.namespace, &pod.name, &pod.uid);
+    if rank(other) < rank(one) { other } else { one }
+}
+
+/// What images may be compared with for a name that a pod uses: the name in full and, by the runtime's word, an id.
+fn meanings<'a>(snapshot: &'a Snapshot, name: &'a str) -> impl Iterator<Item = String> + 'a {
+    let resolved = snapshot.resolved_images.get(name).and_then(Seen::as_ref);
+    let id = resolved.and_then(Option::as_ref).map(|id| id.canonical().into_owned());
+    id.into_iter().chain([full_name(name).into_owned()])
+}
+
+fn pulls<'a>(world: &World<'a>) -> impl Iterator<Item = &'a str> {
+    let is_kept = world.policy.guards.keep_pod_images;
+    world.snapshot.pulling.iter().filter(move |_| is_kept).map(String::as_str)
+}
+
+/// The names that the runtime failed to resolve.
+fn unresolved<'a>(world: &World<'a>) -> BTreeMap<&'a str, Option<Namer<'a>>> {
+    let is_unresolved = |name: &str| matches!(world.snapshot.resolved_images.get(name), Some(Seen::NotSeen(_)));
+    let mut names: BTreeMap<&str, Option<Namer>> = BTreeMap::new();
+    for namer in kept_namers(world) {
+        for name in namer.0.images.iter().map(String::as_str).filter(|name| is_unresolved(name)) {
+            let known = names.entry(name).or_insert(Some(namer));
+            *known = Some(known.map_or(namer, |known| first(known, namer)));
+        }
+    }
+    for name in pulls(world).filter(|name| is_unresolved(name)) {
+        names.entry(name).or_insert(None);
+    }
+    names
 }
 
 /// The pods that name images: those of the list and, where it is missing or incomplete, those of the last complete one.

@@ -78,6 +78,18 @@ pub fn is_named(image: &Image, name: &str) -> bool {
     names(image).any(|known| known == name || known == full)
 }
 
+/// Says whether a name that the runtime could not resolve may mean this image: it ends in the same repository and tag, or
+/// in the same digest, whatever the registry. An alias may lead a short name anywhere.
+pub fn may_be_named(image: &Image, name: &str) -> bool {
+    let wanted = full_name(name);
+    names(image).any(|known| last_part(&known) == last_part(&wanted))
+}
+
+/// What is left of a full name without registry and path: `busybox:latest`, or of one with a digest that alone.
+fn last_part(name: &str) -> &str {
+    name.rsplit(['/', '@']).next().unwrap_or(name)
+}
+
 /// Everything that the image goes by: first its canonical id, then each name as the runtime lists it and in full. Some
 /// runtimes list short names.
 pub(super) fn names(image: &Image) -> impl Iterator<Item = Cow<'_, str>> {

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::columns::{count, from_json, integer, json, moment, nanos, nanos_before};
 use super::error::StoreError;
+use super::memory::count_removal;
 use super::reason::word_and_values;
 use super::runs::RunId;
 use super::store::Store;
@@ -92,7 +93,13 @@ impl Store {
                      age_seconds, reason, reason_values, outcome, detail, estimated_bytes, freed_bytes, proven_by)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
             )?;
-            insert.execute(params_from_iter(row)).map(drop)
+            insert.execute(params_from_iter(row))?;
+            match report.outcome {
+                Outcome::Removed {} | Outcome::AlreadyGone {} => {
+                    count_removal(transaction, report.action.target.kind())
+                }
+                _ => Ok(()),
+            }
         })
     }
 

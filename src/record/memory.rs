@@ -10,8 +10,10 @@ use serde::Serialize;
 
 use super::columns::{count, from_json, integer, json, moment, nanos};
 use super::error::StoreError;
+use super::outcomes::subtract;
 use super::store::Store;
-use crate::model::{Absence, Failure, ImageMemory, Memory};
+use crate::model::{Absence, Failure, ImageMemory, ListCounts, ListFall, Memory};
+use crate::plan::Kind;
 
 /// A stamp that is newer than the stored one by less than this is not written, which spares the disk: what it decides
 /// is counted in hours and days.
@@ -64,7 +66,7 @@ impl Store {
     /// # Errors
     /// The store cannot be read or written.
     pub fn recall(&mut self, started_at: Timestamp, taken_at: Timestamp) -> Result<Memory, StoreError> {
-        let stored = self.memory(started_at)?;
+        let stored = self.memory(started_at.min(taken_at))?;
         let memory = stored.clone().until(taken_at);
         if memory != stored {
             tracing::warn!(%taken_at, "the store holds times that lie in the future; they are set to now");
@@ -91,6 +93,20 @@ impl Store {
             learn_facts(transaction, before, after)
         })
     }
+}
+
+/// Takes an object that was removed off the baseline of the lists, in the transaction that records its removal: the next
+/// pass after a kill must not take kubegc's own work for a sharp fall.
+pub(super) fn count_removal(transaction: &Transaction<'_>, kind: Kind) -> rusqlite::Result<()> {
+    if let Some(mut counts) = fact::<ListCounts>(transaction, LAST_COUNTS)? {
+        subtract(&mut counts, kind);
+        put_fact(transaction, LAST_COUNTS, &counts)?;
+    }
+    if let Some(mut fall) = fact::<ListFall>(transaction, FALL)? {
+        subtract(&mut fall.counts, kind);
+        put_fact(transaction, FALL, &fall)?;
+    }
+    Ok(())
 }
 
 fn images(connection: &Connection) -> rusqlite::Result<Vec<ImageMemory>> {

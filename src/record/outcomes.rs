@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::execute::{Outcome, Report};
-use crate::model::{Failure, Memory};
+use crate::model::{Failure, ListCounts, Memory};
 use crate::plan::{Kind, Target};
 
 /// A failure whose time came so long ago without another try belongs to an object that nobody plans to remove any more.
@@ -48,20 +48,25 @@ fn forget(memory: &mut Memory, report: &Report) {
     }
     let levels = memory.fall.iter_mut().map(|fall| &mut fall.counts);
     for counts in memory.last_counts.iter_mut().chain(levels) {
-        let count = match report.action.target.kind() {
-            Kind::Container => &mut counts.containers,
-            Kind::Sandbox => &mut counts.sandboxes,
-            Kind::Image => &mut counts.images,
-            Kind::LogDir | Kind::LogLink => continue,
-        };
-        *count = count.saturating_sub(1);
+        subtract(counts, report.action.target.kind());
     }
+}
+
+/// Takes an object that was removed off the counts of the lists.
+pub(super) fn subtract(counts: &mut ListCounts, kind: Kind) {
+    let count = match kind {
+        Kind::Container => &mut counts.containers,
+        Kind::Sandbox => &mut counts.sandboxes,
+        Kind::Image => &mut counts.images,
+        Kind::LogDir | Kind::LogLink => return,
+    };
+    *count = count.saturating_sub(1);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ImageMemory, ListCounts, ListFall};
+    use crate::model::{ImageMemory, ListFall};
     use crate::record::tests::{at, container, failed, image, refused, removed};
 
     const MINUTE: Duration = Duration::from_mins(1);

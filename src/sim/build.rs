@@ -121,6 +121,13 @@ impl Node {
         self
     }
 
+    /// The runtime resolves this name to another, as the short-name aliases of CRI-O do.
+    #[must_use]
+    pub fn alias(mut self, name: &str, meaning: &str) -> Self {
+        self.images.alias(name, meaning);
+        self
+    }
+
     /// The image just named has lost its tags.
     #[must_use]
     pub fn untagged(mut self) -> Self {

@@ -17,6 +17,8 @@ pub(super) struct Images {
     by_id: BTreeMap<String, StoredImage>,
     /// Image ids by tag and by digest.
     names: HashMap<String, String>,
+    /// Names that mean other names, as a runtime's short-name aliases say.
+    aliases: HashMap<String, String>,
     /// How many hold each layer.
     holders: HashMap<String, u64>,
     layer_bytes: u64,
@@ -89,8 +91,13 @@ impl Images {
         }
     }
 
+    pub(super) fn alias(&mut self, name: &str, meaning: &str) {
+        self.aliases.insert(name.to_owned(), meaning.to_owned());
+    }
+
     /// The image that an id, a short id, a tag or a digest names.
     pub(super) fn find(&self, name: &str) -> Result<Option<&StoredImage>, Status> {
+        let name = self.aliases.get(name).map_or(name, String::as_str);
         let named = self.names.get(name).or_else(|| self.names.get(&full_name(name)));
         match named {
             Some(id) => Ok(self.by_id.get(id)),

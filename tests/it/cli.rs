@@ -284,6 +284,7 @@ fn the_settings_in_force_are_shown_with_where_they_come_from() {
     age_from_first_seen = false                  # profile kubelet
     settle = "5m"                                # --set
     fall_percent = 0                             # profile kubelet
+    fall_hold = "0s"                             # profile kubelet
     retry_after = "0s"                           # profile kubelet
     measure_space = false                        # profile kubelet
 

@@ -305,3 +305,47 @@ fn the_moment_of_an_unchanged_list_is_kept_to_within_minutes() {
         assert_eq!(after.named_images != known.named_images, is_written, "{minutes} min");
     }
 }
+
+/// The node whose image is `quay.io/library/busybox`, with a pod that names `busybox`, which resolves so.
+fn with_resolved(name: &str, resolved: Value) -> Snapshot {
+    let mut node = node(naming(&[name]));
+    node.images = node.images.map(|mut images| {
+        (images[0].tags, images[0].digests) = (vec!["quay.io/library/busybox:latest".to_owned()], Vec::new());
+        images
+    });
+    node.resolved_images = serde_json::from_value(json!({ name: resolved })).unwrap();
+    node
+}
+
+#[test]
+fn an_image_stays_when_the_runtime_resolves_a_pods_name_to_it() {
+    let other = ID.replace('0', "f");
+    let rows = [
+        ("resolved to it", "busybox", json!({ "seen": ID }), true),
+        (
+            "resolved to it, written without its algorithm",
+            "busybox",
+            json!({ "seen": ID.replace("sha256:", "") }),
+            true,
+        ),
+        ("resolved to another image", "busybox", json!({ "seen": other }), false),
+        ("resolved to none that is here", "busybox", json!({ "seen": null }), false),
+        ("the text of the name is enough", "quay.io/library/busybox", json!({ "seen": null }), true),
+        ("not resolved, of the same last part", "busybox", json!({ "not_seen": "ImageStatus: internal" }), true),
+        ("not resolved, of another tag", "busybox:2", json!({ "not_seen": "ImageStatus: internal" }), false),
+        ("not resolved, of another name", "box", json!({ "not_seen": "ImageStatus: internal" }), false),
+    ];
+    for (case, name, resolved, expected) in rows {
+        assert_eq!(stays(&with_resolved(name, resolved), &Policy::default()), expected, "{case}");
+    }
+}
+
+#[test]
+fn an_image_stays_while_a_name_that_is_resolved_to_it_is_pulled() {
+    for resolved in [json!({ "seen": ID }), json!({ "not_seen": "no answer" })] {
+        let mut node = with_resolved("busybox", resolved);
+        node.pods = Seen::NotSeen("no answer".to_owned());
+        node.pulling = vec!["busybox".to_owned()];
+        assert_eq!(plan(&node, &Policy::default()).kept[0].reason, KeepReason::BeingPulled {});
+    }
+}

@@ -143,3 +143,18 @@ fn times_of_the_past_are_read_as_they_are() {
     store.learn(&Memory::default(), &memory()).unwrap();
     assert_eq!(store.recall(at(0), at(121)).unwrap(), memory());
 }
+
+#[test]
+fn a_recorded_removal_is_taken_off_the_baseline_at_once() {
+    let (_dir, path) = place();
+    let mut store = open(&path);
+    store.learn(&Memory::default(), &memory()).unwrap();
+    let run = store.begin_run(at(40), crate::plan::Scope::All, false).unwrap();
+    for report in [removed(container("c1"), None), removed(image("sha256:aa"), None), failed(container("c2"), "busy")] {
+        store.record(run, at(41), &report).unwrap();
+    }
+    let (_copy, killed) = killed(&path);
+    let after = open(&killed).memory(at(0)).unwrap();
+    assert_eq!(after.last_counts, Some(ListCounts { containers: 6, sandboxes: 3, images: 1 }));
+    assert_eq!(after.fall.unwrap().counts, ListCounts { containers: 0, sandboxes: 3, images: 1 });
+}

@@ -1,0 +1,213 @@
+//! Which images the names in pod specs mean.
+//!
+//! Only the runtime knows: its aliases may resolve `busybox` to another registry than Docker's. It is asked once for each
+//! name, and again when the list of images has changed.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::task::JoinSet;
+
+use crate::cri::{CriError, RuntimeReader};
+use crate::model::{Image, ImageId, Seen, Snapshot};
+
+/// Calls under way at the same time.
+const AT_ONCE: usize = 16;
+
+/// The answers so far.
+#[derive(Debug, Default)]
+pub struct ImageNames {
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// What stands for the list of images that the answers belong to.
+    list: u64,
+    ids: HashMap<String, Option<ImageId>>,
+}
+
+// === impl ImageNames ===
+
+impl ImageNames {
+    /// Resolves every name that a pod of the snapshot uses, a pod of the last complete list, or a pull in progress. The
+    /// first time-out ends it: a runtime that hangs would cost a deadline for each name.
+    pub async fn resolve(&self, reader: &RuntimeReader, snapshot: &mut Snapshot) {
+        let Seen::Seen(images) = &snapshot.images else { return };
+        self.forget_other_lists(images);
+        let names = names(snapshot);
+        let mut left = names.clone().into_iter().filter(|name| !self.known().ids.contains_key(name));
+        let (mut calls, mut failed, mut hangs) = (JoinSet::new(), BTreeMap::new(), None);
+        loop {
+            while calls.len() < AT_ONCE
+                && hangs.is_none()
+                && let Some(name) = left.next()
+            {
+                let reader = reader.clone();
+                calls.spawn(async move { (reader.image(&name).await, name) });
+            }
+            match calls.join_next().await {
+                None => break,
+                Some(Ok((Ok(image), name))) => self.learn(name, image),
+                Some(Ok((Err(error), name))) => {
+                    hangs = hangs.or(error.is_timeout().then(|| error.to_string()));
+                    failed.insert(name, error.to_string());
+                }
+                Some(Err(broken)) => hangs = Some(broken.to_string()),
+            }
+        }
+        let unknown = |name: &String| failed.get(name).or(hangs.as_ref()).cloned().unwrap_or_default();
+        let known = self.known();
+        let answer =
+            |name: &String| known.ids.get(name).cloned().map_or_else(|| Seen::NotSeen(unknown(name)), Seen::Seen);
+        snapshot.resolved_images = names.into_iter().map(|name| (name.clone(), answer(&name))).collect();
+    }
+
+    /// The image that a name means; `None` = none that is here. Asks the runtime for a name that is new.
+    ///
+    /// # Errors
+    /// The runtime fails the call.
+    pub async fn id_of(&self, reader: &RuntimeReader, name: &str) -> Result<Option<ImageId>, CriError> {
+        let known = self.known().ids.get(name).cloned();
+        if let Some(id) = known {
+            return Ok(id);
+        }
+        let image = reader.image(name).await?;
+        let id = image.as_ref().map(|image| image.id.clone());
+        self.learn(name.to_owned(), image);
+        Ok(id)
+    }
+
+    fn learn(&self, name: String, image: Option<Image>) {
+        self.known().ids.insert(name, image.map(|image| image.id));
+    }
+
+    fn forget_other_lists(&self, images: &[Image]) {
+        let list = fingerprint(images);
+        let mut known = self.known();
+        if known.list != list {
+            *known = Known { list, ids: HashMap::new() };
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn names(snapshot: &Snapshot) -> BTreeSet<String> {
+    let listed = snapshot.pods.as_ref().into_iter().flat_map(|list| &list.pods);
+    let remembered = snapshot.memory.named_images.iter().flat_map(|known| &known.pods);
+    let of_pods = listed.chain(remembered).flat_map(|pod| &pod.images);
+    of_pods.chain(&snapshot.pulling).filter(|name| !name.is_empty()).cloned().collect()
+}
+
+/// A number that differs when an image or a name of one was added or removed, whatever their order.
+fn fingerprint(images: &[Image]) -> u64 {
+    let of_one = |image: &Image| {
+        let mut hasher = DefaultHasher::new();
+        (&image.id, &image.tags, &image.digests).hash(&mut hasher);
+        hasher.finish()
+    };
+    images.iter().map(of_one).fold(images.len() as u64, u64::wrapping_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tonic::Code;
+
+    use super::*;
+    use crate::cri::CriOptions;
+    use crate::model::{Memory, Pod, PodList};
+    use crate::sim::{Fault, MIB, Method, Node, Sim, Times};
+
+    const QUAY: &str = "quay.io/library/busybox:latest";
+
+    /// A node whose runtime resolves `busybox` to Quay.
+    fn sim() -> Sim {
+        Sim::start(Node::new().image(QUAY, &[("busybox", MIB)]).alias("busybox", QUAY)).unwrap()
+    }
+
+    fn reader(sim: &Sim) -> RuntimeReader {
+        let options = CriOptions { read_timeout: Duration::from_millis(200), ..CriOptions::default() };
+        RuntimeReader::new(&sim.endpoint(), &sim.endpoint(), options)
+    }
+
+    /// A snapshot of its images with pods that name these.
+    async fn snapshot(sim: &Sim, named: &[&str]) -> Snapshot {
+        let mut snapshot: Snapshot =
+            serde_json::from_value(serde_json::json!({ "taken_at": "2026-11-21T12:00:00Z" })).unwrap();
+        snapshot.images = reader(sim).images().await.into();
+        let images = named.iter().map(|&name| name.to_owned()).collect();
+        snapshot.pods = Seen::Seen(PodList { pods: vec![Pod { images, ..Pod::default() }], ..PodList::default() });
+        snapshot
+    }
+
+    fn asked(sim: &Sim) -> Vec<String> {
+        let mut names = sim.calls_of(Method::ImageStatus);
+        names.sort();
+        names
+    }
+
+    #[tokio::test]
+    async fn a_name_means_what_the_runtime_resolves_it_to() {
+        let sim = sim();
+        let mut snapshot = snapshot(&sim, &["busybox", "absent:1"]).await;
+        ImageNames::default().resolve(&reader(&sim), &mut snapshot).await;
+        let id = sim.state().image_id(QUAY).map(ImageId::from);
+        assert_eq!(snapshot.resolved_images["busybox"], Seen::Seen(id));
+        assert_eq!(snapshot.resolved_images["absent:1"], Seen::Seen(None));
+    }
+
+    #[tokio::test]
+    async fn names_are_asked_for_once_until_the_images_change() {
+        let (sim, names) = (sim(), ImageNames::default());
+        for _ in 0..3 {
+            names.resolve(&reader(&sim), &mut snapshot(&sim, &["busybox", "busybox", "absent:1"]).await).await;
+        }
+        names.id_of(&reader(&sim), "busybox").await.unwrap();
+        assert_eq!(asked(&sim), ["absent:1", "busybox"]);
+        sim.state().also(|node| node.image("docker.io/library/new:1", &[("new", MIB)])).unwrap();
+        names.resolve(&reader(&sim), &mut snapshot(&sim, &["busybox"]).await).await;
+        assert_eq!(asked(&sim), ["absent:1", "busybox", "busybox"]);
+    }
+
+    #[tokio::test]
+    async fn images_of_remembered_pods_and_of_pulls_are_resolved_too() {
+        let (sim, names) = (sim(), ImageNames::default());
+        let mut snapshot = snapshot(&sim, &[]).await;
+        snapshot.pulling = vec!["pulled:1".to_owned()];
+        let pods = vec![Pod { images: vec!["busybox".to_owned()], ..Pod::default() }];
+        let named_images = Some(crate::model::NamedImages { as_of: snapshot.taken_at, pods });
+        snapshot.memory = Memory { named_images, ..Memory::default() };
+        names.resolve(&reader(&sim), &mut snapshot).await;
+        assert_eq!(snapshot.resolved_images.keys().collect::<Vec<_>>(), ["busybox", "pulled:1"]);
+    }
+
+    #[tokio::test]
+    async fn a_name_that_cannot_be_resolved_says_why_and_is_asked_for_again() {
+        let (sim, names) = (sim(), ImageNames::default());
+        sim.fault(Method::ImageStatus, Fault::Fail(Code::Internal), Times::N(1));
+        let mut first = snapshot(&sim, &["busybox"]).await;
+        names.resolve(&reader(&sim), &mut first).await;
+        assert!(first.resolved_images["busybox"].cause().unwrap().contains("ImageStatus"), "{first:?}");
+        let mut second = snapshot(&sim, &["busybox"]).await;
+        names.resolve(&reader(&sim), &mut second).await;
+        assert!(second.resolved_images["busybox"].as_ref().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_runtime_that_hangs_is_not_asked_for_every_name() {
+        let sim = sim();
+        sim.fault(Method::ImageStatus, Fault::Hang, Times::Forever);
+        let many: Vec<_> = (0..100).map(|n| format!("image:{n}")).collect();
+        let many: Vec<_> = many.iter().map(String::as_str).collect();
+        let mut snapshot = snapshot(&sim, &many).await;
+        ImageNames::default().resolve(&reader(&sim), &mut snapshot).await;
+        assert!(snapshot.resolved_images.values().all(|answer| answer.cause().is_some_and(|cause| !cause.is_empty())));
+        assert_eq!((snapshot.resolved_images.len(), asked(&sim).len()), (100, AT_ONCE));
+    }
+}
