@@ -14,5 +14,5 @@ pub mod schedule;
 pub mod service;
 pub mod signals;
 
-pub use clock::now;
+pub use clock::{Clock, now};
 pub use cycle::{Cycle, Pass, look_and_plan, recall};

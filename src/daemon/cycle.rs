@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::clock;
+use super::clock::{self, Clock};
 use super::node::{self, Node};
 use super::pressure::Gauge;
 use super::saved::{self, Checked};
@@ -30,6 +30,7 @@ pub struct Cycle<H> {
     settings: Settings,
     /// When the agent began to watch.
     started_at: Timestamp,
+    clock: Clock,
 }
 
 /// What one pass came to.
@@ -52,6 +53,7 @@ struct Underway {
     reports: Vec<Report>,
     tallies: Tallies,
     trouble: Option<StoreError>,
+    clock: Clock,
 }
 
 // === impl Pass ===
@@ -84,7 +86,7 @@ impl<H: Hands> Cycle<H> {
         stop: &Stop,
         watch: impl FnMut(&Plan, &Report),
     ) -> Result<Pass, StoreError> {
-        let taken_at = clock::now();
+        let taken_at = (self.clock)();
         let memory = self.recall(taken_at)?;
         let (snapshot, plan) = look_and_plan(&self.observer, &self.settings.policy, scope, taken_at, memory).await;
         self.carry_out(&snapshot, plan, Vec::new(), scope, stop, watch).await
@@ -101,7 +103,7 @@ impl<H: Hands> Cycle<H> {
         stop: &Stop,
         watch: impl FnMut(&Plan, &Report),
     ) -> Result<Pass, StoreError> {
-        let taken_at = clock::now();
+        let taken_at = (self.clock)();
         let memory = self.recall(taken_at)?;
         let policy = self.settings.policy.under_pressure();
         let (snapshot, plan) = look_and_plan(&self.observer, &policy, scope, taken_at, memory).await;
@@ -119,7 +121,7 @@ impl<H: Hands> Cycle<H> {
         stop: &Stop,
         watch: impl FnMut(&Plan, &Report),
     ) -> Result<Pass, StoreError> {
-        let taken_at = clock::now();
+        let taken_at = (self.clock)();
         let memory = self.recall(taken_at)?;
         let policy = &self.settings.policy;
         let (snapshot, fresh) = look_and_plan(&self.observer, policy, Scope::All, taken_at, memory).await;
@@ -143,7 +145,7 @@ impl<H: Hands> Cycle<H> {
     ) -> Result<Pass, StoreError> {
         let learnt = remember(snapshot, &self.settings.policy);
         self.store.learn(&snapshot.memory, &learnt)?;
-        let mut run = Underway::begin(&mut self.store, snapshot.taken_at, scope, H::IS_DRY)?;
+        let mut run = Underway::begin(&mut self.store, &self.clock, snapshot.taken_at, scope, H::IS_DRY)?;
         if let Some(pressure) = &plan.pressure {
             self.store.tell_trigger(run.id, &pressure.to_string())?;
         }
@@ -211,7 +213,13 @@ impl<H> Cycle<H> {
         let (roots, options) = (roots(&settings), options(&settings, node.space_settle));
         let image_names = observer.image_names();
         let executor = Executor { reader, hands, pods, disks, image_names, roots, options };
-        Self { observer, executor, store, settings, started_at }
+        Self { observer, executor, store, settings, started_at, clock: clock::system() }
+    }
+
+    /// Reads the time of every pass from `clock`. Default the system clock.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
     }
 }
 
@@ -278,9 +286,15 @@ fn options(settings: &Settings, space_settle: Duration) -> ExecuteOptions {
 // === impl Underway ===
 
 impl Underway {
-    fn begin(store: &mut Store, taken_at: Timestamp, scope: Scope, dry: bool) -> Result<Self, StoreError> {
+    fn begin(
+        store: &mut Store,
+        clock: &Clock,
+        taken_at: Timestamp,
+        scope: Scope,
+        dry: bool,
+    ) -> Result<Self, StoreError> {
         let id = store.begin_run(taken_at, scope, dry)?;
-        Ok(Self { id, dry, reports: Vec::new(), tallies: Tallies::default(), trouble: None })
+        Ok(Self { id, dry, reports: Vec::new(), tallies: Tallies::default(), trouble: None, clock: Arc::clone(clock) })
     }
 
     /// Writes down one outcome. Trouble with the store does not stop the pass: what is removed is removed, and the log
@@ -288,7 +302,7 @@ impl Underway {
     fn record(&mut self, store: &mut Store, report: Report) {
         note(&report, &mut self.tallies);
         if !self.dry {
-            self.trouble = self.trouble.take().or(store.record(self.id, clock::now(), &report).err());
+            self.trouble = self.trouble.take().or(store.record(self.id, (self.clock)(), &report).err());
         }
         self.reports.push(report);
     }
@@ -296,7 +310,7 @@ impl Underway {
     fn end(self, store: &mut Store, plan: Plan, summary: Summary) -> Result<Pass, StoreError> {
         let errors: Vec<_> = plan.errors.iter().map(ToString::to_string).collect();
         let error = (!errors.is_empty()).then(|| errors.join("; "));
-        store.finish_run(self.id, clock::now(), &self.tallies.total(), error.as_deref())?;
+        store.finish_run(self.id, (self.clock)(), &self.tallies.total(), error.as_deref())?;
         match self.trouble {
             Some(trouble) => Err(trouble),
             None => Ok(Pass { plan, reports: self.reports, tallies: self.tallies, summary }),

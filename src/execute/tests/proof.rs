@@ -4,6 +4,7 @@ use super::*;
 use crate::model::{Container, Phase, Pod, PodList, Sandbox};
 use crate::observe::Answer;
 use crate::plan::PodKnowledge;
+use crate::sim::{Fault, Times};
 
 /// What was asked and done, in order.
 type Journal = Arc<Mutex<Vec<String>>>;
@@ -177,13 +178,24 @@ fn bench_with_image(phase: Phase, names: &str) -> (Bench, Action) {
 
 #[tokio::test]
 async fn an_image_that_a_pod_names_by_now_stays() {
-    for name in ["web:1", WEB] {
+    for name in ["web:1", WEB, "alias"] {
         let (bench, image) = bench_with_image(Phase::Pending, name);
+        bench.sim.state().also(|node| node.alias("alias", WEB)).unwrap();
         let (told, reports, _) = bench.carry_out_plan(&plan(vec![image.clone()])).await;
         assert_eq!(told, ["sha256:aa refused: a pod names it"]);
         assert_eq!(reports[0].note.as_deref(), Some("the pod default/late names it"));
         assert_eq!(bench.rehearse(vec![image]).await, ["sha256:aa refused: a pod names it"]);
         assert_eq!(bench.writes(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_cannot_be_resolved_keeps_images_of_the_same_last_part() {
+    for (name, expected) in [("quay.io/any/web:1", "refused: a pod names it"), ("quay.io/any/web:2", "removed")] {
+        let (bench, image) = bench_with_image(Phase::Pending, name);
+        bench.sim.fault(Method::ImageStatus, Fault::Slow(Duration::ZERO), Times::N(1));
+        bench.sim.fault(Method::ImageStatus, Fault::Fail(tonic::Code::Internal), Times::N(1));
+        assert_eq!(bench.carry_out(vec![image]).await, [format!("sha256:aa {expected}")], "{name}");
     }
 }
 
