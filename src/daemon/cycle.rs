@@ -119,9 +119,11 @@ impl<H: Hands> Cycle<H> {
         watch: impl FnMut(&Plan, &Report),
     ) -> Result<Pass, StoreError> {
         let memory = self.store.memory(self.started_at)?;
-        let policy = &self.settings.policy;
-        let (snapshot, fresh) = look_and_plan(&self.observer, policy, Scope::All, clock::now(), memory).await;
-        let Checked { plan, refused } = saved::check(plan, &fresh);
+        let mut snapshot = self.observer.observe(clock::now(), memory).await;
+        if plan.actions.iter().chain(&plan.images.reserve).any(|action| action.target.kind() == Kind::Image) {
+            self.observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+        }
+        let Checked { plan, refused } = saved::check(plan, &snapshot, &self.settings.policy);
         self.carry_out(&snapshot, plan, refused, Scope::All, stop, watch).await
     }
 

@@ -219,8 +219,9 @@ fn keep_rest<'a>(world: &World<'a>, draft: &mut Draft<'a>, units: Vec<Unit<'a>>)
 fn remove<'a>(world: &World<'a>, draft: &mut Draft<'a>, container: &'a Container, reason: RemoveReason) {
     let target =
         Target::RemoveContainer { id: container.id.clone(), name: container.name.clone(), state: container.state };
-    draft.container_goes(container);
-    draft.remove(target, container.pod.as_ref(), Some(world.age_seconds(container.created_at)), reason);
+    if draft.remove(target, container.pod.as_ref(), Some(world.age_seconds(container.created_at)), reason) {
+        draft.container_goes(container);
+    }
 }
 
 fn keep(draft: &mut Draft, container: &Container, reason: KeepReason) {

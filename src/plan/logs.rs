@@ -51,7 +51,9 @@ fn decide_dirs<'a>(world: &World<'a>, draft: &mut Draft<'a>, dirs: &[LogDir]) {
         let age = dir.modified_at.map(|at| world.age_seconds(at));
         match dir_stays(world, &in_runtime, dir).or_else(|| world.backing_off(Kind::LogDir, &id)) {
             Some(reason) => draft.keep(Kind::LogDir, &id, None, pod.as_ref(), reason),
-            None => draft.remove(Target::RemoveLogDir { path }, pod.as_ref(), age, RemoveReason::PodGone {}),
+            None => {
+                draft.remove(Target::RemoveLogDir { path }, pod.as_ref(), age, RemoveReason::PodGone {});
+            }
         }
     }
 }
@@ -101,7 +103,9 @@ fn decide_links(world: &World, draft: &mut Draft, links: &[LogLink]) {
         let id = path.display().to_string();
         match link_stays(world, &containers, link).or_else(|| world.backing_off(Kind::LogLink, &id)) {
             Some(reason) => draft.keep(Kind::LogLink, &id, None, None, reason),
-            None => draft.remove(Target::RemoveLogLink { path }, None, None, RemoveReason::Dangling {}),
+            None => {
+                draft.remove(Target::RemoveLogLink { path }, None, None, RemoveReason::Dangling {});
+            }
         }
     }
 }

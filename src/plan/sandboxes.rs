@@ -98,8 +98,9 @@ fn guarded(world: &World, sandbox: &Sandbox) -> Option<KeepReason> {
 
 fn remove<'a>(world: &World<'a>, draft: &mut Draft<'a>, sandbox: &'a Sandbox, reason: RemoveReason) {
     let target = Target::RemoveSandbox { id: sandbox.id.clone() };
-    draft.gone_sandboxes.insert(&sandbox.id);
-    draft.remove(target, sandbox.pod.as_ref(), Some(world.age_seconds(sandbox.created_at)), reason);
+    if draft.remove(target, sandbox.pod.as_ref(), Some(world.age_seconds(sandbox.created_at)), reason) {
+        draft.gone_sandboxes.insert(&sandbox.id);
+    }
 }
 
 fn keep(draft: &mut Draft, sandbox: &Sandbox, reason: KeepReason) {
