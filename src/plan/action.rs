@@ -226,7 +226,7 @@ pub enum PlanError {
 
 impl From<&PodList> for PodKnowledge {
     fn from(list: &PodList) -> Self {
-        let PodList { source, complete, pods, sources } = list;
+        let PodList { source, complete, pods, sources, .. } = list;
         Self { source: source.clone(), complete: *complete, pods: pods.len() as u64, sources: sources.clone() }
     }
 }

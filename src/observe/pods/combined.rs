@@ -55,6 +55,7 @@ impl CombinedPods {
             union.sources.extend(part.reports(&answer, self.clock));
             if let Seen::Seen(list) = answer {
                 is_seen = true;
+                union.confirms = union.confirms.and(list.confirms);
                 list.pods.into_iter().for_each(|pod| add(&mut pods, pod));
             }
         }

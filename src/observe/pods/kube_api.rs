@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::PodSource;
 use crate::kubernetes::{Clock, Connection, Heard, PodWatch, Timing, pod_exists};
-use crate::model::{Container, Pod, PodList, PodRef, PodSourceReport, Sandbox, Seen, running_pods};
+use crate::model::{Confirms, Container, Pod, PodList, PodRef, PodSourceReport, Sandbox, Seen, running_pods};
 use crate::observe::Answer;
 
 /// A watch of the pods with `spec.nodeName` of this node, begun at the first question.
@@ -47,7 +47,13 @@ impl KubeApi {
             as_of: Some(heard.as_of),
             missing: missing.clone(),
         };
-        PodList { source: self.name().to_owned(), complete: missing.is_none(), pods: heard.pods, sources: vec![report] }
+        PodList {
+            source: self.name().to_owned(),
+            complete: missing.is_none(),
+            pods: heard.pods,
+            confirms: Confirms::ByName,
+            sources: vec![report],
+        }
     }
 }
 

@@ -60,7 +60,7 @@ impl KubeletDirPods {
         let complete = missing.is_none();
         let name = self.name().to_owned();
         let report = PodSourceReport { name: name.clone(), pods: count as u64, missing, ..PodSourceReport::default() };
-        PodList { source: name, complete, pods: Vec::new(), sources: vec![report] }
+        PodList { source: name, complete, sources: vec![report], ..PodList::default() }
     }
 }
 
