@@ -6,6 +6,7 @@ mod kube_api;
 mod kubelet;
 mod kubelet_dir;
 
+mod machine;
 pub use combined::{CombinedPods, Part};
 pub use found::FoundPods;
 pub use kube_api::KubeApi;
