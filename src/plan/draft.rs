@@ -10,7 +10,7 @@ use super::pods::Pods;
 use super::{
     Action, ImageSummary, KeepReason, Kept, Kind, Plan, PlanError, PlanKind, PodKnowledge, Policy, RemoveReason, Target,
 };
-use crate::model::{Container, PodList, PodRef, SandboxId, Seen, Snapshot};
+use crate::model::{Container, PodRef, SandboxId, Seen, Snapshot};
 
 /// The facts that every step looks at.
 pub(super) struct World<'a> {
@@ -133,7 +133,7 @@ impl<'a> Draft<'a> {
             node: snapshot.node.clone(),
             profile: policy.profile,
             pressure: None,
-            pods: knowledge(&snapshot.pods),
+            pods: knowledge(snapshot),
             actions: self.actions,
             kept: self.kept,
             images: self.images,
@@ -142,9 +142,10 @@ impl<'a> Draft<'a> {
     }
 }
 
-fn knowledge(pods: &Seen<PodList>) -> Seen<PodKnowledge> {
-    match pods {
-        Seen::Seen(list) => Seen::Seen(list.into()),
+fn knowledge(snapshot: &Snapshot) -> Seen<PodKnowledge> {
+    let dirs_unavailable = snapshot.pod_dirs.cause().map(str::to_owned);
+    match &snapshot.pods {
+        Seen::Seen(list) => Seen::Seen(PodKnowledge { dirs_unavailable, ..list.into() }),
         Seen::NotSeen(cause) => Seen::NotSeen(cause.clone()),
     }
 }

@@ -102,6 +102,10 @@ impl PodSource for CombinedPods {
         Box::pin(async move { self.unite(all(asked).await) })
     }
 
+    fn has_kubelet(&self) -> bool {
+        self.parts.iter().any(|part| part.source.has_kubelet())
+    }
+
     fn known_by_now(&self) -> Answer<'_, Vec<Pod>> {
         let asked = self.parts.iter().map(|part| part.source.known_by_now()).collect();
         Box::pin(async move { all(asked).await.concat() })

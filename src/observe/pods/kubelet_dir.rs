@@ -45,7 +45,7 @@ impl KubeletDirPods {
     async fn count(&self) -> Result<usize, ObserveError> {
         let (root, path) = (self.host_root.clone(), self.directory.clone());
         let look = move || match rooted::resolve(&root, &path) {
-            Ok(Place::There(at)) => Ok(dirs(&at)?.len()),
+            Ok(Place::There(at)) => Ok(dirs::uids(&at)?.len()),
             Ok(Place::Missing(_)) => Err(ObserveError::List { path, source: std::io::ErrorKind::NotFound.into() }),
             Err(source) => Err(ObserveError::List { path, source }),
         };
