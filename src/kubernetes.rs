@@ -28,6 +28,7 @@ pub(crate) use kubelet::fake as fake_kubelet;
 pub use kubelet::{Kubelet, KubeletAccess, KubeletError, KubeletPod, KubeletPods, KubeletProcess};
 pub use live::pod_exists;
 pub use watch::{Heard, PodWatch};
+pub use wire::NodeInfo;
 
 use std::time::Duration;
 

@@ -13,7 +13,7 @@ mod snapshot;
 
 pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId, canonical_image_id};
 pub use memory::{Absence, Failure, ImageMemory, ListCounts, ListFall, Memory, NamedImages, RuntimeMemory};
-pub use pods::{Phase, Pod, PodList, PodSourceReport, running_pods};
+pub use pods::{Confirms, Phase, Pod, PodList, PodSourceReport, is_object_name, running_pods};
 pub use seen::Seen;
 pub use snapshot::{
     Container, ContainerState, EntryKind, FileSystem, Image, LinkTarget, LogDir, LogLink, Runtime, Sandbox,

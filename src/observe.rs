@@ -29,9 +29,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::cri::{CriError, Only, RuntimeReader, rooted};
-use crate::model::{Container, FileSystem, Image, Memory, Runtime, Sandbox, Seen, Snapshot, SnapshotKind};
+use crate::model::{Container, FileSystem, Image, Memory, PodUid, Runtime, Sandbox, Seen, Snapshot, SnapshotKind};
 use aside::Aside;
 use clock_skew::ClockSkew;
+use pods::PodDirs;
 use status::Statuses;
 
 /// The answer of a source that may be exchanged for another.
@@ -120,7 +121,7 @@ impl Observer {
         let log_links = self.look(&self.places.container_logs, logs::links).await;
         let pulls = self.look(&self.places.kubelet_root.join("image_manager/pulling"), |_, at| pods::pulls(at)).await;
         let told = self.ask_runtime(taken_at).await;
-        let pod_dirs = self.look(&self.places.kubelet_root.join("pods"), |_, at| pods::dirs(at)).await;
+        let pod_dirs = self.pod_dirs(&told).await;
         let pods = self.pods.list(&told.containers, &told.sandboxes).await;
         let (pulling, image_uses) = split(pulls);
         let mut snapshot = Snapshot {
@@ -186,6 +187,17 @@ impl Observer {
     fn listening_since(&self, now: Timestamp) -> Seen<Option<Timestamp>> {
         let reconnected = self.reader.reconnected_at().map(|moment| self.clock_skew.date(moment, now));
         Seen::from(self.reader.listening_since()).map(|since| Some(reconnected.map_or(since, |at| at.max(since))))
+    }
+
+    async fn pod_dirs(&self, told: &Told) -> Seen<Vec<PodUid>> {
+        let Places { host_root, kubelet_root, .. } = self.places.clone();
+        let directory = kubelet_root.join("pods");
+        let listed = self.aside.run(&directory, move || PodDirs::list(&host_root, &kubelet_root)).await;
+        match listed.and_then(|listed| listed) {
+            Err(error) => Seen::NotSeen(error.to_string()),
+            Ok(dirs) if self.pods.has_kubelet() => dirs.of_running(&told.containers, &told.sandboxes),
+            Ok(dirs) => Seen::Seen(dirs.uids),
+        }
     }
 
     async fn image_filesystem(&self) -> Seen<FileSystem> {

@@ -7,6 +7,7 @@
 #![forbid(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod action;
+mod confirm;
 mod containers;
 mod disk;
 mod doubt;
@@ -28,6 +29,7 @@ mod sandboxes;
 pub use action::{
     Action, ImageSummary, ImageTrigger, Kept, Kind, Plan, PlanError, PlanKind, PodKnowledge, Target, key,
 };
+pub use confirm::{Confirmed, Denial, confirm};
 pub use containers::{AgeFrom, ContainerPolicy};
 pub use explain::Explanation;
 pub use guards::{Guards, Profile};
@@ -79,15 +81,19 @@ pub enum Scope {
 pub fn decide(snapshot: &Snapshot, policy: &Policy, scope: Scope) -> Plan {
     let world = World::new(snapshot, policy);
     let mut draft = Draft::default();
+    steps(&world, &mut draft, scope);
+    draft.into_plan(snapshot, policy)
+}
+
+fn steps<'a>(world: &World<'a>, draft: &mut Draft<'a>, scope: Scope) {
     if scope != Scope::Images {
-        containers::decide(&world, &mut draft);
-        sandboxes::decide(&world, &mut draft);
-        logs::decide(&world, &mut draft);
+        containers::decide(world, draft);
+        sandboxes::decide(world, draft);
+        logs::decide(world, draft);
     }
     if scope != Scope::Containers {
-        images::decide(&world, &mut draft);
+        images::decide(world, draft);
     }
-    draft.into_plan(snapshot, policy)
 }
 
 /// The time since a moment; 0 for one in the future, since clocks step.

@@ -107,6 +107,10 @@ impl PodSource for DemoPods {
         "demo"
     }
 
+    fn has_kubelet(&self) -> bool {
+        false
+    }
+
     fn list<'a>(
         &'a self,
         _: &'a Seen<Vec<crate::model::Container>>,

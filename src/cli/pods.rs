@@ -51,15 +51,21 @@ pub(super) fn answers(snapshot: &Snapshot, word: &str, plan: &Plan) -> Vec<PodAn
 pub(super) fn known_from(plan: &Plan) -> String {
     match &plan.pods {
         Seen::NotSeen(cause) => format!("nobody: {cause}"),
-        Seen::Seen(PodKnowledge { source, complete, pods, sources }) if sources.is_empty() => {
-            let missing = if *complete { "" } else { ", not complete" };
-            format!("{source} ({}{missing})", human::count(usize::try_from(*pods).unwrap_or(usize::MAX), "pod"))
-        }
         Seen::Seen(known) => {
-            let sources: Vec<_> = known.sources.iter().map(|source| report(source, plan.taken_at)).collect();
-            sources.join(", ")
+            let dirs = known.dirs_unavailable.as_ref();
+            let dirs = dirs.map(|cause| format!("the kubelet's pod directories are unavailable: {cause}"));
+            [Some(sources(known, plan.taken_at)), dirs].into_iter().flatten().collect::<Vec<_>>().join("; ")
         }
     }
+}
+
+fn sources(known: &PodKnowledge, now: Timestamp) -> String {
+    if known.sources.is_empty() {
+        let missing = if known.complete { "" } else { ", not complete" };
+        let pods = human::count(usize::try_from(known.pods).unwrap_or(usize::MAX), "pod");
+        return format!("{} ({pods}{missing})", known.source);
+    }
+    known.sources.iter().map(|source| report(source, now)).collect::<Vec<_>>().join(", ")
 }
 
 /// One source: `kube-api (48 pods, 3s old, in-cluster account)`.
@@ -113,6 +119,10 @@ mod tests {
         assert_eq!(known_from(&seen(&[&api, &dir])), "kube-api (48 pods, 3s old, in-cluster account), kubelet-dir");
         assert_eq!(known_from(&seen(&[&cut])), "kubelet (not complete: it has just started)");
         assert_eq!(known_from(&seen(&[])), "auto (48 pods)");
+        let known =
+            serde_json::json!({ "source": "auto", "complete": true, "pods": 1, "dirs_unavailable": "no answer" });
+        let expected = "auto (1 pod); the kubelet's pod directories are unavailable: no answer";
+        assert_eq!(known_from(&plan(&serde_json::json!({ "seen": known }))), expected);
         assert_eq!(known_from(&plan(&serde_json::json!({ "not_seen": "no answer" }))), "nobody: no answer");
     }
 }

@@ -92,6 +92,7 @@ fn plain_words(reason: &KeepReason) -> &'static str {
         Keep::Foreign {} => "not a pod's (guards.keep_foreign)",
         Keep::PodStillRuns {} => "something of its pod runs",
         Keep::PodDirsNotSeen { .. } => "no list of the kubelet's directories",
+        Keep::PodNotConfirmable { .. } => "pod deletion cannot be confirmed",
         Keep::PodDirExists {} => "the kubelet has a directory for its pod",
         Keep::Unrecognized {} => "not a kubelet's name or entry (guards.keep_unrecognized_logs)",
         Keep::PodInRuntime {} => "its pod is in the runtime",

@@ -123,9 +123,12 @@ impl<H: Hands> Cycle<H> {
     ) -> Result<Pass, StoreError> {
         let taken_at = (self.clock)();
         let memory = self.recall(taken_at)?;
-        let policy = &self.settings.policy;
-        let (snapshot, fresh) = look_and_plan(&self.observer, policy, Scope::All, taken_at, memory).await;
-        let Checked { plan, refused } = saved::check(plan, &fresh);
+        let mut snapshot = self.observer.observe(taken_at, memory).await;
+        if plan.actions.iter().chain(&plan.images.reserve).any(|action| action.target.kind() == Kind::Image) {
+            self.observer.resolve_image_names(&mut snapshot).await;
+            self.observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+        }
+        let Checked { plan, refused } = saved::check(plan, &snapshot, &self.settings.policy);
         self.carry_out(&snapshot, plan, refused, Scope::All, stop, watch).await
     }
 

@@ -76,7 +76,8 @@ impl PlaceOfPods {
             PodSource::KubeApi => {
                 let connection = Arc::new(Connection::new(ways_to_api_server(&self.settings)));
                 let timing = Timing { max_silence: settings.pods.max_silence, ..Timing::default() };
-                Arc::new(KubeApi::new(connection, &self.node, clock::now).with_timing(timing))
+                let source = KubeApi::new(connection, &self.node, clock::now).with_timing(timing);
+                Arc::new(source.with_host_root(&settings.host_root))
             }
             PodSource::Kubelet => Arc::new(KubeletSource::new(Kubelet::new(self.kubelet()), clock::now)),
             PodSource::KubeletDir => {

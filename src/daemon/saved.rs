@@ -1,14 +1,10 @@
-//! A plan that somebody read and approved, held against the node as it is now.
+//! A saved plan compared with the node as it is now, and the reports of what is not carried out.
 //!
-//! Such a plan may be older than the facts but not than the rules: what a fact or a guard keeps by now is refused. What
-//! only a limit or a threshold keeps goes, for that was decided when the plan was made. What is not there any more is
-//! found out by the recheck. What goes by now because its pod is gone goes for that, as the plan of this moment says it:
-//! then the pod is asked for (I11), whatever the file says of it.
-
-use std::collections::HashMap;
+//! `plan::confirm` decides. An object that the node no longer has is already gone.
 
 use crate::execute::{Outcome, Refusal, Report};
-use crate::plan::{Action, KeepReason, Plan, RemoveReason, key};
+use crate::model::Snapshot;
+use crate::plan::{self, Action, Confirmed, Denial, Plan, Policy};
 
 /// A saved plan without what changed since.
 pub struct Checked {
@@ -18,60 +14,37 @@ pub struct Checked {
     pub refused: Vec<Report>,
 }
 
-/// Takes out of `saved` what `fresh`, a plan of this moment, keeps for a fact or a guard.
-pub fn check(mut saved: Plan, fresh: &Plan) -> Checked {
-    let kept: HashMap<_, _> = fresh.kept.iter().map(|kept| (key(kept.kind, &kept.id), &kept.reason)).collect();
-    let changed = |action: &Action| kept.get(&action.key()).copied().filter(|reason| forbids(reason, &action.reason));
-    let mut refused = Vec::new();
-    saved.actions.retain(|action| match changed(action) {
-        Some(reason) => {
-            refused.push(refusal(action, reason));
-            false
-        }
-        None => true,
-    });
-    saved.images.reserve.retain(|action| changed(action).is_none());
-    saved.pods = fresh.pods.clone();
-    let gone = fresh.actions.iter().filter(|action| action.reason == RemoveReason::PodGone {});
-    let gone: HashMap<_, _> = gone.map(|action| (action.key(), action)).collect();
-    for action in &mut saved.actions {
-        if let Some(fresh) = gone.get(&action.key()) {
-            (action.reason, action.pod) = (fresh.reason.clone(), fresh.pod.clone());
-        }
-    }
-    Checked { plan: saved, refused }
+/// Takes out of `saved` what the node or the guards in force keep by now.
+pub fn check(saved: Plan, snapshot: &Snapshot, policy: &Policy) -> Checked {
+    let Confirmed { plan, denied } = plan::confirm(saved, snapshot, policy);
+    let refused = denied.into_iter().map(|(action, denial)| report(action, denial)).collect();
+    Checked { plan, refused }
 }
 
-/// Says whether a reason to keep is a fact or a guard, rather than a limit that the saved plan has settled already.
-fn forbids(keep: &KeepReason, remove: &RemoveReason) -> bool {
-    match keep {
-        KeepReason::YoungerThanMinAge { .. }
-        | KeepReason::WithinUnitLimit { .. }
-        | KeepReason::NoLimit {}
-        | KeepReason::BelowThreshold { .. }
-        | KeepReason::WithinMaxAge { .. }
-        | KeepReason::TargetReached {}
-        | KeepReason::ImageGcOff {} => *remove == RemoveReason::PodGone {},
-        _ => true,
-    }
-}
-
-fn refusal(action: &Action, reason: &KeepReason) -> Report {
-    let outcome = Outcome::Refused { refusal: Refusal::StateChanged };
-    Report { action: action.clone(), outcome, freed_bytes: None, proven_by: None, note: Some(reason.explain().rule) }
+fn report(action: Action, denial: Denial) -> Report {
+    let refused = |refusal| Outcome::Refused { refusal };
+    let (outcome, note) = match denial {
+        Denial::Kept(reason) => (refused(Refusal::StateChanged), Some(reason.explain().rule)),
+        Denial::PodNotProven => (refused(Refusal::PodNotProven), None),
+        Denial::Unavailable { source, cause } => {
+            (refused(Refusal::StateChanged), Some(format!("{source} unavailable: {cause}")))
+        }
+        Denial::AlreadyGone => (Outcome::AlreadyGone {}, None),
+    };
+    Report { action, outcome, freed_bytes: None, proven_by: None, note }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{PodRef, Snapshot};
-    use crate::plan::{Policy, Scope, decide};
+    use crate::model::{Container, PodList, PodRef, Sandbox, Seen};
+    use crate::plan::{Guards, Profile, RemoveReason, Scope, decide};
 
-    /// A dead container with a newer one, and what the pods' list says.
-    fn plan(state: &str, high: u64) -> Plan {
+    /// Three dead instances of a container, the second in this state, and an image on a disk that is 90 % full.
+    fn three(state: &str) -> Snapshot {
         let pod = serde_json::json!({ "uid": "u" });
         let at = ["2026-11-21T10:00:00Z", "2026-11-21T11:00:00Z"];
-        let snapshot: Snapshot = serde_json::from_value(serde_json::json!({
+        serde_json::from_value(serde_json::json!({
             "taken_at": "2026-11-21T12:00:00Z",
             "containers": { "seen": [
                 { "id": "old", "pod": pod, "name": "app", "state": state, "created_at": at[0] },
@@ -82,10 +55,11 @@ mod tests {
             "image_filesystem": { "seen": { "capacity_bytes": 1000, "available_bytes": 100 } },
             "memory": { "images": [{ "id": "sha256:1", "first_seen": at[0] }] },
         }))
-        .expect("a snapshot");
-        let mut policy = Policy::default();
-        policy.images.high_threshold_percent = high;
-        decide(&snapshot, &policy, Scope::All)
+        .expect("a snapshot")
+    }
+
+    fn plan(state: &str) -> Plan {
+        decide(&three(state), &Policy::default(), Scope::All)
     }
 
     fn ids(plan: &Plan) -> Vec<String> {
@@ -94,36 +68,122 @@ mod tests {
 
     #[test]
     fn a_saved_plan_goes_on_where_nothing_changed() {
-        let checked = check(plan("exited", 85), &plan("exited", 85));
+        let checked = check(plan("exited"), &three("exited"), &Policy::default());
         assert_eq!(ids(&checked.plan), ["mid", "old", "sha256:1"]);
         assert_eq!(checked.refused, []);
     }
 
     #[test]
     fn what_runs_by_now_is_refused_and_says_why() {
-        let checked = check(plan("exited", 85), &plan("running", 85));
+        let checked = check(plan("exited"), &three("running"), &Policy::default());
         assert_eq!(ids(&checked.plan), ["mid", "sha256:1"]);
         assert_eq!(checked.refused.len(), 1);
         assert_eq!(checked.refused[0].note.as_deref(), Some("it runs"));
     }
 
     #[test]
-    fn what_goes_by_now_because_its_pod_is_gone_goes_for_that_and_by_its_own_pods_name() {
-        let fresh = {
-            let mut fresh = plan("exited", 85);
-            fresh.actions[1].reason = RemoveReason::PodGone {};
-            fresh
-        };
-        let mut saved = plan("exited", 85);
+    fn what_is_removed_now_because_its_pod_is_deleted_says_so_and_names_its_own_pod() {
+        let pods = PodList { source: "test".into(), complete: true, ..PodList::default() };
+        let fresh = Snapshot { pods: Seen::Seen(pods), ..three("exited") };
+        let mut policy = Policy::default();
+        policy.guards.gone_after = std::time::Duration::ZERO;
+        let mut saved = plan("exited");
         saved.actions[1].pod = Some(PodRef { uid: "another".into(), ..PodRef::default() });
-        let checked = check(saved, &fresh);
-        assert_eq!(checked.plan.actions[1], fresh.actions[1]);
-        assert_eq!(checked.plan.actions[0].reason, RemoveReason::OverUnitLimit { limit: 1 });
+        let checked = check(saved, &fresh, &policy);
+        assert_eq!(checked.plan.actions[1].reason, RemoveReason::PodGone {});
+        assert_eq!(checked.plan.actions[1].pod.as_ref().map(|pod| pod.uid.as_str()), Some("u"));
     }
 
     #[test]
-    fn a_threshold_that_is_set_otherwise_by_now_does_not_undo_the_plan() {
-        let checked = check(plan("exited", 85), &plan("exited", 95));
+    fn limits_and_thresholds_that_are_set_otherwise_by_now_do_not_undo_the_plan() {
+        let mut policy = Policy::default();
+        policy.containers.max_per_pod_container = -1;
+        policy.containers.min_age = std::time::Duration::from_hours(24);
+        policy.images.high_threshold_percent = 100;
+        policy.images.min_age = std::time::Duration::from_hours(24);
+        let checked = check(plan("exited"), &three("exited"), &policy);
         assert_eq!(ids(&checked.plan), ["mid", "old", "sha256:1"]);
+    }
+
+    /// A plan made without guards and limits, compared with this node under the default policy.
+    fn compared(node: &Snapshot) -> Checked {
+        let mut policy = Policy { guards: Guards::of(Profile::Kubelet), ..Policy::default() };
+        policy.containers.max_per_pod_container = 0;
+        policy.containers.max_containers = 0;
+        let before = Snapshot { containers: crashed(), sandboxes: emptied(), ..node.clone() };
+        let saved = decide(&before, &policy, Scope::All);
+        assert_eq!(ids(&saved), ["old", "new", "s"]);
+        check(saved, node, &Policy::default())
+    }
+
+    /// Two dead instances of a container.
+    fn crashed() -> Seen<Vec<Container>> {
+        let container = |id: &str, at: &str| serde_json::json!({ "id": id, "sandbox_id": "s", "pod": { "uid": "u" }, "name": "app", "state": "exited", "created_at": at });
+        let both =
+            serde_json::json!([container("old", "2026-11-21T10:00:00Z"), container("new", "2026-11-21T11:00:00Z")]);
+        Seen::Seen(serde_json::from_value(both).expect("containers"))
+    }
+
+    /// Their sandbox, and a newer one.
+    fn emptied() -> Seen<Vec<Sandbox>> {
+        let sandbox = |id: &str, at: &str| serde_json::json!({ "id": id, "pod": { "uid": "u" }, "state": "not_ready", "created_at": at });
+        let both = serde_json::json!([sandbox("s", "2026-11-21T09:00:00Z"), sandbox("t", "2026-11-21T11:30:00Z")]);
+        Seen::Seen(serde_json::from_value(both).expect("sandboxes"))
+    }
+
+    fn crashed_node() -> Snapshot {
+        let node = serde_json::json!({
+            "taken_at": "2026-11-21T12:00:00Z",
+            "images": { "seen": [] },
+            "image_filesystem": { "seen": { "capacity_bytes": 1000, "available_bytes": 900 } },
+            "log_dirs": { "seen": [] }, "log_links": { "seen": [] },
+            "pods": { "seen": { "source": "test", "complete": true, "pods": [{ "uid": "u" }] } },
+        });
+        let node = serde_json::from_value(node).expect("a snapshot");
+        Snapshot { containers: crashed(), sandboxes: emptied(), ..node }
+    }
+
+    fn notes(checked: &Checked) -> Vec<&str> {
+        checked.refused.iter().filter_map(|report| report.note.as_deref()).collect()
+    }
+
+    #[test]
+    fn a_plan_made_under_other_rules_removes_no_newest_instance_and_no_sandbox_that_keeps_it() {
+        let checked = compared(&crashed_node());
+        assert_eq!(ids(&checked.plan), ["old"]);
+        let notes = notes(&checked);
+        assert!(notes[0].starts_with("the newest instance of this container"), "{notes:?}");
+        assert_eq!(notes[1], "the sandbox still has 1 containers");
+    }
+
+    #[test]
+    fn nothing_is_removed_from_a_list_that_is_unavailable_now() {
+        let node = Snapshot { containers: Seen::NotSeen("no answer".to_owned()), ..crashed_node() };
+        let checked = compared(&node);
+        assert_eq!(ids(&checked.plan), [""; 0]);
+        assert_eq!(checked.refused.len(), 3);
+        assert!(notes(&checked)[0].contains("no answer"), "{:?}", notes(&checked));
+        assert_eq!(checked.plan.errors.len(), 1, "{:?}", checked.plan.errors);
+    }
+
+    #[test]
+    fn what_the_node_no_longer_has_is_already_gone() {
+        let node = Snapshot { containers: Seen::Seen(Vec::new()), ..crashed_node() };
+        let checked = compared(&node);
+        assert_eq!(ids(&checked.plan), ["s"]);
+        assert!(checked.refused.iter().all(|report| report.outcome == Outcome::AlreadyGone {}));
+        assert_eq!(checked.refused.len(), 2);
+    }
+
+    #[test]
+    fn a_pod_that_the_plan_calls_deleted_must_still_be_deleted() {
+        let mut node = crashed_node();
+        node.pods = Seen::Seen(PodList { source: "test".into(), complete: true, ..PodList::default() });
+        let policy = Policy { guards: Guards::of(Profile::Kubelet), ..Policy::default() };
+        let saved = decide(&node, &policy, Scope::All);
+        assert!(saved.actions.iter().all(|action| action.reason == RemoveReason::PodGone {}));
+        let checked = check(saved, &node, &Policy::default());
+        assert_eq!(ids(&checked.plan), [""; 0], "missing for the first time is not deleted");
+        assert_eq!(checked.refused.len(), 4);
     }
 }

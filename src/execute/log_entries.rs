@@ -6,7 +6,7 @@ use std::path::Path;
 use super::done::{Done, ExecuteError};
 use super::{Hands, LogError, Refusal, Run};
 use crate::cri::Only;
-use crate::model::{ContainerState, EntryKind, LinkTarget, PodUid};
+use crate::model::{ContainerId, ContainerState, EntryKind, LinkTarget, PodUid};
 use crate::plan::{container_id_of_link, pod_uid_of_dir};
 
 impl<H: Hands> Run<'_, H> {
@@ -67,7 +67,8 @@ impl<H: Hands> Run<'_, H> {
     async fn may_still_write(&self, link: &OsStr) -> Result<bool, ExecuteError> {
         let Some(id) = container_id_of_link(&link.to_string_lossy()) else { return Ok(false) };
         let status = self.exec.reader.container_status(&id).await?;
-        Ok(status.is_some_and(|status| status.state != ContainerState::Exited))
+        let is_left = |id: &ContainerId| !self.noted.containers.contains(id);
+        Ok(status.is_some_and(|status| status.state != ContainerState::Exited && is_left(&status.id)))
     }
 
     async fn is_in_runtime(&self, uid: &PodUid) -> Result<bool, ExecuteError> {

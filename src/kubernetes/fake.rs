@@ -29,6 +29,8 @@ pub(crate) struct FakeApi {
 
 struct Inner {
     pods: BTreeMap<(String, String), Value>,
+    /// `status.nodeInfo` of the node.
+    node_info: Value,
     version: u64,
     asked: Vec<(Instant, String)>,
     clients: usize,
@@ -81,6 +83,7 @@ impl FakeApi {
         let (sender, opened) = mpsc::unbounded_channel();
         let inner = Inner {
             pods: BTreeMap::new(),
+            node_info: json!({}),
             version: 100,
             asked: Vec::new(),
             clients: 0,
@@ -95,6 +98,12 @@ impl FakeApi {
         for name in names {
             self.put(&pod(name));
         }
+        self
+    }
+
+    /// With this `status.nodeInfo` of the node.
+    pub(crate) fn with_node_info(self, info: Value) -> Self {
+        self.lock().node_info = info;
         self
     }
 
@@ -194,7 +203,10 @@ impl FakeApi {
         let (path, query) = asked.split_once('?').unwrap_or((asked, ""));
         let name = path.rsplit('/').next().unwrap();
         let (code, value) = match call {
-            Call::Node if name == NODE => (200, json!({"kind": "Node", "metadata": {"name": NODE}})),
+            Call::Node if name == NODE => {
+                let status = json!({"nodeInfo": inner.node_info});
+                (200, json!({"kind": "Node", "metadata": {"name": NODE}, "status": status}))
+            }
             Call::Node => (404, not_found("nodes", name)),
             Call::List => (200, inner.page(query)),
             Call::Get => {

@@ -8,10 +8,9 @@ use kube::core::params::GetParams;
 
 use super::connection::{ask, unreadable};
 use super::list::{on, pods_at};
-use super::node::is_name;
 use super::wire::ApiPod;
 use super::{Connection, KubernetesError};
-use crate::model::{PodRef, Seen};
+use crate::model::{Confirms, PodRef, Seen};
 
 /// Asks whether the pod still exists. Gone is what the API server itself says it does not have, by name, and what has
 /// given its name to another uid; every other answer, or none, proves nothing.
@@ -50,7 +49,7 @@ fn pods_in(namespace: &str) -> Path {
 
 async fn exists(connection: &Connection, pod: &PodRef, limit: Duration) -> Result<bool, KubernetesError> {
     let what = format!("ask for pod {pod}");
-    if !is_name(&pod.namespace) || !is_name(&pod.name) || pod.uid.is_empty() {
+    if !Confirms::ByName.can_look_up(pod) {
         return Err(ask(&what, "its uid, namespace or name is not known".to_owned()));
     }
     let request =

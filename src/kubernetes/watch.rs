@@ -19,9 +19,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::connection::{ask, piece, refused, unreadable};
 use super::list::{all_pods, on, pods_at};
 use super::node::Doubt;
-use super::wire::{ApiPod, Object, Status};
+use super::wire::{ApiPod, NodeInfo, Object, Status};
 use super::{Clock, Connection, KubernetesError, Timing, node};
-use crate::model::{Pod, Seen};
+use crate::model::{Pod, Seen, is_object_name};
 
 const WATCH_PODS: &str = "watch the pods of all namespaces";
 /// Far above any event: the API takes objects of some 3 MiB at most.
@@ -49,6 +49,8 @@ pub struct Heard {
     pub as_of: Timestamp,
     /// Why pods may be missing, for people; `None` = none is.
     pub missing: Option<String>,
+    /// The machine of the Node object of this name.
+    pub node: NodeInfo,
 }
 
 #[derive(Default)]
@@ -60,6 +62,8 @@ struct State {
     trouble: Option<String>,
     /// Why the lists may be those of no node.
     doubt: Doubt,
+    /// The machine of the Node object.
+    node: NodeInfo,
     /// An attempt was made, whatever its end.
     tried: bool,
 }
@@ -128,7 +132,8 @@ impl PodWatch {
             return Seen::NotSeen(state.trouble.clone().or(state.doubt.clone()).unwrap_or_else(none));
         };
         let missing = state.trouble.clone().or(state.doubt.clone()).or_else(|| self.silence(at, as_of));
-        Seen::Seen(Heard { pods: state.pods.values().cloned().collect(), as_of, missing })
+        let pods = state.pods.values().cloned().collect();
+        Seen::Seen(Heard { pods, as_of, missing, node: state.node.clone() })
     }
 
     /// Why what was heard is too old. The wall clock counts too: the other one stands still while a machine sleeps.
@@ -169,10 +174,11 @@ impl Watcher {
 
     /// Lists if it must, then watches until the server ends that.
     async fn round(&mut self) -> Result<(), KubernetesError> {
-        let doubt = node::check(&self.connection, &self.node, self.timing.answer).await?;
+        let (doubt, node) = node::check(&self.connection, &self.node, self.timing.answer).await?;
         let is_known = doubt.is_none();
         self.doubt(doubt);
-        if !node::is_name(&self.node) {
+        self.state.send_modify(|state| state.node = node);
+        if !is_object_name(&self.node) {
             return Err(ask(WATCH_PODS, "the node has no name that the API takes; set --node-name".to_owned()));
         }
         let version = match self.version.clone() {

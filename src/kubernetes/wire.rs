@@ -94,13 +94,41 @@ pub(super) struct ListMetadata {
     pub(super) remaining_item_count: Option<i64>,
 }
 
-/// An object of which only kind and name count.
+/// An object of which only the metadata counts.
 #[derive(Deserialize)]
 pub(super) struct Object {
+    #[serde(default)]
+    pub(super) metadata: Metadata,
+}
+
+/// A Node as the API has it.
+#[derive(Deserialize)]
+pub(super) struct ApiNode {
     #[serde(default)]
     pub(super) kind: String,
     #[serde(default)]
     pub(super) metadata: Metadata,
+    #[serde(default)]
+    pub(super) status: NodeStatus,
+}
+
+/// What a Node object says of its machine.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct NodeStatus {
+    pub(super) node_info: NodeInfo,
+}
+
+/// The identity of a node's machine, as its kubelet reported it. Empty = not reported.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct NodeInfo {
+    /// `status.nodeInfo.bootID`.
+    #[serde(rename = "bootID")]
+    pub boot_id: String,
+    /// `status.nodeInfo.machineID`.
+    #[serde(rename = "machineID")]
+    pub machine_id: String,
 }
 
 /// An error as the API tells it.

@@ -17,9 +17,23 @@ pub struct PodList {
     /// The pods.
     #[serde(default)]
     pub pods: Vec<Pod>,
+    /// What the source needs to confirm right before a removal that a pod is deleted (I11).
+    #[serde(default, skip_serializing_if = "Confirms::is_by_uid")]
+    pub confirms: Confirms,
     /// What each source in use said. Together they are as complete as the least complete of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<PodSourceReport>,
+}
+
+/// What a pod source needs to confirm that a pod is deleted.
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confirms {
+    /// The uid is enough, or the source has no live lookup.
+    #[default]
+    ByUid,
+    /// The API server looks a pod up by namespace and name.
+    ByName,
 }
 
 /// What one source of pods said.
@@ -78,6 +92,34 @@ pub enum Phase {
     /// The source does not tell.
     #[default]
     Unknown,
+}
+
+// === impl Confirms ===
+
+impl Confirms {
+    fn is_by_uid(&self) -> bool {
+        *self == Self::ByUid
+    }
+
+    /// What two sources need that both have to confirm.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        if self == Self::ByName { self } else { other }
+    }
+
+    /// Says whether a source can look this pod up.
+    pub fn can_look_up(self, pod: &PodRef) -> bool {
+        match self {
+            Self::ByUid => true,
+            Self::ByName => !pod.uid.is_empty() && is_object_name(&pod.namespace) && is_object_name(&pod.name),
+        }
+    }
+}
+
+/// Says whether the API server accepts this as a name: in a path, and in a selector.
+pub fn is_object_name(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
+    !text.is_empty() && text.len() <= 253 && !text.starts_with('.') && text.bytes().all(allowed)
 }
 
 // === impl Phase ===

@@ -1,12 +1,15 @@
 //! Which pods should be here, and what the kubelet's directories tell of them.
 
 mod combined;
+mod dirs;
 mod found;
 mod kube_api;
 mod kubelet;
 mod kubelet_dir;
+mod machine;
 
 pub use combined::{CombinedPods, Part};
+pub use dirs::PodDirs;
 pub use found::FoundPods;
 pub use kube_api::KubeApi;
 pub use kubelet::KubeletSource;
@@ -40,6 +43,11 @@ pub trait PodSource: Send + Sync {
         Box::pin(async { Seen::Seen(false) })
     }
 
+    /// Says whether its pods are a kubelet's: then a running pod has a directory of the kubelet (I11).
+    fn has_kubelet(&self) -> bool {
+        true
+    }
+
     /// The pods that it knows of by now, told from memory; for the moment right before an image goes, which a pod may name
     /// since the list was made (I6). A source that would have to ask for them tells none.
     fn known_by_now(&self) -> Answer<'_, Vec<Pod>> {
@@ -71,6 +79,11 @@ impl PodSource for NoPods {
         "none"
     }
 
+    /// No pod counts as deleted, so the directories decide nothing.
+    fn has_kubelet(&self) -> bool {
+        false
+    }
+
     fn list<'a>(&'a self, _: &'a Seen<Vec<Container>>, _: &'a Seen<Vec<Sandbox>>) -> Answer<'a, Seen<PodList>> {
         Box::pin(async { Seen::NotSeen("pods.source is none".to_owned()) })
     }
@@ -81,6 +94,10 @@ impl PodSource for NoPods {
 impl PodSource for RuntimePods {
     fn name(&self) -> &'static str {
         "runtime"
+    }
+
+    fn has_kubelet(&self) -> bool {
+        false
     }
 
     fn list<'a>(
@@ -119,13 +136,6 @@ fn pod(of: &PodRef) -> Pod {
         phase: Phase::Running,
         ..Pod::default()
     }
-}
-
-/// The uids that the kubelet keeps a directory for. Whatever lies there counts: it is a veto, and the more the safer.
-pub fn dirs(directory: &Path) -> Result<Vec<PodUid>, ObserveError> {
-    let mut uids: Vec<PodUid> = logs::entries(directory)?.into_iter().map(|(name, _)| name.into()).collect();
-    uids.sort();
-    Ok(uids)
 }
 
 /// The images that the kubelet is pulling, by the names in its records.

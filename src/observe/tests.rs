@@ -158,6 +158,64 @@ async fn a_host_without_a_kubelet_has_empty_log_roots_and_no_pod_directories() {
     assert_eq!(snapshot.pulling, [""; 0]);
 }
 
+/// Pods that a kubelet runs.
+struct OfKubelet;
+
+impl PodSource for OfKubelet {
+    fn name(&self) -> &'static str {
+        "of-kubelet"
+    }
+
+    fn list<'a>(
+        &'a self,
+        _: &'a Seen<Vec<Container>>,
+        _: &'a Seen<Vec<Sandbox>>,
+    ) -> Answer<'a, Seen<crate::model::PodList>> {
+        Box::pin(async { Seen::NotSeen("not asked".to_owned()) })
+    }
+}
+
+/// The kubelet's directories of pods as this host shows them, with `web-0` (u1) running or nothing.
+async fn pod_dirs(runs: bool, dirs: &[&str], has_kubelet: bool) -> Seen<Vec<crate::model::PodUid>> {
+    let sim = Sim::start(if runs { node() } else { Node::new() }).unwrap();
+    for dir in dirs {
+        std::fs::create_dir_all(sim.dir().join(dir)).unwrap();
+    }
+    let mut observer = observer(&sim);
+    observer.places = Places { host_root: sim.dir().to_owned(), ..Places::default() };
+    if has_kubelet {
+        observer.pods = Arc::new(OfKubelet);
+    }
+    observer.observe(noon(), Memory::default()).await.pod_dirs
+}
+
+#[tokio::test]
+async fn a_kubelet_root_without_the_running_pods_is_unavailable_and_says_which_one_to_set() {
+    let none = "no running pod has a directory in /var/lib/kubelet/pods";
+    let missing = "cannot list /var/lib/kubelet/pods: entity not found";
+    let root = "; hint: set kubelet_root to the --root-dir of the kubelet";
+    let k0s = "; hint: set kubelet_root = \"/var/lib/k0s/kubelet\"";
+    let microk8s = "; hint: set kubelet_root = \"/var/snap/microk8s/common/var/lib/kubelet\"";
+    let (default, of_k0s) = ("var/lib/kubelet/pods", "var/lib/k0s/kubelet/pods");
+    for (row, runs, dirs, cause) in [
+        ("the root is missing", true, &[][..], format!("{none}{root}")),
+        ("the root is empty", true, &["var/lib/kubelet"][..], format!("{none}{root}")),
+        ("a CSI driver made it", true, &[default, of_k0s][..], format!("{none}{k0s}")),
+        ("an older kubelet left its own", true, &["var/lib/kubelet/pods/u9", of_k0s][..], format!("{none}{k0s}")),
+        ("k0s", true, &[of_k0s][..], format!("{none}{k0s}")),
+        ("MicroK8s", true, &["var/snap/microk8s/common/var/lib/kubelet/pods"][..], format!("{none}{microk8s}")),
+        ("nothing runs, and there is another root", false, &[of_k0s][..], format!("{missing}{k0s}")),
+    ] {
+        assert_eq!(pod_dirs(runs, dirs, true).await.cause(), Some(&*cause), "{row}");
+        assert!(pod_dirs(runs, dirs, false).await.cause().is_none(), "{row}, without a kubelet");
+    }
+    let right = &["var/lib/kubelet/pods/u1", "var/lib/kubelet/pods/u9", of_k0s][..];
+    assert_eq!(pod_dirs(true, right, true).await, Seen::Seen(vec!["u1".into(), "u9".into()]));
+    for dirs in [&[][..], &[default][..]] {
+        assert_eq!(pod_dirs(false, dirs, true).await, Seen::Seen(Vec::new()), "a node before its first pod");
+    }
+}
+
 // --- sources that fail -----------------------------------------------------------------------------------------------
 
 /// The sources that were not seen, by the snapshot's names for them.

@@ -64,6 +64,9 @@ pub struct PodKnowledge {
     /// What each source in use said, and how old that is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<PodSourceReport>,
+    /// Why the kubelet's directories of pods are unavailable; `null` = they are available.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dirs_unavailable: Option<String>,
 }
 
 /// One removal.
@@ -226,8 +229,9 @@ pub enum PlanError {
 
 impl From<&PodList> for PodKnowledge {
     fn from(list: &PodList) -> Self {
-        let PodList { source, complete, pods, sources } = list;
-        Self { source: source.clone(), complete: *complete, pods: pods.len() as u64, sources: sources.clone() }
+        let PodList { source, complete, pods, sources, .. } = list;
+        let (source, sources) = (source.clone(), sources.clone());
+        Self { source, complete: *complete, pods: pods.len() as u64, sources, dirs_unavailable: None }
     }
 }
 

@@ -77,7 +77,7 @@ fn units<'a>(world: &World<'a>, draft: &mut Draft<'a>, containers: &'a [Containe
             None => by_unit.entry(unit_key(container)).or_default().push(container),
         }
     }
-    let mut units: Vec<_> = by_unit.into_iter().map(|(key, containers)| Unit::new(world, key, containers)).collect();
+    let mut units: Vec<_> = by_unit.into_values().map(|containers| Unit::new(world, containers)).collect();
     units.sort_by_key(|unit| unit.containers.last().map(|oldest| (oldest.created_at, &oldest.id)));
     units
 }
@@ -219,8 +219,9 @@ fn keep_rest<'a>(world: &World<'a>, draft: &mut Draft<'a>, units: Vec<Unit<'a>>)
 fn remove<'a>(world: &World<'a>, draft: &mut Draft<'a>, container: &'a Container, reason: RemoveReason) {
     let target =
         Target::RemoveContainer { id: container.id.clone(), name: container.name.clone(), state: container.state };
-    draft.container_goes(container);
-    draft.remove(target, container.pod.as_ref(), Some(world.age_seconds(container.created_at)), reason);
+    if draft.remove(target, container.pod.as_ref(), Some(world.age_seconds(container.created_at)), reason) {
+        draft.container_goes(container);
+    }
 }
 
 fn keep(draft: &mut Draft, container: &Container, reason: KeepReason) {
@@ -234,12 +235,10 @@ fn unit_key(container: &Container) -> UnitKey<'_> {
 // === impl Unit ===
 
 impl<'a> Unit<'a> {
-    fn new(world: &World<'a>, (uid, _): UnitKey, mut containers: Vec<&'a Container>) -> Self {
+    fn new(world: &World<'a>, mut containers: Vec<&'a Container>) -> Self {
         containers.sort_by_key(|container| Reverse((container.created_at, &container.id)));
-        let standing = match uid {
-            Some(uid) => world.pods.standing(uid, Asks::Complete),
-            None => world.pods.standing(&PodUid::default(), Asks::Complete),
-        };
+        let pod = containers.iter().find_map(|container| container.pod.as_ref());
+        let standing = world.pods.standing(pod, Asks::Complete);
         Self { containers, standing }
     }
 }

@@ -5,11 +5,12 @@ use std::collections::HashSet;
 use jiff::Timestamp;
 
 use super::action::key;
+use super::confirm::Selection;
 use super::pods::Pods;
 use super::{
     Action, ImageSummary, KeepReason, Kept, Kind, Plan, PlanError, PlanKind, PodKnowledge, Policy, RemoveReason, Target,
 };
-use crate::model::{Container, PodList, PodRef, SandboxId, Seen, Snapshot};
+use crate::model::{Container, PodRef, SandboxId, Seen, Snapshot};
 
 /// The facts that every step looks at.
 pub(super) struct World<'a> {
@@ -25,6 +26,8 @@ pub(super) struct Draft<'a> {
     actions: Vec<Action>,
     kept: Vec<Kept>,
     errors: Vec<PlanError>,
+    /// The objects that may be removed; `None` = any.
+    selection: Option<Selection<'a>>,
     pub images: ImageSummary,
     /// Containers that go in this pass, by where they lie in the snapshot: on a big node that is much quicker to look up
     /// than an id.
@@ -61,7 +64,17 @@ impl<'a> World<'a> {
 
 // === impl Draft ===
 
-impl Draft<'_> {
+impl<'a> Draft<'a> {
+    /// A draft that removes nothing else. Objects that are not selected and that nothing keeps are left out of it.
+    pub fn only(selection: Selection<'a>) -> Self {
+        Self { selection: Some(selection), ..Self::default() }
+    }
+
+    /// The keys of selected objects whose pod is not proven deleted, though the selection wants that.
+    pub fn unproven(&mut self) -> HashSet<String> {
+        self.selection.take().map(Selection::into_unproven).unwrap_or_default()
+    }
+
     /// Notes that a container of the snapshot goes in this pass.
     pub fn container_goes(&mut self, container: &Container) {
         self.gone_containers.insert(std::ptr::from_ref(container));
@@ -72,8 +85,19 @@ impl Draft<'_> {
         !self.gone_containers.contains(&std::ptr::from_ref(container))
     }
 
-    pub fn remove(&mut self, target: Target, pod: Option<&PodRef>, age_seconds: Option<i64>, reason: RemoveReason) {
-        self.actions.push(Action { target, pod: pod.cloned(), age_seconds, reason });
+    /// Puts down a removal. Says whether it is part of the plan: of an object that is not selected it is not.
+    pub fn remove(
+        &mut self,
+        target: Target,
+        pod: Option<&PodRef>,
+        age_seconds: Option<i64>,
+        reason: RemoveReason,
+    ) -> bool {
+        let is_allowed = self.selection.as_mut().is_none_or(|selection| selection.allows(&target, &reason));
+        if is_allowed {
+            self.actions.push(Action { target, pod: pod.cloned(), age_seconds, reason });
+        }
+        is_allowed
     }
 
     pub fn keep(&mut self, kind: Kind, id: &str, name: Option<&str>, pod: Option<&PodRef>, reason: KeepReason) {
@@ -109,7 +133,7 @@ impl Draft<'_> {
             node: snapshot.node.clone(),
             profile: policy.profile,
             pressure: None,
-            pods: knowledge(&snapshot.pods),
+            pods: knowledge(snapshot),
             actions: self.actions,
             kept: self.kept,
             images: self.images,
@@ -118,9 +142,10 @@ impl Draft<'_> {
     }
 }
 
-fn knowledge(pods: &Seen<PodList>) -> Seen<PodKnowledge> {
-    match pods {
-        Seen::Seen(list) => Seen::Seen(list.into()),
+fn knowledge(snapshot: &Snapshot) -> Seen<PodKnowledge> {
+    let dirs_unavailable = snapshot.pod_dirs.cause().map(str::to_owned);
+    match &snapshot.pods {
+        Seen::Seen(list) => Seen::Seen(PodKnowledge { dirs_unavailable, ..list.into() }),
         Seen::NotSeen(cause) => Seen::NotSeen(cause.clone()),
     }
 }

@@ -130,6 +130,7 @@ impl KeepReason {
             Self::PodStillRuns {} => "pod_still_runs",
             Self::PodDirExists {} => "pod_dir_exists",
             Self::PodDirsNotSeen { .. } => "pod_dirs_not_seen",
+            Self::PodNotConfirmable { .. } => "pod_not_confirmable",
             Self::YoungSandbox { .. } => "young_sandbox",
             Self::Unrecognized {} => "unrecognized",
             Self::PodInRuntime {} => "pod_in_runtime",
@@ -272,6 +273,11 @@ impl KeepReason {
                 format!("its pod is in no list, but the kubelet's directories could not be read: {cause}"),
                 Some("kubelet_root"),
                 "access to the kubelet's directories",
+            ),
+            Self::PodNotConfirmable { source } => says(
+                format!("the pod is missing, but {source} looks pods up by namespace and name, and it has none"),
+                Some("pods.source"),
+                "removing it by hand, or pods.source = \"kubelet\", which confirms a deletion by uid",
             ),
             Self::YoungSandbox { sandbox_grace_seconds } => says(
                 format!("a sandbox less than {} old may be one in the making", time(*sandbox_grace_seconds)),

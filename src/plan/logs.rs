@@ -3,6 +3,9 @@
 //! Removes for `pod_gone` and `dangling`. Keeps for `pod_present`, `pods_not_seen`, `pods_incomplete`, `target_exists`,
 //! `target_unknown`, `container_not_exited`, and by the guards `unrecognized` (I7), `pod_in_runtime`, `runtime_not_seen`,
 //! `backing_off`, and those of `pods`.
+//!
+//! What the recheck in `execute` would refuse in every pass is kept whatever the guards are: an entry that is not a
+//! directory, a name without a uid, and a directory of a pod of which this pass leaves something in the runtime.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -10,7 +13,9 @@ use std::path::{Path, PathBuf};
 use super::draft::{Draft, World};
 use super::pods::{Asks, Standing};
 use super::{KeepReason, Kind, RemoveReason, Target, names};
-use crate::model::{Container, ContainerId, ContainerState, EntryKind, LinkTarget, LogDir, LogLink, PodUid, Seen};
+use crate::model::{
+    Container, ContainerId, ContainerState, EntryKind, LinkTarget, LogDir, LogLink, PodRef, PodUid, Seen,
+};
 
 /// Where logs lie.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,27 +56,28 @@ fn decide_dirs<'a>(world: &World<'a>, draft: &mut Draft<'a>, dirs: &[LogDir]) {
         let age = dir.modified_at.map(|at| world.age_seconds(at));
         match dir_stays(world, &in_runtime, dir).or_else(|| world.backing_off(Kind::LogDir, &id)) {
             Some(reason) => draft.keep(Kind::LogDir, &id, None, pod.as_ref(), reason),
-            None => draft.remove(Target::RemoveLogDir { path }, pod.as_ref(), age, RemoveReason::PodGone {}),
+            None => {
+                draft.remove(Target::RemoveLogDir { path }, pod.as_ref(), age, RemoveReason::PodGone {});
+            }
         }
     }
 }
 
 /// Why a log directory stays.
 fn dir_stays(world: &World, in_runtime: &Seen<HashSet<&PodUid>>, dir: &LogDir) -> Option<KeepReason> {
-    let guards = &world.policy.guards;
-    let is_ours = dir.entry == EntryKind::Directory && names::pod_of_dir(&dir.name).is_some();
-    if guards.keep_unrecognized_logs && !is_ours {
+    let known = names::pod_of_dir(&dir.name);
+    let is_careful = world.policy.guards.keep_unrecognized_logs;
+    let pod = known.clone().unwrap_or_else(|| PodRef { uid: names::pod_uid_of_dir(&dir.name), ..PodRef::default() });
+    if dir.entry != EntryKind::Directory || !is_one_name(pod.uid.as_str()) || (is_careful && known.is_none()) {
         return Some(KeepReason::Unrecognized {});
     }
-    let uid = names::pod_uid_of_dir(&dir.name);
-    match world.pods.standing(&uid, Asks::Complete) {
+    match world.pods.standing(Some(&pod), Asks::Complete) {
         Standing::Present { .. } => return Some(KeepReason::PodPresent { source: world.pods.source() }),
         Standing::Unproven(reason) => return Some(reason),
-        Standing::Gone if guards.gone_after.is_zero() => return None,
         Standing::Gone => {}
     }
     match in_runtime {
-        Seen::Seen(uids) => uids.contains(&uid).then_some(KeepReason::PodInRuntime {}),
+        Seen::Seen(uids) => uids.contains(&pod.uid).then_some(KeepReason::PodInRuntime {}),
         Seen::NotSeen(cause) => Some(KeepReason::RuntimeNotSeen { cause: cause.clone() }),
     }
 }
@@ -101,7 +107,9 @@ fn decide_links(world: &World, draft: &mut Draft, links: &[LogLink]) {
         let id = path.display().to_string();
         match link_stays(world, &containers, link).or_else(|| world.backing_off(Kind::LogLink, &id)) {
             Some(reason) => draft.keep(Kind::LogLink, &id, None, None, reason),
-            None => draft.remove(Target::RemoveLogLink { path }, None, None, RemoveReason::Dangling {}),
+            None => {
+                draft.remove(Target::RemoveLogLink { path }, None, None, RemoveReason::Dangling {});
+            }
         }
     }
 }
@@ -127,6 +135,11 @@ fn link_stays(world: &World, containers: &Seen<ById>, link: &LogLink) -> Option<
         Seen::Seen(containers) => containers.not_exited(&id).map(|state| KeepReason::ContainerNotExited { state }),
         Seen::NotSeen(cause) => is_careful.then(|| KeepReason::RuntimeNotSeen { cause: cause.clone() }),
     }
+}
+
+/// Says whether a uid can be the name of a directory of the kubelet.
+fn is_one_name(uid: &str) -> bool {
+    !matches!(uid, "" | "." | "..")
 }
 
 fn is_log(name: &str) -> bool {
@@ -166,3 +179,6 @@ impl Default for LogPolicy {
         Self { pods_root: "/var/log/pods".into(), containers_root: "/var/log/containers".into() }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Which pods are gone (I2, I11) and which only finished.
 //!
 //! Gives `pods_not_seen`, `pods_incomplete`, `pod_still_runs`, `pod_dir_exists`, `pod_dirs_not_seen`,
-//! `not_yet_gone` and the two doubts of I12,
+//! `pod_not_confirmable`, `not_yet_gone` and the two doubts of I12,
 //! `runtime_just_started` and `list_fell`.
 
 use std::collections::{HashMap, HashSet};
@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::doubt::doubt;
 use super::{Guards, KeepReason, Policy};
-use crate::model::{Pod, PodList, PodUid, Seen, Snapshot, running_pods};
+use crate::model::{Pod, PodList, PodRef, PodUid, Seen, Snapshot, running_pods};
 
 /// What is known of all pods, looked up by uid.
 pub(super) struct Pods<'a> {
@@ -68,15 +68,17 @@ impl<'a> Pods<'a> {
         }
     }
 
-    /// What is known of a pod.
-    pub fn standing(&self, uid: &PodUid, asks: Asks) -> Standing {
+    /// What is known of a pod; `None` = of an object without pod labels.
+    pub fn standing(&self, pod: Option<&PodRef>, asks: Asks) -> Standing {
+        let no_pod = PodRef::default();
+        let pod = pod.unwrap_or(&no_pod);
         let list = match self.list {
             Seen::Seen(list) => list,
             Seen::NotSeen(cause) => return Standing::Unproven(KeepReason::PodsNotSeen { cause: cause.clone() }),
         };
-        if let Some(pod) = self.listed.get(uid) {
-            let terminal = pod.phase.is_terminal() && (list.complete || asks == Asks::Any);
-            return self.present(uid, terminal);
+        if let Some(listed) = self.listed.get(&pod.uid) {
+            let terminal = listed.phase.is_terminal() && (list.complete || asks == Asks::Any);
+            return self.present(&pod.uid, terminal);
         }
         if !list.complete && (self.is_careful() || asks == Asks::Complete) {
             return Standing::Unproven(KeepReason::PodsIncomplete {
@@ -87,7 +89,7 @@ impl<'a> Pods<'a> {
         if !self.is_careful() {
             return Standing::Gone;
         }
-        self.unproven(uid).map_or(Standing::Gone, Standing::Unproven)
+        self.unproven(list, pod).map_or(Standing::Gone, Standing::Unproven)
     }
 
     /// Says whether this look shows a pod to be away: the half of I11 that one look can tell. `None` = cannot be told.
@@ -119,7 +121,8 @@ impl<'a> Pods<'a> {
     }
 
     /// Why a pod that a complete list does not name may not be gone all the same (I11).
-    fn unproven(&self, uid: &PodUid) -> Option<KeepReason> {
+    fn unproven(&self, list: &PodList, pod: &PodRef) -> Option<KeepReason> {
+        let uid = &pod.uid;
         if self.running.contains(uid) {
             return Some(KeepReason::PodStillRuns {});
         }
@@ -127,6 +130,10 @@ impl<'a> Pods<'a> {
             Seen::Seen(dirs) if dirs.contains(uid) => return Some(KeepReason::PodDirExists {}),
             Seen::NotSeen(cause) => return Some(KeepReason::PodDirsNotSeen { cause: cause.clone() }),
             Seen::Seen(_) => {}
+        }
+        // Time changes nothing here: the recheck would be refused in every pass.
+        if !list.confirms.can_look_up(pod) {
+            return Some(KeepReason::PodNotConfirmable { source: list.source.clone() });
         }
         if self.doubt.is_some() {
             return self.doubt.clone();

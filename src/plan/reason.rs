@@ -163,6 +163,11 @@ pub enum KeepReason {
         /// Why.
         cause: String,
     },
+    /// Its pod is in no list, but a live lookup cannot confirm that it is deleted (I11).
+    PodNotConfirmable {
+        /// The pod source.
+        source: String,
+    },
     /// A dead sandbox so young that it may be one in the making (I4).
     YoungSandbox {
         /// `guards.sandbox_grace`.
@@ -238,6 +243,7 @@ impl KeepReason {
                 | Self::PodStillRuns {}
                 | Self::PodDirExists {}
                 | Self::PodDirsNotSeen { .. }
+                | Self::PodNotConfirmable { .. }
                 | Self::YoungSandbox { .. }
                 | Self::Unrecognized {}
                 | Self::PodInRuntime {}

@@ -22,9 +22,9 @@ pub(super) fn decide<'a>(world: &World<'a>, draft: &mut Draft<'a>) {
     let Some(inhabitants) = inhabitants(world, draft) else {
         return sandboxes.iter().for_each(|sandbox| keep(draft, sandbox, KeepReason::StepFailed {}));
     };
-    for (uid, mut pod) in by_pod(sandboxes) {
+    for mut pod in by_pod(sandboxes).into_values() {
         pod.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
-        decide_pod(world, draft, &inhabitants, uid, &pod);
+        decide_pod(world, draft, &inhabitants, &pod);
     }
 }
 
@@ -48,14 +48,9 @@ fn by_pod(sandboxes: &[Sandbox]) -> std::collections::BTreeMap<Option<&PodUid>, 
 }
 
 /// Decides the sandboxes of one pod, given newest first; what goes, goes oldest first.
-fn decide_pod<'a>(
-    world: &World<'a>,
-    draft: &mut Draft<'a>,
-    inhabitants: &Inhabitants,
-    uid: Option<&PodUid>,
-    sandboxes: &[&'a Sandbox],
-) {
-    let standing = world.pods.standing(&uid.cloned().unwrap_or_default(), Asks::Any);
+fn decide_pod<'a>(world: &World<'a>, draft: &mut Draft<'a>, inhabitants: &Inhabitants, sandboxes: &[&'a Sandbox]) {
+    let pod = sandboxes.iter().find_map(|sandbox| sandbox.pod.as_ref());
+    let standing = world.pods.standing(pod, Asks::Any);
     let whole_pod = match standing {
         Standing::Gone => Some(RemoveReason::PodGone {}),
         Standing::Present { terminal: true } if world.policy.containers.evict_terminated_pods => {
@@ -98,8 +93,9 @@ fn guarded(world: &World, sandbox: &Sandbox) -> Option<KeepReason> {
 
 fn remove<'a>(world: &World<'a>, draft: &mut Draft<'a>, sandbox: &'a Sandbox, reason: RemoveReason) {
     let target = Target::RemoveSandbox { id: sandbox.id.clone() };
-    draft.gone_sandboxes.insert(&sandbox.id);
-    draft.remove(target, sandbox.pod.as_ref(), Some(world.age_seconds(sandbox.created_at)), reason);
+    if draft.remove(target, sandbox.pod.as_ref(), Some(world.age_seconds(sandbox.created_at)), reason) {
+        draft.gone_sandboxes.insert(&sandbox.id);
+    }
 }
 
 fn keep(draft: &mut Draft, sandbox: &Sandbox, reason: KeepReason) {

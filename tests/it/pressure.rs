@@ -25,6 +25,10 @@ impl PodSource for Listed {
         "listed"
     }
 
+    fn has_kubelet(&self) -> bool {
+        false
+    }
+
     fn list<'a>(&'a self, _: &'a Seen<Vec<Container>>, _: &'a Seen<Vec<Sandbox>>) -> Answer<'a, Seen<PodList>> {
         let pod = |uid: &str, phase, image: &str| Pod {
             uid: uid.into(),

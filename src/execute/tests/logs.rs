@@ -133,3 +133,14 @@ async fn only_links_directly_beneath_the_container_log_root_go() {
     }
     assert_eq!(bench.files(), before);
 }
+
+#[tokio::test]
+async fn a_dry_run_takes_a_link_whose_container_it_would_have_removed() {
+    let node = Node::new().image(WEB, &[]).pod("default", "web", "u1").id(ID).created("app", WEB);
+    let bench = Bench::new(node);
+    let name = format!("web_default_app-{ID}.log");
+    symlink("/nowhere", bench.links(&name)).unwrap();
+    let actions = vec![container(ID, ContainerState::Created), log_link(&bench, &name)];
+    assert_eq!(bench.rehearse(actions.clone()).await, [format!("{ID} would_remove"), format!("{name} would_remove")]);
+    assert_eq!(bench.carry_out(actions).await, [format!("{ID} removed"), format!("{name} already_gone")]);
+}

@@ -55,6 +55,7 @@ impl CombinedPods {
             union.sources.extend(part.reports(&answer, self.clock));
             if let Seen::Seen(list) = answer {
                 is_seen = true;
+                union.confirms = union.confirms.and(list.confirms);
                 list.pods.into_iter().for_each(|pod| add(&mut pods, pod));
             }
         }
@@ -99,6 +100,10 @@ impl PodSource for CombinedPods {
     ) -> Answer<'a, Seen<PodList>> {
         let asked = self.parts.iter().map(|part| part.source.list(containers, sandboxes)).collect();
         Box::pin(async move { self.unite(all(asked).await) })
+    }
+
+    fn has_kubelet(&self) -> bool {
+        self.parts.iter().any(|part| part.source.has_kubelet())
     }
 
     fn known_by_now(&self) -> Answer<'_, Vec<Pod>> {

@@ -65,6 +65,11 @@ impl PodSource for FoundPods {
         })
     }
 
+    /// Nothing is found on a host without a kubelet, and then no pod counts as deleted.
+    fn has_kubelet(&self) -> bool {
+        self.found.get().is_none_or(PodSource::has_kubelet)
+    }
+
     fn known_by_now(&self) -> Answer<'_, Vec<Pod>> {
         Box::pin(async move {
             match self.found.get() {

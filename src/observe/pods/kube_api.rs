@@ -1,11 +1,20 @@
 //! The pods that the API server binds to this node.
 
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use super::PodSource;
-use crate::kubernetes::{Clock, Connection, Heard, PodWatch, Timing, pod_exists};
-use crate::model::{Container, Pod, PodList, PodRef, PodSourceReport, Sandbox, Seen, running_pods};
+use super::machine::Machine;
+use crate::kubernetes::{Clock, Connection, Heard, NodeInfo, PodWatch, Timing, pod_exists};
+use crate::model::{Confirms, Container, Pod, PodList, PodRef, PodSourceReport, Sandbox, Seen, running_pods};
 use crate::observe::Answer;
+use crate::observe::aside::Aside;
+
+/// The longest wait for the ids of this machine.
+const LOOK: Duration = Duration::from_secs(30);
 
 /// A watch of the pods with `spec.nodeName` of this node, begun at the first question.
 pub struct KubeApi {
@@ -14,6 +23,10 @@ pub struct KubeApi {
     clock: Clock,
     timing: Timing,
     watch: OnceLock<PodWatch>,
+    host_root: PathBuf,
+    aside: Aside,
+    /// A list named a pod that ran here, so the node has this name.
+    is_named_so: AtomicBool,
 }
 
 // === impl KubeApi ===
@@ -24,7 +37,16 @@ impl KubeApi {
     pub fn new(connection: Arc<Connection>, node: &str, clock: Clock) -> Self {
         // As the kubelet makes its name from the host's.
         let node = node.trim().to_lowercase();
-        Self { connection, node, clock, timing: Timing::default(), watch: OnceLock::new() }
+        Self {
+            connection,
+            node,
+            clock,
+            timing: Timing::default(),
+            watch: OnceLock::new(),
+            host_root: "/".into(),
+            aside: Aside::new(LOOK),
+            is_named_so: AtomicBool::new(false),
+        }
     }
 
     /// The same with other waits.
@@ -33,9 +55,40 @@ impl KubeApi {
         Self { timing, ..self }
     }
 
+    /// The same on a host whose root is mounted here. Default `/`.
+    #[must_use]
+    pub fn with_host_root(self, host_root: impl Into<PathBuf>) -> Self {
+        Self { host_root: host_root.into(), ..self }
+    }
+
     fn watch(&self) -> &PodWatch {
         let start = || PodWatch::start(Arc::clone(&self.connection), &self.node, self.clock, self.timing.clone());
         self.watch.get_or_init(start)
+    }
+
+    /// Why an empty list may be that of another node; `None` = it is not empty, or the node has this name.
+    async fn doubt(
+        &self,
+        heard: &Heard,
+        containers: &Seen<Vec<Container>>,
+        sandboxes: &Seen<Vec<Sandbox>>,
+    ) -> Option<String> {
+        if !heard.pods.is_empty() {
+            if names_running(&heard.pods, containers, sandboxes) {
+                self.is_named_so.store(true, Ordering::Relaxed);
+            }
+            return None;
+        }
+        let doubt = emptiness(&self.node, containers, sandboxes)?;
+        let is_proven = self.is_named_so.load(Ordering::Relaxed) || self.is_this_machine(&heard.node).await;
+        (!is_proven).then_some(doubt)
+    }
+
+    /// Says whether the Node object of this name is of this machine.
+    async fn is_this_machine(&self, node: &NodeInfo) -> bool {
+        let host_root = self.host_root.clone();
+        let read = self.aside.run(Path::new("machine-id"), move || Machine::of_host(&host_root)).await;
+        read.is_ok_and(|machine| machine.is(node))
     }
 
     async fn listed(&self, heard: Heard, doubt: Option<String>) -> PodList {
@@ -47,7 +100,13 @@ impl KubeApi {
             as_of: Some(heard.as_of),
             missing: missing.clone(),
         };
-        PodList { source: self.name().to_owned(), complete: missing.is_none(), pods: heard.pods, sources: vec![report] }
+        PodList {
+            source: self.name().to_owned(),
+            complete: missing.is_none(),
+            pods: heard.pods,
+            confirms: Confirms::ByName,
+            sources: vec![report],
+        }
     }
 }
 
@@ -65,7 +124,7 @@ impl PodSource for KubeApi {
             match self.watch().tell().await {
                 Seen::NotSeen(cause) => Seen::NotSeen(cause),
                 Seen::Seen(heard) => {
-                    let doubt = heard.pods.is_empty().then(|| emptiness(&self.node, containers, sandboxes)).flatten();
+                    let doubt = self.doubt(&heard, containers, sandboxes).await;
                     Seen::Seen(self.listed(heard, doubt).await)
                 }
             }
@@ -84,6 +143,14 @@ impl PodSource for KubeApi {
     fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
         Box::pin(pod_exists(&self.connection, &self.node, pod, self.timing.answer))
     }
+}
+
+/// Says whether one of these pods runs here.
+fn names_running(pods: &[Pod], containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> bool {
+    let containers = containers.as_ref().map_or(&[][..], Vec::as_slice);
+    let sandboxes = sandboxes.as_ref().map_or(&[][..], Vec::as_slice);
+    let running: HashSet<_> = running_pods(containers, sandboxes).map(|pod| &pod.uid).collect();
+    pods.iter().any(|pod| running.contains(&pod.uid))
 }
 
 /// What speaks against an empty list: pods that run here. The name may be another node's.

@@ -93,7 +93,7 @@ impl KubeletSource {
             as_of: Some(as_of),
             missing: missing.clone(),
         };
-        PodList { source: name, complete: missing.is_none(), pods, sources: vec![report] }
+        PodList { source: name, complete: missing.is_none(), pods, sources: vec![report], ..PodList::default() }
     }
 }
 

@@ -45,7 +45,7 @@ impl KubeletDirPods {
     async fn count(&self) -> Result<usize, ObserveError> {
         let (root, path) = (self.host_root.clone(), self.directory.clone());
         let look = move || match rooted::resolve(&root, &path) {
-            Ok(Place::There(at)) => Ok(dirs(&at)?.len()),
+            Ok(Place::There(at)) => Ok(dirs::uids(&at)?.len()),
             Ok(Place::Missing(_)) => Err(ObserveError::List { path, source: std::io::ErrorKind::NotFound.into() }),
             Err(source) => Err(ObserveError::List { path, source }),
         };
@@ -60,7 +60,7 @@ impl KubeletDirPods {
         let complete = missing.is_none();
         let name = self.name().to_owned();
         let report = PodSourceReport { name: name.clone(), pods: count as u64, missing, ..PodSourceReport::default() };
-        PodList { source: name, complete, pods: Vec::new(), sources: vec![report] }
+        PodList { source: name, complete, sources: vec![report], ..PodList::default() }
     }
 }
 

@@ -89,9 +89,9 @@ fn every_entry_of_the_kubelets_pods_is_a_veto() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("u2")).unwrap();
     fs::write(dir.path().join("u1"), "").unwrap();
-    assert_eq!(dirs(dir.path()).unwrap(), ["u1", "u2"].map(PodUid::from));
-    assert_eq!(dirs(&dir.path().join("absent")).unwrap(), []);
-    assert!(dirs(&dir.path().join("u1")).is_err());
+    assert_eq!(dirs::uids(dir.path()).unwrap(), ["u1", "u2"].map(PodUid::from));
+    assert_eq!(dirs::uids(&dir.path().join("absent")).unwrap(), []);
+    assert!(dirs::uids(&dir.path().join("u1")).is_err());
 }
 
 #[test]

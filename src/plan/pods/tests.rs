@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use crate::model::{
-    Container, ContainerState, FileSystem, LogDir, Memory, Phase, Pod, PodList, PodRef, Runtime, Sandbox, SandboxState,
-    Seen, Snapshot,
+    Absence, Confirms, Container, ContainerState, FileSystem, LogDir, Memory, Phase, Pod, PodList, PodRef, Runtime,
+    Sandbox, SandboxState, Seen, Snapshot,
 };
-use crate::plan::{Guards, Policy, Profile, Scope, decide, remember};
+use crate::plan::{Guards, Kind, Policy, Profile, Scope, decide, remember};
 
 /// What the limits take of any pod.
 const EXCESS: &[&str] = &["older", "first sandbox"];
@@ -304,4 +304,40 @@ fn how_long_a_pod_must_be_away_can_be_set() {
         ("ten minutes, after nine", policy.clone(), vec![at(0), at(540)], EXCESS),
         ("ten minutes, after ten", policy, vec![at(0), at(600)], ALL),
     ]);
+}
+
+/// A log directory's name in the old form.
+const UID_ALONE: &str = "c7a0b3f2d9e84a6fb1c5d0e7f6a98b12";
+
+/// What is kept on a node whose pods were all missing for long: a container and a sandbox of this pod, and a log directory.
+fn kept(confirms: Confirms, pod: Option<&PodRef>, dir: &str) -> Vec<(Kind, &'static str)> {
+    let Look { mut node, .. } = at(60);
+    let mut policy = safe();
+    policy.guards.keep_foreign = false;
+    let absence = |uid: &str| Absence { uid: uid.into(), since: noon() };
+    node.memory.absent_since = ["", "u", UID_ALONE].map(absence).into();
+    let sandbox_id = "not listed".into();
+    node.containers = Seen::Seen(vec![Container { pod: pod.cloned(), sandbox_id, ..container("newest", 11) }]);
+    node.sandboxes = Seen::Seen(vec![Sandbox { pod: pod.cloned(), ..sandbox("second sandbox", 11) }]);
+    node.log_dirs = Seen::Seen(vec![LogDir { name: dir.into(), ..LogDir::default() }]);
+    node.pods = node.pods.map(|list| PodList { confirms, ..list });
+    let plan = decide(&node, &policy, Scope::Containers);
+    plan.kept.iter().map(|kept| (kept.kind, kept.reason.kind())).collect()
+}
+
+#[test]
+fn what_no_live_lookup_can_confirm_is_kept_with_a_reason_of_its_own() {
+    let nameless = PodRef { uid: "u".into(), ..PodRef::default() };
+    let upper = PodRef { name: "Web".into(), ..web("u") };
+    let all = [Kind::Container, Kind::Sandbox, Kind::LogDir].map(|kind| (kind, "pod_not_confirmable"));
+    for (row, pod, dir, expected) in [
+        ("a pod with its names", Some(&web("u")), "default_web_u", &[][..]),
+        ("a directory named by the uid alone", Some(&web("u")), UID_ALONE, &all[2..]),
+        ("a container and a sandbox of no pod", None, "default_web_u", &all[..2]),
+        ("a pod without names", Some(&nameless), UID_ALONE, &all[..]),
+        ("a name that no pod can have", Some(&upper), "default_Web_u", &all[..]),
+    ] {
+        assert_eq!(kept(Confirms::ByName, pod, dir), expected, "{row}");
+        assert_eq!(kept(Confirms::ByUid, pod, dir), [], "{row}");
+    }
 }

@@ -148,3 +148,69 @@ async fn the_watch_ends_with_the_source() {
     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     assert!(server.is_left().await);
 }
+
+fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().trim().to_owned()
+}
+
+/// A host with this machine id.
+fn host(machine_id: &str) -> tempfile::TempDir {
+    let host = tempfile::tempdir().unwrap();
+    std::fs::create_dir(host.path().join("etc")).unwrap();
+    std::fs::write(host.path().join("etc/machine-id"), format!("{machine_id}\n")).unwrap();
+    host
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_list_is_complete_beside_a_running_pod_if_the_node_object_is_of_this_machine() {
+    let (boot_id, other) = (boot_id(), "00000000-0000-0000-0000-000000000000");
+    let zombie = [container(ContainerState::Running, Some(pod_ref("zombie")))];
+    for (row, info, complete) in [
+        ("the same boot", serde_json::json!({"bootID": boot_id}), true),
+        ("the same boot and machine", serde_json::json!({"bootID": boot_id, "machineID": "abc"}), true),
+        (
+            "the same boot of another machine, as in nested nodes",
+            serde_json::json!({"bootID": boot_id, "machineID": "x"}),
+            false,
+        ),
+        ("the same machine, and no boot is known", serde_json::json!({"bootID": "", "machineID": "ABC"}), true),
+        ("another boot of a machine with the same id", serde_json::json!({"bootID": other, "machineID": "abc"}), false),
+        ("another machine", serde_json::json!({"bootID": other, "machineID": "x"}), false),
+        ("nothing is known of the node", serde_json::json!({}), false),
+    ] {
+        let host = host("abc");
+        let source = source(&FakeApi::new().with_node_info(info)).with_host_root(host.path());
+        let list = list(&source, &zombie, &[]).await;
+        assert_eq!(list.as_ref().unwrap().complete, complete, "{row}: {list:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_agents_own_machine_id_does_not_stand_for_the_hosts() {
+    let host = tempfile::tempdir().unwrap();
+    let own = std::fs::read_to_string("/etc/machine-id").unwrap_or_default().trim().to_owned();
+    let source = source(&FakeApi::new().with_node_info(serde_json::json!({"machineID": own})));
+    let zombie = [container(ContainerState::Running, Some(pod_ref("zombie")))];
+    assert!(!list(&source.with_host_root(host.path()), &zombie, &[]).await.as_ref().unwrap().complete);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_list_is_complete_after_a_list_that_named_a_pod_of_this_host() {
+    let api = FakeApi::new().with_pods(&["a"]);
+    let source = source(&api);
+    let (a, zombie) = (pod_ref("a"), container(ContainerState::Running, Some(pod_ref("zombie"))));
+    let running = [container(ContainerState::Running, Some(a)), zombie.clone()];
+    assert!(list(&source, &running, &[]).await.as_ref().unwrap().complete);
+    let mut server = api.watched().await;
+    server.event("DELETED", &crate::kubernetes::fake::pod("a")).await;
+    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    let after = list(&source, &[zombie], &[]).await;
+    let after = after.as_ref().unwrap();
+    assert_eq!((after.pods.len(), after.complete), (0, true), "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_list_says_that_a_deletion_is_confirmed_by_name() {
+    let list = list(&source(&FakeApi::new()), &[], &[]).await;
+    assert_eq!(list.as_ref().unwrap().confirms, Confirms::ByName);
+}

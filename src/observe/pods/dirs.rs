@@ -1,0 +1,90 @@
+//! The kubelet's directories of pods, and whether they are those of the kubelet that runs here.
+//!
+//! With a wrong `kubelet_root` no pod has a directory, and one of the proofs that a pod is deleted is lost (I11). The pods
+//! that run show it: the kubelet makes a pod's directory before its sandbox and keeps it while anything of the pod runs.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::model::{Container, PodUid, Sandbox, Seen, running_pods};
+use crate::observe::{ObserveError, logs};
+use crate::rooted::{self, Place};
+
+/// Roots of kubelets beside the default, `/var/lib/kubelet`.
+const OTHER_ROOTS: [&str; 4] = [
+    // k0s
+    "/var/lib/k0s/kubelet",
+    // MicroK8s
+    "/var/snap/microk8s/common/var/lib/kubelet",
+    // VMware Tanzu Kubernetes Grid Integrated Edition
+    "/var/vcap/data/kubelet",
+    // IBM Cloud Kubernetes Service
+    "/var/data/kubelet",
+];
+
+/// The directories of pods beneath a kubelet's root.
+#[derive(Debug, Default)]
+pub struct PodDirs {
+    /// The pods that have one.
+    pub uids: Vec<PodUid>,
+    directory: PathBuf,
+    is_missing: bool,
+    /// Another root of a kubelet with directories of pods.
+    other_root: Option<&'static str>,
+}
+
+// === impl PodDirs ===
+
+impl PodDirs {
+    /// Lists the directories of pods of the host whose root is mounted at `host_root`. A directory that does not exist is
+    /// empty: so it is on a host without a kubelet.
+    ///
+    /// # Errors
+    /// The directory cannot be listed.
+    pub fn list(host_root: &Path, kubelet_root: &Path) -> Result<Self, ObserveError> {
+        let directory = kubelet_root.join("pods");
+        let place = rooted::resolve(host_root, &directory);
+        let is_other = |root: &&'static str| {
+            kubelet_root != Path::new(root)
+                && matches!(rooted::resolve(host_root, &Path::new(root).join("pods")), Ok(Place::There(_)))
+        };
+        let other_root = OTHER_ROOTS.into_iter().find(|root| is_other(root));
+        match place {
+            Ok(Place::There(at)) => Ok(Self { uids: uids(&at)?, directory, is_missing: false, other_root }),
+            Ok(Place::Missing(_)) => Ok(Self { uids: Vec::new(), directory, is_missing: true, other_root }),
+            Err(source) => Err(ObserveError::List { path: directory, source }),
+        }
+    }
+
+    /// The pods that have a directory of the kubelet that runs these; unavailable if its root must be another one.
+    pub fn of_running(self, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Seen<Vec<PodUid>> {
+        let containers = containers.as_ref().map_or(&[][..], Vec::as_slice);
+        let sandboxes = sandboxes.as_ref().map_or(&[][..], Vec::as_slice);
+        let running: HashSet<_> = running_pods(containers, sandboxes).map(|pod| &pod.uid).collect();
+        if !running.is_empty() && !self.uids.iter().any(|uid| running.contains(uid)) {
+            let cause = format!("no running pod has a directory in {}", self.directory.display());
+            return Seen::NotSeen(self.with_hint(&cause));
+        }
+        if self.is_missing && self.other_root.is_some() {
+            let source = io::ErrorKind::NotFound.into();
+            let cause = ObserveError::List { path: self.directory.clone(), source }.to_string();
+            return Seen::NotSeen(self.with_hint(&cause));
+        }
+        Seen::Seen(self.uids)
+    }
+
+    fn with_hint(&self, cause: &str) -> String {
+        match self.other_root {
+            Some(root) => format!("{cause}; hint: set kubelet_root = \"{root}\""),
+            None => format!("{cause}; hint: set kubelet_root to the --root-dir of the kubelet"),
+        }
+    }
+}
+
+/// The uids that the kubelet keeps a directory for. Whatever lies there counts: the more, the safer.
+pub fn uids(directory: &Path) -> Result<Vec<PodUid>, ObserveError> {
+    let mut uids: Vec<PodUid> = logs::entries(directory)?.into_iter().map(|(name, _)| name.into()).collect();
+    uids.sort();
+    Ok(uids)
+}

@@ -1,0 +1,54 @@
+//! The identity of this machine, compared with that of a Node object.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use crate::kubernetes::NodeInfo;
+use crate::rooted::{self, Place};
+
+/// The kernel's own id of this boot, the same in every container.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// Where the kubelet reads the machine id by default (`--machine-id-file`).
+const MACHINE_IDS: [&str; 2] = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
+/// Longer than any of these ids.
+const LONGEST_ID_BYTES: u64 = 256;
+
+/// What identifies this machine, as far as it can be read.
+#[derive(Debug)]
+pub(super) struct Machine {
+    boot: Option<String>,
+    machine: Option<String>,
+}
+
+// === impl Machine ===
+
+impl Machine {
+    /// Reads the ids of the host whose root is mounted at `host_root`.
+    pub fn of_host(host_root: &Path) -> Self {
+        let on_host = |path: &&str| match rooted::resolve(host_root, path.as_ref()) {
+            Ok(Place::There(at)) => id(&at),
+            _ => None,
+        };
+        Self { boot: id(BOOT_ID.as_ref()), machine: MACHINE_IDS.iter().find_map(on_host) }
+    }
+
+    /// Says whether the Node object is of this machine: an id is the same, and none differs. One id alone may be shared:
+    /// the boot id by nodes that are containers of one host, the machine id by cloned disks.
+    pub fn is(&self, node: &NodeInfo) -> bool {
+        let compared = [same(self.boot.as_ref(), &node.boot_id), same(self.machine.as_ref(), &node.machine_id)];
+        compared.contains(&Some(true)) && !compared.contains(&Some(false))
+    }
+}
+
+/// `None` = one of them is not known.
+fn same(here: Option<&String>, there: &str) -> Option<bool> {
+    let there = there.trim();
+    here.filter(|_| !there.is_empty()).map(|here| here.eq_ignore_ascii_case(there))
+}
+
+fn id(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    File::open(path).ok()?.take(LONGEST_ID_BYTES).read_to_string(&mut text).ok()?;
+    Some(text.trim().to_owned()).filter(|id| !id.is_empty())
+}
