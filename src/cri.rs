@@ -3,10 +3,12 @@
 //! Whoever observes gets a [`RuntimeReader`], which has no way to remove anything; only `execute` gets a
 //! [`RuntimeWriter`]. Generated types stay inside, but for the simulated node, which serves them.
 
+mod breaker;
 mod connect;
 mod convert;
 mod endpoint;
 mod error;
+mod in_progress;
 mod lists;
 mod reader;
 mod retry;
@@ -17,6 +19,7 @@ mod tests;
 mod writer;
 
 pub use crate::rooted;
+pub use breaker::Breaker;
 pub use endpoint::{Candidates, Endpoint, Named, Rule, WELL_KNOWN, resolve};
 pub use error::CriError;
 pub use reader::{ContainerStatus, Only, RuntimeReader};

@@ -2,12 +2,14 @@
 //!
 //! Actions go in the plan's order. Each is looked at again by its id right before: a plan is some seconds old, or was
 //! read from a file, and whatever changed since is refused (I1, I6, I7, I11). Not there is success. A failure is told and
-//! does not stop the rest. A stop is noticed between actions only, so that each that was begun is ended and told.
+//! does not stop the rest, unless the runtime hangs ([`Halt`]). A stop is noticed between actions. The action in progress
+//! ends and is reported, within `stop_wait`.
 //!
 //! A dry run takes the same road with hands that only take notes.
 
 mod containers;
 mod done;
+mod halt;
 mod hands;
 mod images;
 mod log_entries;
@@ -21,6 +23,7 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
+pub use halt::Halt;
 pub use hands::{Hands, LiveHands, NoteTaker};
 pub use logs::{Erased, LogError, LogFile, LogRoots};
 pub use outcome::{Outcome, Refusal, Report};
@@ -32,10 +35,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cri::RuntimeReader;
+use crate::cri::{CriError, RuntimeReader};
 use crate::model::{ContainerId, SandboxId};
 use crate::observe::{Disks, ImageNames, PodSource};
-use crate::plan::{Action, Plan, Target};
+use crate::plan::{Action, Kind, Plan, Target};
 use done::{Done, ExecuteError};
 use space::Space;
 
@@ -74,6 +77,9 @@ pub struct ExecuteOptions {
     /// How long a disk that is still short may take to give space back, before an image of the reserve goes. Some
     /// runtimes answer a removal first and delete later. Default 1 s; 0 = no wait.
     pub space_settle: Duration,
+    /// How long the action in progress may go on after a shutdown was asked for. A removal without an answer by then is
+    /// left to the runtime. Default 1 min, less than systemd and Kubernetes give the process (90 s).
+    pub stop_wait: Duration,
 }
 
 /// One plan being carried out.
@@ -84,6 +90,9 @@ struct Run<'a, H> {
     noted: Noted,
     pods_asked: proof::Answers,
     space: Space,
+    unanswered: halt::Unanswered,
+    /// The action in progress had no answer when the wait after the stop ended.
+    is_overdue: bool,
     summary: Summary,
 }
 
@@ -97,13 +106,18 @@ struct Noted {
 // === impl Executor ===
 
 impl<H: Hands> Executor<H> {
-    /// Carries out a plan. `sink` gets each report as soon as its action ended; what a stop left is not reported.
+    /// Carries out a plan. `sink` gets each report as soon as its action ended. Actions that were not begun, after a stop
+    /// or because the runtime hangs, are counted in the summary and not reported.
     pub async fn carry_out(&self, plan: &Plan, stop: &Stop, sink: &mut impl FnMut(Report)) -> Summary {
         let space = Space::new(plan.images.stop_at_available_bytes);
         let (noted, pods_asked) = (Noted::default(), proof::Answers::default());
-        let mut run = Run { exec: self, plan, stop, noted, pods_asked, space, summary: Summary::default() };
+        // Time-outs are counted for each kind of object here; the reader limits the waits for an absent runtime.
+        let exec = &Self { reader: self.reader.limited(u32::MAX), ..self.clone() };
+        let (unanswered, is_overdue, summary) = Default::default();
+        let mut run = Run { exec, plan, stop, noted, pods_asked, space, unanswered, is_overdue, summary };
         run.planned(sink).await;
         run.reserve(sink).await;
+        run.summary.halts.retain(|halt| halt.not_begun > 0);
         run.summary
     }
 }
@@ -112,21 +126,22 @@ impl<H: Hands> Executor<H> {
 
 impl<H: Hands> Run<'_, H> {
     async fn planned(&mut self, sink: &mut impl FnMut(Report)) {
-        for (number, action) in self.plan.actions.iter().enumerate() {
-            if self.stop.is_set() {
-                self.summary.not_begun = self.plan.actions.len() - number;
-                return;
+        for action in &self.plan.actions {
+            let kind = action.target.kind();
+            if self.may_begin(kind).await {
+                self.act(action, sink).await;
+            } else {
+                self.not_begun(kind);
             }
-            self.act(action, sink).await;
         }
     }
 
     /// Takes images of the reserve while the measured space is short of its target (I9). A dry run frees nothing, so it
     /// could only take all of them, which would not happen.
     async fn reserve(&mut self, sink: &mut impl FnMut(Report)) {
-        if !H::IS_DRY {
+        if !H::IS_DRY && !self.is_overdue {
             for action in &self.plan.images.reserve {
-                if !self.is_still_short().await || self.stop.is_set() {
+                if !self.is_still_short().await || !self.may_begin(Kind::Image).await {
                     break;
                 }
                 self.act(action, sink).await;
@@ -137,14 +152,32 @@ impl<H: Hands> Run<'_, H> {
     }
 
     async fn act(&mut self, action: &Action, sink: &mut impl FnMut(Report)) {
-        let done = self.recheck_and_remove(action).await.unwrap_or_else(|error| Done::failed(&error));
+        let (stop, wait) = (self.stop, self.exec.options.stop_wait);
+        let result = tokio::select! {
+            biased;
+            result = self.recheck_and_remove(action) => result,
+            () = stop.expired(wait) => Err(ExecuteError::Shutdown { seconds: wait.as_secs() }),
+        };
+        let done = result.unwrap_or_else(|error| self.failed(action, &error));
         let Done { outcome, freed_bytes, note } = done;
         let report = Report { action: action.clone(), outcome, freed_bytes, proven_by: self.proven_by(action), note };
         self.summary.add(&report);
         sink(report);
     }
 
+    fn failed(&mut self, action: &Action, error: &ExecuteError) -> Done {
+        self.is_overdue |= matches!(error, ExecuteError::Shutdown { .. });
+        self.note_hang(action.target.kind(), error);
+        match error {
+            ExecuteError::AskRuntime(CriError::InProgress { .. }) => Done::refused(Refusal::RemovalInProgress),
+            error => Done::failed(error),
+        }
+    }
+
     async fn recheck_and_remove(&mut self, action: &Action) -> Result<Done, ExecuteError> {
+        if self.exec.hands.is_in_progress(&action.target.id()) {
+            return Ok(Done::refused(Refusal::RemovalInProgress));
+        }
         // First, so that no wait for an answer lies between the look at the object itself and its removal.
         if let Some(refused) = self.pod_against(action).await {
             return Ok(refused);
@@ -178,6 +211,7 @@ impl Default for ExecuteOptions {
             keeps_pod_images: true,
             stop_grace: Duration::from_secs(2),
             space_settle: Duration::from_secs(1),
+            stop_wait: Duration::from_mins(1),
         }
     }
 }

@@ -41,6 +41,9 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// The longest look at one directory. A log root may hold some thousand links, each followed.
 const LOOK: Duration = Duration::from_secs(30);
 
+/// So many calls of a method may go without an answer in one observation (I14).
+const MOST_UNANSWERED: u32 = 2;
+
 /// Where things lie, as the host names them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Places {
@@ -112,6 +115,11 @@ impl Observer {
         Arc::clone(&self.image_names)
     }
 
+    /// What reads from the runtime.
+    pub fn reader(&self) -> &RuntimeReader {
+        &self.reader
+    }
+
     /// Takes one snapshot. The order counts (spec 8.2, races 5 and 21): what is compared with a later list is listed
     /// before it, so that a thing made in between shows up in the list that protects it. Log entries come before
     /// everything, pulls and images before the containers that use them, sandboxes before the containers in them, and
@@ -152,25 +160,26 @@ impl Observer {
     /// Adds to each container what only its own status tells. Apart from [`Self::observe`] because it may take a call for
     /// each container: a first plan shows whether the answers can matter at all.
     pub async fn fill_statuses(&self, snapshot: &mut Snapshot, what: StatusFor) {
-        self.statuses.fill(&self.reader, snapshot, what).await;
+        self.statuses.fill(&self.reader.limited(MOST_UNANSWERED), snapshot, what).await;
     }
 
     /// Adds which images the names that pods use mean. Apart from [`Self::observe`] because only an image pass needs it.
     pub async fn resolve_image_names(&self, snapshot: &mut Snapshot) {
-        self.image_names.resolve(&self.reader, snapshot).await;
+        self.image_names.resolve(&self.reader.limited(MOST_UNANSWERED), snapshot).await;
     }
 
     /// Asks the runtime for everything. One that cannot be reached is asked once: each further call would only wait for
     /// the same answer.
     async fn ask_runtime(&self, now: Timestamp) -> Told {
-        let runtime = match self.reader.runtime().await {
+        let reader = self.reader.limited(MOST_UNANSWERED);
+        let runtime = match reader.runtime().await {
             Err(error) if error.is_unreachable() => return Told::nothing(&error),
             answer => Seen::from(answer),
         };
-        let sandbox_image = Seen::from(self.reader.sandbox_image().await);
-        let images = self.reader.images().await.into();
-        let sandboxes = self.reader.sandboxes(Only::All).await.into();
-        let containers = self.reader.containers(Only::All).await.into();
+        let sandbox_image = Seen::from(reader.sandbox_image().await);
+        let images = reader.images().await.into();
+        let sandboxes = reader.sandboxes(Only::All).await.into();
+        let containers = reader.containers(Only::All).await.into();
         // Looked at again after the lists: a restart between them may have left one short (I12).
         let listening_since = self.listening_since(now);
         let runtime = runtime.map(|runtime| Runtime {
@@ -178,7 +187,7 @@ impl Observer {
             sandbox_image: sandbox_image.as_ref().cloned().flatten(),
             ..runtime
         });
-        let image_filesystem = self.image_filesystem().await;
+        let image_filesystem = self.image_filesystem(&reader).await;
         Told { runtime, listening_since, sandbox_image, images, sandboxes, containers, image_filesystem }
     }
 
@@ -200,8 +209,8 @@ impl Observer {
         }
     }
 
-    async fn image_filesystem(&self) -> Seen<FileSystem> {
-        match self.reader.image_filesystem().await {
+    async fn image_filesystem(&self, reader: &RuntimeReader) -> Seen<FileSystem> {
+        match reader.image_filesystem().await {
             Ok(Some(mountpoint)) => self.disks.measure(&mountpoint).await.into(),
             Ok(None) => Seen::NotSeen(ObserveError::NoImageFilesystem.to_string()),
             Err(error) => Seen::NotSeen(error.to_string()),

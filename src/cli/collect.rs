@@ -1,6 +1,7 @@
 //! `kubegc collect`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use schemars::JsonSchema;
@@ -12,6 +13,7 @@ use super::render::{self, Paint};
 use super::what_if::WhatIf;
 use super::{CliError, ErrorKind, Format, Output, human, saved_plan};
 use crate::config::Loaded;
+use crate::daemon::schedule::Limits;
 use crate::daemon::{Cycle, Pass, signals};
 use crate::execute::{Hands, Report, Stop, Summary};
 use crate::plan::{Plan, PlanError};
@@ -56,15 +58,23 @@ pub(super) struct Collection<'a> {
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let saved = args.plan.as_deref().map(saved_plan::read).transpose()?;
     let loaded = &args.what_if.applied(loaded);
+    let shutdown = Limits::default().shutdown;
     let pass = block_on(async {
         let (signals, stop, _) = signals::listen()?;
         tokio::select! {
             pass = collect(args, saved, loaded, &stop) => pass,
             signal = signals.aborted() => Err(CliError::aborted(signal)),
+            () = stop.expired(shutdown) => Err(overdue(shutdown)),
         }
     })?;
     print(&pass, args.dry_run, output)?;
     verdict(&pass)
+}
+
+/// A shutdown that waits for a runtime or a disk that hangs.
+fn overdue(shutdown: Duration) -> CliError {
+    let message = format!("the pass did not end within {} s of the signal", shutdown.as_secs());
+    CliError::message(ErrorKind::Partial, message)
 }
 
 async fn collect(args: &Args, saved: Option<Plan>, loaded: &Loaded, stop: &Stop) -> Result<Pass, CliError> {
@@ -82,7 +92,7 @@ async fn collect(args: &Args, saved: Option<Plan>, loaded: &Loaded, stop: &Stop)
 }
 
 async fn one_pass<H: Hands>(
-    mut cycle: Cycle<H>,
+    cycle: Cycle<H>,
     args: &Args,
     saved: Option<Plan>,
     stop: &Stop,
@@ -128,9 +138,11 @@ fn verdict(pass: &Pass) -> Result<(), CliError> {
     if failed > 0 {
         faults.push(format!("{} failed", human::count(failed, "removal")));
     }
-    if left > 0 {
-        faults.push(format!("{} not begun, because of a signal", human::count(left, "removal")));
+    let halted: usize = pass.summary.halts.iter().map(|halt| halt.not_begun).sum();
+    if left > halted {
+        faults.push(format!("{} not begun, because of a signal", human::count(left - halted, "removal")));
     }
+    faults.extend(pass.summary.halts.iter().map(ToString::to_string));
     if blind > 0 {
         faults.push(format!("{blind} of its steps could not do their work"));
     }

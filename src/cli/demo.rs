@@ -58,7 +58,7 @@ async fn show(sim: &Sim, pods: PodList, memory: &Memory, output: &mut Output) ->
     let (_, plan) = look_and_plan(&node.observer(&settings), policy, Scope::All, now(), memory).await;
     output.text(&format!("\n{}\n{}\n", paint.bold("$ kubegc plan"), render::plan(&plan, false, paint)))?;
 
-    let mut cycle = Cycle::live(settings, &node, store, now());
+    let cycle = Cycle::live(settings, &node, store, now());
     let pass = cycle.pass(Scope::All, &Stop::never(), |_, _| {}).await?;
     output.text(&format!("{}\n{}\n", paint.bold("$ kubegc collect"), render::collection(&pass, false, paint)))?;
     title("The node after", &Inventory::of(sim), paint, output)?;

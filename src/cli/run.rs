@@ -9,6 +9,7 @@ use crate::config::Loaded;
 use crate::daemon::events::Events;
 use crate::daemon::node::Node;
 use crate::daemon::notify::Notifier;
+use crate::daemon::schedule::Limits;
 use crate::daemon::service::{self, PATIENCE};
 use crate::daemon::signals::{self, Reload};
 use crate::daemon::{Cycle, Pass, now};
@@ -69,7 +70,7 @@ async fn serve(
         notifier.status(&status(scope, pass));
         events.announce(scope, pass);
     };
-    service::run(cycle, &intervals, stop, reloads, reread, after).await;
+    service::run(cycle, &intervals, &Limits::default(), stop, reloads, reread, after).await;
     events.end().await;
     tracing::info!("stopped");
     Ok(())
@@ -121,6 +122,9 @@ fn status(scope: Scope, pass: &Result<Pass, StoreError>) -> String {
     };
     if let Some(error) = pass.plan.errors.first() {
         return format!("{what}: {error}");
+    }
+    if let Some(halt) = pass.summary.halts.first() {
+        return format!("{what}: {halt}");
     }
     let total = pass.tallies.total();
     let (removed, failed, kept) = (total.removed, total.failed, pass.kept());

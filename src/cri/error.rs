@@ -94,6 +94,22 @@ pub enum CriError {
         /// The limit that passed.
         seconds: u64,
     },
+    /// The call was not sent, because the runtime hangs.
+    #[error("{call} not sent: {cause}")]
+    NotSent {
+        /// The call, as the CRI names it.
+        call: &'static str,
+        /// How it is known.
+        cause: String,
+    },
+    /// The removal was not sent, because an earlier one of the same object has no answer yet.
+    #[error("{call} not sent: an earlier removal of {id} is still in progress")]
+    InProgress {
+        /// The call, as the CRI names it.
+        call: &'static str,
+        /// The object.
+        id: String,
+    },
     /// An endpoint that is not a unix socket.
     #[error(
         "{named_by} names the endpoint {endpoint}; only unix sockets are spoken to, as unix:///run/containerd/containerd.sock"
@@ -130,14 +146,19 @@ impl CriError {
         }
     }
 
-    /// Says whether the runtime did not answer in time.
+    /// Says whether the runtime did not answer in time, or was not asked because of that.
     pub fn is_timeout(&self) -> bool {
-        matches!(self, Self::Timeout { .. } | Self::Unanswered { .. })
+        matches!(self, Self::Timeout { .. } | Self::Unanswered { .. } | Self::NotSent { .. })
     }
 
     /// Says whether the object is not there.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Call { status, .. } if status.code() == Code::NotFound)
+    }
+
+    /// Says whether the runtime hangs: it did not answer in time, or the call was not sent for that reason.
+    pub fn is_hang(&self) -> bool {
+        matches!(self, Self::Timeout { .. } | Self::Unanswered { .. } | Self::NotSent { .. })
     }
 
     /// Says whether there is no runtime to work with: exit code 3.

@@ -10,6 +10,7 @@ use prost::Message;
 use tokio::time::Instant;
 use tonic::Status;
 
+use super::breaker::{Breaker, VERSION};
 use super::connect::{Method, Socket};
 use super::generated as pb;
 use super::lists::{self, Listed};
@@ -17,7 +18,6 @@ use super::retry::Retry;
 use super::{CriError, CriOptions, convert};
 use crate::model::{Container, ContainerId, ContainerState, Image, PodRef, PodUid, Runtime, Sandbox, SandboxId};
 
-const VERSION: Method = Method("/runtime.v1.RuntimeService/Version");
 const OLD_VERSION: Method = Method("/runtime.v1alpha2.RuntimeService/Version");
 const STATUS: Method = Method("/runtime.v1.RuntimeService/Status");
 const CONTAINER_STATUS: Method = Method("/runtime.v1.RuntimeService/ContainerStatus");
@@ -31,6 +31,7 @@ pub struct RuntimeReader {
     images: Socket,
     options: CriOptions,
     unary_only: Arc<UnaryOnly>,
+    breaker: Breaker,
 }
 
 /// The lists that this runtime does not stream, as its answer to the first try told.
@@ -81,7 +82,20 @@ impl RuntimeReader {
     pub fn new(endpoint: &str, image_endpoint: &str, options: CriOptions) -> Self {
         let runtime = Socket::new(endpoint);
         let images = if endpoint == image_endpoint { runtime.clone() } else { Socket::new(image_endpoint) };
-        Self { runtime, images, options, unary_only: Arc::default() }
+        let breaker = Breaker::new(&runtime, &options);
+        Self { runtime, images, options, unary_only: Arc::default(), breaker }
+    }
+
+    /// The same reader for one stage of a pass, in which so many calls of a method may go without an answer. After that
+    /// its calls fail at once, so that the stage ends within a bound (I14).
+    #[must_use]
+    pub fn limited(&self, most_unanswered: u32) -> Self {
+        Self { breaker: self.breaker.limited(most_unanswered), ..self.clone() }
+    }
+
+    /// What knows whether the runtime hangs.
+    pub fn breaker(&self) -> &Breaker {
+        &self.breaker
     }
 
     /// Finds out whether there is a runtime to work with, and if not, why: what commands call first.
@@ -245,16 +259,21 @@ impl RuntimeReader {
     where
         F: Future<Output = Result<T, Status>>,
     {
-        let mut retry = Retry::new(self.options.patience);
+        let mut retry = Retry::new(self.breaker.patience(call, self.options.patience));
         loop {
-            let error = match tokio::time::timeout(limit, attempt()).await {
+            let error = match self.breaker.call(call, limit, attempt()).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(status)) => on.error(call, status),
-                Err(_) => CriError::Timeout { call: call.name(), seconds: limit.as_secs() },
+                Err(error) => error,
             };
             match retry.after(&error) {
                 Some(wait) => tokio::time::sleep(wait).await,
-                None => return Err(error),
+                None => {
+                    if error.is_away() {
+                        self.breaker.waited_in_vain(call);
+                    }
+                    return Err(error);
+                }
             }
         }
     }

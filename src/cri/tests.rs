@@ -1,5 +1,6 @@
 //! The client against sockets that misbehave in every way we know.
 
+mod hang;
 mod over_sim;
 
 use std::os::unix::fs::PermissionsExt;

@@ -4,7 +4,7 @@
 //! is a copy in memory.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -22,15 +22,32 @@ use crate::plan::{AgeFrom, Kind, Plan, Policy, Pressure, PressurePolicy, Scope, 
 use crate::record::events::Ended;
 use crate::record::{RunId, Store, StoreError, Tallies, after_outcomes, note};
 
-/// Everything that a pass needs, for one node.
+/// Everything that a pass needs, for one node. Passes can overlap.
 pub struct Cycle<H> {
     observer: Observer,
-    executor: Executor<H>,
-    store: Store,
-    settings: Settings,
+    /// The rules in force. A pass goes on with those it began with.
+    rules: Mutex<Arc<Rules<H>>>,
+    /// Locked for one operation at a time, never while a pass waits.
+    store: Mutex<Store>,
     /// When the agent began to watch.
     started_at: Timestamp,
     clock: Clock,
+}
+
+/// The rules, and what carries out a plan by them.
+#[derive(Clone)]
+struct Rules<H> {
+    settings: Settings,
+    executor: Executor<H>,
+}
+
+/// What a pass is about to carry out.
+struct Planned {
+    scope: Scope,
+    snapshot: Snapshot,
+    plan: Plan,
+    /// Actions of a saved plan that are not carried out.
+    refused: Vec<Report>,
 }
 
 /// What one pass came to.
@@ -42,7 +59,7 @@ pub struct Pass {
     pub reports: Vec<Report>,
     /// The same, counted.
     pub tallies: Tallies,
-    /// What a stop left, and how much space is still missing.
+    /// Which actions were not begun and why, and how much space is still missing.
     pub summary: Summary,
 }
 
@@ -80,16 +97,10 @@ impl<H: Hands> Cycle<H> {
     ///
     /// # Errors
     /// The store cannot be read or written. What was removed until then is in the log.
-    pub async fn pass(
-        &mut self,
-        scope: Scope,
-        stop: &Stop,
-        watch: impl FnMut(&Plan, &Report),
-    ) -> Result<Pass, StoreError> {
-        let taken_at = (self.clock)();
-        let memory = self.recall(taken_at)?;
-        let (snapshot, plan) = look_and_plan(&self.observer, &self.settings.policy, scope, taken_at, memory).await;
-        self.carry_out(&snapshot, plan, Vec::new(), scope, stop, watch).await
+    pub async fn pass(&self, scope: Scope, stop: &Stop, watch: impl FnMut(&Plan, &Report)) -> Result<Pass, StoreError> {
+        let rules = self.rules();
+        let (snapshot, plan) = self.look_and_plan(&rules.settings, &rules.settings.policy, scope).await?;
+        self.carry_out(&rules, Planned { scope, snapshot, plan, refused: Vec::new() }, stop, watch).await
     }
 
     /// Makes one pass in which all goes that nothing needs; the plan and the history tell why.
@@ -97,18 +108,17 @@ impl<H: Hands> Cycle<H> {
     /// # Errors
     /// As [`Self::pass`].
     pub async fn pass_under(
-        &mut self,
+        &self,
         pressure: Pressure,
         scope: Scope,
         stop: &Stop,
         watch: impl FnMut(&Plan, &Report),
     ) -> Result<Pass, StoreError> {
-        let taken_at = (self.clock)();
-        let memory = self.recall(taken_at)?;
-        let policy = self.settings.policy.under_pressure();
-        let (snapshot, plan) = look_and_plan(&self.observer, &policy, scope, taken_at, memory).await;
+        let rules = self.rules();
+        let policy = rules.settings.policy.under_pressure();
+        let (snapshot, plan) = self.look_and_plan(&rules.settings, &policy, scope).await?;
         let plan = Plan { pressure: Some(pressure), ..plan };
-        self.carry_out(&snapshot, plan, Vec::new(), scope, stop, watch).await
+        self.carry_out(&rules, Planned { scope, snapshot, plan, refused: Vec::new() }, stop, watch).await
     }
 
     /// Carries out a plan that was made before, but for what changed since.
@@ -116,78 +126,102 @@ impl<H: Hands> Cycle<H> {
     /// # Errors
     /// As [`Self::pass`].
     pub async fn pass_saved(
-        &mut self,
+        &self,
         plan: Plan,
         stop: &Stop,
         watch: impl FnMut(&Plan, &Report),
     ) -> Result<Pass, StoreError> {
+        let rules = self.rules();
         let taken_at = (self.clock)();
-        let memory = self.recall(taken_at)?;
+        let memory = self.recall(&rules.settings, taken_at)?;
         let mut snapshot = self.observer.observe(taken_at, memory).await;
         if plan.actions.iter().chain(&plan.images.reserve).any(|action| action.target.kind() == Kind::Image) {
             self.observer.resolve_image_names(&mut snapshot).await;
             self.observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
         }
-        let Checked { plan, refused } = saved::check(plan, &snapshot, &self.settings.policy);
-        self.carry_out(&snapshot, plan, refused, Scope::All, stop, watch).await
+        let Checked { plan, refused } = saved::check(plan, &snapshot, &rules.settings.policy);
+        self.carry_out(&rules, Planned { scope: Scope::All, snapshot, plan, refused }, stop, watch).await
     }
 
-    fn recall(&mut self, taken_at: Timestamp) -> Result<Memory, StoreError> {
-        recall(&mut self.store, &self.settings, self.started_at, taken_at)
+    async fn look_and_plan(
+        &self,
+        settings: &Settings,
+        policy: &Policy,
+        scope: Scope,
+    ) -> Result<(Snapshot, Plan), StoreError> {
+        let taken_at = (self.clock)();
+        let memory = self.recall(settings, taken_at)?;
+        Ok(look_and_plan(&self.observer, policy, scope, taken_at, memory).await)
+    }
+
+    fn recall(&self, settings: &Settings, taken_at: Timestamp) -> Result<Memory, StoreError> {
+        recall(&mut self.store(), settings, self.started_at, taken_at)
     }
 
     /// Does what the plan says, each outcome recorded as soon as it is there, and remembers what the pass taught.
     async fn carry_out(
-        &mut self,
-        snapshot: &Snapshot,
-        plan: Plan,
-        refused: Vec<Report>,
-        scope: Scope,
+        &self,
+        rules: &Rules<H>,
+        planned: Planned,
         stop: &Stop,
         mut watch: impl FnMut(&Plan, &Report),
     ) -> Result<Pass, StoreError> {
-        let learnt = remember(snapshot, &self.settings.policy);
-        self.store.learn(&snapshot.memory, &learnt)?;
-        let mut run = Underway::begin(&mut self.store, &self.clock, snapshot.taken_at, scope, H::IS_DRY)?;
+        let Planned { scope, snapshot, plan, refused } = planned;
+        let learnt = remember(&snapshot, &rules.settings.policy);
+        self.store().learn(&snapshot.memory, &learnt)?;
+        let mut run = Underway::begin(&mut self.store(), &self.clock, snapshot.taken_at, scope, H::IS_DRY)?;
         if let Some(pressure) = &plan.pressure {
-            self.store.tell_trigger(run.id, &pressure.to_string())?;
+            self.store().tell_trigger(run.id, &pressure.to_string())?;
         }
         let mut record = |report: Report| {
             watch(&plan, &report);
-            run.record(&mut self.store, report);
+            run.record(&mut self.store(), report);
         };
         refused.into_iter().for_each(&mut record);
-        let summary = self.executor.carry_out(&plan, stop, &mut record).await;
-        self.learn_outcomes(&learnt, snapshot.taken_at, &run.reports)?;
-        run.end(&mut self.store, plan, summary)
+        let summary = rules.executor.carry_out(&plan, stop, &mut record).await;
+        self.learn_outcomes(&rules.settings, &learnt, snapshot.taken_at, &run.reports)?;
+        run.end(&mut self.store(), plan, summary)
     }
 
     /// Remembers what the outcomes taught, and forgets old history. What the snapshot taught was remembered before the
     /// first removal, so that a kill in the middle loses neither (I10).
-    fn learn_outcomes(&mut self, learnt: &Memory, taken_at: Timestamp, reports: &[Report]) -> Result<(), StoreError> {
-        let Settings { policy, state, .. } = &self.settings;
-        let after = after_outcomes(learnt, reports, taken_at, policy.guards.retry_after);
-        self.store.learn(learnt, &after)?;
-        self.store.prune(taken_at, state.history_max_age, state.history_max_rows).map(drop)
+    fn learn_outcomes(
+        &self,
+        settings: &Settings,
+        learnt: &Memory,
+        taken_at: Timestamp,
+        reports: &[Report],
+    ) -> Result<(), StoreError> {
+        let Settings { policy, state, .. } = settings;
+        let mut after = after_outcomes(learnt, reports, taken_at, policy.guards.retry_after);
+        let mut store = self.store();
+        // A pass that overlapped this one has counted the objects since: its counts are newer (I12).
+        if store.memory(self.started_at)?.last_counts != learnt.last_counts {
+            after.last_counts = learnt.last_counts;
+        }
+        store.learn(learnt, &after)?;
+        store.prune(taken_at, state.history_max_age, state.history_max_rows).map(drop)
     }
 
     /// When a disk is short, by the rules in force.
-    pub fn pressure(&self) -> &PressurePolicy {
-        &self.settings.policy.pressure
+    pub fn pressure(&self) -> PressurePolicy {
+        self.rules().settings.policy.pressure.clone()
     }
 
     /// What measures the disks of this node.
     pub fn gauge(&self) -> Gauge {
-        let node = vec![self.settings.policy.logs.pods_root.clone(), self.settings.kubelet_root.clone()];
-        Gauge::new(self.executor.reader.clone(), Arc::clone(&self.executor.disks), node)
+        let Rules { settings, executor } = &*self.rules();
+        let node = vec![settings.policy.logs.pods_root.clone(), settings.kubelet_root.clone()];
+        Gauge::new(executor.reader.clone(), Arc::clone(&executor.disks), node)
     }
 
     /// Takes other rules from the next pass on. The log roots stay: whoever looks at them and whoever removes beneath
     /// them were told at the start.
-    pub fn set_policy(&mut self, policy: Policy) {
-        let logs = std::mem::take(&mut self.settings.policy.logs);
-        self.settings.policy = Policy { logs, ..policy };
-        self.executor.options = options(&self.settings, self.executor.options.space_settle);
+    pub fn set_policy(&self, policy: Policy) {
+        let Rules { mut settings, mut executor } = Rules::clone(&self.rules());
+        settings.policy = Policy { logs: settings.policy.logs, ..policy };
+        executor.options = options(&settings, executor.options.space_settle);
+        *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(Rules { settings, executor });
     }
 }
 
@@ -196,27 +230,46 @@ impl Cycle<LiveHands> {
     pub fn live(settings: Settings, node: &Node, store: Store, started_at: Timestamp) -> Self {
         let options = settings.runtime.options.clone();
         let writer = RuntimeWriter::new(&node.endpoint.runtime, &node.endpoint.images, options);
+        let observer = node.observer(&settings);
+        let writer = writer.with_breaker(observer.reader().breaker());
         let hands = LiveHands { writer, roots: roots(&settings) };
-        Self::with(hands, settings, node, store, started_at)
+        Self::with(hands, observer, settings, node, store, started_at)
     }
 }
 
 impl Cycle<NoteTaker> {
     /// A cycle that only takes notes.
     pub fn dry(settings: Settings, node: &Node, store: Store, started_at: Timestamp) -> Self {
-        Self::with(NoteTaker::default(), settings, node, store, started_at)
+        let observer = node.observer(&settings);
+        Self::with(NoteTaker::default(), observer, settings, node, store, started_at)
     }
 }
 
 impl<H> Cycle<H> {
-    fn with(hands: H, settings: Settings, node: &Node, store: Store, started_at: Timestamp) -> Self {
-        let reader = node.reader(&settings);
-        let observer = node.observer(&settings);
+    fn with(
+        hands: H,
+        observer: Observer,
+        settings: Settings,
+        node: &Node,
+        store: Store,
+        started_at: Timestamp,
+    ) -> Self {
+        // One reader, so that the observations and the rechecks share what is known of a runtime that hangs.
+        let reader = observer.reader().clone();
         let (pods, disks) = (Arc::clone(&node.pods), Arc::clone(&node.disks));
         let (roots, options) = (roots(&settings), options(&settings, node.space_settle));
         let image_names = observer.image_names();
         let executor = Executor { reader, hands, pods, disks, image_names, roots, options };
-        Self { observer, executor, store, settings, started_at, clock: clock::system() }
+        let rules = Mutex::new(Arc::new(Rules { settings, executor }));
+        Self { observer, rules, store: Mutex::new(store), started_at, clock: clock::system() }
+    }
+
+    fn rules(&self) -> Arc<Rules<H>> {
+        Arc::clone(&self.rules.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the time of every pass from `clock`. Default the system clock.
@@ -311,7 +364,8 @@ impl Underway {
     }
 
     fn end(self, store: &mut Store, plan: Plan, summary: Summary) -> Result<Pass, StoreError> {
-        let errors: Vec<_> = plan.errors.iter().map(ToString::to_string).collect();
+        let planning = plan.errors.iter().map(ToString::to_string);
+        let errors: Vec<_> = planning.chain(summary.halts.iter().map(ToString::to_string)).collect();
         let error = (!errors.is_empty()).then(|| errors.join("; "));
         store.finish_run(self.id, (self.clock)(), &self.tallies.total(), error.as_deref())?;
         match self.trouble {
@@ -340,11 +394,13 @@ mod tests {
         };
         let mut settings = Settings::default();
         settings.policy.guards = Guards::of(Profile::Kubelet);
-        let mut cycle = Cycle::dry(settings, &node, Store::in_memory().unwrap(), Timestamp::UNIX_EPOCH);
-        assert_eq!((cycle.executor.options.asks_for_pods, &cycle.executor.options.kubelet_pods), (false, &None));
+        let cycle = Cycle::dry(settings, &node, Store::in_memory().unwrap(), Timestamp::UNIX_EPOCH);
+        let before = cycle.rules().executor.options.clone();
+        assert_eq!((before.asks_for_pods, &before.kubelet_pods), (false, &None));
         let logs = LogPolicy { pods_root: "/elsewhere".into(), ..LogPolicy::default() };
         cycle.set_policy(Policy { logs, ..Policy::default() });
-        assert!(cycle.executor.options.asks_for_pods && cycle.executor.options.kubelet_pods.is_some());
-        assert_eq!(cycle.settings.policy.logs, LogPolicy::default());
+        let after = cycle.rules();
+        assert!(after.executor.options.asks_for_pods && after.executor.options.kubelet_pods.is_some());
+        assert_eq!(after.settings.policy.logs, LogPolicy::default());
     }
 }

@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
     use crate::cri::CriOptions;
-    use crate::daemon::schedule::{self, Job, Passed};
+    use crate::daemon::schedule::{self, Job, Limits, Passed};
     use crate::execute::stop as stopper;
     use crate::model::FileSystem;
     use crate::observe::{Answer, ObserveError};
@@ -125,7 +125,8 @@ mod tests {
         let (stopper, stop) = stopper();
         let (start, passes) = (Instant::now(), RefCell::new(Vec::new()));
         let (restraint, busy) = (RefCell::new(Restraint::new(&intervals)), Cell::new(false));
-        let schedule = schedule::run(&intervals, &stop, async |job| {
+        let limits = Limits { hold_up: never, shutdown: never };
+        let schedule = schedule::run(&intervals, &limits, &stop, async |job| {
             assert!(!busy.replace(true), "two at a time");
             let at = start.elapsed().as_secs();
             if job == Job::Pressure && !short(at) {

@@ -1,16 +1,19 @@
 //! When passes run: three loops on one thread of control.
 //!
 //! Containers every minute and images every five, as the kubelet does it. The first of each runs at once, and a period
-//! counts from the end of a run, so that a slow runtime is not asked twice at a time. Between them every ten seconds a look
-//! whether a disk is short, the first after ten. One loop waits for all, all its state is its locals, and while a pass runs
-//! nothing else does: passes never overlap. A pass that failed waits longer,
-//! so that nothing spins while the runtime is away.
+//! counts from the end of a run. Between them every ten seconds a look whether a disk is short, the first after ten. One
+//! pass runs at a time as long as passes are fast. A pass that runs for longer than [`Limits::hold_up`] does not hold up
+//! the other loops: they run beside it. Two passes of one loop never overlap. The kubelet's loops overlap too, and every
+//! removal is rechecked by id. A pass that failed waits longer, so that nothing spins while the runtime is away.
 //!
 //! What a pass does is not known here.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::config::Intervals;
 use crate::execute::Stop;
@@ -40,40 +43,90 @@ pub enum Job {
     Images,
 }
 
+/// How long a pass may hold up other work (I13, I14).
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// A pass that runs for longer does not hold up the other loops. Default 30 s.
+    pub hold_up: Duration,
+    /// The longest wait at a shutdown for passes that run, from the stop on. Longer than `ExecuteOptions::stop_wait`, so
+    /// that the action in progress is recorded; less than systemd and Kubernetes give the process (90 s). Default 75 s.
+    pub shutdown: Duration,
+}
+
 /// One of the loops.
-#[derive(Debug)]
-struct Turn {
+struct Turn<'a> {
     job: Job,
     interval: Duration,
     max_backoff: Duration,
     due: Instant,
     failures: u32,
+    running: Option<Running<'a>>,
+}
+
+/// A pass, and since when it runs.
+struct Running<'a> {
+    since: Instant,
+    pass: Pin<Box<dyn Future<Output = Passed> + 'a>>,
 }
 
 /// Runs `work` for each job in turn, until `stop`.
 ///
 /// Where several are due, a disk that may be short comes first, and containers before images: what they leave decides
-/// which images are unused. Work is never cut off; what runs long asks `stop` itself. While waiting, `stop` is obeyed at
-/// once.
-pub async fn run(intervals: &Intervals, stop: &Stop, mut work: impl AsyncFnMut(Job) -> Passed) {
+/// which images are unused. While waiting, `stop` is obeyed at once. Work is not cut off by a stop; what runs long checks
+/// `stop` itself. Work that has not ended by [`Limits::shutdown`] is dropped.
+pub async fn run(intervals: &Intervals, limits: &Limits, stop: &Stop, work: impl AsyncFn(Job) -> Passed) {
     let mut turns = turns(intervals, Instant::now());
-    loop {
-        let next = turns.iter().map(|turn| turn.due).min().unwrap_or_else(Instant::now);
+    while !stop.is_set() {
+        let (now, free) = (Instant::now(), free_at(&turns, limits.hold_up));
+        if let Some(turn) = turns.iter_mut().find(|turn| turn.is_startable(now) && free <= Some(now)) {
+            turn.begin(work(turn.job));
+            continue;
+        }
+        let next = turns.iter().filter(|turn| turn.running.is_none()).map(|turn| turn.due).min();
+        let next = next.map_or(now + LONGEST, |due| free.map_or(due, |free| due.max(free)));
         tokio::select! {
             biased;
-            () = stop.wait() => return,
+            () = stop.wait() => {}
+            () = poll_fn(|context| poll_any(&mut turns, context)) => {}
             () = sleep_until(next) => {}
         }
-        let now = Instant::now();
-        if let Some(turn) = turns.iter_mut().find(|turn| turn.due <= now) {
-            let passed = work(turn.job).await;
+    }
+    drain(&mut turns, limits.shutdown).await;
+}
+
+/// When another pass may begin beside those that run; `None` = none runs.
+fn free_at(turns: &[Turn<'_>], hold_up: Duration) -> Option<Instant> {
+    let begun = turns.iter().filter_map(|turn| turn.running.as_ref()).map(|running| running.since).max()?;
+    begun.checked_add(hold_up)
+}
+
+/// Polls the passes that run; ready as soon as one of them ended.
+fn poll_any(turns: &mut [Turn<'_>], context: &mut Context<'_>) -> Poll<()> {
+    for turn in turns {
+        if let Some(running) = &mut turn.running
+            && let Poll::Ready(passed) = running.pass.as_mut().poll(context)
+        {
             turn.ended(passed, Instant::now());
+            return Poll::Ready(());
         }
+    }
+    Poll::Pending
+}
+
+/// Waits for the passes that run, within a limit.
+async fn drain(turns: &mut [Turn<'_>], limit: Duration) {
+    let ended = async {
+        while turns.iter().any(|turn| turn.running.is_some()) {
+            poll_fn(|context| poll_any(turns, context)).await;
+        }
+    };
+    if timeout(limit, ended).await.is_err() {
+        tracing::warn!(seconds = limit.as_secs(), "a pass did not end before the shutdown");
     }
 }
 
 /// The loops, the more pressing first.
-fn turns(intervals: &Intervals, now: Instant) -> [Turn; 3] {
+fn turns<'a>(intervals: &Intervals, now: Instant) -> [Turn<'a>; 3] {
     let turn = |job, interval, due| Turn::new(job, interval, intervals.max_backoff, due);
     [
         turn(Job::Pressure, intervals.pressure, now + intervals.pressure.clamp(SHORTEST, LONGEST)),
@@ -82,14 +135,31 @@ fn turns(intervals: &Intervals, now: Instant) -> [Turn; 3] {
     ]
 }
 
+// === impl Limits ===
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { hold_up: Duration::from_secs(30), shutdown: Duration::from_secs(75) }
+    }
+}
+
 // === impl Turn ===
 
-impl Turn {
+impl<'a> Turn<'a> {
     fn new(job: Job, interval: Duration, max_backoff: Duration, due: Instant) -> Self {
-        Self { job, interval: interval.max(SHORTEST), max_backoff, due, failures: 0 }
+        Self { job, interval: interval.max(SHORTEST), max_backoff, due, failures: 0, running: None }
+    }
+
+    fn is_startable(&self, now: Instant) -> bool {
+        self.running.is_none() && self.due <= now
+    }
+
+    fn begin(&mut self, pass: impl Future<Output = Passed> + 'a) {
+        self.running = Some(Running { since: Instant::now(), pass: Box::pin(pass) });
     }
 
     fn ended(&mut self, passed: Passed, now: Instant) {
+        self.running = None;
         self.failures = match passed {
             Passed::Well => 0,
             Passed::Badly => self.failures.saturating_add(1),
@@ -106,7 +176,7 @@ impl Turn {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
 
     use tokio::time::{sleep, timeout};
 
@@ -122,6 +192,9 @@ mod tests {
         Intervals { containers, images, pressure: LONGEST, max_backoff }
     }
 
+    /// Passes that never overlap.
+    const ALONE: Limits = Limits { hold_up: LONGEST, shutdown: LONGEST };
+
     /// Bounds a schedule that does not stop.
     async fn in_time<T>(schedule: impl Future<Output = T>) -> T {
         timeout(Duration::from_hours(48), schedule).await.expect("did not stop for two days")
@@ -132,26 +205,40 @@ mod tests {
     async fn passes(
         intervals: Intervals,
         count: usize,
-        mut pass: impl FnMut(Job, usize) -> (u64, Passed),
+        pass: impl FnMut(Job, usize) -> (u64, Passed),
     ) -> Vec<(u64, Job)> {
+        let (begun, most) = passes_within(&ALONE, intervals, count, pass).await;
+        assert_eq!(most, 1, "passes at a time");
+        begun
+    }
+
+    /// The same within limits, and how many passes ran at a time.
+    async fn passes_within(
+        limits: &Limits,
+        intervals: Intervals,
+        count: usize,
+        pass: impl FnMut(Job, usize) -> (u64, Passed),
+    ) -> (Vec<(u64, Job)>, usize) {
         let (stopper, stop) = stopper();
         let start = Instant::now();
-        let begun = RefCell::new(Vec::new());
-        let running = RefCell::new(false);
-        let schedule = run(&intervals, &stop, async |scope| {
-            assert!(!running.replace(true), "two passes at a time");
-            begun.borrow_mut().push((start.elapsed().as_secs(), scope));
+        let (begun, pass) = (RefCell::new(Vec::new()), RefCell::new(pass));
+        let (running, most) = (RefCell::new(Vec::new()), Cell::new(0));
+        let schedule = run(&intervals, limits, &stop, async |job| {
+            assert!(!running.borrow().contains(&job), "two passes of one loop at a time");
+            running.borrow_mut().push(job);
+            most.set(most.get().max(running.borrow().len()));
+            begun.borrow_mut().push((start.elapsed().as_secs(), job));
             let number = begun.borrow().len();
             if number == count {
                 stopper.stop();
             }
-            let (seconds, passed) = pass(scope, number);
+            let (seconds, passed) = (pass.borrow_mut())(job, number);
             sleep(Duration::from_secs(seconds)).await;
-            running.replace(false);
+            running.borrow_mut().retain(|running| *running != job);
             passed
         });
         in_time(schedule).await;
-        begun.into_inner()
+        (begun.into_inner(), most.get())
     }
 
     #[tokio::test(start_paused = true)]
@@ -186,6 +273,36 @@ mod tests {
     async fn containers_that_take_longer_than_their_interval_leave_images_their_turn() {
         let begun = passes(intervals(1, 30, 900), 6, |scope, _| (if scope == C { 50 } else { 0 }, Passed::Well)).await;
         assert_eq!(begun, [(0, C), (50, I), (51, C), (101, I), (102, C), (152, I)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pass_that_runs_longer_than_the_limit_does_not_hold_up_the_other_loops() {
+        let limits = Limits { hold_up: Duration::from_secs(30), ..ALONE };
+        let intervals = Intervals { pressure: Duration::from_secs(20), ..intervals(60, 50, 900) };
+        // The first pass over containers hangs for an hour.
+        let takes = |job, number| (if job == C && number == 1 { 3600 } else { 0 }, Passed::Well);
+        let (begun, most) = passes_within(&limits, intervals, 8, takes).await;
+        // Pressure was due at 20 s and images at once; both wait until 30 s and then keep their rhythm.
+        let expected = [(0, C), (30, P), (30, I), (50, P), (70, P), (80, I), (90, P), (110, P)];
+        assert_eq!((begun.as_slice(), most), (&expected[..], 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_waits_for_each_pass_that_runs_no_longer_than_the_limit() {
+        let limits = Limits { hold_up: Duration::from_secs(30), ..ALONE };
+        let intervals = Intervals { pressure: Duration::from_secs(40), ..intervals(60, 1, 900) };
+        let takes = |_, _| (100, Passed::Well);
+        let (begun, most) = passes_within(&limits, intervals, 5, takes).await;
+        // Each begins 30 s after the one before it at the earliest, and its own next one after its end.
+        assert_eq!((begun.as_slice(), most), (&[(0, C), (30, I), (60, P), (131, I), (161, C)][..], 3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shutdown_waits_for_passes_no_longer_than_its_limit() {
+        let limits = Limits { shutdown: Duration::from_secs(75), ..ALONE };
+        let start = Instant::now();
+        let (begun, _) = passes_within(&limits, intervals(60, 300, 900), 1, |_, _| (3600, Passed::Well)).await;
+        assert_eq!((begun.as_slice(), start.elapsed().as_secs()), (&[(0, C)][..], 75));
     }
 
     #[tokio::test(start_paused = true)]
@@ -226,7 +343,7 @@ mod tests {
         let start = Instant::now();
         let begun = RefCell::new(0);
         let intervals = intervals(60, 300, 900);
-        let schedule = run(&intervals, &stop, async |_| {
+        let schedule = run(&intervals, &ALONE, &stop, async |_| {
             *begun.borrow_mut() += 1;
             Passed::Well
         });
@@ -248,6 +365,6 @@ mod tests {
     async fn who_is_stopped_already_begins_nothing() {
         let (stopper, stop) = stopper();
         stopper.stop();
-        in_time(run(&intervals(60, 300, 900), &stop, async |_| panic!("a pass began"))).await;
+        in_time(run(&intervals(60, 300, 900), &ALONE, &stop, async |_| panic!("a pass began"))).await;
     }
 }

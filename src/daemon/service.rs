@@ -1,80 +1,119 @@
 //! The service: its loops, until a signal ends it.
 
+use std::cell::RefCell;
+use std::pin::pin;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
 
 use super::cycle::{Cycle, Pass};
 use super::pressure::{Gauge, Restraint};
-use super::schedule::{self, Job, Passed};
+use super::schedule::{self, Job, Limits, Passed};
 use super::signals::Reload;
 use crate::config::Intervals;
 use crate::execute::{LiveHands, Stop};
-use crate::plan::{PlanError, Policy, Scope};
+use crate::plan::{PlanError, Policy, Pressure, Scope};
 use crate::record::StoreError;
 
 /// How long a call of the service waits for a runtime that is away, as for one that restarts.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
+/// What the loops share. A borrow never lasts across a wait.
+struct Service<'a, P, A> {
+    cycle: Cycle<LiveHands>,
+    stop: &'a Stop,
+    hold_up: Duration,
+    reload: RefCell<Reload>,
+    policy: RefCell<P>,
+    after: RefCell<A>,
+    /// Used by the loop for pressure alone.
+    relief: Mutex<(Gauge, Restraint)>,
+}
+
 /// Runs all loops until `stop`. At a wish to reload, `policy` is asked for the rules from then on; what it answers with
 /// `None` was told already, and the rules stay. `after` sees what each pass came to, and does not keep the next waiting.
 pub async fn run(
-    mut cycle: Cycle<LiveHands>,
+    cycle: Cycle<LiveHands>,
     intervals: &Intervals,
+    limits: &Limits,
     stop: &Stop,
-    mut reload: Reload,
-    mut policy: impl FnMut() -> Option<Policy>,
-    mut after: impl FnMut(Scope, &Result<Pass, StoreError>),
+    reload: Reload,
+    policy: impl FnMut() -> Option<Policy>,
+    after: impl FnMut(Scope, &Result<Pass, StoreError>),
 ) {
-    let (mut gauge, mut restraint) = (cycle.gauge(), Restraint::new(intervals));
-    schedule::run(intervals, stop, async |job| {
-        if reload.is_requested()
-            && let Some(policy) = policy()
-        {
-            cycle.set_policy(policy);
-        }
+    let relief = Mutex::new((cycle.gauge(), Restraint::new(intervals)));
+    let (reload, policy, after) = (RefCell::new(reload), RefCell::new(policy), RefCell::new(after));
+    let service = Service { cycle, stop, hold_up: limits.hold_up, reload, policy, after, relief };
+    schedule::run(intervals, limits, stop, async |job| service.job(job).await).await;
+}
+
+// === impl Service ===
+
+impl<P: FnMut() -> Option<Policy>, A: FnMut(Scope, &Result<Pass, StoreError>)> Service<'_, P, A> {
+    async fn job(&self, job: Job) -> Passed {
+        self.reload_rules();
         let scope = match job {
             Job::Containers => Scope::Containers,
             Job::Images => Scope::Images,
             Job::Pressure => {
-                relieve(&mut cycle, &mut gauge, &mut restraint, stop, &mut after).await;
+                self.relieve().await;
                 return Passed::Well;
             }
         };
-        let pass = cycle.pass(scope, stop, |_, _| {}).await;
-        after(scope, &pass);
-        tell(scope, &pass)
-    })
-    .await;
-}
-
-/// Looks whether a disk is short and, if so and not in vain a moment ago, takes all that nothing needs: what pods left
-/// behind first; then, if the disk of the images is short still, every unused image, of which that may have freed some.
-/// So the kubelet does it too: images on a disk of their own make no room on another.
-async fn relieve(
-    cycle: &mut Cycle<LiveHands>,
-    gauge: &mut Gauge,
-    restraint: &mut Restraint,
-    stop: &Stop,
-    after: &mut impl FnMut(Scope, &Result<Pass, StoreError>),
-) {
-    let Some(mut pressure) = gauge.look(cycle.pressure()).await else { return restraint.relieved() };
-    if !restraint.allows(Instant::now()) {
-        return;
+        self.ended(scope, &self.cycle.pass(scope, self.stop, |_, _| {}).await)
     }
-    let mut removed = 0;
-    for scope in [Scope::Containers, Scope::Images] {
-        tracing::warn!(?scope, %pressure, "a disk is short, so everything goes that nothing needs");
-        let pass = cycle.pass_under(pressure, scope, stop, |_, _| {}).await;
-        after(scope, &pass);
-        tell(scope, &pass);
-        removed += pass.map_or(0, |pass| pass.tallies.total().removed);
-        match gauge.look_at_images(cycle.pressure()).await {
-            Some(still) if !stop.is_set() => pressure = still,
-            _ => break,
+
+    fn reload_rules(&self) {
+        if self.reload.borrow_mut().is_requested()
+            && let Some(policy) = (self.policy.borrow_mut())()
+        {
+            self.cycle.set_policy(policy);
         }
     }
-    restraint.ended(removed, Instant::now());
+
+    /// Looks whether a disk is short and, if so and not in vain a moment ago, takes all that nothing needs: what pods left
+    /// behind first; then, if the disk of the images is short still, every unused image, of which that may have freed
+    /// some. So the kubelet does it too: images on a disk of their own make no room on another. The images do not wait
+    /// for containers whose removal hangs.
+    async fn relieve(&self) {
+        let mut relief = self.relief.lock().await;
+        let (gauge, restraint) = &mut *relief;
+        let Some(pressure) = gauge.look(&self.cycle.pressure()).await else { return restraint.relieved() };
+        if !restraint.allows(Instant::now()) {
+            return;
+        }
+        let mut containers = pin!(self.pass_under(pressure, Scope::Containers));
+        let removed = match timeout(self.hold_up, &mut containers).await {
+            Ok(removed) => removed + self.relieve_images(gauge).await,
+            Err(_) => {
+                let (containers, images) = tokio::join!(containers, self.relieve_images(gauge));
+                containers + images
+            }
+        };
+        restraint.ended(removed, Instant::now());
+    }
+
+    /// Removes unused images if their disk is short; how many.
+    async fn relieve_images(&self, gauge: &mut Gauge) -> u64 {
+        match gauge.look_at_images(&self.cycle.pressure()).await {
+            Some(pressure) if !self.stop.is_set() => self.pass_under(pressure, Scope::Images).await,
+            _ => 0,
+        }
+    }
+
+    /// Makes a pass under pressure; how many objects it removed.
+    async fn pass_under(&self, pressure: Pressure, scope: Scope) -> u64 {
+        tracing::warn!(?scope, %pressure, "a disk is short, so everything goes that nothing needs");
+        let pass = self.cycle.pass_under(pressure, scope, self.stop, |_, _| {}).await;
+        self.ended(scope, &pass);
+        pass.map_or(0, |pass| pass.tallies.total().removed)
+    }
+
+    fn ended(&self, scope: Scope, pass: &Result<Pass, StoreError>) -> Passed {
+        (self.after.borrow_mut())(scope, pass);
+        tell(scope, pass)
+    }
 }
 
 /// Tells how a pass went.
@@ -89,6 +128,9 @@ fn tell(scope: Scope, pass: &Result<Pass, StoreError>) -> Passed {
     for error in &pass.plan.errors {
         tracing::warn!(?scope, %error, "pass could not do all of its work");
     }
+    for halt in &pass.summary.halts {
+        tracing::warn!(?scope, %halt, "pass did not begin all actions");
+    }
     let total = pass.tallies.total();
     tracing::info!(
         ?scope,
@@ -102,9 +144,14 @@ fn tell(scope: Scope, pass: &Result<Pass, StoreError>) -> Passed {
     passed(pass)
 }
 
-/// A pass that saw nothing waits longer, so that nothing spins while the runtime is away. A disk that stays full or an
-/// object that cannot be removed is looked at in the ordinary rhythm: they have their own ways to wait.
+/// A pass that saw nothing, or that ended because the runtime hangs, waits longer, so that nothing spins while the runtime
+/// is away. A disk that stays full or an object that cannot be removed is looked at in the ordinary rhythm: they have
+/// their own ways to wait.
 fn passed(pass: &Pass) -> Passed {
-    let blind = pass.plan.errors.iter().any(|error| matches!(error, PlanError::NotSeen { .. }));
-    if blind { Passed::Badly } else { Passed::Well }
+    let is_blind = pass.plan.errors.iter().any(|error| matches!(error, PlanError::NotSeen { .. }));
+    let is_cut_short = pass.summary.halts.iter().any(|halt| halt.kind.is_none());
+    if is_blind || is_cut_short { Passed::Badly } else { Passed::Well }
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,6 +28,12 @@ pub enum ExecuteError {
         /// The image.
         id: ImageId,
     },
+    /// A shutdown ended the wait for the action. What was sent to the runtime is left to it.
+    #[error("no answer before the shutdown, within {seconds} s")]
+    Shutdown {
+        /// The limit that passed.
+        seconds: u64,
+    },
     /// It could not be told whether the kubelet has a directory for a pod.
     #[error("cannot look for {path}: {source}")]
     LookForPod {

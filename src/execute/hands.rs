@@ -1,19 +1,21 @@
 //! What may be done to a node, and the two who may be asked to: one does it, one takes notes for a dry run.
 
 use std::ffi::OsStr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::{Erased, LogError, LogFile, LogRoots};
 use crate::cri::{CriError, RuntimeWriter};
 use crate::model::{ContainerId, ImageId, SandboxId};
 
-/// All that changes anything on a node. Whatever is gone already is success. No rechecks here.
+/// All that changes anything on a node. Whatever is gone already is success. No rechecks here. Clones act as one.
 #[expect(async_fn_in_trait, reason = "both implementations are ours, and whoever spawns names one of them")]
-pub trait Hands {
+pub trait Hands: Clone {
     /// Says that nothing happens, so that nothing is measured or verified afterwards.
     const IS_DRY: bool;
 
+    /// Says whether an earlier removal of the object with this id has no answer yet.
+    fn is_in_progress(&self, id: &str) -> bool;
     /// Stops a container, with `grace` before the kill.
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), CriError>;
     /// Removes a container.
@@ -41,16 +43,20 @@ pub struct LiveHands {
     pub roots: LogRoots,
 }
 
-/// Does nothing and notes what would have been done.
-#[derive(Debug, Default)]
+/// Does nothing and notes what would have been done. Clones share the notes.
+#[derive(Clone, Debug, Default)]
 pub struct NoteTaker {
-    notes: Mutex<Vec<String>>,
+    notes: Arc<Mutex<Vec<String>>>,
 }
 
 // === impl LiveHands ===
 
 impl Hands for LiveHands {
     const IS_DRY: bool = false;
+
+    fn is_in_progress(&self, id: &str) -> bool {
+        self.writer.is_in_progress(id)
+    }
 
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), CriError> {
         self.writer.stop_container(id, grace).await
@@ -106,6 +112,10 @@ impl NoteTaker {
 
 impl Hands for NoteTaker {
     const IS_DRY: bool = true;
+
+    fn is_in_progress(&self, _: &str) -> bool {
+        false
+    }
 
     async fn stop_container(&self, id: &ContainerId, _: Duration) -> Result<(), CriError> {
         self.note("stop container", id)

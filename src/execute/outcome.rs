@@ -73,6 +73,8 @@ pub enum Refusal {
     PodPresent,
     /// Asked anew whether the pod still exists, its source gave no answer (I2, I11).
     PodNotProven,
+    /// An earlier removal of the object has no answer yet.
+    RemovalInProgress,
 }
 
 // === impl Outcome ===
@@ -106,6 +108,7 @@ impl std::fmt::Display for Refusal {
             Self::InUseLink => "the link is in use",
             Self::PodPresent => "its pod is back",
             Self::PodNotProven => "it could not be proven that its pod is gone",
+            Self::RemovalInProgress => "an earlier removal is still in progress",
         })
     }
 }

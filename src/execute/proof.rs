@@ -1,17 +1,29 @@
 //! The last word on a pod that is to be gone (I11): whoever knows the pods is asked anew, past every cache, right before
 //! the first removal of what belonged to it.
 //!
-//! Asked once a pod and pass, and only where a guard wants proof. An answer that does not come proves nothing (I2).
+//! Asked once a pod and pass, and only where a guard wants proof. An answer that does not come proves nothing (I2). A
+//! source that hangs ends the lookups of the pass, whose time must not grow with the number of pods (I14).
 
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::done::Done;
 use super::{Hands, Refusal, Run};
 use crate::model::{PodRef, PodUid, Seen};
 use crate::plan::{Action, RemoveReason, Target, pod_uid_of_dir};
 
+/// The longest time that lookups without an answer may take in one pass, all together.
+const MOST_WAITED: Duration = Duration::from_secs(30);
+
 /// What was answered in this pass: whether the pod still exists.
-pub(super) type Answers = BTreeMap<PodUid, Seen<bool>>;
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    of_pods: BTreeMap<PodUid, Seen<bool>>,
+    /// The time of the lookups without an answer.
+    waited: Duration,
+}
 
 // === impl Run ===
 
@@ -21,16 +33,30 @@ impl<H: Hands> Run<'_, H> {
         if !self.exec.options.asks_for_pods || action.reason != (RemoveReason::PodGone {}) {
             return None;
         }
-        let pod = pod_of(action);
-        if !self.pods_asked.contains_key(&pod.uid) {
-            let answer = self.exec.pods.still_exists(&pod).await;
-            self.pods_asked.insert(pod.uid.clone(), answer);
-        }
-        match self.pods_asked.get(&pod.uid)? {
+        match self.still_exists(&pod_of(action)).await {
             Seen::Seen(false) => None,
             Seen::Seen(true) => Some(Done::refused(Refusal::PodPresent)),
-            Seen::NotSeen(cause) => Some(Done { note: Some(cause.clone()), ..Done::refused(Refusal::PodNotProven) }),
+            Seen::NotSeen(cause) => Some(Done { note: Some(cause), ..Done::refused(Refusal::PodNotProven) }),
         }
+    }
+
+    async fn still_exists(&mut self, pod: &PodRef) -> Seen<bool> {
+        if let Some(answer) = self.pods_asked.of_pods.get(&pod.uid) {
+            return answer.clone();
+        }
+        if self.pods_asked.waited >= MOST_WAITED {
+            let seconds = self.pods_asked.waited.as_secs();
+            return Seen::NotSeen(format!(
+                "not looked up: earlier lookups of this pass took {seconds} s without an answer"
+            ));
+        }
+        let begun = Instant::now();
+        let answer = self.exec.pods.still_exists(pod).await;
+        if let Seen::NotSeen(_) = answer {
+            self.pods_asked.waited += begun.elapsed();
+        }
+        self.pods_asked.of_pods.insert(pod.uid.clone(), answer.clone());
+        answer
     }
 }
 

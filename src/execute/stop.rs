@@ -1,5 +1,7 @@
 //! The wish to stop, which is noticed between two actions.
 
+use std::time::Duration;
+
 use tokio::sync::watch;
 
 /// Makes the wish known.
@@ -43,5 +45,11 @@ impl Stop {
         if self.0.clone().wait_for(|is_set| *is_set).await.is_err() {
             std::future::pending::<()>().await;
         }
+    }
+
+    /// Waits until there is the wish, and then for `wait`.
+    pub async fn expired(&self, wait: Duration) {
+        self.wait().await;
+        tokio::time::sleep(wait).await;
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Report;
+use super::{Halt, Report};
 use crate::plan::Kind;
 
 /// What came of a plan, counted.
@@ -17,9 +17,12 @@ pub struct Summary {
     /// Bytes that came back, by kind: measured for images, counted in blocks for logs. Two kinds may lie on one disk.
     #[serde(default)]
     pub freed_bytes: BTreeMap<Kind, u64>,
-    /// Actions that a stop left.
+    /// Actions that were not begun, after a stop or for the reasons in `halts`.
     #[serde(default)]
     pub not_begun: usize,
+    /// Why actions were not begun, other than a stop.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub halts: Vec<Halt>,
     /// Says that a stop was asked for.
     #[serde(default)]
     pub is_stopped: bool,

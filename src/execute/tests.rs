@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test may remove its own files")]
 
 mod containers;
+mod hang;
 mod images;
 mod logs;
 mod proof;
@@ -28,13 +29,15 @@ const WEB: &str = "docker.io/library/web:1";
 struct Bench {
     sim: Sim,
     options: ExecuteOptions,
+    cri: CriOptions,
     pods: Arc<dyn PodSource>,
 }
 
 impl Bench {
     fn new(node: Node) -> Self {
         let options = ExecuteOptions { space_settle: Duration::ZERO, ..ExecuteOptions::default() };
-        Self { sim: Sim::start(node).unwrap(), options, pods: Arc::new(NoPods) }
+        let sim = Sim::start(node).unwrap();
+        Self { sim, options, cri: CriOptions::default(), pods: Arc::new(NoPods) }
     }
 
     fn roots(&self) -> LogRoots {
@@ -44,7 +47,7 @@ impl Bench {
     }
 
     fn executor<H>(&self, hands: H) -> Executor<H> {
-        let reader = RuntimeReader::new(&self.sim.endpoint(), &self.sim.endpoint(), CriOptions::default());
+        let reader = RuntimeReader::new(&self.sim.endpoint(), &self.sim.endpoint(), self.cri.clone());
         let disks = Arc::new(ToldDisk(self.sim.disk_reader()));
         let pods = Arc::clone(&self.pods);
         let (image_names, roots) = (Arc::default(), self.roots());
@@ -52,8 +55,10 @@ impl Bench {
     }
 
     fn live(&self) -> Executor<LiveHands> {
-        let writer = RuntimeWriter::new(&self.sim.endpoint(), &self.sim.endpoint(), CriOptions::default());
-        self.executor(LiveHands { writer, roots: self.roots() })
+        let writer = RuntimeWriter::new(&self.sim.endpoint(), &self.sim.endpoint(), self.cri.clone());
+        let mut executor = self.executor(LiveHands { writer, roots: self.roots() });
+        executor.hands.writer = executor.hands.writer.with_breaker(executor.reader.breaker());
+        executor
     }
 
     async fn carry_out(&self, actions: Vec<Action>) -> Vec<String> {

@@ -291,6 +291,20 @@ async fn a_runtime_that_hangs_costs_one_deadline() {
 }
 
 #[tokio::test]
+async fn a_runtime_that_hangs_in_mid_observation_costs_one_time_out_and_one_probe() {
+    let sim = Sim::start(node()).unwrap();
+    sim.fault(Method::Version, Fault::Late(Duration::ZERO), Times::N(1));
+    Method::ALL.into_iter().for_each(|method| sim.fault(method, Fault::Hang, Times::Forever));
+    let snapshot = observed(&sim).await;
+    let calls: Vec<_> = sim.calls().into_iter().map(|call| call.method).collect();
+    assert_eq!(calls, [Method::Version, Method::Status, Method::Version]);
+    let expected = ["images", "sandboxes", "containers", "image_filesystem", "pods"];
+    let mut not_seen = not_seen(&snapshot);
+    not_seen.retain(|line| expected.iter().any(|source| line.starts_with(source)));
+    assert_eq!(not_seen.len(), expected.len(), "{not_seen:?}");
+}
+
+#[tokio::test]
 async fn a_runtime_that_vanishes_in_the_middle_leaves_what_was_seen_and_the_next_pass_heals() {
     let mut sim = Sim::start(node()).unwrap();
     sim.fault(Method::StreamContainers, Fault::Vanish, Times::N(1));

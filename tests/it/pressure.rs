@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kubegc::config::{Intervals, Settings};
 use kubegc::cri::{Endpoint, Rule};
+use kubegc::daemon::schedule::Limits;
 use kubegc::daemon::{Cycle, node, service, signals};
 use kubegc::execute::stop;
 use kubegc::model::{Container, Phase, Pod, PodList, Sandbox, Seen};
@@ -91,7 +92,8 @@ async fn a_disk_that_gets_short_loses_what_finished_pods_left_and_every_unused_i
             _ => {}
         }
     };
-    let service = service::run(cycle, &intervals, &stop, reload, || None, after);
+    let limits = Limits::default();
+    let service = service::run(cycle, &intervals, &limits, &stop, reload, || None, after);
     tokio::time::timeout(MINUTE, service).await.expect("a disk that is short is answered");
 
     assert_eq!(passes[..2], [(Scope::Containers, None, 0), (Scope::Images, None, 0)]);

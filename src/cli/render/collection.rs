@@ -27,6 +27,9 @@ pub(in crate::cli) fn collection(pass: &Pass, wide: bool, paint: Paint) -> Strin
     for error in &pass.plan.errors {
         let _ = writeln!(text, "{} {}", paint.red("Error:"), human::printable(&words::plan_error(error)));
     }
+    for halt in &pass.summary.halts {
+        let _ = writeln!(text, "{} {}", paint.red("Error:"), human::printable(&halt.to_string()));
+    }
     let _ = writeln!(text, "{}", sum(pass, paint));
     text
 }

@@ -209,3 +209,48 @@ async fn a_pod_that_names_another_image_or_finished_or_is_not_to_be_asked_spares
         assert_eq!(bench.carry_out(vec![image]).await, ["sha256:aa removed"], "{phase:?} {name} {keeps}");
     }
 }
+
+/// A source of pods that never answers, within its own limit.
+struct Mute(Journal);
+
+impl PodSource for Mute {
+    fn name(&self) -> &'static str {
+        "mute"
+    }
+
+    fn list<'a>(&'a self, _: &'a Seen<Vec<Container>>, _: &'a Seen<Vec<Sandbox>>) -> Answer<'a, Seen<PodList>> {
+        Box::pin(async { Seen::NotSeen("no answer".to_owned()) })
+    }
+
+    fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
+        self.0.lock().unwrap().push(pod.uid.to_string());
+        Box::pin(async {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            Seen::NotSeen("no answer within 10 s".to_owned())
+        })
+    }
+}
+
+/// Nothing is sent to the runtime here, so its thread does not matter to the paused clock.
+#[tokio::test(start_paused = true)]
+async fn live_lookups_that_hang_cost_a_time_that_does_not_grow_with_the_pods() {
+    let mut bench = Bench::new(Node::new());
+    let journal = Journal::default();
+    bench.pods = Arc::new(Mute(Arc::clone(&journal)));
+    let actions = (0..12).map(|number| {
+        let uid = format!("u{number}");
+        let pod = PodRef { uid: uid.as_str().into(), namespace: "default".into(), name: "web".into() };
+        let target = Target::RemoveLogDir { path: bench.pods(&format!("default_web_{uid}")) };
+        Action { pod: Some(pod), ..action(target) }
+    });
+    let plan = plan(actions.collect());
+    let start = tokio::time::Instant::now();
+    let (_, reports, summary) = bench.carry_out_plan(&plan).await;
+    assert_eq!((taken(&journal).len(), start.elapsed()), (3, Duration::from_secs(30)));
+    assert_eq!((summary.count("refused"), reports.len()), (12, 12));
+    assert_eq!(reports[2].note.as_deref(), Some("no answer within 10 s"));
+    assert_eq!(
+        reports[3].note.as_deref(),
+        Some("not looked up: earlier lookups of this pass took 30 s without an answer")
+    );
+}

@@ -7,7 +7,7 @@ use crate::record::{StoreError, Tallies};
 /// Why there is an event. The first four are the kubelet's names.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Reason {
-    /// A list that the containers' pass needs could not be had. Failed removals are in the log only, as the kubelet's.
+    /// A list that the containers' pass needs could not be had, or the runtime hung in the pass. Failed removals are in the log only, as the kubelet's.
     ContainerGcFailed,
     /// The images' pass failed, and the one before had failed too.
     ImageGcFailed,
@@ -76,7 +76,7 @@ impl Notices {
             (Scope::Images, Err(error)) => self.images_failed("store", error.to_string()).into_iter().collect(),
             (_, Err(error)) => vec![Notice::new(Reason::ContainerGcFailed, "store", error.to_string())],
             (Scope::Images, Ok(ended)) => self.of_images(&ended),
-            (_, Ok(ended)) => containers_failed(ended.plan).into_iter().collect(),
+            (_, Ok(ended)) => containers_failed(&ended).into_iter().collect(),
         }
     }
 
@@ -108,9 +108,12 @@ impl Notice {
     }
 }
 
-fn containers_failed(plan: &Plan) -> Option<Notice> {
+fn containers_failed(ended: &Ended<'_>) -> Option<Notice> {
+    if let Some(halt) = ended.summary.halts.iter().find(|halt| halt.kind.is_none()) {
+        return Some(Notice::new(Reason::ContainerGcFailed, "runtime hangs", halt.to_string()));
+    }
     let (mut sources, mut messages) = (Vec::new(), Vec::new());
-    for error in &plan.errors {
+    for error in &ended.plan.errors {
         if let PlanError::NotSeen { source, .. } = error {
             sources.push(source.as_str());
             messages.push(error.to_string());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::*;
-use crate::execute::{Outcome, Report, Summary};
+use crate::execute::{Halt, Outcome, Report, Summary};
 use crate::model::ImageId;
 use crate::plan::{Action, ImageSummary, Plan, PlanError, Policy, RemoveReason, Scope, Target, decide};
 use crate::record::{StoreError, Tallies, note};
@@ -95,6 +95,16 @@ fn a_containers_pass_that_saw_nothing_is_told_each_time() {
     pass.plan.errors.extend(blind("sandboxes").plan.errors);
     let expected = "containers not seen: the runtime hangs; sandboxes not seen: the runtime hangs";
     assert_eq!(told(Scope::Containers, &[&pass, &pass]), [("ContainerGCFailed", expected.to_owned())]);
+}
+
+#[test]
+fn a_containers_pass_that_a_hanging_runtime_ended_is_an_event() {
+    let mut pass = quiet();
+    pass.summary.halts = vec![Halt { kind: None, cause: "Version: no answer".to_owned(), not_begun: 3 }];
+    let expected = "pass ended early: Version: no answer (3 actions not begun)";
+    assert_eq!(told(Scope::Containers, &[&pass]), [("ContainerGCFailed", expected.to_owned())]);
+    pass.summary.halts[0].kind = Some(crate::plan::Kind::Container);
+    assert_eq!(told(Scope::Containers, &[&pass]), [], "failed removals are no event");
 }
 
 #[test]

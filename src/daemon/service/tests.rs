@@ -1,0 +1,141 @@
+//! The loops beside a container pass that waits for a runtime that hangs.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tokio::time::timeout;
+
+use super::super::{clock, node, signals};
+use super::*;
+use crate::config::Settings;
+use crate::cri::{Endpoint, Rule};
+use crate::execute::{Outcome, Stopper, stop};
+use crate::observe::{RuntimePods, ToldDisk};
+use crate::record::Store;
+use crate::sim::{Fault, GIB, Method, Node, Sim, Times};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_mins(1);
+const NEVER: Duration = Duration::from_hours(1000);
+const OLD: &str = "r.example/old:1";
+
+/// Two containers of pods that ended, and an image that nothing uses. 30 of 100 GiB are free.
+fn sim() -> Sim {
+    let node =
+        Node::new().now(clock::now()).disk(100 * GIB, 68 * GIB).ago(600 * MINUTE).image(OLD, &[("old", 2 * GIB)]);
+    let node = node.pod("default", "job-0", "u0").id("c0").exited("job", "r.example/gone:1").stopped();
+    Sim::start(node.pod("default", "job-1", "u1").id("c1").exited("job", "r.example/gone:1").stopped()).unwrap()
+}
+
+fn settings(sim: &Sim) -> Settings {
+    let mut settings = Settings { kubelet_root: sim.dir().join("kubelet"), ..Settings::default() };
+    settings.intervals = Intervals { containers: NEVER, images: NEVER, pressure: NEVER, max_backoff: NEVER };
+    settings.policy.logs.pods_root = sim.log_roots().pods;
+    settings.policy.logs.containers_root = sim.log_roots().containers;
+    settings.policy.images.min_age = Duration::ZERO;
+    let guards = &mut settings.policy.guards;
+    (guards.settle, guards.sandbox_grace, guards.gone_after) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+    settings
+}
+
+fn cycle(sim: &Sim, settings: Settings) -> Cycle<LiveHands> {
+    let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint(), chosen_by: Rule::Flag };
+    let disks = Arc::new(ToldDisk(sim.disk_reader()));
+    let node = node::Node { endpoint, disks, pods: Arc::new(RuntimePods), space_settle: Duration::ZERO };
+    Cycle::live(settings, &node, Store::in_memory().unwrap(), clock::now())
+}
+
+/// Runs the service until an image is removed, which `after` sees as the end of a pass over images.
+async fn until_an_image_is_removed(sim: &Sim, settings: Settings) -> Vec<(Scope, bool)> {
+    let (stopper, stop) = stop();
+    let mut passes = Vec::new();
+    let after = |scope, pass: &Result<Pass, StoreError>| {
+        let pass = pass.as_ref().unwrap();
+        passes.push((scope, pass.plan.pressure.is_some()));
+        // The loop for images may remove nothing before there is pressure.
+        if scope == Scope::Images && pass.tallies.total().removed > 0 {
+            stopper.stop();
+        }
+    };
+    serve(sim, settings, &stop, after).await;
+    passes
+}
+
+/// Runs the service until `stop`. Passes that run for longer than a moment hold up nothing.
+async fn serve(sim: &Sim, settings: Settings, stop: &Stop, after: impl FnMut(Scope, &Result<Pass, StoreError>)) {
+    let moment = Duration::from_millis(100);
+    let limits = Limits { hold_up: moment, shutdown: moment };
+    let intervals = settings.intervals.clone();
+    let (_signals, _, reload) = signals::listen().unwrap();
+    let service = run(cycle(sim, settings), &intervals, &limits, stop, reload, || None, after);
+    timeout(MINUTE, service).await.expect("the service ends in time");
+}
+
+#[tokio::test]
+async fn a_pass_over_images_removes_them_while_a_container_pass_waits_for_a_removal_that_hangs() {
+    let sim = sim();
+    sim.fault(Method::RemoveContainer, Fault::Hang, Times::Forever);
+    let mut settings = settings(&sim);
+    settings.policy.images.all_unused = true;
+    let passes = until_an_image_is_removed(&sim, settings).await;
+    assert_eq!(passes, [(Scope::Images, false)], "the container pass still waits");
+    assert_eq!(sim.state().image_names(), Vec::<String>::new());
+    assert_eq!(sim.calls_of(Method::RemoveContainer).len(), 1);
+}
+
+#[tokio::test]
+async fn a_pass_under_pressure_removes_images_while_container_passes_wait_for_removals_that_hang() {
+    let sim = sim();
+    sim.fault(Method::RemoveContainer, Fault::Hang, Times::Forever);
+    let mut settings = settings(&sim);
+    settings.intervals.pressure = SECOND;
+    settings.policy.images.high_threshold_percent = 100;
+    settings.policy.pressure.free_percent = 40;
+    let passes = until_an_image_is_removed(&sim, settings).await;
+    assert!(passes.contains(&(Scope::Images, true)), "{passes:?}");
+    assert!(passes.iter().all(|(scope, _)| *scope == Scope::Images), "the container passes still wait: {passes:?}");
+    assert_eq!(sim.state().image_names(), Vec::<String>::new());
+    let sent = sim.calls_of(Method::RemoveContainer);
+    assert_eq!(sent.iter().collect::<BTreeSet<_>>().len(), sent.len(), "no removal is sent twice: {sent:?}");
+}
+
+#[tokio::test]
+async fn a_shutdown_ends_in_its_bound_while_a_removal_hangs_which_is_not_cancelled() {
+    let sim = sim();
+    // The simulated runtime does nothing if the caller gave up before.
+    sim.fault(Method::RemoveContainer, Fault::Slow(2 * SECOND), Times::Forever);
+    let (stopper, stop) = stop();
+    sim.on_call(Method::RemoveContainer, 1, move |_| Stopper::stop(&stopper));
+    let mut ended = Vec::new();
+    serve(&sim, settings(&sim), &stop, |scope, _| ended.push(scope)).await;
+    assert_eq!(sim.state().container_ids().len(), 2, "the removal is still in progress");
+    assert!(!ended.contains(&Scope::Containers), "the pass was dropped");
+    let removed = async {
+        while sim.state().container_ids().len() == 2 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(MINUTE, removed).await.expect("the removal goes on");
+    assert_eq!(sim.calls_of(Method::RemoveContainer).len(), 1);
+}
+
+#[tokio::test]
+async fn a_pass_that_a_hanging_runtime_ends_is_recorded_and_makes_its_loop_wait_longer() {
+    let sim = sim();
+    let mut settings = settings(&sim);
+    let options = &mut settings.runtime.options;
+    (options.removal_timeout, options.answer_timeout) = (SECOND / 2, 2 * SECOND);
+    let cycle = cycle(&sim, settings);
+    sim.fault(Method::RemoveContainer, Fault::Hang, Times::Forever);
+    sim.fault(Method::Version, Fault::Late(Duration::ZERO), Times::N(1));
+    sim.fault(Method::Version, Fault::Hang, Times::N(1));
+    let pass = cycle.pass(Scope::Containers, &Stop::never(), |_, _| {}).await.unwrap();
+    assert_eq!((pass.reports.len(), pass.summary.not_begun), (1, pass.plan.actions.len() - 1));
+    assert!(matches!(pass.reports[0].outcome, Outcome::Failed { .. }));
+    assert_eq!(passed(&pass), Passed::Badly);
+
+    sim.heal();
+    let pass = cycle.pass(Scope::Containers, &Stop::never(), |_, _| {}).await.unwrap();
+    assert_eq!((pass.summary.not_begun, passed(&pass)), (0, Passed::Well));
+    assert_eq!(sim.state().container_ids().len(), 1, "the removal that hangs is in progress, the other one was done");
+}

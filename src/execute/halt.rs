@@ -1,0 +1,93 @@
+//! What ends a pass, or its removals of one kind, before all actions are begun (I14).
+//!
+//! After a call without an answer the runtime must answer a probe before the next action, else the pass ends. If it does
+//! answer and removals hang all the same, two actions of a kind without an answer end the removals of that kind; the other
+//! kinds go on (I13). One removal of an image without an answer ends the removals of images: its space was not measured,
+//! so more images would be removed than needed (I9).
+//!
+//! Objects whose removal failed back off (`record::after_outcomes`), so the next pass begins others.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::done::ExecuteError;
+use super::{Hands, Run};
+use crate::cri::CriError;
+use crate::plan::Kind;
+
+/// So many actions of a kind may go without an answer.
+const MOST_UNANSWERED: u32 = 2;
+
+/// Why actions were not begun, other than a shutdown.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct Halt {
+    /// The kind of objects whose removals ended; `null` = the whole pass ended.
+    #[serde(default)]
+    pub kind: Option<Kind>,
+    /// The call without an answer.
+    pub cause: String,
+    /// How many planned actions were not begun.
+    #[serde(default)]
+    pub not_begun: usize,
+}
+
+/// Calls without an answer so far.
+#[derive(Debug, Default)]
+pub(super) struct Unanswered(BTreeMap<Kind, u32>);
+
+// === impl Halt ===
+
+impl std::fmt::Display for Halt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.kind {
+            Some(kind) => write!(f, "{} removals ended early", kind.as_str().replace('_', " "))?,
+            None => f.write_str("pass ended early")?,
+        }
+        let actions = if self.not_begun == 1 { "action" } else { "actions" };
+        write!(f, ": {} ({} {actions} not begun)", self.cause, self.not_begun)
+    }
+}
+
+// === impl Run ===
+
+impl<H: Hands> Run<'_, H> {
+    /// Says whether an action of this kind may begin. Halts the pass if the runtime does not answer.
+    pub(super) async fn may_begin(&mut self, kind: Kind) -> bool {
+        if self.stop.is_set() || self.halt_of(kind).is_some() {
+            return false;
+        }
+        if let Err(cause) = self.exec.reader.breaker().check().await {
+            self.summary.halts.push(Halt { kind: None, cause, not_begun: 0 });
+            return false;
+        }
+        true
+    }
+
+    /// Counts an action that was not begun.
+    pub(super) fn not_begun(&mut self, kind: Kind) {
+        self.summary.not_begun += 1;
+        if let Some(halt) = self.halt_of(kind) {
+            halt.not_begun += 1;
+        }
+    }
+
+    /// Counts an action without an answer, and halts its kind if it is one too many.
+    pub(super) fn note_hang(&mut self, kind: Kind, error: &ExecuteError) {
+        let ExecuteError::AskRuntime(hang) = error else { return };
+        if !hang.is_hang() {
+            return;
+        }
+        let count = self.unanswered.0.entry(kind).or_default();
+        *count += 1;
+        let is_unmeasured = matches!(hang, CriError::Timeout { call: "RemoveImage", .. });
+        if *count >= MOST_UNANSWERED || is_unmeasured {
+            self.summary.halts.push(Halt { kind: Some(kind), cause: error.to_string(), not_begun: 0 });
+        }
+    }
+
+    fn halt_of(&mut self, kind: Kind) -> Option<&mut Halt> {
+        self.summary.halts.iter_mut().find(|halt| halt.kind.is_none_or(|halted| halted == kind))
+    }
+}

@@ -1,0 +1,156 @@
+//! A runtime that hangs while a plan is carried out: how many calls that costs, and what is removed all the same.
+
+use super::*;
+use crate::plan::Kind;
+use crate::sim::{Fault, GIB, MIB, Times};
+
+/// The limit of calls that hang. Calls that work have more time, so that a busy machine changes nothing.
+const SHORT: Duration = Duration::from_millis(400);
+const LONG: Duration = Duration::from_secs(30);
+/// More objects than a bound may depend on.
+const MANY: usize = 12;
+
+fn id(number: usize) -> String {
+    format!("c{number:02}")
+}
+
+/// A sandbox with many exited containers, another sandbox, and three images.
+fn node() -> Node {
+    let images = ["a", "b", "c"];
+    let node = images.iter().fold(Node::new().disk(GIB, 0), |node, name| {
+        node.id(&format!("sha256:{name}")).image(&format!("docker.io/library/{name}:1"), &[(name, 8 * MIB)])
+    });
+    let node = node.id("s1").pod("default", "web", "u1").stopped();
+    let node = (0..MANY).fold(node, |node, number| node.id(&id(number)).exited(&format!("app-{number}"), WEB));
+    node.id("s2").pod("default", "db", "u2").stopped()
+}
+
+fn containers() -> Vec<Action> {
+    (0..MANY).map(|number| exited(&id(number))).collect()
+}
+
+fn images() -> Vec<Action> {
+    let image = |name: &str| Target::RemoveImage {
+        id: format!("sha256:{name}").as_str().into(),
+        tags: vec![],
+        estimated_bytes: 0,
+    };
+    ["a", "b", "c"].map(|name| action(image(name))).into()
+}
+
+/// A bench with these limits for reading calls, removals and probes.
+fn bench([read_timeout, removal_timeout, answer_timeout]: [Duration; 3]) -> Bench {
+    let mut bench = Bench::new(node());
+    bench.cri = CriOptions { read_timeout, removal_timeout, answer_timeout, ..bench.cri };
+    bench
+}
+
+fn hang(bench: &Bench, methods: impl IntoIterator<Item = Method>) {
+    methods.into_iter().for_each(|method| bench.sim.fault(method, Fault::Hang, Times::Forever));
+}
+
+fn halts(summary: &Summary) -> Vec<(Option<Kind>, usize)> {
+    summary.halts.iter().map(|halt| (halt.kind, halt.not_begun)).collect()
+}
+
+#[tokio::test]
+async fn twelve_removals_that_hang_cost_two_time_outs() {
+    let bench = bench([LONG, SHORT, LONG]);
+    hang(&bench, [Method::RemoveContainer]);
+    let plan = plan([containers(), vec![sandbox("s2")]].concat());
+    let (told, _, summary) = bench.carry_out_plan(&plan).await;
+    assert_eq!(bench.sim.calls_of(Method::RemoveContainer), ["c00", "c01"]);
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told[..2].iter().all(|line| line.contains("failed: RemoveContainer: no answer")), "{told:?}");
+    assert_eq!(told[2], "s2 removed", "what the fault does not touch");
+    assert_eq!((summary.not_begun, halts(&summary)), (MANY - 2, vec![(Some(Kind::Container), MANY - 2)]));
+    assert!(summary.halts[0].cause.starts_with("RemoveContainer: no answer"), "{summary:?}");
+    assert!(!summary.is_stopped);
+}
+
+#[tokio::test]
+async fn rechecks_that_hang_cost_two_time_outs_for_each_kind_of_object() {
+    let bench = bench([SHORT, LONG, SHORT]);
+    hang(&bench, [Method::ContainerStatus, Method::ImageStatus]);
+    let plan = plan([containers(), vec![sandbox("s2")], images()].concat());
+    let (told, _, summary) = bench.carry_out_plan(&plan).await;
+    assert_eq!(bench.sim.calls_of(Method::ContainerStatus).len(), 2);
+    assert_eq!(bench.sim.calls_of(Method::ImageStatus).len(), 2);
+    assert!(told.contains(&"s2 removed".to_owned()), "{told:?}");
+    assert_eq!(halts(&summary), [(Some(Kind::Container), MANY - 2), (Some(Kind::Image), 1)]);
+}
+
+#[tokio::test]
+async fn a_runtime_that_hangs_completely_ends_the_pass_after_one_time_out_and_a_probe() {
+    let bench = bench([LONG, SHORT, SHORT]);
+    bench.sim.fault(Method::RemoveContainer, Fault::Late(Duration::ZERO), Times::N(1));
+    bench.sim.fault(Method::RemoveContainer, Fault::Hang, Times::Forever);
+    hang(&bench, [Method::Version]);
+    let plan = plan([containers(), vec![sandbox("s2")], images()].concat());
+    let (told, _, summary) = bench.carry_out_plan(&plan).await;
+    let calls: Vec<_> = bench.sim.calls().iter().map(ToString::to_string).collect();
+    assert_eq!(calls[calls.len() - 3..], ["ContainerStatus(c01)", "RemoveContainer(c01)", "Version()"]);
+    assert_eq!((told.len(), told[0].as_str()), (2, "c00 removed"));
+    assert_eq!(halts(&summary), [(None, MANY - 2 + 1 + 3)]);
+    assert!(summary.halts[0].cause.contains("did not answer Version"), "{summary:?}");
+}
+
+#[tokio::test]
+async fn one_removal_that_hangs_leaves_the_others_and_after_healing_it_is_removed_too() {
+    let bench = bench([LONG, SHORT, LONG]);
+    bench.sim.fault(Method::RemoveContainer, Fault::Hang, Times::N(1));
+    let (live, plan) = (bench.live(), plan(containers()));
+    let mut first = Vec::new();
+    let summary = live.carry_out(&plan, &Stop::never(), &mut |report| first.push(told(&report))).await;
+    assert!(first[0].starts_with("c00 failed: RemoveContainer: no answer"), "{first:?}");
+    assert_eq!((summary.count("removed"), summary.not_begun), (MANY - 1, 0));
+
+    let mut second = Vec::new();
+    live.carry_out(&plan, &Stop::never(), &mut |report| second.push(told(&report))).await;
+    assert_eq!(second[0], "c00 refused: an earlier removal is still in progress");
+    assert_eq!(bench.sim.calls_of(Method::RemoveContainer).iter().filter(|id| *id == "c00").count(), 1, "sent once");
+
+    // A restart of the runtime ends the call that hung.
+    bench.sim.cut_connections();
+    let done = async {
+        while !bench.sim.state().container_ids().is_empty() {
+            live.carry_out(&plan, &Stop::never(), &mut |_| ()).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), done).await.expect("it is removed after the restart");
+}
+
+#[tokio::test]
+async fn an_image_removal_that_hangs_ends_the_image_removals_of_the_pass() {
+    let bench = bench([LONG, SHORT, LONG]);
+    hang(&bench, [Method::RemoveImage]);
+    let mut plan = plan(images()[..2].to_vec());
+    plan.images.stop_at_available_bytes = 2 * GIB;
+    plan.images.reserve = images()[2..].to_vec();
+    let (told, _, summary) = bench.carry_out_plan(&plan).await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(bench.sim.calls_of(Method::RemoveImage), ["sha256:a"]);
+    assert_eq!(halts(&summary), [(Some(Kind::Image), 1)]);
+    assert!(summary.shortfall_bytes > 0);
+}
+
+#[tokio::test]
+async fn a_shutdown_waits_for_a_removal_that_hangs_no_longer_than_its_bound_and_does_not_cancel_it() {
+    let mut bench = bench([LONG; 3]);
+    bench.options.stop_wait = SHORT;
+    // The simulated runtime does nothing if the caller gave up before.
+    bench.sim.fault(Method::RemoveContainer, Fault::Slow(4 * SHORT), Times::Forever);
+    let (stopper, stop) = stop();
+    bench.sim.on_call(Method::RemoveContainer, 1, move |_| stopper.stop());
+    let (live, plan, mut reports) = (bench.live(), plan(containers()), Vec::new());
+    let summary = live.carry_out(&plan, &stop, &mut |report| reports.push(told(&report))).await;
+    assert_eq!(reports.len(), 1);
+    assert!(reports[0].starts_with("c00 failed: no answer before the shutdown"), "{reports:?}");
+    assert_eq!((summary.not_begun, summary.is_stopped, summary.halts.len()), (MANY - 1, true, 0));
+    let removed = async {
+        while bench.sim.state().container_ids().len() == MANY {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), removed).await.expect("the removal goes on");
+}
