@@ -44,7 +44,8 @@ pub struct CriOptions {
     pub removal_timeout: Duration,
     /// The largest message taken. Default 256 MiB; tonic's own 4 MiB are passed at about 3,000 containers.
     pub max_message_bytes: usize,
-    /// The longest wait for the answer to Version, by which a runtime that hangs is told from one that works. Default 5 s.
+    /// The longest wait for the answer to Version: the first call, and the probe after a call without an answer. Default
+    /// 5 s.
     pub answer_timeout: Duration,
     /// For how long, waits added up, a reading call tries again while the runtime is away. Default 0 = it fails at once;
     /// the service, which outlives the runtime's restarts, sets some seconds.

@@ -35,9 +35,12 @@ pub fn run(
     block_on(async {
         let (signals, stop, reloads) = signals::listen()?;
         tokio::select! {
-            served = serve(loaded, reload, &stop, reloads, &notifier) => served,
+            // The signal, the message to the service manager, the end of the service: in this order, or a service that
+            // ends at once ends without the message.
+            biased;
             signal = signals.aborted() => Err(CliError::aborted(signal)),
             () = say_stopping(&stop, &notifier) => Ok(()),
+            served = serve(loaded, reload, &stop, reloads, &notifier) => served,
         }
     })
 }

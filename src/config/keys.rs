@@ -289,7 +289,7 @@ pub static KEYS: &[Key] = &[
     key(
         "runtime.answer_timeout",
         Slot::Wait(|s| &mut s.runtime.options.answer_timeout),
-        "The longest wait for the first sign of life, by which a runtime that hangs is told from one that works.",
+        "The longest wait for the answer to Version: the first call, and the probe after a call without an answer.",
     ),
     key(
         "runtime.patience",

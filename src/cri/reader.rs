@@ -266,15 +266,13 @@ impl RuntimeReader {
                 Ok(Err(status)) => on.error(call, status),
                 Err(error) => error,
             };
-            match retry.after(&error) {
-                Some(wait) => tokio::time::sleep(wait).await,
-                None => {
-                    if error.is_away() {
-                        self.breaker.waited_in_vain(call);
-                    }
-                    return Err(error);
+            let Some(wait) = retry.after(&error) else {
+                if error.is_away() {
+                    self.breaker.waited_in_vain(call);
                 }
-            }
+                return Err(error);
+            };
+            tokio::time::sleep(wait).await;
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The service: its loops, until a signal ends it.
 
 use std::cell::RefCell;
-use std::pin::pin;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
@@ -57,7 +56,7 @@ impl<P: FnMut() -> Option<Policy>, A: FnMut(Scope, &Result<Pass, StoreError>)> S
             Job::Containers => Scope::Containers,
             Job::Images => Scope::Images,
             Job::Pressure => {
-                self.relieve().await;
+                Box::pin(self.relieve()).await;
                 return Passed::Well;
             }
         };
@@ -83,13 +82,14 @@ impl<P: FnMut() -> Option<Policy>, A: FnMut(Scope, &Result<Pass, StoreError>)> S
         if !restraint.allows(Instant::now()) {
             return;
         }
-        let mut containers = pin!(self.pass_under(pressure, Scope::Containers));
-        let removed = match timeout(self.hold_up, &mut containers).await {
-            Ok(removed) => removed + self.relieve_images(gauge).await,
-            Err(_) => {
-                let (containers, images) = tokio::join!(containers, self.relieve_images(gauge));
-                containers + images
-            }
+        let mut containers = Box::pin(self.pass_under(pressure, Scope::Containers));
+        let early = timeout(self.hold_up, &mut containers).await.ok();
+        let images = Box::pin(self.relieve_images(gauge));
+        let removed = if let Some(removed) = early {
+            removed + images.await
+        } else {
+            let (containers, images) = tokio::join!(containers, images);
+            containers + images
         };
         restraint.ended(removed, Instant::now());
     }

@@ -294,7 +294,9 @@ async fn a_runtime_that_hangs_costs_one_deadline() {
 async fn a_runtime_that_hangs_in_mid_observation_costs_one_time_out_and_one_probe() {
     let sim = Sim::start(node()).unwrap();
     sim.fault(Method::Version, Fault::Late(Duration::ZERO), Times::N(1));
-    Method::ALL.into_iter().for_each(|method| sim.fault(method, Fault::Hang, Times::Forever));
+    for method in Method::ALL {
+        sim.fault(method, Fault::Hang, Times::Forever);
+    }
     let snapshot = observed(&sim).await;
     let calls: Vec<_> = sim.calls().into_iter().map(|call| call.method).collect();
     assert_eq!(calls, [Method::Version, Method::Status, Method::Version]);

@@ -418,6 +418,19 @@ async fn a_signal_ends_a_collection_after_the_action_in_hand() {
     assert_eq!(host.run(&["history", "-o", "json"]).lines().count(), 1);
 }
 
+#[test]
+fn a_collection_names_the_removals_that_it_did_not_begin_because_the_runtime_hangs() {
+    let host = Host::new();
+    host.sim.fault(Method::RemoveContainer, Fault::Hang, Times::Forever);
+    let output = host.run(&["collect", "--set", "runtime.removal_timeout=1s"]);
+    let cause = "container removals ended early: RemoveContainer: no answer within 1 s (1 action not begun)";
+    assert!(output.contains(&format!("Error: {cause}")), "{output}");
+    assert!(output.starts_with("exit Some(1)"), "{output}");
+    assert!(output.contains(&format!("! error: 2 removals failed and {cause}")), "{output}");
+    assert_eq!(host.sim.calls_of(Method::RemoveContainer).len(), 2);
+    assert!(host.run(&["history", "--runs", "-o", "json"]).contains(cause), "the record has the cause");
+}
+
 #[tokio::test]
 async fn a_second_signal_ends_it_at_once() {
     let host = Host::new();

@@ -63,8 +63,7 @@ async fn clones_of_a_reader_send_one_probe_after_a_time_out_of_one_of_them() {
     sim.fault(Method::ImageStatus, Fault::Hang, Times::N(1));
     within(reader.image(IMAGE)).await.unwrap_err();
     let [c1, c2] = ["c1", "c2"].map(ContainerId::from);
-    let (first, second) =
-        within(async { tokio::join!(reader.container_status(&c1), other.container_status(&c2)) }).await;
+    let (first, second) = tokio::join!(within(reader.container_status(&c1)), within(other.container_status(&c2)));
     assert!(first.unwrap().is_some() && second.unwrap().is_some());
     assert_eq!(sim.calls_of(Method::Version).len(), 1);
 }
