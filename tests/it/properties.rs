@@ -3,12 +3,15 @@
 //! `PROPTEST_CASES=20000` looks longer. Every property takes the plan by what remains, and says again from the snapshot alone what must remain.
 
 mod nodes;
+mod rechecks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use kubegc::model::{Container, ContainerState, Image, Pod, PodUid, SandboxState, Seen, Snapshot};
-use kubegc::plan::{Guards, Kind, Plan, Policy, Profile, RemoveReason, Scope, Target, decide, remember};
+use kubegc::plan::{
+    Confirmed, Guards, Kind, Plan, Policy, Profile, RemoveReason, Scope, Target, confirm, decide, remember,
+};
 use nodes::{a_node, a_policy, now};
 use proptest::prelude::*;
 
@@ -18,84 +21,37 @@ proptest! {
     #[test]
     fn i1_what_runs_and_what_is_inhabited_is_never_removed(node in a_node(), policy in a_policy(), kubelet: bool) {
         let policy = if kubelet { without_guards(policy) } else { policy };
-        let plan = decide(&node, &policy, Scope::All);
-        let gone = gone(&plan, Kind::Container);
-        for container in containers(&node) {
-            if container.state == ContainerState::Running {
-                prop_assert!(!gone.contains(container.id.as_str()));
-            }
-        }
-        for sandbox in gone_sandboxes(&node, &plan) {
-            prop_assert_eq!(sandbox.state, SandboxState::NotReady);
-            let left = containers(&node).iter().filter(|container| !gone.contains(container.id.as_str()));
-            prop_assert_eq!(left.filter(|container| container.sandbox_id == sandbox.id).count(), 0);
-        }
+        holds_i1(&node, &decide(&node, &policy, Scope::All))?;
     }
 
     #[test]
     fn i2_without_a_complete_list_of_pods_nothing_is_gone(node in a_node(), policy in a_policy()) {
-        let is_complete = node.pods.as_ref().is_some_and(|list| list.complete);
-        let plan = decide(&node, &policy, Scope::All);
-        let called_gone = plan.actions.iter().any(|action| action.reason == RemoveReason::PodGone {});
-        prop_assert!(is_complete || !called_gone);
+        holds_i2(&node, &decide(&node, &policy, Scope::All))?;
     }
 
     #[test]
     fn i3_the_newest_instance_of_a_unit_stays_until_its_pod_is_gone(node in a_node(), policy in a_policy()) {
-        let plan = decide(&node, &policy, Scope::All);
-        let mut newest: BTreeMap<_, &Container> = BTreeMap::new();
-        for container in containers(&node) {
-            let key = (container.pod_uid(), container.name.as_str());
-            let newest = newest.entry(key).or_insert(container);
-            if (container.created_at, &container.id) > (newest.created_at, &newest.id) {
-                *newest = container;
-            }
-        }
-        for action in of_kind(&plan, Kind::Container) {
-            let is_newest = newest.values().any(|container| container.id.as_str() == action.target.id());
-            prop_assert!(!is_newest || matches!(action.reason, RemoveReason::PodGone {} | RemoveReason::PodTerminal {}), "{:?}", action);
-        }
+        holds_i3(&node, &decide(&node, &policy, Scope::All))?;
     }
 
     #[test]
     fn i4_a_container_that_may_be_about_to_start_stays(node in a_node(), policy in a_policy()) {
-        let gone = gone(&decide(&node, &policy, Scope::All), Kind::Container);
-        for container in containers(&node).iter().filter(|container| container.state == ContainerState::Created) {
-            let is_young = seconds_since(container.created_at) < 600.0;
-            prop_assert!(!(is_young && gone.contains(container.id.as_str())));
-        }
+        holds_i4(&node, &decide(&node, &policy, Scope::All))?;
     }
 
     #[test]
     fn i5_what_no_kubelet_made_stays(node in a_node(), policy in a_policy()) {
-        let plan = decide(&node, &policy, Scope::All);
-        for action in plan.actions.iter().filter(|action| matches!(action.target.kind(), Kind::Container | Kind::Sandbox)) {
-            prop_assert!(action.pod.as_ref().is_some_and(|pod| !pod.uid.is_empty()));
-        }
+        holds_i5(&decide(&node, &policy, Scope::All))?;
     }
 
     #[test]
     fn i6_an_image_that_anything_needs_stays(node in a_node(), policy in a_policy()) {
-        let plan = decide(&node, &policy, Scope::All);
-        let next = plan.images.reserve.iter().map(|action| action.target.id());
-        let gone: BTreeSet<_> = gone(&plan, Kind::Image).into_iter().chain(next).collect();
-        for image in node.images.as_ref().into_iter().flatten().filter(|image| gone.contains(image.id.as_str())) {
-            prop_assert!(!is_needed(&node, &policy, image), "{:?}", image);
-        }
+        holds_i6(&node, &decide(&node, &policy, Scope::All), &policy)?;
     }
 
     #[test]
     fn i7_log_paths_are_one_name_beneath_their_root(node in a_node(), policy in a_policy()) {
-        for action in decide(&node, &policy, Scope::All).actions {
-            let (path, root) = match &action.target {
-                Target::RemoveLogDir { path } => (path, &policy.logs.pods_root),
-                Target::RemoveLogLink { path } => (path, &policy.logs.containers_root),
-                _ => continue,
-            };
-            prop_assert_eq!(path.parent(), Some(root.as_path()));
-            let name = path.file_name().unwrap().to_str().unwrap();
-            prop_assert!(name.matches('_').count() == 2, "{}", name);
-        }
+        holds_i7(&decide(&node, &policy, Scope::All), &policy)?;
     }
 
     #[test]
@@ -114,24 +70,36 @@ proptest! {
 
     #[test]
     fn i11_a_pod_is_gone_only_when_all_of_the_proof_is_there(node in a_node(), policy in a_policy()) {
-        for action in decide(&node, &policy, Scope::All).actions.iter().filter(|action| action.reason == RemoveReason::PodGone {}) {
-            let uid = &action.pod.as_ref().unwrap().uid;
-            let list = node.pods.as_ref().unwrap();
-            prop_assert!(list.complete && list.pods.iter().all(|pod| pod.uid != *uid));
-            prop_assert!(!runs(&node, uid));
-            prop_assert!(node.pod_dirs.as_ref().is_some_and(|dirs| !dirs.contains(uid)));
-            let since = node.memory.absent_since.iter().find(|absence| absence.uid == *uid).unwrap().since;
-            prop_assert!(seconds_since(since) >= 60.0);
-        }
+        holds_i11(&node, &decide(&node, &policy, Scope::All))?;
     }
 
     #[test]
     fn i12_a_doubtful_list_proves_nothing(node in a_node(), policy in a_policy()) {
-        let plan = decide(&node, &policy, Scope::All);
-        if is_doubtful(&node) {
-            prop_assert_eq!(of_kind(&plan, Kind::Image).count(), 0);
-            prop_assert!(plan.actions.iter().all(|action| action.reason != RemoveReason::PodGone {}), "{:?}", plan.actions);
-        }
+        holds_i12(&node, &decide(&node, &policy, Scope::All))?;
+    }
+
+    #[test]
+    fn a_saved_plan_of_another_policy_or_another_node_breaks_no_invariant(node in a_node(), before in a_node(), is_same: bool, policy in a_policy(), other in a_policy(), kubelet: bool) {
+        let other = if kubelet { without_guards(other) } else { other };
+        let saved = decide(if is_same { &node } else { &before }, &other, Scope::All);
+        let Confirmed { plan, denied } = confirm(saved.clone(), &node, &policy);
+        prop_assert_eq!(plan.actions.len() + denied.len(), saved.actions.len());
+        holds_i1(&node, &plan)?;
+        holds_i2(&node, &plan)?;
+        holds_i3(&node, &plan)?;
+        holds_i4(&node, &plan)?;
+        holds_i5(&plan)?;
+        holds_i6(&node, &plan, &policy)?;
+        holds_i7(&plan, &policy)?;
+        holds_i11(&node, &plan)?;
+        holds_i12(&node, &plan)?;
+    }
+
+    #[test]
+    fn a_saved_plan_is_confirmed_whole_on_the_node_and_under_the_policy_it_was_made_for(node in a_node(), policy in a_policy()) {
+        let saved = decide(&node, &policy, Scope::All);
+        let Confirmed { plan, denied } = confirm(saved.clone(), &node, &policy);
+        prop_assert_eq!((plan.actions, plan.images.reserve, denied), (saved.actions, saved.images.reserve, vec![]));
     }
 
     #[test]
@@ -199,6 +167,106 @@ proptest! {
             prop_assert!(!kept.reason.explain().change.is_empty());
         }
     }
+}
+
+fn holds_i1(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
+    let gone = gone(plan, Kind::Container);
+    for container in containers(node) {
+        if container.state == ContainerState::Running {
+            prop_assert!(!gone.contains(container.id.as_str()));
+        }
+    }
+    for sandbox in gone_sandboxes(node, plan) {
+        prop_assert_eq!(sandbox.state, SandboxState::NotReady);
+        let left = containers(node).iter().filter(|container| !gone.contains(container.id.as_str()));
+        prop_assert_eq!(left.filter(|container| container.sandbox_id == sandbox.id).count(), 0);
+    }
+    Ok(())
+}
+
+fn holds_i2(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
+    let is_complete = node.pods.as_ref().is_some_and(|list| list.complete);
+    let called_gone = plan.actions.iter().any(|action| action.reason == RemoveReason::PodGone {});
+    prop_assert!(is_complete || !called_gone);
+    Ok(())
+}
+
+fn holds_i3(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
+    let mut newest: BTreeMap<_, &Container> = BTreeMap::new();
+    for container in containers(node) {
+        let key = (container.pod_uid(), container.name.as_str());
+        let newest = newest.entry(key).or_insert(container);
+        if (container.created_at, &container.id) > (newest.created_at, &newest.id) {
+            *newest = container;
+        }
+    }
+    for action in of_kind(plan, Kind::Container) {
+        let is_newest = newest.values().any(|container| container.id.as_str() == action.target.id());
+        let is_of_pod = matches!(action.reason, RemoveReason::PodGone {} | RemoveReason::PodTerminal {});
+        prop_assert!(!is_newest || is_of_pod, "{:?}", action);
+    }
+    Ok(())
+}
+
+fn holds_i4(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
+    let gone = gone(plan, Kind::Container);
+    for container in containers(node).iter().filter(|container| container.state == ContainerState::Created) {
+        let is_young = seconds_since(container.created_at) < 600.0;
+        prop_assert!(!(is_young && gone.contains(container.id.as_str())));
+    }
+    Ok(())
+}
+
+fn holds_i5(plan: &Plan) -> Result<(), TestCaseError> {
+    for action in plan.actions.iter().filter(|action| matches!(action.target.kind(), Kind::Container | Kind::Sandbox)) {
+        prop_assert!(action.pod.as_ref().is_some_and(|pod| !pod.uid.is_empty()));
+    }
+    Ok(())
+}
+
+fn holds_i6(node: &Snapshot, plan: &Plan, policy: &Policy) -> Result<(), TestCaseError> {
+    let next = plan.images.reserve.iter().map(|action| action.target.id());
+    let gone: BTreeSet<_> = gone(plan, Kind::Image).into_iter().chain(next).collect();
+    for image in node.images.as_ref().into_iter().flatten().filter(|image| gone.contains(image.id.as_str())) {
+        prop_assert!(!is_needed(node, policy, image), "{:?}", image);
+    }
+    Ok(())
+}
+
+fn holds_i7(plan: &Plan, policy: &Policy) -> Result<(), TestCaseError> {
+    for action in &plan.actions {
+        let (path, root) = match &action.target {
+            Target::RemoveLogDir { path } => (path, &policy.logs.pods_root),
+            Target::RemoveLogLink { path } => (path, &policy.logs.containers_root),
+            _ => continue,
+        };
+        prop_assert_eq!(path.parent(), Some(root.as_path()));
+        let name = path.file_name().unwrap().to_str().unwrap();
+        prop_assert!(name.matches('_').count() == 2, "{}", name);
+    }
+    Ok(())
+}
+
+fn holds_i11(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
+    for action in plan.actions.iter().filter(|action| action.reason == RemoveReason::PodGone {}) {
+        let uid = &action.pod.as_ref().unwrap().uid;
+        let list = node.pods.as_ref().unwrap();
+        prop_assert!(list.complete && list.pods.iter().all(|pod| pod.uid != *uid));
+        prop_assert!(!runs(node, uid));
+        prop_assert!(node.pod_dirs.as_ref().is_some_and(|dirs| !dirs.contains(uid)));
+        let since = node.memory.absent_since.iter().find(|absence| absence.uid == *uid).unwrap().since;
+        prop_assert!(seconds_since(since) >= 60.0);
+    }
+    Ok(())
+}
+
+fn holds_i12(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
+    if is_doubtful(node) {
+        prop_assert_eq!(of_kind(plan, Kind::Image).count(), 0);
+        let is_gone = |action: &kubegc::plan::Action| action.reason == RemoveReason::PodGone {};
+        prop_assert!(!plan.actions.iter().any(is_gone), "{:?}", plan.actions);
+    }
+    Ok(())
 }
 
 fn without_guards(policy: Policy) -> Policy {

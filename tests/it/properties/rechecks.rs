@@ -1,0 +1,248 @@
+//! The rechecks on random nodes: on a node that did not change no planned removal is refused, in a dry run and in earnest.
+//!
+//! The node is simulated, with its sockets and its files: plan and rechecks look at the same things by different calls.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kubegc::cri::{CriOptions, RuntimeReader, RuntimeWriter};
+use kubegc::execute::{ExecuteOptions, Executor, Hands, LiveHands, LogRoots, NoteTaker, Outcome, Report, Stop};
+use kubegc::model::{
+    Confirms, Container, ContainerState, EntryKind, LinkTarget, Pod, PodList, PodRef, Sandbox, SandboxState, Seen,
+    Snapshot,
+};
+use kubegc::observe::{Answer, Observer, Places, PodSource, StatusFor, ToldDisk};
+use kubegc::plan::{Guards, Plan, Policy, Scope, decide};
+use kubegc::sim::{GIB, MIB, Node, Sim};
+use proptest::prelude::*;
+
+use super::nodes::{a_node, a_policy, now};
+
+/// A log directory's name in the old form.
+const UID_ALONE: &str = "c7a0b3f2d9e84a6fb1c5d0e7f6a98b12";
+
+/// A pod source whose live lookup agrees with its list.
+struct Listed(Seen<PodList>);
+
+/// A simulated node and all that a pass over it needs.
+struct Bench {
+    sim: Sim,
+    pods: Arc<Listed>,
+    policy: Policy,
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: cases(), ..ProptestConfig::default() })]
+
+    #[test]
+    fn on_a_node_that_did_not_change_no_planned_removal_is_refused(node in a_node(), policy in a_policy(), guards in some_guards(), by_name: bool) {
+        let bench = Bench::new(&node, Policy { guards, ..policy }, by_name);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (plan, dry, live) = runtime.block_on(bench.pass(&node));
+        prop_assert_eq!(bad(&dry), Vec::<String>::new(), "dry run of {:#?}", plan.actions);
+        prop_assert_eq!(bad(&live), Vec::<String>::new(), "{:#?}", plan.actions);
+        prop_assert!(dry.len() >= plan.actions.len() && live.len() >= plan.actions.len());
+    }
+}
+
+/// A node with sockets and files takes longer than one in memory.
+fn cases() -> u32 {
+    ProptestConfig::default().cases.div_ceil(8)
+}
+
+/// Guards on and off, but for `match_image_names`: without it the plan overlooks uses on purpose, as the kubelet does.
+fn some_guards() -> impl Strategy<Value = Guards> {
+    let durations = || prop_oneof![Just(Duration::ZERO), Just(Duration::from_mins(1))];
+    let switches = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    (durations(), durations(), durations(), switches).prop_map(
+        |(gone_after, sandbox_grace, created_grace, (newest, foreign, unrecognized, pod_images, pause))| Guards {
+            gone_after,
+            sandbox_grace,
+            created_grace,
+            keep_newest_of_unit: newest,
+            keep_foreign: foreign,
+            keep_unrecognized_logs: unrecognized,
+            keep_pod_images: pod_images,
+            keep_sandbox_image: pause,
+            // The socket of the simulated runtime is new.
+            settle: Duration::ZERO,
+            ..Guards::default()
+        },
+    )
+}
+
+fn bad(reports: &[Report]) -> Vec<String> {
+    let is_bad = |outcome: &Outcome| matches!(outcome, Outcome::Refused { .. } | Outcome::Failed { .. });
+    let bad = reports.iter().filter(|report| is_bad(&report.outcome));
+    bad.map(|report| format!("{} {:?} {:?}", report.action.target.id(), report.outcome, report.note)).collect()
+}
+
+// === impl Bench ===
+
+impl Bench {
+    fn new(node: &Snapshot, policy: Policy, by_name: bool) -> Self {
+        let sim = Sim::start(built(node)).unwrap();
+        let roots = sim.log_roots();
+        add_log_entries(node, &roots.pods, &roots.containers);
+        for uid in node.pod_dirs.as_ref().into_iter().flatten() {
+            fs::create_dir_all(sim.dir().join("kubelet/pods").join(uid.as_str())).unwrap();
+        }
+        let confirms = if by_name { Confirms::ByName } else { Confirms::ByUid };
+        let pods = Arc::new(Listed(node.pods.clone().map(|list| PodList { confirms, ..list })));
+        let mut policy = policy;
+        (policy.logs.pods_root, policy.logs.containers_root) = (roots.pods, roots.containers);
+        Self { sim, pods, policy }
+    }
+
+    /// Plans, and carries the plan out twice: first dry.
+    async fn pass(&self, node: &Snapshot) -> (Plan, Vec<Report>, Vec<Report>) {
+        let observer = self.observer();
+        let mut memory = node.memory.clone();
+        memory.last_counts = None;
+        let mut snapshot = observer.observe(now(), memory).await;
+        observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+        let plan = decide(&snapshot, &self.policy, Scope::All);
+        let dry = carried_out(&self.executor(NoteTaker::default()), &plan).await;
+        let writer = RuntimeWriter::new(&self.sim.endpoint(), &self.sim.endpoint(), CriOptions::default());
+        let live = carried_out(&self.executor(LiveHands { writer, roots: self.roots() }), &plan).await;
+        (plan, dry, live)
+    }
+
+    fn observer(&self) -> Observer {
+        let roots = self.sim.log_roots();
+        let places = Places {
+            kubelet_root: self.kubelet_root(),
+            pod_logs: roots.pods,
+            container_logs: roots.containers,
+            ..Places::default()
+        };
+        let disks = Arc::new(ToldDisk(self.sim.disk_reader()));
+        Observer::new(self.reader(), places, "n1", Arc::clone(&self.pods) as Arc<dyn PodSource>, disks)
+    }
+
+    /// As the daemon makes it for these guards.
+    fn executor<H>(&self, hands: H) -> Executor<H> {
+        let asks = !self.policy.guards.gone_after.is_zero();
+        let options = ExecuteOptions {
+            kubelet_pods: asks.then(|| self.kubelet_root().join("pods")),
+            asks_for_pods: asks,
+            keeps_pod_images: self.policy.guards.keep_pod_images,
+            space_settle: Duration::ZERO,
+            ..ExecuteOptions::default()
+        };
+        let disks = Arc::new(ToldDisk(self.sim.disk_reader()));
+        let pods = Arc::clone(&self.pods) as Arc<dyn PodSource>;
+        Executor { reader: self.reader(), hands, pods, disks, roots: self.roots(), options }
+    }
+
+    fn reader(&self) -> RuntimeReader {
+        RuntimeReader::new(&self.sim.endpoint(), &self.sim.endpoint(), CriOptions::default())
+    }
+
+    fn roots(&self) -> LogRoots {
+        LogRoots { host_root: "/".into(), policy: self.policy.logs.clone() }
+    }
+
+    fn kubelet_root(&self) -> PathBuf {
+        self.sim.dir().join("kubelet")
+    }
+}
+
+async fn carried_out<H: Hands>(executor: &Executor<H>, plan: &Plan) -> Vec<Report> {
+    let mut reports = Vec::new();
+    executor.carry_out(plan, &Stop::never(), &mut |report| reports.push(report)).await;
+    reports
+}
+
+/// The runtime's part of a snapshot. Containers of a sandbox that is not listed are left out, and the others belong to the
+/// pod of their sandbox.
+fn built(node: &Snapshot) -> Node {
+    let mut built = Node::new().now(now()).disk(10 * GIB, 9 * GIB);
+    for image in node.images.as_ref().into_iter().flatten() {
+        let tag = &image.tags[0];
+        built = built.id(image.id.as_str()).image(tag, &[(tag, image.size_bytes * 10 * MIB)]);
+        built = if image.pinned { built.pinned() } else { built };
+    }
+    if let Some(image) = node.runtime.as_ref().and_then(|runtime| runtime.sandbox_image.as_deref()) {
+        built = built.sandbox_image(image);
+    }
+    let sandboxes = node.sandboxes.as_ref().map_or(&[][..], Vec::as_slice);
+    built = sandboxes.iter().fold(built, with_sandbox);
+    let is_placed = |container: &&Container| sandboxes.iter().any(|sandbox| sandbox.id == container.sandbox_id);
+    node.containers.as_ref().into_iter().flatten().filter(is_placed).fold(built, with_container)
+}
+
+fn with_sandbox(node: Node, sandbox: &Sandbox) -> Node {
+    let node = node.at(sandbox.created_at).id(sandbox.id.as_str());
+    let node = match &sandbox.pod {
+        Some(PodRef { uid, namespace, name }) => node.pod(namespace, name, uid.as_str()),
+        None => node.foreign("debug"),
+    };
+    if sandbox.state == SandboxState::Ready { node } else { node.stopped() }
+}
+
+fn with_container(node: Node, container: &Container) -> Node {
+    let node = node.at(container.created_at).in_sandbox(container.sandbox_id.as_str()).id(container.id.as_str());
+    let image = container.image.as_deref().or(container.image_id.as_deref()).unwrap_or("docker.io/library/i0:1");
+    let node = match container.state {
+        ContainerState::Created => node.created(&container.name, image),
+        ContainerState::Running => node.running(&container.name, image),
+        ContainerState::Exited => node.exited(&container.name, image),
+        ContainerState::Unknown => node.unknown(&container.name, image),
+    };
+    container.image_volumes.iter().fold(node, |node, volume| node.mounting(volume))
+}
+
+/// The log entries of a snapshot, beside those that the simulated runtime makes, and one directory in the old form.
+fn add_log_entries(node: &Snapshot, pods: &Path, links: &Path) {
+    fs::create_dir(pods.join(UID_ALONE)).unwrap();
+    for dir in node.log_dirs.as_ref().into_iter().flatten().filter(|dir| dir.name != "..") {
+        let path = pods.join(&dir.name);
+        match dir.entry {
+            _ if path.symlink_metadata().is_ok() => {}
+            EntryKind::Directory => fs::create_dir_all(path.join("app")).unwrap(),
+            _ => symlink("/nowhere", path).unwrap(),
+        }
+    }
+    for link in node.log_links.as_ref().into_iter().flatten() {
+        let path = links.join(&link.name);
+        match link.target {
+            _ if path.symlink_metadata().is_ok() => {}
+            LinkTarget::Exists => symlink(pods, path).unwrap(),
+            LinkTarget::Missing => symlink("/nowhere/0.log", path).unwrap(),
+            LinkTarget::Unknown => symlink(&path, &path).unwrap(),
+        }
+    }
+}
+
+// === impl Listed ===
+
+impl PodSource for Listed {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
+    fn has_kubelet(&self) -> bool {
+        false
+    }
+
+    fn list<'a>(&'a self, _: &'a Seen<Vec<Container>>, _: &'a Seen<Vec<Sandbox>>) -> Answer<'a, Seen<PodList>> {
+        Box::pin(async { self.0.clone() })
+    }
+
+    fn known_by_now(&self) -> Answer<'_, Vec<Pod>> {
+        Box::pin(async { self.0.as_ref().map(|list| list.pods.clone()).unwrap_or_default() })
+    }
+
+    fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
+        Box::pin(async move {
+            match self.0.as_ref().filter(|list| list.complete && list.confirms.can_look_up(pod)) {
+                Some(list) => Seen::Seen(list.pods.iter().any(|listed| listed.uid == pod.uid)),
+                None => Seen::NotSeen("no lookup is possible".to_owned()),
+            }
+        })
+    }
+}
