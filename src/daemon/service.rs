@@ -89,6 +89,9 @@ fn tell(scope: Scope, pass: &Result<Pass, StoreError>) -> Passed {
     for error in &pass.plan.errors {
         tracing::warn!(?scope, %error, "pass could not do all of its work");
     }
+    if let Some(note) = pass.not_recorded() {
+        tracing::error!(?scope, %note, "pass is not recorded on disk");
+    }
     let total = pass.tallies.total();
     tracing::info!(
         ?scope,

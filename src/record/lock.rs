@@ -15,12 +15,15 @@ use super::error::StoreError;
 use super::file::{self, Trouble};
 
 /// The most that is read of what another agent wrote about itself.
-const HOLDER: u64 = 128;
+const HOLDER: u64 = 1024;
+/// What begins the line about the store in the lock's file.
+const STORE: &str = "store: ";
 
 /// The right to be this node's agent, until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
+    what: String,
 }
 
 /// Why there is no lock.
@@ -71,7 +74,7 @@ impl Lock {
     /// Another agent holds it, or the file cannot be made, opened or locked.
     pub fn take(path: &Path, what: &str) -> Result<Self, LockError> {
         make_dir(file::dir_of(path))?;
-        let mut file = OpenOptions::new()
+        let file = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
@@ -82,13 +85,26 @@ impl Lock {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(LockError::Held { path: path.to_owned(), holder: holder(&file) });
+                return Err(LockError::Held { path: path.to_owned(), holder: first_line(&text(&file)) });
             }
             Err(TryLockError::Error(cause)) => return Err(LockError::Take { path: path.to_owned(), cause }),
         }
+        let mut lock = Self { file, what: what.to_owned() };
+        lock.report(None);
+        Ok(lock)
+    }
+
+    /// Writes into the lock's file who holds it and why its store works in memory, for `kubegc status`: the store itself
+    /// cannot be read for that.
+    pub fn report(&mut self, trouble: Option<&str>) {
         // On a full disk the text cannot be written; the lock is as good without it.
-        let _ = sign(&mut file, what);
-        Ok(Self { _file: file })
+        let _ = sign(&mut self.file, &self.what, trouble);
+    }
+
+    /// Why the store of the agent that holds a lock works in memory; `None` = it does not, or nobody holds the lock.
+    pub fn trouble(path: &Path) -> Option<String> {
+        let text = held_text(path)?;
+        text.lines().find_map(|line| line.strip_prefix(STORE)).map(str::to_owned)
     }
 
     /// Who holds a lock, as `pid 123, run`, without touching it; `None` = nobody does, or it cannot be told.
@@ -96,12 +112,17 @@ impl Lock {
     /// The kernel's list of locks is asked: to try the lock would keep an agent out that starts at that moment. Only the
     /// inode counts, because some file systems tell the list another device than everybody else.
     pub fn holder(path: &Path) -> Option<String> {
-        let file = File::open(path).ok()?;
-        let inode = file.metadata().ok()?.ino().to_string();
-        let locks = std::fs::read_to_string("/proc/locks").ok()?;
-        let is_held = locks.lines().any(|line| is_lock_of(line, &inode));
-        is_held.then(|| holder(&file))
+        held_text(path).map(|text| first_line(&text))
     }
+}
+
+/// What stands in a lock's file that somebody holds.
+fn held_text(path: &Path) -> Option<String> {
+    let file = File::open(path).ok()?;
+    let inode = file.metadata().ok()?.ino().to_string();
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    let is_held = locks.lines().any(|line| is_lock_of(line, &inode));
+    is_held.then(|| text(&file))
 }
 
 /// Says whether a line of `/proc/locks`, as `1: FLOCK  ADVISORY  WRITE 123 08:01:4711 0 EOF`, is a held lock on a file.
@@ -120,16 +141,24 @@ fn make_dir(dir: &Path) -> Result<(), LockError> {
 }
 
 /// Writes who holds the lock, in place of what the one before wrote.
-fn sign(file: &mut File, what: &str) -> io::Result<()> {
+fn sign(file: &mut File, what: &str, trouble: Option<&str>) -> io::Result<()> {
+    let mut text = format!("pid {}, {what}\n", std::process::id());
+    if let Some(trouble) = trouble {
+        text += &format!("{STORE}{}\n", trouble.replace('\n', " "));
+    }
     file.set_len(0)?;
     file.rewind()?;
-    writeln!(file, "pid {}, {what}", std::process::id())
+    file.write_all(text.as_bytes())
 }
 
-fn holder(file: &File) -> String {
+fn text(file: &File) -> String {
     let mut text = String::new();
     // Whoever cannot read it, or reads it in the moment between truncation and writing, does without.
     let _ = file.take(HOLDER).read_to_string(&mut text);
+    text
+}
+
+fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().trim().to_owned()
 }
 
@@ -176,6 +205,21 @@ mod tests {
         assert_eq!(Lock::holder(&path), Some(format!("pid {}, run", std::process::id())));
         drop(lock);
         assert_eq!(Lock::holder(&path), None, "the file stays, the lock does not");
+    }
+
+    #[test]
+    fn a_lock_says_what_is_wrong_with_the_store_for_as_long_as_it_is() {
+        let (_dir, path) = lock_path();
+        let mut lock = Lock::take(&path, "run").unwrap();
+        assert_eq!(Lock::trouble(&path), None);
+        lock.report(Some("cannot use\nthe store"));
+        assert_eq!(Lock::trouble(&path).as_deref(), Some("cannot use the store"));
+        assert_eq!(Lock::holder(&path), Some(format!("pid {}, run", std::process::id())));
+        lock.report(None);
+        assert_eq!(Lock::trouble(&path), None);
+        lock.report(Some("cannot use the store"));
+        drop(lock);
+        assert_eq!(Lock::trouble(&path), None, "nobody holds it");
     }
 
     #[test]

@@ -364,6 +364,53 @@ fn one_agent_collects_on_a_node() {
     assert!(host.run(&["plan"]).contains("To remove: 3 containers"));
 }
 
+/// Another program's connection that keeps the store's write lock until it is dropped.
+fn locked_store(host: &Host) -> rusqlite::Connection {
+    let other = rusqlite::Connection::open(host.sim.dir().join("state/kubegc.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    other
+}
+
+#[test]
+fn a_store_that_cannot_be_written_stops_no_collection_and_makes_it_fail_in_part() {
+    let host = Host::new();
+    host.run(&["collect", "--scope", "images"]);
+    let other = locked_store(&host);
+    let text = host.run(&["collect"]);
+    assert!(text.starts_with("exit Some(1)\n") && text.contains("Removed: 3 containers and 1 sandbox"), "{text}");
+    let error = "! error: cannot use the store DIR/state/kubegc.db: database is locked; continuing in memory, so this \
+                 pass is not in the history\n";
+    assert!(text.ends_with(error), "{text}");
+    drop(other);
+    assert_eq!(host.run(&["collect"]), "Nothing removed. 17 stay.\n");
+}
+
+#[tokio::test]
+async fn a_service_whose_store_cannot_be_written_works_and_says_so_until_it_can() {
+    let host = Host::new();
+    host.run(&["collect", "--scope", "images"]);
+    let other = locked_store(&host);
+    let home = crate::agent::Home::new(&host.sim, "containers.interval = \"1s\"");
+    let path = host.sim.dir().join("state/kubegc.db");
+    let mut service = home.start(&["run", "--state", path.to_str().unwrap()]);
+    service.says("pass is not recorded on disk").await;
+    service.says("pass done").await;
+    assert_eq!(host.rest()[0].len(), 2, "it removed what was to be removed");
+    let status = ["status", "--state", path.to_str().unwrap()];
+    let told = String::from_utf8(home.run(&status).stdout).unwrap();
+    assert!(told.contains("Store:      cannot use the store /") && told.contains("database is locked"), "{told}");
+    drop(other);
+    service.says("the store is on disk again").await;
+    service.says("pass done").await;
+    service.says("pass done").await;
+    let told = String::from_utf8(home.run(&status).stdout).unwrap();
+    assert!(!told.contains("Store:") && told.contains("Last pass:  containers"), "{told}");
+    service.signal(Signal::SIGTERM);
+    assert_eq!(service.ended().await.code(), Some(0));
+    let history = host.run(&["history", "-o", "json"]);
+    assert!(history.lines().count() >= 3, "what was removed meanwhile is in the history: {history}");
+}
+
 #[test]
 fn the_service_collects_at_once_and_ends_with_a_signal() {
     let host = Host::new();
