@@ -291,7 +291,13 @@ pub static KEYS: &[Key] = &[
         Slot::Duration(|s| &mut s.runtime.options.patience),
         "For how long a reading call tries again while the runtime is away. 0 = it fails at once.",
     ),
-    key("state.path", Slot::File(|s| &mut s.state.path), "The store. The lock lies beside it.").flags(&["state"]),
+    key("state.path", Slot::File(|s| &mut s.state.path), "The store: last use and history.").flags(&["state"]),
+    key(
+        "state.lock",
+        Slot::File(|s| &mut s.state.lock),
+        "The lock that only one agent of the node holds, whatever its store is.",
+    )
+    .flags(&["lock"]),
     key("state.history_max_age", Slot::Duration(|s| &mut s.state.history_max_age), "History older than this goes."),
     key(
         "state.history_max_rows",

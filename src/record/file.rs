@@ -100,7 +100,7 @@ pub(super) fn dir_of(path: &Path) -> &Path {
 }
 
 /// Makes a directory that only its owner reads; one that is there already stays as it is.
-pub(super) fn make_dir(dir: &Path) -> Result<(), Trouble> {
+fn make_dir(dir: &Path) -> Result<(), Trouble> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|cause| match cause.kind() {
         kind if is_full_kind(kind) => Trouble::Full(cause.to_string()),
         _ => StoreError::CreateDir { dir: dir.to_owned(), cause }.into(),
@@ -353,6 +353,10 @@ pub(super) struct Identity(Option<(u64, u64)>);
 impl Identity {
     pub(super) fn of(path: &Path) -> Self {
         Self(path.metadata().ok().map(|file| (file.dev(), file.ino())))
+    }
+
+    pub(super) fn of_file(file: &File) -> Self {
+        Self(file.metadata().ok().map(|file| (file.dev(), file.ino())))
     }
 
     /// What is wrong with the file that has the path now, and whether it is damaged; `None` = it is the same one.

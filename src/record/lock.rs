@@ -1,18 +1,21 @@
-//! One agent per node: a lock on a file beside the store.
+//! One agent per node: a lock on one file of the node, by default `/run/kubegc/kubegc.lock` (`state.lock`).
+//!
+//! The file does not lie beside the store. Two agents with different state directories are two agents on one node, and the
+//! lock must be taken on a full disk: `/run` is in memory. A container excludes an agent of the host because it has the
+//! host's directory mounted, so that both lock one inode.
 //!
 //! The kernel holds the lock for as long as the file is open, so it goes with the process, however that ends (I10). The
 //! file itself stays: one that removed it could remove another's. What stands in it is only for the message of whoever
 //! comes second.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::error::StoreError;
-use super::file::{self, Trouble};
+use super::file::{self, Identity};
 
 /// The most that is read of what another agent wrote about itself.
 const HOLDER: u64 = 1024;
@@ -37,11 +40,16 @@ pub enum LockError {
         /// What it says of itself, as `pid 123, run`; empty where it says nothing.
         holder: String,
     },
-    /// The directory of the lock cannot be made.
-    #[error(transparent)]
-    Dir(StoreError),
+    /// The directory of the lock cannot be created.
+    #[error("cannot create the lock directory {}: {cause}", dir.display())]
+    Dir {
+        /// The directory.
+        dir: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
     /// The lock's file cannot be opened.
-    #[error("cannot open the lock {}: {cause}; make its directory writable for this user, or set state.path to another place", path.display())]
+    #[error("cannot open the lock {}: {cause}", path.display())]
     Open {
         /// The file.
         path: PathBuf,
@@ -49,7 +57,7 @@ pub enum LockError {
         cause: io::Error,
     },
     /// The file system cannot lock.
-    #[error("cannot lock {}: {cause}; set state.path to a local file system", path.display())]
+    #[error("cannot lock {}: {cause}", path.display())]
     Take {
         /// The file.
         path: PathBuf,
@@ -61,11 +69,6 @@ pub enum LockError {
 // === impl Lock ===
 
 impl Lock {
-    /// The lock's place for a store: `kubegc.lock` in the same directory.
-    pub fn path_beside(store: &Path) -> PathBuf {
-        file::dir_of(store).join("kubegc.lock")
-    }
-
     /// Takes the lock or says who has it; never waits. `what` tells the other what this agent is, as `run` or `collect`.
     ///
     /// Makes the directory (mode 0700) where there is none.
@@ -74,21 +77,13 @@ impl Lock {
     /// Another agent holds it, or the file cannot be made, opened or locked.
     pub fn take(path: &Path, what: &str) -> Result<Self, LockError> {
         make_dir(file::dir_of(path))?;
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(path)
-            .map_err(|cause| LockError::Open { path: path.to_owned(), cause })?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(LockError::Held { path: path.to_owned(), holder: first_line(&text(&file)) });
+        let file = loop {
+            let file = locked(path)?;
+            // Its directory may have been removed and made again in between: then nobody else would find this lock.
+            if Identity::of(path) == Identity::of_file(&file) {
+                break file;
             }
-            Err(TryLockError::Error(cause)) => return Err(LockError::Take { path: path.to_owned(), cause }),
-        }
+        };
         let mut lock = Self { file, what: what.to_owned() };
         lock.report(None);
         Ok(lock)
@@ -132,12 +127,20 @@ fn is_lock_of(line: &str, inode: &str) -> bool {
 }
 
 fn make_dir(dir: &Path) -> Result<(), LockError> {
-    file::make_dir(dir).map_err(|trouble| match trouble {
-        Trouble::Error(error) => LockError::Dir(error),
-        Trouble::Full(cause) | Trouble::Damaged(cause) => {
-            LockError::Open { path: dir.to_owned(), cause: io::Error::new(io::ErrorKind::StorageFull, cause) }
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.map_err(|cause| LockError::Dir { dir: dir.to_owned(), cause })
+}
+
+fn locked(path: &Path) -> Result<File, LockError> {
+    let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+    let file = opened.map_err(|cause| LockError::Open { path: path.to_owned(), cause })?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            Err(LockError::Held { path: path.to_owned(), holder: first_line(&text(&file)) })
         }
-    })
+        Err(TryLockError::Error(cause)) => Err(LockError::Take { path: path.to_owned(), cause }),
+    }
 }
 
 /// Writes who holds the lock, in place of what the one before wrote.
@@ -176,7 +179,7 @@ mod tests {
 
     fn lock_path() -> (tempfile::TempDir, PathBuf) {
         let (dir, store) = place();
-        (dir, Lock::path_beside(&store))
+        (dir, store.with_file_name("kubegc.lock"))
     }
 
     #[test]

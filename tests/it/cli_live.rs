@@ -34,11 +34,12 @@ impl Host {
         // The binary measures this machine's disk and would find its kubelet, so no test may hang on either.
         let config = format!(
             "images.high_threshold_percent = 100\npods.source = \"none\"\nnode = \"n1\"\nruntime.endpoint = \"{}\"\nlogs.pods_root = \"{}\"\nlogs.containers_root = \"{}\"\n\
-             state.path = \"{}\"\nkubelet_root = \"{}\"\nguards.settle = \"0s\"\n",
+             state.path = \"{}\"\nstate.lock = \"{}\"\nkubelet_root = \"{}\"\nguards.settle = \"0s\"\n",
             sim.endpoint(),
             sim.log_roots().pods.display(),
             sim.log_roots().containers.display(),
             sim.dir().join("state/kubegc.db").display(),
+            sim.dir().join("run/kubegc.lock").display(),
             sim.dir().join("kubelet").display(),
         );
         Self { shell: Shell::new().with("kubegc.toml", &config), sim }
@@ -332,7 +333,7 @@ fn a_runtime_that_cannot_be_reached_has_status_3_and_says_why() {
     ! error: SOCKET: the runtime speaks CRI v1alpha2 only and v1 is needed; upgrade it (containerd 1.6 or CRI-O 1.23, or newer)
     "#);
     for verb in [&["collect"][..], &["collect", "--dry-run"], &["snapshot"], &["why", "web"]] {
-        let arguments = [verb, &["-r", "/nowhere.sock", "--state", "s/kubegc.db"]].concat();
+        let arguments = [verb, &["-r", "/nowhere.sock", "--state", "s/kubegc.db", "--lock", "s/kubegc.lock"]].concat();
         assert!(shell.run(&arguments).starts_with("exit Some(3)\n"), "{verb:?}");
     }
 }
@@ -354,11 +355,11 @@ fn a_source_that_fails_is_told_and_the_plan_fails_in_part() {
 #[test]
 fn one_agent_collects_on_a_node() {
     let host = Host::new();
-    let _lock = Lock::take(&host.sim.dir().join("state/kubegc.lock"), "run").unwrap();
+    let _lock = Lock::take(&host.sim.dir().join("run/kubegc.lock"), "run").unwrap();
     let text = host.run(&["collect"]).replace(&std::process::id().to_string(), "PID");
     insta::assert_snapshot!(text, @r#"
     exit Some(1)
-    ! error: another kubegc (pid PID, run) holds DIR/state/kubegc.lock; one agent collects on a node
+    ! error: another kubegc (pid PID, run) holds DIR/run/kubegc.lock; one agent collects on a node
     ! hint: `kubegc plan` looks without the lock
     "#);
     assert!(host.run(&["plan"]).contains("To remove: 3 containers"));
@@ -493,7 +494,7 @@ fn the_status_tells_who_collects_and_what_it_sees() {
     To remove:  4 objects
     ");
     assert!(host.run(&["collect"]).contains("Removed"));
-    let _lock = Lock::take(&Lock::path_beside(&host.sim.dir().join("state/kubegc.db")), "run").unwrap();
+    let _lock = Lock::take(&host.sim.dir().join("run/kubegc.lock"), "run").unwrap();
     let told = host.run(&["status"]);
     assert!(told.contains(&format!("Agent:      pid {}, run\n", std::process::id())), "{told}");
     assert!(told.contains("To remove:  0 objects\n") && told.contains("Last pass:  all, 0s ago: removed "), "{told}");
