@@ -85,6 +85,9 @@ fn tell(loaded: &Loaded) {
             tracing::info!(key = key.name, value = %key.get(&loaded.settings), %origin, "setting");
         }
     }
+    for warning in loaded.warnings() {
+        tracing::warn!("{warning}");
+    }
 }
 
 /// The node, as soon as its runtime answers; `None` = stopped before. Only a runtime that is away is waited for, and here

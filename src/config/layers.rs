@@ -55,8 +55,9 @@ impl Layers {
     pub(super) fn read(typed: &Typed, environment: &Environment) -> Self {
         let mut layers = Self::default();
         layers.host_name();
-        layers.files(typed.config.as_deref().or(environment.config.as_deref()));
+        // Below our own files: a kubelet that leaves images to us has its own collection turned off.
         layers.kubelet(typed.kubelet_config.as_deref());
+        layers.files(typed.config.as_deref().or(environment.config.as_deref()));
         layers.environment(environment);
         layers.flags(&typed.flags);
         layers.set(&typed.set);
