@@ -356,6 +356,11 @@ impl Key {
         self.slot.schema()
     }
 
+    /// Says whether a value of this type can be meant where no type was written: text settings take nothing but text.
+    pub(super) fn can_be(&self, value: &Value) -> bool {
+        self.slot.can_be(value)
+    }
+
     /// Says whether the value leaves it to the next source, as the empty endpoint of the commented file does.
     pub fn says_nothing(&self, value: &Value) -> bool {
         self.slot.may_be_empty() && value.as_str() == Some("")

@@ -176,6 +176,25 @@ fn a_kubelet_file_that_turns_off_image_collection_is_a_warning() {
 }
 
 #[test]
+fn a_text_that_looks_like_a_number_stays_text_wherever_it_is_typed() {
+    let etc = Etc::new(&[("kubegc.toml", "")]);
+    for text in ["12345", "1e3", "true", "2024-01-01", "0x10", "inf", "[a]", "{}"] {
+        let flag = Typed { flags: vec![("node-name", text.to_owned())], ..Typed::default() };
+        assert_eq!(etc.load(&flag).unwrap().settings.node, text);
+        assert_eq!(etc.load(&set(&[&format!("node={text}")])).unwrap().settings.node, text);
+        let environment = Environment { node_name: Some(text.to_owned()), ..etc.environment() };
+        assert_eq!(load(&Typed::default(), &environment).unwrap().settings.node, text);
+    }
+    assert_eq!(etc.load(&set(&["node=\"12345\""])).unwrap().settings.node, "12345", "quoted as in a file");
+    let flags = [("state", "7"), ("lock", "8"), ("kubeconfig", "9")].map(|(flag, text)| (flag, text.to_owned()));
+    let settings = etc.load(&Typed { flags: flags.to_vec(), ..Typed::default() }).unwrap().settings;
+    assert_eq!((settings.state.path, settings.state.lock), ("7".into(), "8".into()));
+    assert_eq!(settings.pods.kubeconfig, Some("9".into()));
+    let keep = etc.load(&set(&["images.keep=2024"])).unwrap().settings.policy.images.keep;
+    assert_eq!(keep, ["2024".into()]);
+}
+
+#[test]
 fn what_was_said_about_the_runtime_is_sorted_by_who_said_it() {
     let kubelet = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\ncontainerRuntimeEndpoint: unix:///kubelet\n";
     let etc = Etc::new(&[
