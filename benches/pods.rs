@@ -92,6 +92,7 @@ fn service(sim: &Sim, server: Option<&Server>) -> std::process::Child {
     for set in [
         format!("runtime.endpoint={}", sim.socket().display()),
         format!("state.path={}", sim.dir().join("state/kubegc.db").display()),
+        format!("state.lock={}", sim.dir().join("run/kubegc.lock").display()),
         format!("logs.pods_root={}", roots.pods.display()),
         format!("logs.containers_root={}", roots.containers.display()),
         format!("kubelet_root={}", sim.dir().join("kubelet").display()),

@@ -75,6 +75,7 @@ fn kubegc(sim: &Sim, state: &Path, verb: &[&str]) -> Vec<String> {
     for set in [
         format!("runtime.endpoint={}", sim.socket().display()),
         format!("state.path={}", state.display()),
+        format!("state.lock={}", state.with_extension("lock").display()),
         format!("logs.pods_root={}", roots.pods.display()),
         format!("logs.containers_root={}", roots.containers.display()),
         format!("kubelet_root={}", sim.dir().join("kubelet").display()),

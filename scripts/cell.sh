@@ -34,8 +34,9 @@ declare -A pids
 read -r pid _ </proc/self/stat
 echo "$pid" >"$dir/pid"
 mount -t proc proc /proc
-# Shims keep their sockets in the one and pods their networks in the other, whatever the configuration says.
-for shared in /run/containerd /run/netns; do
+# Shims keep their sockets in the first and pods their networks in the second, whatever the configuration says. The third
+# has the lock of the node's agent, and each cell is a node.
+for shared in /run/containerd /run/netns /run/kubegc; do
   mkdir -p "$shared"
   mount -t tmpfs tmpfs "$shared"
 done

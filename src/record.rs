@@ -9,10 +9,11 @@
 //! with the process. A power cut may lose the last commits, but never leaves the file damaged; that is a fair price for
 //! not making a disk that is full already wait for a sync per removal.
 //!
-//! **When the file is in trouble.** A file from a newer version, a foreign one and a directory that cannot be written are
-//! errors that say what to do. A full disk is not: the agent is needed most then, so the store goes on in memory, with
-//! all that the file knew, and returns to the file with the first run that finds space. A damaged file is set aside and
-//! a fresh one begun; unknown history means "just now", never "never used", so nothing goes too early for that.
+//! **When the file cannot be used.** A file of a newer version or of another program is an error at the start, and is not
+//! touched. No other fault of the file stops a pass: on a full disk, after an I/O error, while another program holds a lock,
+//! on a read-only file system the store continues in memory, with all that the file knew or, where that cannot be read,
+//! empty. The next run returns to the file and adds to it what was learnt. A damaged file is set aside and a fresh one
+//! begun. Unknown history means "just now", never "never used", so less is removed and not more.
 //!
 //! **One agent per node.** Whoever writes holds a [`Lock`] first. Whoever only reads needs none, see
 //! [`Store::open_read_only`].
@@ -20,10 +21,13 @@
 mod columns;
 mod error;
 pub mod events;
+mod fallback;
+mod faults;
 mod file;
 mod history;
 mod lock;
 mod memory;
+mod merge;
 mod migrations;
 mod outcomes;
 mod reason;
@@ -34,6 +38,8 @@ mod store;
 mod tests;
 
 pub use error::{StoreError, StoreNote};
+#[doc(hidden)]
+pub use faults::StoreFault;
 pub use history::{HistoryEntry, HistoryFilter};
 pub use lock::{Lock, LockError};
 pub use outcomes::after_outcomes;

@@ -149,5 +149,8 @@ fn verdict(pass: &Pass) -> Result<(), CliError> {
     if pass.summary.shortfall_bytes > 0 {
         faults.push(format!("the image disk is still {} short", human::size(pass.summary.shortfall_bytes)));
     }
+    if let Some(note) = pass.not_recorded() {
+        faults.push(format!("{note}, so this pass is not in the history"));
+    }
     if faults.is_empty() { Ok(()) } else { Err(CliError::message(ErrorKind::Partial, human::list(&faults))) }
 }

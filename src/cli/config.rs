@@ -5,7 +5,7 @@ use schemars::schema_for;
 
 use super::collect::Collection;
 use super::render::Grid;
-use super::{CliError, Format, Output};
+use super::{CliError, Format, Output, human};
 use crate::config::{DEFAULT_TOML, KEYS, Loaded};
 use crate::model::Snapshot;
 use crate::plan::Plan;
@@ -48,11 +48,20 @@ enum Document {
 /// Carries out one of the verbs. Only those that ask what is in force read the configuration.
 pub fn run(args: &Args, load: impl Fn() -> Result<Loaded, CliError>, output: &mut Output) -> Result<(), CliError> {
     match &args.verb {
-        Verb::Check => load().and_then(|_| output.text("the configuration is sound\n")),
+        Verb::Check => check(&load()?, output),
         Verb::Show => show(&load()?, output),
         Verb::Default => output.text(DEFAULT_TOML),
         Verb::Schema { of } => schema(*of, output),
     }
+}
+
+fn check(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let warnings: Vec<_> = loaded.warnings().iter().map(|warning| format!("warning: {warning}\n")).collect();
+    let count = match warnings.len() {
+        0 => String::new(),
+        count => format!(", with {}", human::count(count, "warning")),
+    };
+    output.text(&format!("{}the configuration is sound{count}\n", warnings.concat()))
 }
 
 fn show(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {

@@ -78,7 +78,7 @@ pub(super) fn memory_only(settings: &Settings) -> Result<Store, CliError> {
 
 /// The store for a run that removes, and the lock that goes with it.
 pub(super) fn lock_and_open(settings: &Settings, verb: &'static str) -> Result<(Lock, Store), CliError> {
-    let lock = Lock::take(&Lock::path_beside(&settings.state.path), verb)?;
+    let lock = Lock::take(&settings.state.lock, verb)?;
     Ok((lock, Store::open(&settings.state.path)?.store))
 }
 
@@ -112,8 +112,13 @@ impl From<StoreError> for CliError {
 
 impl From<LockError> for CliError {
     fn from(error: LockError) -> Self {
-        let is_held = matches!(error, LockError::Held { .. });
-        let told = Self::new(ErrorKind::Internal, anyhow!(error));
-        if is_held { told.hint("`kubegc plan` looks without the lock") } else { told }
+        let hint = match &error {
+            LockError::Held { .. } => "`kubegc plan` looks without the lock",
+            LockError::Dir { .. } | LockError::Open { .. } => {
+                "run kubegc as root, or set state.lock (--lock) to a file that all agents of this node share"
+            }
+            LockError::Take { .. } => "set state.lock (--lock) to a file on a local file system",
+        };
+        Self::new(ErrorKind::Internal, anyhow!(error)).hint(hint)
     }
 }

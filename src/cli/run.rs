@@ -60,7 +60,7 @@ async fn serve(
     notifier: &Notifier,
 ) -> Result<(), CliError> {
     let mut settings = loaded.settings.clone();
-    let (_lock, store) = lock_and_open(&settings, "run")?;
+    let (mut lock, store) = lock_and_open(&settings, "run")?;
     tell(&loaded);
     let Some(node) = wait_for_node(&loaded, stop, notifier).await? else { return Ok(()) };
     let patience = &mut settings.runtime.options.patience;
@@ -71,6 +71,7 @@ async fn serve(
     let reread = || read_anew(notifier, &mut reload);
     let after = |scope, pass: &Result<Pass, StoreError>| {
         notifier.status(&status(scope, pass));
+        lock.report(pass.as_ref().ok().and_then(Pass::not_recorded).map(ToString::to_string).as_deref());
         events.announce(scope, pass);
     };
     service::run(cycle, &intervals, &Limits::default(), stop, reloads, reread, after).await;
@@ -87,6 +88,9 @@ fn tell(loaded: &Loaded) {
         if origin != crate::config::Origin::BuiltIn {
             tracing::info!(key = key.name, value = %key.get(&loaded.settings), %origin, "setting");
         }
+    }
+    for warning in loaded.warnings() {
+        tracing::warn!("{warning}");
     }
 }
 
@@ -131,7 +135,8 @@ fn status(scope: Scope, pass: &Result<Pass, StoreError>) -> String {
     }
     let total = pass.tallies.total();
     let (removed, failed, kept) = (total.removed, total.failed, pass.kept());
-    format!("{what}: removed {removed}, failed {failed}, kept {kept}, {} freed", human::size(total.freed_bytes))
+    let store = pass.not_recorded().map_or_else(String::new, |note| format!("; {note}"));
+    format!("{what}: removed {removed}, failed {failed}, kept {kept}, {} freed{store}", human::size(total.freed_bytes))
 }
 
 /// Reads the rules anew, and tells the service manager so.

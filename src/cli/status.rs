@@ -27,6 +27,8 @@ struct Status {
     node: String,
     /// The agent that holds the node's lock, as `pid 123, run`; `null` = none does.
     agent: Option<String>,
+    /// Why the agent remembers in memory only; `null` = it writes to the store.
+    store: Option<String>,
     runtime: Seen<Runtime>,
     image_filesystem: Seen<FileSystem>,
     /// Where the knowledge of pods comes from.
@@ -72,7 +74,8 @@ impl Status {
             version: 1,
             at: now(),
             node: settings.node.clone(),
-            agent: Lock::holder(&Lock::path_beside(&settings.state.path)),
+            agent: Lock::holder(&settings.state.lock),
+            store: Lock::trouble(&settings.state.lock),
             runtime: Seen::default(),
             image_filesystem: Seen::default(),
             pods: Seen::default(),
@@ -104,13 +107,14 @@ impl Status {
         let mut lines = vec![
             ("Node", self.node.clone()),
             ("Agent", self.agent.clone().unwrap_or_else(|| "none holds this node's lock".to_owned())),
+            ("Store", self.store.clone().unwrap_or_default()),
             ("Runtime", told(&self.runtime, |runtime| format!("{} {}", runtime.name, runtime.version))),
             ("Image disk", told(&self.image_filesystem, disk)),
             ("Pods", self.known_from.clone()),
             ("To remove", told(&self.to_remove, |count| human::count(*count, "object"))),
         ];
         lines.extend(self.last_runs.iter().map(|run| ("Last pass", pass(run, self.at))));
-        // Without a runtime the node has no name but the one that was set.
+        // Without a runtime the node has no name but the one that was set, and the store has a line if something is wrong.
         lines.retain(|(_, value)| !value.is_empty());
         let line = |(name, value): (&str, String)| format!("{:<12}{}\n", format!("{name}:"), human::printable(&value));
         lines.into_iter().map(line).collect()

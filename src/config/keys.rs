@@ -296,7 +296,13 @@ pub static KEYS: &[Key] = &[
         Slot::Duration(|s| &mut s.runtime.options.patience),
         "For how long a reading call tries again while the runtime is away. 0 = it fails at once.",
     ),
-    key("state.path", Slot::File(|s| &mut s.state.path), "The store. The lock lies beside it.").flags(&["state"]),
+    key("state.path", Slot::File(|s| &mut s.state.path), "The store: last use and history.").flags(&["state"]),
+    key(
+        "state.lock",
+        Slot::File(|s| &mut s.state.lock),
+        "The lock that only one agent of the node holds, whatever its store is.",
+    )
+    .flags(&["lock"]),
     key("state.history_max_age", Slot::Duration(|s| &mut s.state.history_max_age), "History older than this goes."),
     key(
         "state.history_max_rows",
@@ -353,6 +359,11 @@ impl Key {
     /// What a JSON Schema says of the value.
     pub fn schema(&self) -> serde_json::Value {
         self.slot.schema()
+    }
+
+    /// Says whether a value of this type can be meant where no type was written: text settings take nothing but text.
+    pub(super) fn can_be(&self, value: &Value) -> bool {
+        self.slot.can_be(value)
     }
 
     /// Says whether the value leaves it to the next source, as the empty endpoint of the commented file does.

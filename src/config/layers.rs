@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use super::fault::{Fault, Origin};
-use super::keys::KEYS;
+use super::keys::{self, KEYS, Key};
 use super::{Environment, kubelet};
 
 /// The file that is read where no other is named. It need not be there.
@@ -55,8 +55,9 @@ impl Layers {
     pub(super) fn read(typed: &Typed, environment: &Environment) -> Self {
         let mut layers = Self::default();
         layers.host_name();
-        layers.files(typed.config.as_deref().or(environment.config.as_deref()));
+        // Below our own files: a kubelet that leaves images to us has its own collection turned off.
         layers.kubelet(typed.kubelet_config.as_deref());
+        layers.files(typed.config.as_deref().or(environment.config.as_deref()));
         layers.environment(environment);
         layers.flags(&typed.flags);
         layers.set(&typed.set);
@@ -125,7 +126,7 @@ impl Layers {
     fn flags(&mut self, flags: &[(&'static str, String)]) {
         for (flag, value) in flags {
             if let Some(key) = KEYS.iter().find(|key| key.flags.contains(flag)) {
-                self.push(key.name, loose(value), Origin::Flag(flag));
+                self.push(key.name, typed(Some(key), value), Origin::Flag(flag));
             }
         }
     }
@@ -133,7 +134,10 @@ impl Layers {
     fn set(&mut self, set: &[String]) {
         for text in set {
             match text.split_once('=') {
-                Some((key, value)) => self.push(key.trim(), loose(value.trim()), Origin::Set),
+                Some((key, value)) => {
+                    let (key, value) = (key.trim(), value.trim());
+                    self.push(key, typed(keys::find(key), value), Origin::Set);
+                }
                 None => self.faults.push(Fault::whole(Origin::Set, format!("{text:?} is not key=value"))),
             }
         }
@@ -172,8 +176,9 @@ pub(super) fn is_section(key: &str) -> bool {
     KEYS.iter().any(|known| known.name.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// Reads what the command line and the environment give: TOML where it parses as such, a string otherwise, so that
-/// neither `2m` nor `85` needs quotes.
-fn loose(text: &str) -> Value {
-    text.parse().unwrap_or_else(|_| text.into())
+/// Reads what the command line gives: TOML where it parses as such, a string otherwise, so that neither `2m` nor `85` needs
+/// quotes. Where the key wants text, what looks like a number is text too: a node may be named `12345`.
+fn typed(key: Option<&Key>, text: &str) -> Value {
+    let value = text.parse().unwrap_or_else(|_| text.into());
+    if key.is_some_and(|key| !key.can_be(&value)) { text.into() } else { value }
 }

@@ -32,7 +32,7 @@ struct Resolver {
 
 /// Reads all sources and settles them.
 ///
-/// From weak to strong: built-in, the configuration file, `conf.d/*.toml` by name, `--kubelet-config`, the environment,
+/// From weak to strong: built-in, `--kubelet-config`, the configuration file, `conf.d/*.toml` by name, the environment,
 /// flags, `--set`.
 ///
 /// # Errors
@@ -81,6 +81,23 @@ impl Loaded {
                 Origin::Profile(self.settings.policy.profile)
             }
             None => Origin::BuiltIn,
+        }
+    }
+}
+
+impl Loaded {
+    /// What is allowed and probably not meant, a sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let high = self.origins.get("images.high_threshold_percent");
+        match high {
+            Some(Origin::Kubelet(path, name)) if self.settings.policy.images.high_threshold_percent == 100 => {
+                vec![format!(
+                    "{}: {name} = 100 turns off kubegc's image collection for disk space too; set \
+                     images.high_threshold_percent",
+                    path.display()
+                )]
+            }
+            _ => Vec::new(),
         }
     }
 }

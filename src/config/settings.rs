@@ -97,8 +97,10 @@ pub enum PodSource {
 /// The store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StateSettings {
-    /// The SQLite file (`state.path`). Default `/var/lib/kubegc/kubegc.db`. The lock lies beside it.
+    /// The SQLite file (`state.path`). Default `/var/lib/kubegc/kubegc.db`.
     pub path: PathBuf,
+    /// The lock that only one agent of the node holds (`state.lock`). Default `/run/kubegc/kubegc.lock`.
+    pub lock: PathBuf,
     /// History older than this goes (`state.history_max_age`). Default 30 days.
     pub history_max_age: Duration,
     /// The most removals kept in the history (`state.history_max_rows`). Default 10,000.
@@ -216,6 +218,7 @@ impl Default for StateSettings {
     fn default() -> Self {
         Self {
             path: "/var/lib/kubegc/kubegc.db".into(),
+            lock: "/run/kubegc/kubegc.lock".into(),
             history_max_age: Duration::from_hours(30 * 24),
             history_max_rows: 10_000,
         }

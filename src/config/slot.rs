@@ -181,6 +181,32 @@ impl Slot {
         words.to_owned()
     }
 
+    /// Says whether a value of this type can be meant where no type was written, as on the command line.
+    pub(super) fn can_be(self, value: &Value) -> bool {
+        match self {
+            Self::Duration(_)
+            | Self::Wait(_)
+            | Self::Switch(_)
+            | Self::Limit(_)
+            | Self::Percent(_)
+            | Self::Count(_)
+            | Self::Bytes(_)
+            | Self::Space(_) => true,
+            Self::Patterns(_) => value.is_str() || value.is_array(),
+            Self::Text(_)
+            | Self::Endpoint(_)
+            | Self::Directory(_)
+            | Self::LogRoot(_)
+            | Self::File(_)
+            | Self::OptionalFile(_)
+            | Self::Http(_)
+            | Self::AgeFrom(_)
+            | Self::Profile(_)
+            | Self::PodSources(_)
+            | Self::LogFormat(_) => value.is_str(),
+        }
+    }
+
     /// Says whether the empty string means that nothing is said.
     pub(super) fn may_be_empty(self) -> bool {
         matches!(self, Self::Text(_) | Self::Endpoint(_) | Self::OptionalFile(_))

@@ -119,7 +119,7 @@ fn later_layers_win() {
         ("conf.d/30.toml.bak", "not toml"),
         (
             "kubelet.yaml",
-            "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nimageMinimumGCAge: 5m\nimageMaximumGCAge: 9h\n",
+            "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nimageMinimumGCAge: 5m\nimageMaximumGCAge: 9h\npodLogsDir: /data/pods\n",
         ),
     ]);
     let kubelet_config = Some(etc.path("kubelet.yaml"));
@@ -129,7 +129,8 @@ fn later_layers_win() {
     let wanted = [
         ("images.high_threshold_percent", "92", "conf.d/20-b.toml"),
         ("images.low_threshold_percent", "51", "conf.d/10-a.toml"),
-        ("images.min_age", "\"5m\"", "kubelet.yaml (imageMinimumGCAge)"),
+        ("images.min_age", "\"1m\"", "kubegc.toml"),
+        ("logs.pods_root", "\"/data/pods\"", "kubelet.yaml (podLogsDir)"),
         ("images.max_age", "\"10h\"", "--image-maximum-gc-age"),
         ("images.all_unused", "true", "--set"),
         ("containers.max_containers", "240", "--set"),
@@ -140,6 +141,57 @@ fn later_layers_win() {
         assert_eq!(find(key).unwrap().get(&loaded.settings).to_string(), value, "{key}");
         assert_eq!(etc.origin(&loaded, key), origin, "{key}");
     }
+}
+
+/// Our own files, and the file of a kubelet whose image collection is off.
+fn beside_a_kubelet_that_keeps_images(own: &str) -> (Etc, Loaded) {
+    let kubelet =
+        "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nimageGCHighThresholdPercent: 100\n";
+    let etc = Etc::new(&[("kubegc.toml", own), ("kubelet.yaml", kubelet)]);
+    let typed = Typed { kubelet_config: Some(etc.path("kubelet.yaml")), ..Typed::default() };
+    let loaded = etc.load(&typed).unwrap();
+    (etc, loaded)
+}
+
+#[test]
+fn a_kubelet_whose_image_collection_is_off_does_not_turn_off_ours_where_a_threshold_is_set() {
+    let (etc, loaded) = beside_a_kubelet_that_keeps_images("images.high_threshold_percent = 85\n");
+    assert_eq!(loaded.settings.policy.images.high_threshold_percent, 85);
+    assert_eq!(etc.origin(&loaded, "images.high_threshold_percent"), "kubegc.toml");
+    assert_eq!(loaded.warnings(), Vec::<String>::new());
+}
+
+#[test]
+fn a_kubelet_file_that_turns_off_image_collection_is_a_warning() {
+    let (etc, loaded) = beside_a_kubelet_that_keeps_images("");
+    assert_eq!(loaded.settings.policy.images.high_threshold_percent, 100);
+    let expected = format!(
+        "{}: imageGCHighThresholdPercent = 100 turns off kubegc's image collection for disk space too; \
+         set images.high_threshold_percent",
+        etc.path("kubelet.yaml").display()
+    );
+    assert_eq!(loaded.warnings(), [expected]);
+    let (_, loaded) = beside_a_kubelet_that_keeps_images("images.high_threshold_percent = 100\n");
+    assert_eq!(loaded.warnings(), Vec::<String>::new(), "our own file says so");
+}
+
+#[test]
+fn a_text_that_looks_like_a_number_stays_text_wherever_it_is_typed() {
+    let etc = Etc::new(&[("kubegc.toml", "")]);
+    for text in ["12345", "1e3", "true", "2024-01-01", "0x10", "inf", "[a]", "{}"] {
+        let flag = Typed { flags: vec![("node-name", text.to_owned())], ..Typed::default() };
+        assert_eq!(etc.load(&flag).unwrap().settings.node, text);
+        assert_eq!(etc.load(&set(&[&format!("node={text}")])).unwrap().settings.node, text);
+        let environment = Environment { node_name: Some(text.to_owned()), ..etc.environment() };
+        assert_eq!(load(&Typed::default(), &environment).unwrap().settings.node, text);
+    }
+    assert_eq!(etc.load(&set(&["node=\"12345\""])).unwrap().settings.node, "12345", "quoted as in a file");
+    let flags = [("state", "7"), ("lock", "8"), ("kubeconfig", "9")].map(|(flag, text)| (flag, text.to_owned()));
+    let settings = etc.load(&Typed { flags: flags.to_vec(), ..Typed::default() }).unwrap().settings;
+    assert_eq!((settings.state.path, settings.state.lock), ("7".into(), "8".into()));
+    assert_eq!(settings.pods.kubeconfig, Some("9".into()));
+    let keep = etc.load(&set(&["images.keep=2024"])).unwrap().settings.policy.images.keep;
+    assert_eq!(keep, ["2024".into()]);
 }
 
 #[test]
@@ -458,5 +510,5 @@ fn a_named_file_must_be_there() {
     let message = "cannot be read: No such file or directory (os error 2)";
     assert_eq!(etc.faults(&Typed::default()), [format!("kubegc.toml: {message}")]);
     let kubelet_config = Some(etc.path("kubelet.yaml"));
-    assert_eq!(etc.faults(&Typed { kubelet_config, ..Typed::default() })[1], format!("kubelet.yaml: {message}"));
+    assert_eq!(etc.faults(&Typed { kubelet_config, ..Typed::default() })[0], format!("kubelet.yaml: {message}"));
 }

@@ -20,7 +20,7 @@ use crate::model::{Memory, Snapshot};
 use crate::observe::{Observer, StatusFor};
 use crate::plan::{AgeFrom, Kind, Plan, Policy, Pressure, PressurePolicy, Scope, decide, key, remember};
 use crate::record::events::Ended;
-use crate::record::{RunId, Store, StoreError, Tallies, after_outcomes, note};
+use crate::record::{RunId, Store, StoreError, StoreNote, Tallies, after_outcomes, note};
 
 /// Everything that a pass needs, for one node. Passes can overlap.
 pub struct Cycle<H> {
@@ -61,6 +61,8 @@ pub struct Pass {
     pub tallies: Tallies,
     /// Which actions were not begun and why, and how much space is still missing.
     pub summary: Summary,
+    /// What the store did about trouble with its file. Without [`StoreNote::InMemory`] the pass is recorded in the file.
+    pub store: Vec<StoreNote>,
 }
 
 /// A run that was begun and is not ended: what it has come to so far.
@@ -76,6 +78,15 @@ struct Underway {
 // === impl Pass ===
 
 impl Pass {
+    /// Why nothing of the pass is in the store's file; `None` = it is recorded there.
+    pub fn not_recorded(&self) -> Option<&StoreNote> {
+        self.store
+            .iter()
+            .rev()
+            .find(|note| !matches!(note, StoreNote::SetAside { .. }))
+            .filter(|note| note.is_in_memory())
+    }
+
     /// How much of what was to stay did stay: images of the reserve may have gone after all.
     pub fn kept(&self) -> usize {
         let is_gone = |report: &&Report| matches!(report.outcome, Outcome::Removed {} | Outcome::AlreadyGone {});
@@ -96,7 +107,8 @@ impl<H: Hands> Cycle<H> {
     /// Makes one pass. `watch` sees each report as soon as its action ended.
     ///
     /// # Errors
-    /// The store cannot be read or written. What was removed until then is in the log.
+    /// None in practice: where the file of the store cannot be used, the pass remembers in memory and says so in
+    /// [`Pass::store`].
     pub async fn pass(&self, scope: Scope, stop: &Stop, watch: impl FnMut(&Plan, &Report)) -> Result<Pass, StoreError> {
         let rules = self.rules();
         let (snapshot, plan) = self.look_and_plan(&rules.settings, &rules.settings.policy, scope).await?;
@@ -370,7 +382,10 @@ impl Underway {
         store.finish_run(self.id, (self.clock)(), &self.tallies.total(), error.as_deref())?;
         match self.trouble {
             Some(trouble) => Err(trouble),
-            None => Ok(Pass { plan, reports: self.reports, tallies: self.tallies, summary }),
+            None => {
+                let store = store.take_trouble();
+                Ok(Pass { plan, reports: self.reports, tallies: self.tallies, summary, store })
+            }
         }
     }
 }

@@ -131,6 +131,9 @@ fn tell(scope: Scope, pass: &Result<Pass, StoreError>) -> Passed {
     for halt in &pass.summary.halts {
         tracing::warn!(?scope, %halt, "pass did not begin all actions");
     }
+    if let Some(note) = pass.not_recorded() {
+        tracing::error!(?scope, %note, "pass is not recorded on disk");
+    }
     let total = pass.tallies.total();
     tracing::info!(
         ?scope,

@@ -116,14 +116,16 @@ pub enum StoreNote {
         /// What was wrong.
         detail: String,
     },
-    /// The disk is full: what is learnt from here on is kept in memory only.
+    /// The file cannot be used: what is learnt from here on is kept in memory only.
     InMemory {
         /// The store.
         path: PathBuf,
         /// What SQLite or the system said.
         cause: String,
+        /// The file could not even be read, so nothing is known of the past.
+        is_empty: bool,
     },
-    /// There is space again: all that was kept in memory is in the file.
+    /// The file can be used again: all that was kept in memory is in it.
     BackOnDisk {
         /// The store.
         path: PathBuf,
@@ -133,6 +135,11 @@ pub enum StoreNote {
 // === impl StoreError ===
 
 impl StoreError {
+    /// Says whether the file belongs to a newer version or to another program, so that it must not be touched.
+    pub(super) fn is_foreign(&self) -> bool {
+        matches!(self, Self::Newer { .. } | Self::NotOurs { .. })
+    }
+
     /// Says whether the file itself is damaged, so that opening it anew would set it aside.
     pub fn is_damage(&self) -> bool {
         match self {
@@ -143,13 +150,25 @@ impl StoreError {
     }
 }
 
-/// Says whether SQLite found the file to be no database, or a broken one.
+/// Says whether the file is no database, a broken one, or one whose tables or values are not those that its version has.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
-    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
-    matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType};
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase, Unknown};
+    match error {
+        FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) => true,
+        // SQLite's code for what is wrong with a statement, and ours are right for the tables of this version.
+        error => matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase | Unknown)),
+    }
 }
 
 // === impl StoreNote ===
+
+impl StoreNote {
+    /// Says whether nothing is written to the file from here on.
+    pub fn is_in_memory(&self) -> bool {
+        matches!(self, Self::InMemory { .. })
+    }
+}
 
 impl std::fmt::Display for StoreNote {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -160,10 +179,11 @@ impl std::fmt::Display for StoreNote {
                 path.display(),
                 to.display()
             ),
-            Self::InMemory { path, cause } => {
-                write!(f, "no space for the store {} ({cause}); going on in memory", path.display())
+            Self::InMemory { path, cause, is_empty } => {
+                let past = if *is_empty { ", without its history" } else { "" };
+                write!(f, "cannot use the store {}: {cause}; continuing in memory{past}", path.display())
             }
-            Self::BackOnDisk { path } => write!(f, "there is space again; the store {} is up to date", path.display()),
+            Self::BackOnDisk { path } => write!(f, "the store {} is on disk again", path.display()),
         }
     }
 }

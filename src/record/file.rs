@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -15,12 +15,13 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::error::{StoreError, is_damage};
+use super::error::{StoreError, StoreNote, is_damage};
 use super::migrations::{self, MIGRATIONS, Standing};
 
 /// How long a statement waits for another program's transaction. A reader never makes a writer wait, so only two
-/// programs that bring an old file up to date together meet here.
-const BUSY: Duration = Duration::from_secs(5);
+/// programs that bring an old file up to date together meet here. A pass waits for it at most once or twice: then the
+/// store continues in memory.
+const BUSY: Duration = Duration::from_secs(2);
 /// How often a copy of a file that changes while it is read is begun anew.
 const COPIES: usize = 10;
 /// What the name of the log adds to that of the file.
@@ -29,6 +30,9 @@ const LOG: &str = "-wal";
 const BESIDE: [&str; 2] = [LOG, "-shm"];
 /// What is wrong with a file that has a log and nothing else.
 const EMPTIED: &str = "it is empty beside a log that is not";
+
+/// What every SQLite file begins with.
+const HEADER: &[u8; 16] = b"SQLite format 3\0";
 
 /// Why a file could not be opened.
 #[derive(Debug)]
@@ -66,6 +70,9 @@ pub(super) fn open(path: &Path) -> Result<Connection, Trouble> {
     if is_emptied(path) {
         return Err(Trouble::Damaged(EMPTIED.to_owned()));
     }
+    if is_overwritten(path) {
+        return Err(Trouble::Damaged("file is not a database".to_owned()));
+    }
     let mut connection = connect(path).map_err(|error| classify(path, error))?;
     if let Err(trouble) = check(path, &connection) {
         keep_log(&connection, had_log).map_err(|error| classify(path, error))?;
@@ -75,13 +82,25 @@ pub(super) fn open(path: &Path) -> Result<Connection, Trouble> {
     Ok(connection)
 }
 
+/// The same; a damaged file is set aside, and a fresh one begun.
+pub(super) fn open_or_begin(path: &Path, notes: &mut Vec<StoreNote>) -> Result<Connection, Trouble> {
+    match open(path) {
+        Err(Trouble::Damaged(detail)) => {
+            let to = set_aside(path)?;
+            notes.push(StoreNote::SetAside { path: path.to_owned(), to, detail });
+            open(path)
+        }
+        opened => opened,
+    }
+}
+
 /// The directory that a file lies in.
 pub(super) fn dir_of(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Makes a directory that only its owner reads; one that is there already stays as it is.
-pub(super) fn make_dir(dir: &Path) -> Result<(), Trouble> {
+fn make_dir(dir: &Path) -> Result<(), Trouble> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|cause| match cause.kind() {
         kind if is_full_kind(kind) => Trouble::Full(cause.to_string()),
         _ => StoreError::CreateDir { dir: dir.to_owned(), cause }.into(),
@@ -102,8 +121,15 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
 
 /// Whether the log stays beside the file when the last connection closes. Else SQLite works it into the file and throws
 /// it away, which is right but for a file that is damaged or not to be changed.
-fn keep_log(connection: &Connection, keep: bool) -> rusqlite::Result<()> {
+pub(super) fn keep_log(connection: &Connection, keep: bool) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep).map(drop)
+}
+
+/// Says whether a file is none of SQLite's, whatever its log says. The log could make up for it until the file is read
+/// without the log.
+fn is_overwritten(path: &Path) -> bool {
+    let has_content = path.metadata().is_ok_and(|file| file.len() > 0);
+    has_content && matches!(Identity::of(path).difference(path), Some((_, true)))
 }
 
 /// Says whether a file that had a log lost all that was in it. SQLite would throw the log away.
@@ -200,8 +226,16 @@ fn source(path: &Path, look: &Look, beside: Beside) -> rusqlite::Result<Connecti
     }
 }
 
+/// A copy in memory of what an open connection sees; an error if the copy is damaged. The pages are copied as they are.
+pub(super) fn checked_copy(path: &Path, from: &Connection) -> Option<Connection> {
+    let mut copy = Connection::open_in_memory().ok()?;
+    transfer(from, &mut copy).ok()?;
+    check(path, &copy).ok()?;
+    Some(copy)
+}
+
 /// Puts all that is in `from` in the place of all that is in `to`, in one transaction.
-pub(super) fn transfer(from: &Connection, to: &mut Connection) -> rusqlite::Result<()> {
+fn transfer(from: &Connection, to: &mut Connection) -> rusqlite::Result<()> {
     match Backup::new(from, to)?.step(-1)? {
         StepResult::Done => Ok(()),
         _ => Err(busy()),
@@ -293,7 +327,7 @@ fn is_read_only_kind(kind: io::ErrorKind) -> bool {
     matches!(kind, io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
 }
 
-fn busy() -> rusqlite::Error {
+pub(super) fn busy() -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY), None)
 }
 
@@ -308,6 +342,34 @@ fn immutable_uri(path: &Path) -> OsString {
     }
     uri.extend(b"?immutable=1");
     OsString::from_vec(uri)
+}
+
+/// Which file was opened.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Identity(Option<(u64, u64)>);
+
+// === impl Identity ===
+
+impl Identity {
+    pub(super) fn of(path: &Path) -> Self {
+        Self(path.metadata().ok().map(|file| (file.dev(), file.ino())))
+    }
+
+    pub(super) fn of_file(file: &File) -> Self {
+        Self(file.metadata().ok().map(|file| (file.dev(), file.ino())))
+    }
+
+    /// What is wrong with the file that has the path now, and whether it is damaged; `None` = it is the same one.
+    pub(super) fn difference(&self, path: &Path) -> Option<(&'static str, bool)> {
+        let mut beginning = [0; HEADER.len()];
+        match File::open(path).and_then(|mut file| file.read_exact(&mut beginning)) {
+            _ if *self != Self::of(path) => Some(("the file was removed or replaced", false)),
+            // One that cannot be read now is found by the operations that read it.
+            Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => None,
+            Ok(()) if beginning == *HEADER => None,
+            _ => Some(("the file was overwritten", true)),
+        }
+    }
 }
 
 /// What tells whether a file changed: which file it is, its length, its last change, and whether a log lies beside it.

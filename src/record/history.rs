@@ -81,7 +81,7 @@ impl Store {
     /// An image whose turn did not come is not recorded: nothing was done to it.
     ///
     /// # Errors
-    /// The store cannot be written, for another reason than want of space.
+    /// None in practice: where the file cannot be written, the store continues in memory.
     pub fn record(&mut self, run: RunId, at: Timestamp, report: &Report) -> Result<(), StoreError> {
         if matches!(report.outcome, Outcome::NotNeeded {}) {
             return Ok(());
@@ -128,7 +128,7 @@ impl Store {
     /// many removals that were.
     ///
     /// # Errors
-    /// The store cannot be written, for another reason than want of space.
+    /// None in practice: where the file cannot be written, the store continues in memory.
     pub fn prune(&mut self, now: Timestamp, max_age: Duration, max_rows: u64) -> Result<u64, StoreError> {
         let (before, rows) = (nanos_before(now, max_age), integer(max_rows));
         self.write("the history's end", |transaction| {

@@ -1,26 +1,32 @@
-//! One agent per node: a lock on a file beside the store.
+//! One agent per node: a lock on one file of the node, by default `/run/kubegc/kubegc.lock` (`state.lock`).
+//!
+//! The file does not lie beside the store. Two agents with different state directories are two agents on one node, and the
+//! lock must be taken on a full disk: `/run` is in memory. A container excludes an agent of the host because it has the
+//! host's directory mounted, so that both lock one inode.
 //!
 //! The kernel holds the lock for as long as the file is open, so it goes with the process, however that ends (I10). The
 //! file itself stays: one that removed it could remove another's. What stands in it is only for the message of whoever
 //! comes second.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::error::StoreError;
-use super::file::{self, Trouble};
+use super::file::{self, Identity};
 
 /// The most that is read of what another agent wrote about itself.
-const HOLDER: u64 = 128;
+const HOLDER: u64 = 1024;
+/// What begins the line about the store in the lock's file.
+const STORE: &str = "store: ";
 
 /// The right to be this node's agent, until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
+    what: String,
 }
 
 /// Why there is no lock.
@@ -34,11 +40,16 @@ pub enum LockError {
         /// What it says of itself, as `pid 123, run`; empty where it says nothing.
         holder: String,
     },
-    /// The directory of the lock cannot be made.
-    #[error(transparent)]
-    Dir(StoreError),
+    /// The directory of the lock cannot be created.
+    #[error("cannot create the lock directory {}: {cause}", dir.display())]
+    Dir {
+        /// The directory.
+        dir: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
     /// The lock's file cannot be opened.
-    #[error("cannot open the lock {}: {cause}; make its directory writable for this user, or set state.path to another place", path.display())]
+    #[error("cannot open the lock {}: {cause}", path.display())]
     Open {
         /// The file.
         path: PathBuf,
@@ -46,7 +57,7 @@ pub enum LockError {
         cause: io::Error,
     },
     /// The file system cannot lock.
-    #[error("cannot lock {}: {cause}; set state.path to a local file system", path.display())]
+    #[error("cannot lock {}: {cause}", path.display())]
     Take {
         /// The file.
         path: PathBuf,
@@ -58,11 +69,6 @@ pub enum LockError {
 // === impl Lock ===
 
 impl Lock {
-    /// The lock's place for a store: `kubegc.lock` in the same directory.
-    pub fn path_beside(store: &Path) -> PathBuf {
-        file::dir_of(store).join("kubegc.lock")
-    }
-
     /// Takes the lock or says who has it; never waits. `what` tells the other what this agent is, as `run` or `collect`.
     ///
     /// Makes the directory (mode 0700) where there is none.
@@ -71,24 +77,29 @@ impl Lock {
     /// Another agent holds it, or the file cannot be made, opened or locked.
     pub fn take(path: &Path, what: &str) -> Result<Self, LockError> {
         make_dir(file::dir_of(path))?;
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(path)
-            .map_err(|cause| LockError::Open { path: path.to_owned(), cause })?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(LockError::Held { path: path.to_owned(), holder: holder(&file) });
+        let file = loop {
+            let file = locked(path)?;
+            // Its directory may have been removed and made again in between: then nobody else would find this lock.
+            if Identity::of(path) == Identity::of_file(&file) {
+                break file;
             }
-            Err(TryLockError::Error(cause)) => return Err(LockError::Take { path: path.to_owned(), cause }),
-        }
+        };
+        let mut lock = Self { file, what: what.to_owned() };
+        lock.report(None);
+        Ok(lock)
+    }
+
+    /// Writes into the lock's file who holds it and why its store works in memory, for `kubegc status`: the store itself
+    /// cannot be read for that.
+    pub fn report(&mut self, trouble: Option<&str>) {
         // On a full disk the text cannot be written; the lock is as good without it.
-        let _ = sign(&mut file, what);
-        Ok(Self { _file: file })
+        let _ = sign(&mut self.file, &self.what, trouble);
+    }
+
+    /// Why the store of the agent that holds a lock works in memory; `None` = it does not, or nobody holds the lock.
+    pub fn trouble(path: &Path) -> Option<String> {
+        let text = held_text(path)?;
+        text.lines().find_map(|line| line.strip_prefix(STORE)).map(str::to_owned)
     }
 
     /// Who holds a lock, as `pid 123, run`, without touching it; `None` = nobody does, or it cannot be told.
@@ -96,12 +107,17 @@ impl Lock {
     /// The kernel's list of locks is asked: to try the lock would keep an agent out that starts at that moment. Only the
     /// inode counts, because some file systems tell the list another device than everybody else.
     pub fn holder(path: &Path) -> Option<String> {
-        let file = File::open(path).ok()?;
-        let inode = file.metadata().ok()?.ino().to_string();
-        let locks = std::fs::read_to_string("/proc/locks").ok()?;
-        let is_held = locks.lines().any(|line| is_lock_of(line, &inode));
-        is_held.then(|| holder(&file))
+        held_text(path).map(|text| first_line(&text))
     }
+}
+
+/// What stands in a lock's file that somebody holds.
+fn held_text(path: &Path) -> Option<String> {
+    let file = File::open(path).ok()?;
+    let inode = file.metadata().ok()?.ino().to_string();
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    let is_held = locks.lines().any(|line| is_lock_of(line, &inode));
+    is_held.then(|| text(&file))
 }
 
 /// Says whether a line of `/proc/locks`, as `1: FLOCK  ADVISORY  WRITE 123 08:01:4711 0 EOF`, is a held lock on a file.
@@ -111,25 +127,41 @@ fn is_lock_of(line: &str, inode: &str) -> bool {
 }
 
 fn make_dir(dir: &Path) -> Result<(), LockError> {
-    file::make_dir(dir).map_err(|trouble| match trouble {
-        Trouble::Error(error) => LockError::Dir(error),
-        Trouble::Full(cause) | Trouble::Damaged(cause) => {
-            LockError::Open { path: dir.to_owned(), cause: io::Error::new(io::ErrorKind::StorageFull, cause) }
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.map_err(|cause| LockError::Dir { dir: dir.to_owned(), cause })
+}
+
+fn locked(path: &Path) -> Result<File, LockError> {
+    let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+    let file = opened.map_err(|cause| LockError::Open { path: path.to_owned(), cause })?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            Err(LockError::Held { path: path.to_owned(), holder: first_line(&text(&file)) })
         }
-    })
+        Err(TryLockError::Error(cause)) => Err(LockError::Take { path: path.to_owned(), cause }),
+    }
 }
 
 /// Writes who holds the lock, in place of what the one before wrote.
-fn sign(file: &mut File, what: &str) -> io::Result<()> {
+fn sign(file: &mut File, what: &str, trouble: Option<&str>) -> io::Result<()> {
+    let mut text = format!("pid {}, {what}\n", std::process::id());
+    if let Some(trouble) = trouble {
+        text += &format!("{STORE}{}\n", trouble.replace('\n', " "));
+    }
     file.set_len(0)?;
     file.rewind()?;
-    writeln!(file, "pid {}, {what}", std::process::id())
+    file.write_all(text.as_bytes())
 }
 
-fn holder(file: &File) -> String {
+fn text(file: &File) -> String {
     let mut text = String::new();
     // Whoever cannot read it, or reads it in the moment between truncation and writing, does without.
     let _ = file.take(HOLDER).read_to_string(&mut text);
+    text
+}
+
+fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().trim().to_owned()
 }
 
@@ -147,7 +179,7 @@ mod tests {
 
     fn lock_path() -> (tempfile::TempDir, PathBuf) {
         let (dir, store) = place();
-        (dir, Lock::path_beside(&store))
+        (dir, store.with_file_name("kubegc.lock"))
     }
 
     #[test]
@@ -176,6 +208,21 @@ mod tests {
         assert_eq!(Lock::holder(&path), Some(format!("pid {}, run", std::process::id())));
         drop(lock);
         assert_eq!(Lock::holder(&path), None, "the file stays, the lock does not");
+    }
+
+    #[test]
+    fn a_lock_says_what_is_wrong_with_the_store_for_as_long_as_it_is() {
+        let (_dir, path) = lock_path();
+        let mut lock = Lock::take(&path, "run").unwrap();
+        assert_eq!(Lock::trouble(&path), None);
+        lock.report(Some("cannot use\nthe store"));
+        assert_eq!(Lock::trouble(&path).as_deref(), Some("cannot use the store"));
+        assert_eq!(Lock::holder(&path), Some(format!("pid {}, run", std::process::id())));
+        lock.report(None);
+        assert_eq!(Lock::trouble(&path), None);
+        lock.report(Some("cannot use the store"));
+        drop(lock);
+        assert_eq!(Lock::trouble(&path), None, "nobody holds it");
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Runs: which passes were made, and what each of them came to.
 
 use jiff::Timestamp;
-use rusqlite::{Row, Transaction};
+use rusqlite::{Connection, Row, Transaction};
 use serde::Serialize;
 
-use super::columns::{count, integer, moment, nanos};
+use super::columns::{count, integer, json, moment, nanos};
 use super::error::StoreError;
 use super::report::Tally;
 use super::store::Store;
@@ -14,6 +14,15 @@ use crate::plan::Scope;
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(transparent)]
 pub struct RunId(pub(super) i64);
+
+/// A run that this process began and did not end yet.
+#[derive(Clone, Debug)]
+pub(super) struct Begun {
+    pub(super) id: i64,
+    started_at: i64,
+    scope: &'static str,
+    dry: bool,
+}
 
 /// A run as it is remembered.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -48,28 +57,31 @@ pub struct RunEntry {
 // === impl Store ===
 
 impl Store {
-    /// Begins a run. A store that fled to memory returns to its file here, if there is space again.
-    ///
-    /// A run that never ended was killed, for there is one agent on a node; it is closed with what it did up to then.
+    /// Begins a run. Several may be under way at a time. A store that moved to memory returns to its file here, if the file
+    /// can be used again.
     ///
     /// # Errors
-    /// The store cannot be written, for another reason than want of space.
+    /// None in practice: where the file cannot be written, the store continues in memory.
     pub fn begin_run(&mut self, started_at: Timestamp, scope: Scope, dry: bool) -> Result<RunId, StoreError> {
+        self.verify_file();
         self.return_to_disk();
-        self.write("the beginning of a run", |transaction| {
-            close_interrupted(transaction)?;
-            transaction.execute(
-                "INSERT INTO runs (started_at, scope, dry) VALUES (?1, ?2, ?3)",
-                (nanos(started_at), word(scope), dry),
-            )?;
-            Ok(RunId(transaction.last_insert_rowid()))
-        })
+        let (started_at, scope) = (nanos(started_at), word(scope));
+        let id = self.write("the beginning of a run", |transaction| {
+            transaction
+                .execute("INSERT INTO runs (started_at, scope, dry) VALUES (?1, ?2, ?3)", (started_at, scope, dry))?;
+            Ok(transaction.last_insert_rowid())
+        })?;
+        self.next_may_return();
+        let state = self.state.get_mut();
+        state.underway.push(Begun { id, started_at, scope, dry });
+        state.last_run = state.last_run.max(id);
+        Ok(RunId(id))
     }
 
     /// Says of a run why it takes everything that nothing needs.
     ///
     /// # Errors
-    /// The store cannot be written, for another reason than want of space.
+    /// None in practice: where the file cannot be written, the store continues in memory.
     pub fn tell_trigger(&mut self, run: RunId, triggered_by: &str) -> Result<(), StoreError> {
         self.write("what made a run", |transaction| {
             transaction.execute("UPDATE runs SET triggered_by = ?2 WHERE id = ?1", (run.0, triggered_by)).map(drop)
@@ -81,7 +93,7 @@ impl Store {
     /// Of runs that found nothing to do only the newest of each scope is kept: the service makes one a minute.
     ///
     /// # Errors
-    /// The store cannot be written, for another reason than want of space.
+    /// None in practice: where the file cannot be written, the store continues in memory.
     pub fn finish_run(
         &mut self,
         run: RunId,
@@ -105,7 +117,10 @@ impl Store {
                 ),
             )?;
             forget_empty(transaction, run)
-        })
+        })?;
+        self.state.get_mut().underway.retain(|begun| begun.id != run.0);
+        self.return_if_full();
+        Ok(())
     }
 
     /// The newest runs, newest first.
@@ -149,8 +164,19 @@ fn word(scope: Scope) -> &'static str {
     }
 }
 
-/// Closes runs that nobody will end any more, with what their removals say.
-fn close_interrupted(transaction: &Transaction<'_>) -> rusqlite::Result<usize> {
+// === impl Begun ===
+
+impl Begun {
+    /// Writes the run under its id.
+    pub(super) fn insert(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let values = (self.id, self.started_at, self.scope, self.dry);
+        connection.execute("INSERT INTO runs (id, started_at, scope, dry) VALUES (?1, ?2, ?3, ?4)", values).map(drop)
+    }
+}
+
+/// Ends the runs that an earlier process began and was killed in, with what their removals say. `ours` are the runs that
+/// this process has under way.
+pub(super) fn close_interrupted(transaction: &Transaction<'_>, ours: &[i64]) -> rusqlite::Result<usize> {
     transaction.execute(
         "UPDATE runs SET error = 'interrupted',
              finished_at = (SELECT coalesce(max(at), started_at) FROM removals WHERE run = runs.id),
@@ -159,8 +185,8 @@ fn close_interrupted(transaction: &Transaction<'_>) -> rusqlite::Result<usize> {
              refused = (SELECT count(*) FROM removals WHERE run = runs.id AND outcome = 'refused'),
              failed = (SELECT count(*) FROM removals WHERE run = runs.id AND outcome = 'failed'),
              freed_bytes = (SELECT coalesce(sum(freed_bytes), 0) FROM removals WHERE run = runs.id)
-         WHERE finished_at IS NULL",
-        [],
+         WHERE finished_at IS NULL AND id NOT IN (SELECT value FROM json_each(?1))",
+        [json(&ours)?],
     )
 }
 

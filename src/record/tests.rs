@@ -6,6 +6,7 @@ mod learning;
 mod looks;
 mod opening;
 mod space;
+mod trouble;
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};

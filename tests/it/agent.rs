@@ -42,6 +42,7 @@ impl Home {
             ("logs.pods_root", roots.pods.display().to_string()),
             ("logs.containers_root", roots.containers.display().to_string()),
             ("state.path", dir.path().join("state/kubegc.db").display().to_string()),
+            ("state.lock", dir.path().join("run/kubegc.lock").display().to_string()),
         ];
         let paths = paths.map(|(key, value)| format!("{key} = \"{value}\"\n")).concat();
         // The disk that is measured is this machine's own, however full it is.
@@ -59,6 +60,10 @@ impl Home {
 
     pub fn store(&self) -> PathBuf {
         self.dir.path().join("state/kubegc.db")
+    }
+
+    pub fn lock(&self) -> PathBuf {
+        self.dir.path().join("run/kubegc.lock")
     }
 
     fn config(&self) -> PathBuf {

@@ -228,6 +228,19 @@ fn faults_in_the_configuration_come_all_at_once_with_status_2() {
 }
 
 #[test]
+fn a_check_warns_of_a_kubelet_file_that_turns_off_image_collection() {
+    let kubelet =
+        "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nimageGCHighThresholdPercent: 100\n";
+    let shell = Shell::new().with("kubelet.yaml", kubelet);
+    insta::assert_snapshot!(shell.run(&["config", "check", "--kubelet-config", "kubelet.yaml"]), @r"
+    warning: kubelet.yaml: imageGCHighThresholdPercent = 100 turns off kubegc's image collection for disk space too; set images.high_threshold_percent
+    the configuration is sound, with 1 warning
+    ");
+    let set = ["config", "check", "--kubelet-config", "kubelet.yaml", "--image-gc-high-threshold", "85"];
+    insta::assert_snapshot!(shell.run(&set), @"the configuration is sound");
+}
+
+#[test]
 fn the_settings_in_force_are_shown_with_where_they_come_from() {
     let shell = Shell::new()
         .with("kubegc.toml", "profile = \"kubelet\"\n[containers]\nmax_per_pod_container = 2\n")
@@ -309,6 +322,7 @@ fn the_settings_in_force_are_shown_with_where_they_come_from() {
 
     [state]
     path = "/var/lib/kubegc/kubegc.db"           # built-in
+    lock = "/run/kubegc/kubegc.lock"             # built-in
     history_max_age = "30d"                      # built-in
     history_max_rows = 10000                     # built-in
 

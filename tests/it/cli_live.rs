@@ -34,11 +34,12 @@ impl Host {
         // The binary measures this machine's disk and would find its kubelet, so no test may hang on either.
         let config = format!(
             "images.high_threshold_percent = 100\npods.source = \"none\"\nnode = \"n1\"\nruntime.endpoint = \"{}\"\nlogs.pods_root = \"{}\"\nlogs.containers_root = \"{}\"\n\
-             state.path = \"{}\"\nkubelet_root = \"{}\"\nguards.settle = \"0s\"\n",
+             state.path = \"{}\"\nstate.lock = \"{}\"\nkubelet_root = \"{}\"\nguards.settle = \"0s\"\n",
             sim.endpoint(),
             sim.log_roots().pods.display(),
             sim.log_roots().containers.display(),
             sim.dir().join("state/kubegc.db").display(),
+            sim.dir().join("run/kubegc.lock").display(),
             sim.dir().join("kubelet").display(),
         );
         Self { shell: Shell::new().with("kubegc.toml", &config), sim }
@@ -332,7 +333,7 @@ fn a_runtime_that_cannot_be_reached_has_status_3_and_says_why() {
     ! error: SOCKET: the runtime speaks CRI v1alpha2 only and v1 is needed; upgrade it (containerd 1.6 or CRI-O 1.23, or newer)
     "#);
     for verb in [&["collect"][..], &["collect", "--dry-run"], &["snapshot"], &["why", "web"]] {
-        let arguments = [verb, &["-r", "/nowhere.sock", "--state", "s/kubegc.db"]].concat();
+        let arguments = [verb, &["-r", "/nowhere.sock", "--state", "s/kubegc.db", "--lock", "s/kubegc.lock"]].concat();
         assert!(shell.run(&arguments).starts_with("exit Some(3)\n"), "{verb:?}");
     }
 }
@@ -354,14 +355,61 @@ fn a_source_that_fails_is_told_and_the_plan_fails_in_part() {
 #[test]
 fn one_agent_collects_on_a_node() {
     let host = Host::new();
-    let _lock = Lock::take(&host.sim.dir().join("state/kubegc.lock"), "run").unwrap();
+    let _lock = Lock::take(&host.sim.dir().join("run/kubegc.lock"), "run").unwrap();
     let text = host.run(&["collect"]).replace(&std::process::id().to_string(), "PID");
     insta::assert_snapshot!(text, @r#"
     exit Some(1)
-    ! error: another kubegc (pid PID, run) holds DIR/state/kubegc.lock; one agent collects on a node
+    ! error: another kubegc (pid PID, run) holds DIR/run/kubegc.lock; one agent collects on a node
     ! hint: `kubegc plan` looks without the lock
     "#);
     assert!(host.run(&["plan"]).contains("To remove: 3 containers"));
+}
+
+/// Another program's connection that keeps the store's write lock until it is dropped.
+fn locked_store(host: &Host) -> rusqlite::Connection {
+    let other = rusqlite::Connection::open(host.sim.dir().join("state/kubegc.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    other
+}
+
+#[test]
+fn a_store_that_cannot_be_written_stops_no_collection_and_makes_it_fail_in_part() {
+    let host = Host::new();
+    host.run(&["collect", "--scope", "images"]);
+    let other = locked_store(&host);
+    let text = host.run(&["collect"]);
+    assert!(text.starts_with("exit Some(1)\n") && text.contains("Removed: 3 containers and 1 sandbox"), "{text}");
+    let error = "! error: cannot use the store DIR/state/kubegc.db: database is locked; continuing in memory, so this \
+                 pass is not in the history\n";
+    assert!(text.ends_with(error), "{text}");
+    drop(other);
+    assert_eq!(host.run(&["collect"]), "Nothing removed. 17 stay.\n");
+}
+
+#[tokio::test]
+async fn a_service_whose_store_cannot_be_written_works_and_says_so_until_it_can() {
+    let host = Host::new();
+    host.run(&["collect", "--scope", "images"]);
+    let other = locked_store(&host);
+    let home = crate::agent::Home::new(&host.sim, "containers.interval = \"1s\"");
+    let path = host.sim.dir().join("state/kubegc.db");
+    let mut service = home.start(&["run", "--state", path.to_str().unwrap()]);
+    service.says("pass is not recorded on disk").await;
+    service.says("pass done").await;
+    assert_eq!(host.rest()[0].len(), 2, "it removed what was to be removed");
+    let status = ["status", "--state", path.to_str().unwrap()];
+    let told = String::from_utf8(home.run(&status).stdout).unwrap();
+    assert!(told.contains("Store:      cannot use the store /") && told.contains("database is locked"), "{told}");
+    drop(other);
+    service.says("the store is on disk again").await;
+    service.says("pass done").await;
+    service.says("pass done").await;
+    let told = String::from_utf8(home.run(&status).stdout).unwrap();
+    assert!(!told.contains("Store:") && told.contains("Last pass:  containers"), "{told}");
+    service.signal(Signal::SIGTERM);
+    assert_eq!(service.ended().await.code(), Some(0));
+    let history = host.run(&["history", "-o", "json"]);
+    assert!(history.lines().count() >= 3, "what was removed meanwhile is in the history: {history}");
 }
 
 #[test]
@@ -459,7 +507,7 @@ fn the_status_tells_who_collects_and_what_it_sees() {
     To remove:  4 objects
     ");
     assert!(host.run(&["collect"]).contains("Removed"));
-    let _lock = Lock::take(&Lock::path_beside(&host.sim.dir().join("state/kubegc.db")), "run").unwrap();
+    let _lock = Lock::take(&host.sim.dir().join("run/kubegc.lock"), "run").unwrap();
     let told = host.run(&["status"]);
     assert!(told.contains(&format!("Agent:      pid {}, run\n", std::process::id())), "{told}");
     assert!(told.contains("To remove:  0 objects\n") && told.contains("Last pass:  all, 0s ago: removed "), "{told}");

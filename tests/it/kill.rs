@@ -99,7 +99,7 @@ async fn kill_one(sim: &Sim, home: &Home, dice: &mut Dice) -> String {
 
 /// What a kill leaves: a store that tells the truth, but for the one action that was under way.
 fn check(sim: &Sim, home: &Home, before: &BTreeSet<String>, case: &str) {
-    drop(Lock::take(&Lock::path_beside(&home.store()), "test").expect(case));
+    drop(Lock::take(&home.lock(), "test").expect(case));
     let opened = Store::open(&home.store()).expect(case);
     assert!(opened.notes.is_empty(), "{case}: {:?}", opened.notes);
     let (recorded, remains) = (recorded(&opened.store), objects(sim));

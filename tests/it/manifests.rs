@@ -86,9 +86,13 @@ fn everything_of_the_host_is_mounted_where_the_agent_looks_for_it() {
         let mount = mounts(container).iter().find(|mount| mount.name == volume.name).unwrap();
         assert_eq!(mount.read_only != Some(true), may_write, "{mount:?}");
     }
-    let store = settings.state.path.parent().unwrap().display().to_string();
-    assert_eq!(volume_of(&pod, &store).host_path.as_ref().map(|host| &host.path), Some(&store), "outlives the pod");
-    assert_eq!(mounts(container).len(), 7, "and nothing more");
+    for (file, why) in [(&settings.state.path, "outlives the pod"), (&settings.state.lock, "excludes the host's agent")]
+    {
+        let dir = file.parent().unwrap().display().to_string();
+        let volume = volume_of(&pod, &dir).host_path.clone().unwrap();
+        assert_eq!((volume.path, volume.type_.as_deref()), (dir, Some("DirectoryOrCreate")), "{why}");
+    }
+    assert_eq!(mounts(container).len(), 8, "and nothing more");
 }
 
 /// A mount beneath a directory that is copied once and for all stays busy when its owner unmounts it.

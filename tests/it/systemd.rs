@@ -89,6 +89,15 @@ async fn a_service_that_waits_for_its_runtime_has_started() {
     assert_eq!(service.ended().await.code(), Some(0));
 }
 
+#[test]
+fn the_unit_keeps_the_directory_of_the_nodes_lock() {
+    let unit = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd/kubegc.service")).unwrap();
+    let settings = kubegc::config::Settings::default();
+    let name = settings.state.lock.parent().unwrap().strip_prefix("/run").unwrap().display();
+    assert!(unit.contains(&format!("\nRuntimeDirectory={name}\n")), "the one directory of /run that it can write");
+    assert!(unit.contains("\nRuntimeDirectoryPreserve=yes\n"), "a pod's or a shell's agent may hold the lock in it");
+}
+
 /// What systemd says of the unit; it comes with Debian's `systemd`, which root installs.
 mod as_root {
     use super::*;

@@ -7,7 +7,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 
 use super::*;
-use crate::record::{Lock, LockError, StoreError, StoreNote};
+use crate::record::{Lock, LockError, StoreNote};
 
 /// Runs `test` on a fresh file system of 512 KiB that nobody else sees and that goes with the thread.
 fn on_a_small_disk(test: impl FnOnce(&Path) + Send + 'static) {
@@ -23,9 +23,9 @@ fn on_a_small_disk(test: impl FnOnce(&Path) + Send + 'static) {
     thread.join().unwrap();
 }
 
-fn read_only(disk: &Path) {
+fn mount_again(disk: &Path, flags: MsFlags) {
     let none = None::<&str>;
-    mount(none, disk, none, MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY, none).unwrap();
+    mount(none, disk, none, MsFlags::MS_REMOUNT | flags, none).unwrap();
 }
 
 /// Takes all space that is left; truncating the file gives it back.
@@ -141,17 +141,36 @@ fn a_full_disk_does_not_hinder_the_lock() {
 }
 
 #[test]
-fn a_read_only_disk_is_an_error_that_says_so_and_looking_still_works() {
+fn on_a_read_only_disk_a_run_works_in_memory_with_what_the_file_knows() {
     on_a_small_disk(|disk| {
         let path = disk.join("kubegc.db");
         fill(&mut open(&path));
-        read_only(disk);
-        let error = Store::open(&path).unwrap_err();
-        assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
+        mount_again(disk, MsFlags::MS_RDONLY);
+        let opened = Store::open(&path).unwrap();
+        let [StoreNote::InMemory { cause, is_empty: false, .. }] = &opened.notes[..] else {
+            panic!("{:?}", opened.notes)
+        };
         let text = format!("the state directory {} cannot be written: Read-only file system", disk.display());
-        assert!(error.to_string().starts_with(&text), "{error}");
-        let error = Lock::take(&disk.join("kubegc.lock"), "run").unwrap_err().to_string();
-        assert!(error.contains("Read-only file system") && error.contains("set state.path"), "{error}");
+        assert!(cause.starts_with(&text), "{cause}");
+        let mut store = opened.store;
+        assert_eq!(store.memory(at(0)).unwrap(), memory());
+        let run = store.begin_run(at(60), Scope::All, false).unwrap();
+        record(&mut store, run, ["c2".to_owned()]);
         assert_eq!(recorded(&Store::open_read_only(&path).unwrap().unwrap()), ["c1", "sha256:bb"]);
+
+        mount_again(disk, MsFlags::empty());
+        store.begin_run(at(120), Scope::All, false).unwrap();
+        assert_eq!(store.take_notes(), [StoreNote::BackOnDisk { path: path.clone() }]);
+        drop(store);
+        assert_eq!(recorded(&open(&path)), ["c1", "sha256:bb", "c2"]);
+    });
+}
+
+#[test]
+fn a_lock_on_a_read_only_disk_is_an_error_that_says_so() {
+    on_a_small_disk(|disk| {
+        mount_again(disk, MsFlags::MS_RDONLY);
+        let error = Lock::take(&disk.join("kubegc.lock"), "run").unwrap_err().to_string();
+        assert!(error.contains("Read-only file system"), "{error}");
     });
 }

@@ -170,7 +170,8 @@ fn a_transaction_that_a_kill_cuts_off_leaves_no_trace() {
     let (_dir, path) = place();
     let mut store = open(&path);
     fill(&mut store);
-    let transaction = store.connection.transaction().unwrap();
+    let mut state = store.state.borrow_mut();
+    let transaction = state.connection.transaction().unwrap();
     transaction.execute("DELETE FROM removals", []).unwrap();
     transaction.execute_batch("PRAGMA cache_spill = 1").unwrap();
     let (_killed, copy) = killed(&path);

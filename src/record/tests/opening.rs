@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 use crate::record::migrations::MIGRATIONS;
-use crate::record::{StoreError, StoreNote};
+use crate::record::{Opened, StoreError, StoreNote};
 
 /// A filled store that was closed cleanly.
 fn closed() -> (TempDir, PathBuf) {
@@ -102,7 +102,7 @@ fn todays_schema_has_a_file_that_tomorrow_will_open() {
 #[test]
 fn a_newer_store_is_refused_and_stays_as_it_is() {
     let (_dir, path) = closed();
-    open(&path).connection.pragma_update(None, "user_version", 99).unwrap();
+    open(&path).state.borrow().connection.pragma_update(None, "user_version", 99).unwrap();
     let before = files(path.parent().unwrap());
     for error in [Store::open(&path).unwrap_err(), Store::open_read_only(&path).unwrap_err()] {
         assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error:?}");
@@ -202,24 +202,34 @@ fn an_empty_file_is_a_fresh_store() {
     fill(&mut open(&path));
 }
 
-#[test]
-fn a_directory_that_cannot_be_made_is_an_error_that_says_what_to_do() {
-    let (dir, _) = place();
-    let file = dir.path().join("file");
-    std::fs::write(&file, "").unwrap();
-    let error = Store::open(&file.join("kubegc.db")).unwrap_err();
-    assert!(matches!(error, StoreError::CreateDir { .. }), "{error:?}");
-    let text = error.to_string();
-    assert!(text.starts_with(&format!("cannot create the state directory {}: ", file.display())), "{text}");
-    assert!(text.ends_with("; create it, or set state.path to another place"), "{text}");
+/// What a store that works in memory says of its file.
+fn cause(opened: &Opened) -> &str {
+    let [StoreNote::InMemory { cause, is_empty: true, .. }] = &opened.notes[..] else { panic!("{:?}", opened.notes) };
+    cause
 }
 
 #[test]
-fn a_directory_in_the_place_of_the_file_is_an_error_and_stays() {
+fn where_the_directory_cannot_be_made_the_store_works_in_memory_and_says_what_to_do() {
     let (dir, _) = place();
-    for error in [Store::open(dir.path()).unwrap_err(), Store::open_read_only(dir.path()).unwrap_err()] {
-        assert!(matches!(error, StoreError::Access { .. } | StoreError::Open { .. }), "{error:?}");
-    }
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let mut opened = Store::open(&file.join("kubegc.db")).unwrap();
+    let text = cause(&opened);
+    assert!(text.starts_with(&format!("cannot create the state directory {}: ", file.display())), "{text}");
+    assert!(text.ends_with("; create it, or set state.path to another place"), "{text}");
+    fill(&mut opened.store);
+    assert_eq!(recorded(&opened.store), ["c1", "sha256:bb"]);
+}
+
+#[test]
+fn a_directory_in_the_place_of_the_file_stays_and_the_store_works_in_memory() {
+    let (dir, _) = place();
+    let error = Store::open_read_only(dir.path()).unwrap_err();
+    assert!(matches!(error, StoreError::Access { .. } | StoreError::Open { .. }), "{error:?}");
+    let mut opened = Store::open(dir.path()).unwrap();
+    assert!(cause(&opened).contains("Is a directory"), "{:?}", opened.notes);
+    fill(&mut opened.store);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
 #[test]
@@ -247,7 +257,8 @@ fn looking_beside_an_agent_at_work_shows_what_it_committed() {
     let (_dir, path) = place();
     let mut agent = open(&path);
     fill(&mut agent);
-    let transaction = agent.connection.transaction().unwrap();
+    let mut state = agent.state.borrow_mut();
+    let transaction = state.connection.transaction().unwrap();
     transaction.execute("DELETE FROM removals", []).unwrap();
     let stable = |dir: &Path| files(dir).into_iter().filter(|(name, _)| !name.ends_with("-shm")).collect::<Vec<_>>();
     let before = stable(path.parent().unwrap());
@@ -255,6 +266,7 @@ fn looking_beside_an_agent_at_work_shows_what_it_committed() {
     assert_eq!(recorded(&store), ["c1", "sha256:bb"]);
     assert_eq!(stable(path.parent().unwrap()), before);
     transaction.commit().unwrap();
+    drop(state);
     assert_eq!(recorded(&agent), Vec::<String>::new(), "the agent did not notice");
 }
 

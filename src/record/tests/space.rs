@@ -1,12 +1,12 @@
 //! The disk is full in the middle of a run. A limit on the pages of the file stands for the disk.
 
 use super::*;
-use crate::record::StoreNote;
+use crate::record::{StoreFault, StoreNote};
 
 /// Lets the file of a store grow by so many pages and no more.
 fn leave_pages(store: &Store, pages: i64) {
-    let now: i64 = store.connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
-    store.connection.pragma_update_and_check(None, "max_page_count", now + pages, |_| Ok(())).unwrap();
+    let now: i64 = store.state.borrow().connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+    store.state.borrow().connection.pragma_update_and_check(None, "max_page_count", now + pages, |_| Ok(())).unwrap();
 }
 
 fn many() -> impl Iterator<Item = String> {
@@ -35,14 +35,11 @@ fn a_full_disk_costs_no_record_and_is_told_once() {
         notes = store.take_notes();
         assert_eq!(store.take_notes(), []);
     });
-    let [StoreNote::InMemory { path: said, cause }] = &notes[..] else { panic!("{notes:?}") };
+    let [StoreNote::InMemory { path: said, cause, is_empty: false }] = &notes[..] else { panic!("{notes:?}") };
     assert_eq!((said, cause.as_str()), (&path, "database or disk is full"));
+    assert_eq!(notes[0].to_string(), format!("cannot use the store {}: {cause}; continuing in memory", path.display()));
     assert_eq!(
-        notes[0].to_string(),
-        format!("no space for the store {} ({cause}); going on in memory", path.display())
-    );
-    assert_eq!(
-        log.lines().filter(|line| line.contains("no space for the store; going on in memory")).count(),
+        log.lines().filter(|line| line.contains("cannot use the store; continuing in memory")).count(),
         1,
         "{log}"
     );
@@ -79,7 +76,9 @@ fn the_next_run_that_finds_space_brings_everything_back_to_the_file() {
     let (_dir, path) = place();
     let (mut store, run) = fled(&path);
     store.take_notes();
+    store.inject(Some("the file again"), StoreFault::Full, 1);
     store.finish_run(run, at(51), &crate::record::Tally { removed: 200, ..Default::default() }, None).unwrap();
+    assert_eq!(store.take_notes(), [], "there is no space yet");
     let run = store.begin_run(at(60), Scope::All, false).unwrap();
     assert_eq!(store.take_notes(), [StoreNote::BackOnDisk { path: path.clone() }]);
     record(&mut store, run, ["last".to_owned()]);
@@ -89,7 +88,7 @@ fn the_next_run_that_finds_space_brings_everything_back_to_the_file() {
     assert_eq!(recorded(&store).len(), 203);
     assert_eq!(recorded(&store).last().map(String::as_str), Some("last"));
     assert_eq!(store.memory(at(0)).unwrap(), memory());
-    assert_eq!(store.runs(10).unwrap().iter().map(|run| run.removed).collect::<Vec<_>>(), [0, 200, 1]);
+    assert_eq!(store.runs(10).unwrap().iter().map(|run| run.removed).collect::<Vec<_>>(), [1, 200, 1]);
 }
 
 #[test]
@@ -104,12 +103,25 @@ fn a_dry_run_never_comes_back_to_the_file() {
 }
 
 #[test]
-fn another_failure_than_want_of_space_is_an_error() {
+fn a_run_that_made_space_is_in_the_file_when_it_ends() {
+    let (_dir, path) = place();
+    let (mut store, run) = fled(&path);
+    store.take_notes();
+    store.finish_run(run, at(51), &crate::record::Tally { removed: 200, ..Default::default() }, None).unwrap();
+    assert_eq!(store.take_notes(), [StoreNote::BackOnDisk { path: path.clone() }]);
+    let (_killed, copy) = killed(&path);
+    assert_eq!(recorded(&open(&copy)).len(), 202);
+}
+
+#[test]
+fn a_store_that_may_not_be_written_continues_in_memory() {
     let (_dir, path) = place();
     let mut store = open(&path);
     let run = store.begin_run(at(0), Scope::All, false).unwrap();
-    store.connection.pragma_update(None, "query_only", true).unwrap();
-    let error = store.record(run, at(1), &removed(container("c1"), None)).unwrap_err().to_string();
-    assert!(error.starts_with("cannot write a removal to the store /"), "{error}");
-    assert_eq!(store.take_notes(), []);
+    store.state.borrow().connection.pragma_update(None, "query_only", true).unwrap();
+    store.record(run, at(1), &removed(container("c1"), None)).unwrap();
+    let notes = store.take_notes();
+    let [StoreNote::InMemory { cause, .. }] = &notes[..] else { panic!("{notes:?}") };
+    assert_eq!(cause, "attempt to write a readonly database");
+    assert_eq!(recorded(&store), ["c1"]);
 }

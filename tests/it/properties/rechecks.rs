@@ -135,7 +135,8 @@ impl Bench {
         };
         let disks = Arc::new(ToldDisk(self.sim.disk_reader()));
         let pods = Arc::clone(&self.pods) as Arc<dyn PodSource>;
-        Executor { reader: self.reader(), hands, pods, disks, roots: self.roots(), options }
+        let (reader, image_names, roots) = (self.reader(), Arc::default(), self.roots());
+        Executor { reader, hands, pods, disks, image_names, roots, options }
     }
 
     fn reader(&self) -> RuntimeReader {

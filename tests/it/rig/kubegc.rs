@@ -53,6 +53,7 @@ impl Rig {
         command.env_clear().current_dir(self.dir()).args([verb, "-r", &self.endpoint()]);
         for (key, value) in [
             ("state.path", self.dir().join("state/kubegc.db")),
+            ("state.lock", self.dir().join("run/kubegc.lock")),
             ("kubelet_root", self.dir().join("kubelet")),
             ("logs.pods_root", self.pod_logs()),
             ("logs.containers_root", self.container_logs()),

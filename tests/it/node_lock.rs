@@ -1,0 +1,122 @@
+//! The lock of the node: where it lies, whom it excludes, and that it needs no space on the disks.
+//!
+//! The tests of the default place need root: they have a `/run` of their own in a mount namespace.
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use kubegc::sim::{MIB, Node, Sim};
+
+use crate::shell::Shell;
+
+const WEB: &str = "docker.io/library/web:1";
+
+/// A pod that runs, and one that has left a container.
+fn sim() -> Sim {
+    let node = Node::new().now(kubegc::daemon::now()).ago(Duration::from_hours(5)).image(WEB, &[("web", MIB)]);
+    let node = node.pod("default", "live-0", "live-0").running("app", WEB);
+    Sim::start(node.pod("default", "old-0", "old-0").exited("app", WEB).exited("app", WEB)).unwrap()
+}
+
+/// A shell with a configuration that says nothing of the lock.
+fn shell(sim: &Sim) -> Shell {
+    let roots = sim.log_roots();
+    let config = format!(
+        "images.high_threshold_percent = 100\npods.source = \"none\"\nguards.settle = \"0s\"\nguards.sandbox_grace = \"0s\"\n\
+         runtime.endpoint = \"{}\"\nkubelet_root = \"{}\"\nlogs.pods_root = \"{}\"\nlogs.containers_root = \"{}\"\n",
+        sim.endpoint(),
+        sim.dir().join("kubelet").display(),
+        roots.pods.display(),
+        roots.containers.display(),
+    );
+    Shell::new().with("kubegc.toml", &config)
+}
+
+#[test]
+fn a_lock_that_cannot_be_made_says_where_and_what_to_do() {
+    let sim = sim();
+    let shell = shell(&sim).with("file", "");
+    let lock = shell.path("file/kubegc.lock");
+    let text = shell.run(&["collect", "--state", "state/kubegc.db", "--lock", lock.to_str().unwrap()]);
+    insta::assert_snapshot!(text, @r#"
+    exit Some(1)
+    ! error: cannot create the lock directory file: File exists (os error 17)
+    ! hint: run kubegc as root, or set state.lock (--lock) to a file that all agents of this node share
+    "#);
+}
+
+#[test]
+fn agents_with_different_locks_do_not_exclude_each_other() {
+    let sim = sim();
+    let shell = shell(&sim);
+    let _lock = kubegc::record::Lock::take(&shell.path("a/kubegc.lock"), "run").unwrap();
+    let collect = |lock: &str| shell.run(&["collect", "--state", "state/kubegc.db", "--lock", lock]);
+    assert!(collect("a/kubegc.lock").contains("another kubegc (pid "), "the same lock, another state directory");
+    assert!(collect("b/kubegc.lock").contains("Removed: 1 container"));
+    assert_eq!(shell.path("b").metadata().unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+mod as_root {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// Runs a script with a `/run` of its own and `$kubegc`. Returns its exit status and what it printed.
+    fn with_own_run(shell: &Shell, script: &str) -> (Option<i32>, String) {
+        let setup = "set -eu; exec 2>&1; mount -t tmpfs -o mode=755 tmpfs /run\n";
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private", "sh", "-c", &format!("{setup}{script}")]);
+        command.current_dir(shell.path("")).env("kubegc", assert_cmd::cargo::cargo_bin!("kubegc"));
+        command.env("KUBEGC_CONFIG", shell.path("kubegc.toml")).stdin(Stdio::null());
+        let output = command.env("CRI_CONFIG_FILE", shell.path("crictl.yaml")).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    }
+
+    #[test]
+    fn the_first_start_on_a_full_disk_collects() {
+        let sim = sim();
+        let shell = shell(&sim);
+        let (code, text) = with_own_run(
+            &shell,
+            "truncate -s 2M disk.ext4; mkfs.ext4 -q -F -m 0 -O ^has_journal disk.ext4; mkdir disk
+             mount -o loop disk.ext4 disk; dd if=/dev/zero of=disk/ballast bs=1k 2>/dev/null || true
+             ! mkdir disk/state 2>/dev/null
+             $kubegc collect --state disk/state/kubegc.db",
+        );
+        assert!(text.contains("Removed: 1 container"), "{text}");
+        assert!(text.contains("cannot use the store disk/state/kubegc.db: No space left on device"), "{text}");
+        assert_eq!(code, Some(1), "{text}");
+    }
+
+    #[test]
+    fn two_agents_with_different_state_directories_exclude_each_other() {
+        let sim = sim();
+        let shell = shell(&sim);
+        let (code, text) = with_own_run(
+            &shell,
+            "$kubegc run --state a/kubegc.db >service.log 2>&1 & service=$!
+             trap 'kill $service; wait $service' EXIT
+             for _ in $(seq 600); do ! grep -q 'pass done' service.log || break; sleep 0.05; done
+             stat -c 'mode %a' /run/kubegc
+             $kubegc status --state b/kubegc.db | grep '^Agent: *pid .*, run$'
+             $kubegc collect --state b/kubegc.db",
+        );
+        assert!(text.contains("mode 700\n") && text.contains("Agent: "), "{text}");
+        assert!(text.contains("run) holds /run/kubegc/kubegc.lock"), "{text}");
+        assert_eq!(code, Some(1), "{text}");
+    }
+
+    #[test]
+    fn a_user_who_may_not_write_the_lock_is_told_what_to_do() {
+        let sim = sim();
+        let shell = shell(&sim);
+        let (code, text) = with_own_run(
+            &shell,
+            "exec setpriv --reuid=65534 --clear-groups --inh-caps=-all $kubegc collect --state /nowhere/kubegc.db",
+        );
+        assert!(text.contains("cannot create the lock directory /run/kubegc: Permission denied"), "{text}");
+        assert!(text.contains("hint: run kubegc as root, or set state.lock (--lock) to"), "{text}");
+        assert_eq!(code, Some(1), "{text}");
+    }
+}
