@@ -1,9 +1,8 @@
 //! Builds one [`Snapshot`] per pass: asks every source once, in an order in which nothing is missed.
 //!
-//! It reads only and decides nothing. A source that fails is `NotSeen` with its cause, never an empty list (I2). All looks
-//! at file systems happen off the async threads and within a limit, so that a hung mount costs a cause and not the pass.
+//! It reads only and decides nothing. A source that fails is `NotSeen` with its cause, never an empty list (I2). All calls
+//! to file systems run off the async threads and within a limit, so that a blocked mount costs one time-out, not the pass.
 
-mod aside;
 mod disk;
 mod error;
 mod logs;
@@ -20,20 +19,16 @@ pub use status::StatusFor;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::cri::{CriError, Only, RuntimeReader, rooted};
+use crate::cri::{CriError, Only, RuntimeReader};
 use crate::model::{Container, FileSystem, Image, Memory, Runtime, Sandbox, Seen, Snapshot, SnapshotKind};
-use aside::Aside;
+use crate::rooted::{self, BoundedCalls};
 use status::Statuses;
 
 /// The answer of a source that may be exchanged for another.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// The longest look at one directory. A log root may hold some thousand links, each followed.
-const LOOK: Duration = Duration::from_secs(30);
 
 /// Where things lie, as the host names them.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,7 +50,7 @@ pub struct Observer {
     node: String,
     pods: Arc<dyn PodSource>,
     disks: Arc<dyn Disks>,
-    aside: Aside,
+    calls: BoundedCalls,
     statuses: Statuses,
 }
 
@@ -92,8 +87,8 @@ impl Observer {
         pods: Arc<dyn PodSource>,
         disks: Arc<dyn Disks>,
     ) -> Self {
-        let (aside, statuses) = (Aside::new(LOOK), Statuses::default());
-        Self { reader, places, node: node.into(), pods, disks, aside, statuses }
+        let (calls, statuses) = (BoundedCalls::default(), Statuses::default());
+        Self { reader, places, node: node.into(), pods, disks, calls, statuses }
     }
 
     /// Takes one snapshot. The order counts (spec 8.2, races 5 and 21): what is compared with a later list is listed
@@ -145,7 +140,7 @@ impl Observer {
         let sandboxes = self.reader.sandboxes(Only::All).await.into();
         let containers = self.reader.containers(Only::All).await.into();
         // Looked at again after the lists: a restart between them may have left one short (I12).
-        let listening_since = self.reader.listening_since();
+        let listening_since = self.reader.listening_since().await;
         let runtime = runtime.map(|runtime| Runtime { listening_since, ..runtime });
         Told { runtime, images, sandboxes, containers, image_filesystem: self.image_filesystem().await }
     }
@@ -170,7 +165,7 @@ impl Observer {
             Ok(rooted::Place::Missing(_)) => Ok(T::default()),
             Err(source) => Err(ObserveError::List { path, source }),
         };
-        self.aside.run(directory, look).await.and_then(|listed| listed).into()
+        self.calls.run(directory, look).await.map_err(ObserveError::from).flatten().into()
     }
 }
 

@@ -15,6 +15,7 @@ use super::lists::{self, Listed};
 use super::retry::Retry;
 use super::{CriError, CriOptions, convert};
 use crate::model::{Container, ContainerId, ContainerState, Image, PodRef, PodUid, Runtime, Sandbox, SandboxId};
+use crate::rooted::BoundedCalls;
 
 const VERSION: Method = Method("/runtime.v1.RuntimeService/Version");
 const OLD_VERSION: Method = Method("/runtime.v1alpha2.RuntimeService/Version");
@@ -30,6 +31,7 @@ pub struct RuntimeReader {
     images: Socket,
     options: CriOptions,
     unary_only: Arc<UnaryOnly>,
+    calls: BoundedCalls,
 }
 
 /// The lists that this runtime does not stream, as its answer to the first try told.
@@ -80,7 +82,8 @@ impl RuntimeReader {
     pub fn new(endpoint: &str, image_endpoint: &str, options: CriOptions) -> Self {
         let runtime = Socket::new(endpoint);
         let images = if endpoint == image_endpoint { runtime.clone() } else { Socket::new(image_endpoint) };
-        Self { runtime, images, options, unary_only: Arc::default() }
+        let calls = BoundedCalls::new(options.answer_timeout);
+        Self { runtime, images, options, unary_only: Arc::default(), calls }
     }
 
     /// Finds out whether there is a runtime to work with, and if not, why: what commands call first.
@@ -103,14 +106,16 @@ impl RuntimeReader {
             name: version.runtime_name,
             version: version.runtime_version,
             sandbox_image: self.sandbox_image().await,
-            listening_since: self.listening_since(),
+            listening_since: self.listening_since().await,
         })
     }
 
     /// Since when the runtime's socket exists. Its modification time: a restart makes a new file, while a change of
     /// owner or mode, which the other times would show, is no restart. `None` = cannot be seen.
-    pub fn listening_since(&self) -> Option<Timestamp> {
-        let modified = std::fs::metadata(self.runtime.path()).and_then(|metadata| metadata.modified()).ok()?;
+    pub async fn listening_since(&self) -> Option<Timestamp> {
+        let path = self.runtime.path().to_owned();
+        let modified = move || std::fs::metadata(path).and_then(|metadata| metadata.modified());
+        let modified = self.calls.run(self.runtime.path(), modified).await.ok()?.ok()?;
         Timestamp::try_from(modified).ok()
     }
 

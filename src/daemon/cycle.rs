@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::clock;
-use super::node::{self, Node};
+use super::node::Node;
 use super::pressure::Gauge;
 use super::saved::{self, Checked};
 use crate::config::Settings;
@@ -185,24 +185,26 @@ impl Cycle<LiveHands> {
     pub fn live(settings: Settings, node: &Node, store: Store, started_at: Timestamp) -> Self {
         let options = settings.runtime.options.clone();
         let writer = RuntimeWriter::new(&node.endpoint.runtime, &node.endpoint.images, options);
-        let hands = LiveHands { writer, roots: roots(&settings) };
-        Self::with(hands, settings, node, store, started_at)
+        let roots = roots(&settings);
+        let hands = LiveHands { writer, roots: roots.clone() };
+        Self::with(hands, roots, settings, node, store, started_at)
     }
 }
 
 impl Cycle<NoteTaker> {
     /// A cycle that only takes notes.
     pub fn dry(settings: Settings, node: &Node, store: Store, started_at: Timestamp) -> Self {
-        Self::with(NoteTaker::default(), settings, node, store, started_at)
+        let roots = roots(&settings);
+        Self::with(NoteTaker::default(), roots, settings, node, store, started_at)
     }
 }
 
 impl<H> Cycle<H> {
-    fn with(hands: H, settings: Settings, node: &Node, store: Store, started_at: Timestamp) -> Self {
+    fn with(hands: H, roots: LogRoots, settings: Settings, node: &Node, store: Store, started_at: Timestamp) -> Self {
         let reader = node.reader(&settings);
         let observer = node.observer(&settings);
         let (pods, disks) = (Arc::clone(&node.pods), Arc::clone(&node.disks));
-        let (roots, options) = (roots(&settings), options(&settings, node.space_settle));
+        let options = options(&settings, node.space_settle);
         let executor = Executor { reader, hands, pods, disks, roots, options };
         Self { observer, executor, store, settings, started_at }
     }
@@ -231,13 +233,13 @@ pub async fn look_and_plan(
 }
 
 fn roots(settings: &Settings) -> LogRoots {
-    LogRoots { host_root: settings.host_root.clone(), policy: settings.policy.logs.clone() }
+    LogRoots::new(&settings.host_root, settings.policy.logs.clone())
 }
 
 /// A pod that is back is looked for, and asked for, where a guard wants proof that it is gone.
 fn options(settings: &Settings, space_settle: Duration) -> ExecuteOptions {
     let asks = !settings.policy.guards.gone_after.is_zero();
-    let pods = node::beneath(&settings.host_root, &settings.kubelet_root.join("pods"));
+    let pods = settings.kubelet_root.join("pods");
     ExecuteOptions {
         kubelet_pods: asks.then_some(pods),
         asks_for_pods: asks,

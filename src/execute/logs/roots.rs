@@ -5,17 +5,19 @@ use std::path::{Component, Path, PathBuf};
 
 use super::folder::Folder;
 use super::{Erased, LogError, tree};
-use crate::cri::rooted::{self, Place};
 use crate::model::{EntryKind, LinkTarget, PodRef};
 use crate::plan::{LogPolicy, pod_uid_of_dir};
+use crate::rooted::{self, BoundedCalls, Place};
 
-/// Where logs lie, as the runtime names it and as we reach it.
-#[derive(Clone, Debug, PartialEq)]
+/// The two log roots, as they are configured and as the agent reaches them. Clones share the bounded calls.
+#[derive(Clone, Debug)]
 pub struct LogRoots {
     /// Where the host's root is mounted; `/` unless the agent runs in a container.
     pub host_root: PathBuf,
     /// The two roots, by their paths on the host.
     pub policy: LogPolicy,
+    /// Runs the file-system calls. A root is one place: however many entries it has, a blocked disk costs one time-out.
+    pub calls: BoundedCalls,
 }
 
 /// A container's log file: the directories from the pod log root down to it, and its name.
@@ -28,14 +30,25 @@ pub struct LogFile {
 // === impl LogRoots ===
 
 impl LogRoots {
-    /// Does something on a thread of its own, where it may take its time.
-    pub async fn apart<T: Send + 'static>(
+    /// The roots of the host whose root is mounted at `host_root`, with the default limit for calls.
+    pub fn new(host_root: impl Into<PathBuf>, policy: LogPolicy) -> Self {
+        Self { host_root: host_root.into(), policy, calls: BoundedCalls::default() }
+    }
+
+    /// Runs `work` on the pod log root, off the async threads and within the limit.
+    pub async fn in_pods<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<T, LogError> + Send + 'static,
     ) -> Result<T, LogError> {
-        let roots = self.clone();
-        let done = tokio::task::spawn_blocking(move || work(&roots)).await;
-        done.unwrap_or_else(|source| Err(LogError::Cut { root: self.policy.pods_root.clone(), source }))
+        self.bounded(&self.policy.pods_root, work).await
+    }
+
+    /// Runs `work` on the container log root, off the async threads and within the limit.
+    pub async fn in_links<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, LogError> + Send + 'static,
+    ) -> Result<T, LogError> {
+        self.bounded(&self.policy.containers_root, work).await
     }
 
     /// The name of a pod's log directory, if the path is the pod log root and one name.
@@ -115,6 +128,15 @@ impl LogRoots {
             Ok(Place::Missing(_)) => LinkTarget::Missing,
             Err(_) => LinkTarget::Unknown,
         }
+    }
+
+    async fn bounded<T: Send + 'static>(
+        &self,
+        root: &Path,
+        work: impl FnOnce(&Self) -> Result<T, LogError> + Send + 'static,
+    ) -> Result<T, LogError> {
+        let roots = self.clone();
+        self.calls.run(root, move || work(&roots)).await?
     }
 
     fn pods(&self) -> Result<Option<Folder>, LogError> {

@@ -29,7 +29,7 @@ impl Host {
         fs::write(dir.path().join("etc/passwd"), "root").unwrap();
         fs::write(dir.path().join("etc/sub/shadow"), "secret").unwrap();
         fs::write(dir.path().join("var/log/pods-other/0.log"), "other").unwrap();
-        Self { roots: LogRoots { host_root: dir.path().to_owned(), policy }, dir }
+        Self { roots: LogRoots::new(dir.path(), policy), dir }
     }
 
     fn at(&self, path: &str) -> PathBuf {
