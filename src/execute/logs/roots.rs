@@ -61,10 +61,13 @@ impl LogRoots {
         only_name(&self.policy.containers_root, path)
     }
 
-    /// Takes a container's log path apart. Empty, relative, with `..` in it, not beneath the pod log root, or beneath
-    /// another pod's directory: foreign (I7).
+    /// Takes a container's log path apart, which names the pod log root as configured or as resolved. Empty, relative,
+    /// with `..` in it, not beneath that root, or beneath another pod's directory: foreign (I7).
     pub fn log_file(&self, path: &Path, pod: Option<&PodRef>) -> Result<LogFile, LogError> {
-        let mut folders = names_beneath(&self.policy.pods_root, path)?;
+        let mut folders = match (names_beneath(&self.policy.pods_root, path), path.is_absolute()) {
+            (Err(foreign), true) => names_beneath(&self.resolved_pods_root()?.ok_or(foreign)?, path)?,
+            (names, _) => names?,
+        };
         let name = folders.pop().unwrap_or_default();
         let Some(dir) = folders.first() else {
             return Err(LogError::foreign(path, "it is not in a pod's log directory"));
@@ -147,13 +150,27 @@ impl LogRoots {
         self.open(&self.policy.containers_root)
     }
 
-    /// Opens a root. The way to it is the administrator's, links included; the root itself may not be a link.
+    /// Opens a root. `None` = it does not exist.
     fn open(&self, root: &Path) -> Result<Option<Folder>, LogError> {
-        let (Some(parent), Some(name)) = (root.parent(), root.file_name()) else {
-            return Err(LogError::foreign(root, "it cannot be a log root"));
-        };
-        let parent = rooted::resolve(&self.host_root, parent).map_err(|error| LogError::io("find", parent, error))?;
-        Folder::open(&parent.into_path().join(name))
+        self.resolve(root)?.map_or(Ok(None), |resolved| Folder::open(&resolved))
+    }
+
+    /// The directory that a configured root means. Its links are the administrator's choice and are followed as on the
+    /// host, the root's own included; beneath it none is (I7). `None` = it does not exist.
+    fn resolve(&self, root: &Path) -> Result<Option<PathBuf>, LogError> {
+        let place = rooted::resolve(&self.host_root, root).map_err(|error| LogError::io("resolve", root, error))?;
+        match place {
+            Place::There(path) if path == self.host_root => Err(LogError::foreign(root, "it cannot be a log root")),
+            Place::There(path) => Ok(Some(path)),
+            Place::Missing(_) => Ok(None),
+        }
+    }
+
+    /// The pod log root without links, by its path on the host; a runtime may report log paths beneath it.
+    fn resolved_pods_root(&self) -> Result<Option<PathBuf>, LogError> {
+        let resolved = self.resolve(&self.policy.pods_root)?;
+        let beneath = resolved.as_deref().and_then(|path| path.strip_prefix(&self.host_root).ok());
+        Ok(beneath.map(|path| Path::new("/").join(path)))
     }
 }
 
