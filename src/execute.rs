@@ -64,8 +64,8 @@ pub struct Executor<H> {
 /// How a plan is carried out.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ExecuteOptions {
-    /// The kubelet's `pods` directory as we reach it: a pod that has a directory there is back, and its logs stay (I11).
-    /// `None` = not asked, as with `guards.gone_after` 0. Default `None`.
+    /// The kubelet's `pods` directory, by its path on the host: a pod that has a directory there exists, and its logs are
+    /// kept (I11). `None` = not checked, as with `guards.gone_after` 0. Default `None`.
     pub kubelet_pods: Option<PathBuf>,
     /// Whether the source of pods is asked anew before anything goes because its pod is gone (I11). Off with
     /// `guards.gone_after` 0. Default on.

@@ -1,9 +1,8 @@
 //! Builds one [`Snapshot`] per pass: asks every source once, in an order in which nothing is missed.
 //!
-//! It reads only and decides nothing. A source that fails is `NotSeen` with its cause, never an empty list (I2). All looks
-//! at file systems happen off the async threads and within a limit, so that a hung mount costs a cause and not the pass.
+//! It reads only and decides nothing. A source that fails is `NotSeen` with its cause, never an empty list (I2). All calls
+//! to file systems run off the async threads and within a limit, so that a blocked mount costs one time-out, not the pass.
 
-mod aside;
 mod clock_skew;
 mod disk;
 mod error;
@@ -24,22 +23,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::cri::{CriError, Only, RuntimeReader, rooted};
+use crate::cri::{CriError, Only, RuntimeReader};
 use crate::model::{Container, FileSystem, Image, Memory, PodUid, Runtime, Sandbox, Seen, Snapshot, SnapshotKind};
-use aside::Aside;
+use crate::rooted::{self, BoundedCalls};
 use clock_skew::ClockSkew;
 use pods::PodDirs;
 use status::Statuses;
 
 /// The answer of a source that may be exchanged for another.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// The longest look at one directory. A log root may hold some thousand links, each followed.
-const LOOK: Duration = Duration::from_secs(30);
 
 /// So many calls of a method may go without an answer in one observation (I14).
 const MOST_UNANSWERED: u32 = 2;
@@ -64,7 +59,7 @@ pub struct Observer {
     node: String,
     pods: Arc<dyn PodSource>,
     disks: Arc<dyn Disks>,
-    aside: Aside,
+    calls: BoundedCalls,
     statuses: Statuses,
     clock_skew: ClockSkew,
     image_names: Arc<ImageNames>,
@@ -105,9 +100,9 @@ impl Observer {
         pods: Arc<dyn PodSource>,
         disks: Arc<dyn Disks>,
     ) -> Self {
-        let (aside, statuses, clock_skew) = (Aside::new(LOOK), Statuses::default(), ClockSkew::default());
+        let (calls, statuses, clock_skew) = (BoundedCalls::default(), Statuses::default(), ClockSkew::default());
         let image_names = Arc::default();
-        Self { reader, places, node: node.into(), pods, disks, aside, statuses, clock_skew, image_names }
+        Self { reader, places, node: node.into(), pods, disks, calls, statuses, clock_skew, image_names }
     }
 
     /// What the runtime said of names of images so far, to be asked for others too.
@@ -181,7 +176,7 @@ impl Observer {
         let sandboxes = reader.sandboxes(Only::All).await.into();
         let containers = reader.containers(Only::All).await.into();
         // Looked at again after the lists: a restart between them may have left one short (I12).
-        let listening_since = self.listening_since(now);
+        let listening_since = self.listening_since(now).await;
         let runtime = runtime.map(|runtime| Runtime {
             listening_since: listening_since.as_ref().copied().flatten(),
             sandbox_image: sandbox_image.as_ref().cloned().flatten(),
@@ -193,16 +188,16 @@ impl Observer {
 
     /// Since when the runtime listens: by its socket or, if that is later, by the connection that had to be made again. A
     /// socket that belongs to the service manager stays the same when the runtime restarts.
-    fn listening_since(&self, now: Timestamp) -> Seen<Option<Timestamp>> {
+    async fn listening_since(&self, now: Timestamp) -> Seen<Option<Timestamp>> {
         let reconnected = self.reader.reconnected_at().map(|moment| self.clock_skew.date(moment, now));
-        Seen::from(self.reader.listening_since()).map(|since| Some(reconnected.map_or(since, |at| at.max(since))))
+        Seen::from(self.reader.listening_since().await).map(|since| Some(reconnected.map_or(since, |at| at.max(since))))
     }
 
     async fn pod_dirs(&self, told: &Told) -> Seen<Vec<PodUid>> {
         let Places { host_root, kubelet_root, .. } = self.places.clone();
         let directory = kubelet_root.join("pods");
-        let listed = self.aside.run(&directory, move || PodDirs::list(&host_root, &kubelet_root)).await;
-        match listed.and_then(|listed| listed) {
+        let listed = self.calls.run(&directory, move || PodDirs::list(&host_root, &kubelet_root)).await;
+        match listed.map_err(ObserveError::from).flatten() {
             Err(error) => Seen::NotSeen(error.to_string()),
             Ok(dirs) if self.pods.has_kubelet() => dirs.of_running(&told.containers, &told.sandboxes),
             Ok(dirs) => Seen::Seen(dirs.uids),
@@ -229,7 +224,7 @@ impl Observer {
             Ok(rooted::Place::Missing(_)) => Ok(T::default()),
             Err(source) => Err(ObserveError::List { path, source }),
         };
-        self.aside.run(directory, look).await.and_then(|listed| listed).into()
+        self.calls.run(directory, look).await.map_err(ObserveError::from).flatten().into()
     }
 }
 

@@ -3,6 +3,12 @@
 //! The host's links are absolute for the host: `/host/var/run -> /run` must lead to `/host/run`, while the system would
 //! follow it to the agent's own `/run`. So links are followed by hand, beneath the root. This is for finding and looking
 //! only; what is removed is opened without following links, by `execute`.
+//!
+//! Whatever accesses the host's file systems does so through [`BoundedCalls`].
+
+mod bounded;
+
+pub use bounded::{BoundedCalls, CallError};
 
 use std::collections::VecDeque;
 use std::ffi::OsString;

@@ -1,5 +1,6 @@
 //! The half of the CRI that looks.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +18,7 @@ use super::lists::{self, Listed};
 use super::retry::Retry;
 use super::{CriError, CriOptions, convert};
 use crate::model::{Container, ContainerId, ContainerState, Image, PodRef, PodUid, Runtime, Sandbox, SandboxId};
+use crate::rooted::BoundedCalls;
 
 const OLD_VERSION: Method = Method("/runtime.v1alpha2.RuntimeService/Version");
 const STATUS: Method = Method("/runtime.v1.RuntimeService/Status");
@@ -32,6 +34,7 @@ pub struct RuntimeReader {
     options: CriOptions,
     unary_only: Arc<UnaryOnly>,
     breaker: Breaker,
+    calls: BoundedCalls,
 }
 
 /// The lists that this runtime does not stream, as its answer to the first try told.
@@ -82,8 +85,8 @@ impl RuntimeReader {
     pub fn new(endpoint: &str, image_endpoint: &str, options: CriOptions) -> Self {
         let runtime = Socket::new(endpoint);
         let images = if endpoint == image_endpoint { runtime.clone() } else { Socket::new(image_endpoint) };
-        let breaker = Breaker::new(&runtime, &options);
-        Self { runtime, images, options, unary_only: Arc::default(), breaker }
+        let (breaker, calls) = (Breaker::new(&runtime, &options), BoundedCalls::new(options.answer_timeout));
+        Self { runtime, images, options, unary_only: Arc::default(), breaker, calls }
     }
 
     /// The same reader for one stage of a pass, in which so many calls of a method may go without an answer. After that
@@ -129,10 +132,12 @@ impl RuntimeReader {
 
     /// Since when the runtime's socket exists. Its modification time: a restart makes a new file, while a change of
     /// owner or mode, which the other times would show, is no restart.
-    pub fn listening_since(&self) -> Result<Timestamp, CriError> {
-        let failed = |source| CriError::unreached(self.runtime.path(), &source);
-        let modified = std::fs::metadata(self.runtime.path()).and_then(|metadata| metadata.modified());
-        Timestamp::try_from(modified.map_err(failed)?).map_err(|error| failed(std::io::Error::other(error)))
+    pub async fn listening_since(&self) -> Result<Timestamp, CriError> {
+        let path = self.runtime.path().to_owned();
+        let modified = move || std::fs::metadata(path).and_then(|metadata| metadata.modified());
+        let modified = self.calls.run(self.runtime.path(), modified).await.map_err(io::Error::other).flatten();
+        let since = modified.and_then(|modified| Timestamp::try_from(modified).map_err(io::Error::other));
+        since.map_err(|source| CriError::unreached(self.runtime.path(), &source))
     }
 
     /// When the connection to the runtime was last made again; `None` = the first one still stands.

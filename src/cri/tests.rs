@@ -354,7 +354,7 @@ async fn a_verbose_status_that_fails_is_an_error_and_one_that_is_not_offered_nam
         let reader = reader(runtime.endpoint(), quick());
         assert_eq!(within(reader.sandbox_image()).await.ok(), expected, "{code:?}");
         assert_eq!(within(reader.runtime()).await.unwrap().name, "scripted", "the version is a call of its own");
-        assert!(reader.listening_since().is_ok());
+        assert!(within(reader.listening_since()).await.is_ok());
     }
 }
 

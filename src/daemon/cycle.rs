@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::clock::{self, Clock};
-use super::node::{self, Node};
+use super::node::Node;
 use super::pressure::Gauge;
 use super::saved::{self, Checked};
 use crate::config::{PodSource, Settings};
@@ -243,23 +243,24 @@ impl Cycle<LiveHands> {
         let options = settings.runtime.options.clone();
         let writer = RuntimeWriter::new(&node.endpoint.runtime, &node.endpoint.images, options);
         let observer = node.observer(&settings);
-        let writer = writer.with_breaker(observer.reader().breaker());
-        let hands = LiveHands { writer, roots: roots(&settings) };
-        Self::with(hands, observer, settings, node, store, started_at)
+        let (writer, roots) = (writer.with_breaker(observer.reader().breaker()), roots(&settings));
+        let hands = LiveHands { writer, roots: roots.clone() };
+        Self::with(hands, roots, observer, settings, node, store, started_at)
     }
 }
 
 impl Cycle<NoteTaker> {
     /// A cycle that only takes notes.
     pub fn dry(settings: Settings, node: &Node, store: Store, started_at: Timestamp) -> Self {
-        let observer = node.observer(&settings);
-        Self::with(NoteTaker::default(), observer, settings, node, store, started_at)
+        let (observer, roots) = (node.observer(&settings), roots(&settings));
+        Self::with(NoteTaker::default(), roots, observer, settings, node, store, started_at)
     }
 }
 
 impl<H> Cycle<H> {
     fn with(
         hands: H,
+        roots: LogRoots,
         observer: Observer,
         settings: Settings,
         node: &Node,
@@ -269,7 +270,7 @@ impl<H> Cycle<H> {
         // One reader, so that the observations and the rechecks share what is known of a runtime that hangs.
         let reader = observer.reader().clone();
         let (pods, disks) = (Arc::clone(&node.pods), Arc::clone(&node.disks));
-        let (roots, options) = (roots(&settings), options(&settings, node.space_settle));
+        let options = options(&settings, node.space_settle);
         let image_names = observer.image_names();
         let executor = Executor { reader, hands, pods, disks, image_names, roots, options };
         let rules = Mutex::new(Arc::new(Rules { settings, executor }));
@@ -335,13 +336,13 @@ pub async fn look_and_plan(
 }
 
 fn roots(settings: &Settings) -> LogRoots {
-    LogRoots { host_root: settings.host_root.clone(), policy: settings.policy.logs.clone() }
+    LogRoots::new(&settings.host_root, settings.policy.logs.clone())
 }
 
 /// A pod that is back is looked for, and asked for, where a guard wants proof that it is gone.
 fn options(settings: &Settings, space_settle: Duration) -> ExecuteOptions {
     let asks = !settings.policy.guards.gone_after.is_zero();
-    let pods = node::beneath(&settings.host_root, &settings.kubelet_root.join("pods"));
+    let pods = settings.kubelet_root.join("pods");
     ExecuteOptions {
         kubelet_pods: asks.then_some(pods),
         asks_for_pods: asks,

@@ -1,6 +1,5 @@
 //! The rooms put together for one node, as the settings say.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,9 +56,4 @@ fn places(settings: &Settings) -> Places {
 pub(super) fn node_name(settings: &Settings) -> String {
     let host = || nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
     if settings.node.is_empty() { host() } else { settings.node.clone() }
-}
-
-/// A path of the host as it is reached from here.
-pub fn beneath(host_root: &Path, path: &Path) -> PathBuf {
-    host_root.join(path.strip_prefix("/").unwrap_or(path))
 }

@@ -53,7 +53,8 @@ impl<H: Hands> Run<'_, H> {
         if status.log_path.as_os_str().is_empty() {
             return Ok(Erased::default());
         }
-        match self.exec.roots.log_file(&status.log_path, pod) {
+        let (path, pod) = (status.log_path.clone(), pod.cloned());
+        match self.exec.roots.in_pods(move |roots| roots.log_file(&path, pod.as_ref())).await {
             Ok(file) => leave_foreign(self.exec.hands.remove_logs(&file).await, left),
             Err(error) => leave_foreign(Err(error), left),
         }

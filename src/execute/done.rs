@@ -2,6 +2,7 @@
 
 use crate::cri::CriError;
 use crate::model::ImageId;
+use crate::rooted::CallError;
 
 use super::{LogError, Outcome, Refusal};
 
@@ -34,6 +35,9 @@ pub enum ExecuteError {
         /// The limit that passed.
         seconds: u64,
     },
+    /// A file system did not respond.
+    #[error(transparent)]
+    Access(#[from] CallError),
     /// It could not be told whether the kubelet has a directory for a pod.
     #[error("cannot look for {path}: {source}")]
     LookForPod {

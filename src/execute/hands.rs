@@ -80,17 +80,17 @@ impl Hands for LiveHands {
 
     async fn remove_logs(&self, file: &LogFile) -> Result<Erased, LogError> {
         let file = file.clone();
-        self.roots.apart(move |roots| roots.remove_logs(&file)).await
+        self.roots.in_pods(move |roots| roots.remove_logs(&file)).await
     }
 
     async fn remove_log_dir(&self, name: &OsStr) -> Result<Erased, LogError> {
         let name = name.to_owned();
-        self.roots.apart(move |roots| roots.remove_dir(&name)).await
+        self.roots.in_pods(move |roots| roots.remove_dir(&name)).await
     }
 
     async fn remove_log_link(&self, name: &OsStr) -> Result<Erased, LogError> {
         let name = name.to_owned();
-        self.roots.apart(move |roots| roots.remove_link(&name)).await
+        self.roots.in_links(move |roots| roots.remove_link(&name)).await
     }
 }
 

@@ -1,6 +1,7 @@
 //! Log directories of pods that are gone, and log links that lead nowhere.
 
 use std::ffi::OsStr;
+use std::io;
 use std::path::Path;
 
 use super::done::{Done, ExecuteError};
@@ -8,6 +9,7 @@ use super::{Hands, LogError, Refusal, Run};
 use crate::cri::Only;
 use crate::model::{ContainerId, ContainerState, EntryKind, LinkTarget, PodUid};
 use crate::plan::{container_id_of_link, pod_uid_of_dir};
+use crate::rooted::{self, Place};
 
 impl<H: Hands> Run<'_, H> {
     /// Removes a log directory of a pod of which nothing is in the runtime and which the kubelet does not know (I11).
@@ -17,14 +19,14 @@ impl<H: Hands> Run<'_, H> {
             Err(error) => return Done::refused_if_foreign(error),
         };
         let looked_at = name.clone();
-        match self.exec.roots.apart(move |roots| roots.look_at_dir(&looked_at)).await {
+        match self.exec.roots.in_pods(move |roots| roots.look_at_dir(&looked_at)).await {
             Ok(None) => return Ok(Done::gone()),
             Ok(Some(EntryKind::Directory)) => {}
             Ok(Some(_)) => return Ok(Done::refused(Refusal::ForeignPath)),
             Err(error) => return Done::refused_if_foreign(error),
         }
         let uid = pod_uid_of_dir(&name.to_string_lossy());
-        if self.is_known_to_kubelet(&uid)? {
+        if self.is_known_to_kubelet(&uid).await? {
             return Ok(Done::refused(Refusal::PodPresent));
         }
         if self.is_in_runtime(&uid).await? {
@@ -60,7 +62,7 @@ impl<H: Hands> Run<'_, H> {
 
     pub(super) async fn look_at_link(&self, name: &OsStr) -> Result<Option<LinkTarget>, LogError> {
         let name = name.to_owned();
-        self.exec.roots.apart(move |roots| roots.look_at_link(&name)).await
+        self.exec.roots.in_links(move |roots| roots.look_at_link(&name)).await
     }
 
     /// Says whether a link's container is there and has not ended. A name without an id tells of none.
@@ -82,13 +84,21 @@ impl<H: Hands> Run<'_, H> {
     }
 
     /// The kubelet makes a pod's own directory before the one for its logs.
-    fn is_known_to_kubelet(&self, uid: &PodUid) -> Result<bool, ExecuteError> {
-        let Some(pods) = &self.exec.options.kubelet_pods else { return Ok(false) };
-        let path = pods.join(uid.as_str());
-        match std::fs::symlink_metadata(&path) {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
-            Err(source) => Err(ExecuteError::LookForPod { path: path.display().to_string(), source }),
-        }
+    async fn is_known_to_kubelet(&self, uid: &PodUid) -> Result<bool, ExecuteError> {
+        let Some(pods) = self.exec.options.kubelet_pods.clone() else { return Ok(false) };
+        let (place, path) = (pods.clone(), pods.join(uid.as_str()));
+        let (host_root, uid) = (self.exec.roots.host_root.clone(), uid.clone());
+        let found = self.exec.roots.calls.run(&place, move || has_entry(&host_root, &pods, uid.as_str())).await?;
+        found.map_err(|source| ExecuteError::LookForPod { path: path.display().to_string(), source })
+    }
+}
+
+/// Says whether a directory of the host, links on the way included, has an entry of any kind by this name.
+fn has_entry(host_root: &Path, directory: &Path, name: &str) -> io::Result<bool> {
+    let Place::There(at) = rooted::resolve(host_root, directory)? else { return Ok(false) };
+    match std::fs::symlink_metadata(at.join(name)) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }

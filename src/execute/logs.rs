@@ -14,6 +14,8 @@ pub use roots::{LogFile, LogRoots};
 
 use std::path::{Path, PathBuf};
 
+use crate::rooted::CallError;
+
 /// What came off the disk.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Erased {
@@ -52,14 +54,9 @@ pub enum LogError {
         /// The answer.
         source: std::io::Error,
     },
-    /// The task that looks at or removes files ended early.
-    #[error("work in {} was cut off: {source}", root.display())]
-    Cut {
-        /// The pod log root.
-        root: PathBuf,
-        /// How it ended.
-        source: tokio::task::JoinError,
-    },
+    /// The file system did not respond. A removal that was started continues in its thread.
+    #[error(transparent)]
+    Access(#[from] CallError),
 }
 
 // === impl Erased ===

@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "a test may remove its own files")]
 
+mod as_root;
 mod containers;
 mod hang;
 mod images;
@@ -21,6 +22,7 @@ use crate::cri::{CriOptions, RuntimeWriter};
 use crate::model::{ContainerState, PodRef, Seen};
 use crate::observe::{NoPods, ToldDisk};
 use crate::plan::{ImageSummary, LogPolicy, PlanKind, Profile, RemoveReason};
+use crate::rooted::BoundedCalls;
 use crate::sim::{Method, Node, Sim};
 
 const WEB: &str = "docker.io/library/web:1";
@@ -31,19 +33,29 @@ struct Bench {
     options: ExecuteOptions,
     cri: CriOptions,
     pods: Arc<dyn PodSource>,
+    calls: BoundedCalls,
+    /// Where the host is mounted. Unless it is `/`, the log roots are those beneath the directory of `sim`.
+    host_root: PathBuf,
 }
 
 impl Bench {
     fn new(node: Node) -> Self {
         let options = ExecuteOptions { space_settle: Duration::ZERO, ..ExecuteOptions::default() };
-        let sim = Sim::start(node).unwrap();
-        Self { sim, options, cri: CriOptions::default(), pods: Arc::new(NoPods) }
+        Self {
+            sim: Sim::start(node).unwrap(),
+            options,
+            cri: CriOptions::default(),
+            pods: Arc::new(NoPods),
+            calls: BoundedCalls::default(),
+            host_root: "/".into(),
+        }
     }
 
     fn roots(&self) -> LogRoots {
         let roots = self.sim.log_roots();
-        let policy = LogPolicy { pods_root: roots.pods, containers_root: roots.containers };
-        LogRoots { host_root: "/".into(), policy }
+        let on_host = |path: PathBuf| Path::new("/").join(path.strip_prefix(&self.host_root).unwrap());
+        let policy = LogPolicy { pods_root: on_host(roots.pods), containers_root: on_host(roots.containers) };
+        LogRoots { calls: self.calls.clone(), ..LogRoots::new(&self.host_root, policy) }
     }
 
     fn executor<H>(&self, hands: H) -> Executor<H> {

@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use nix::sys::statvfs::statvfs;
 
-use super::aside::Aside;
 use super::{Answer, ObserveError};
-use crate::cri::rooted;
 use crate::model::FileSystem;
+use crate::rooted::{self, BoundedCalls};
 
 /// The longest wait for statvfs, as cAdvisor's.
 const GUARD: Duration = Duration::from_secs(2);
@@ -28,7 +27,7 @@ pub trait Disks: Send + Sync {
 #[derive(Clone)]
 pub struct HostDisks {
     host_root: PathBuf,
-    aside: Aside,
+    calls: BoundedCalls,
     probe: Probe,
 }
 
@@ -46,13 +45,13 @@ impl HostDisks {
     }
 
     fn with_probe(host_root: PathBuf, guard: Duration, probe: Probe) -> Self {
-        Self { host_root, aside: Aside::new(guard), probe }
+        Self { host_root, calls: BoundedCalls::new(guard), probe }
     }
 
     async fn look(&self, mountpoint: &Path) -> Result<FileSystem, ObserveError> {
         let (root, path, probe) = (self.host_root.clone(), mountpoint.to_owned(), Arc::clone(&self.probe));
         let look = move || probe(&rooted::resolve(&root, &path)?.into_path());
-        let measured = self.aside.run(mountpoint, look).await?;
+        let measured = self.calls.run(mountpoint, look).await?;
         let measured = measured.map_err(|source| ObserveError::Measure { path: mountpoint.to_owned(), source })?;
         Ok(FileSystem { mountpoint: mountpoint.to_owned(), ..measured })
     }
@@ -87,6 +86,7 @@ fn probe(path: &Path) -> io::Result<FileSystem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rooted::CallError;
 
     #[tokio::test]
     async fn a_directory_of_this_host_is_measured_and_keeps_the_runtimes_name() {
@@ -123,9 +123,9 @@ mod tests {
         let disks = HostDisks::with_probe("/".into(), Duration::from_millis(50), hangs);
         let bound = Duration::from_secs(10);
         let error = tokio::time::timeout(bound, disks.measure("/".as_ref())).await.unwrap().unwrap_err();
-        assert!(matches!(error, ObserveError::Hangs { .. }), "{error}");
+        assert!(matches!(error, ObserveError::Access(CallError::TimedOut { .. })), "{error}");
         let error = disks.measure("/".as_ref()).await.unwrap_err();
-        assert!(matches!(error, ObserveError::StillHangs { .. }), "{error}");
+        assert!(matches!(error, ObserveError::Access(CallError::StillBlocked { .. })), "{error}");
         release.send(()).unwrap();
     }
 }

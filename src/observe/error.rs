@@ -3,31 +3,14 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::rooted::CallError;
+
 /// A look that failed. Its text becomes the cause in a `NotSeen`.
 #[derive(Debug, thiserror::Error)]
 pub enum ObserveError {
-    /// The file system did not answer in time.
-    #[error("{}: no answer within {seconds} s; the file system hangs", path.display())]
-    Hangs {
-        /// What was looked at.
-        path: PathBuf,
-        /// The limit that passed.
-        seconds: u64,
-    },
-    /// An earlier look at the same place has still not come back, so no other is begun.
-    #[error("{}: an earlier look at it has not come back; the file system hangs", path.display())]
-    StillHangs {
-        /// What was looked at.
-        path: PathBuf,
-    },
-    /// The look could not be begun, or ended without an answer.
-    #[error("{}: cannot look at it: {source}", path.display())]
-    Look {
-        /// What was looked at.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    /// A file system did not respond.
+    #[error(transparent)]
+    Access(#[from] CallError),
     /// A directory could not be listed.
     #[error("cannot list {}: {source}", path.display())]
     List {

@@ -10,8 +10,8 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use super::ObserveError;
-use crate::cri::rooted::{self, Place};
 use crate::model::{EntryKind, LinkTarget, LogDir, LogLink};
+use crate::rooted::{self, Place};
 
 /// Every entry of the pod log root, whatever it is, by name.
 pub fn dirs(root: &Path) -> Result<Vec<LogDir>, ObserveError> {

@@ -1,6 +1,6 @@
 //! Whole snapshots of a simulated node: the order of the calls, and what a failure of each looks like.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tonic::Code;
 

@@ -41,8 +41,7 @@ pub struct Entry {
 // === impl Folder ===
 
 impl Folder {
-    /// Opens a root by its path. `None` = it is not there. A root that is itself a link is not followed: who may write
-    /// beside it could point it anywhere.
+    /// Opens a root by its resolved path. `None` = it does not exist. A link that took its place since is not followed.
     pub fn open(path: &Path) -> Result<Option<Self>, LogError> {
         Self::opened(Dir::open(path, flags(), Mode::empty()), path.to_owned())
     }

@@ -5,17 +5,19 @@ use std::path::{Component, Path, PathBuf};
 
 use super::folder::Folder;
 use super::{Erased, LogError, tree};
-use crate::cri::rooted::{self, Place};
 use crate::model::{EntryKind, LinkTarget, PodRef};
 use crate::plan::{LogPolicy, pod_uid_of_dir};
+use crate::rooted::{self, BoundedCalls, Place};
 
-/// Where logs lie, as the runtime names it and as we reach it.
-#[derive(Clone, Debug, PartialEq)]
+/// The two log roots, as they are configured and as the agent reaches them. Clones share the bounded calls.
+#[derive(Clone, Debug)]
 pub struct LogRoots {
     /// Where the host's root is mounted; `/` unless the agent runs in a container.
     pub host_root: PathBuf,
     /// The two roots, by their paths on the host.
     pub policy: LogPolicy,
+    /// Runs the file-system calls. A root is one place: however many entries it has, a blocked disk costs one time-out.
+    pub calls: BoundedCalls,
 }
 
 /// A container's log file: the directories from the pod log root down to it, and its name.
@@ -28,14 +30,25 @@ pub struct LogFile {
 // === impl LogRoots ===
 
 impl LogRoots {
-    /// Does something on a thread of its own, where it may take its time.
-    pub async fn apart<T: Send + 'static>(
+    /// The roots of the host whose root is mounted at `host_root`, with the default limit for calls.
+    pub fn new(host_root: impl Into<PathBuf>, policy: LogPolicy) -> Self {
+        Self { host_root: host_root.into(), policy, calls: BoundedCalls::default() }
+    }
+
+    /// Runs `work` on the pod log root, off the async threads and within the limit.
+    pub async fn in_pods<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<T, LogError> + Send + 'static,
     ) -> Result<T, LogError> {
-        let roots = self.clone();
-        let done = tokio::task::spawn_blocking(move || work(&roots)).await;
-        done.unwrap_or_else(|source| Err(LogError::Cut { root: self.policy.pods_root.clone(), source }))
+        self.bounded(&self.policy.pods_root, work).await
+    }
+
+    /// Runs `work` on the container log root, off the async threads and within the limit.
+    pub async fn in_links<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, LogError> + Send + 'static,
+    ) -> Result<T, LogError> {
+        self.bounded(&self.policy.containers_root, work).await
     }
 
     /// The name of a pod's log directory, if the path is the pod log root and one name.
@@ -48,10 +61,13 @@ impl LogRoots {
         only_name(&self.policy.containers_root, path)
     }
 
-    /// Takes a container's log path apart. Empty, relative, with `..` in it, not beneath the pod log root, or beneath
-    /// another pod's directory: foreign (I7).
+    /// Takes a container's log path apart, which names the pod log root as configured or as resolved. Empty, relative,
+    /// with `..` in it, not beneath that root, or beneath another pod's directory: foreign (I7).
     pub fn log_file(&self, path: &Path, pod: Option<&PodRef>) -> Result<LogFile, LogError> {
-        let mut folders = names_beneath(&self.policy.pods_root, path)?;
+        let mut folders = match (names_beneath(&self.policy.pods_root, path), path.is_absolute()) {
+            (Err(foreign), true) => names_beneath(&self.resolved_pods_root()?.ok_or(foreign)?, path)?,
+            (names, _) => names?,
+        };
         let name = folders.pop().unwrap_or_default();
         let Some(dir) = folders.first() else {
             return Err(LogError::foreign(path, "it is not in a pod's log directory"));
@@ -117,6 +133,15 @@ impl LogRoots {
         }
     }
 
+    async fn bounded<T: Send + 'static>(
+        &self,
+        root: &Path,
+        work: impl FnOnce(&Self) -> Result<T, LogError> + Send + 'static,
+    ) -> Result<T, LogError> {
+        let roots = self.clone();
+        self.calls.run(root, move || work(&roots)).await?
+    }
+
     fn pods(&self) -> Result<Option<Folder>, LogError> {
         self.open(&self.policy.pods_root)
     }
@@ -125,13 +150,27 @@ impl LogRoots {
         self.open(&self.policy.containers_root)
     }
 
-    /// Opens a root. The way to it is the administrator's, links included; the root itself may not be a link.
+    /// Opens a root. `None` = it does not exist.
     fn open(&self, root: &Path) -> Result<Option<Folder>, LogError> {
-        let (Some(parent), Some(name)) = (root.parent(), root.file_name()) else {
-            return Err(LogError::foreign(root, "it cannot be a log root"));
-        };
-        let parent = rooted::resolve(&self.host_root, parent).map_err(|error| LogError::io("find", parent, error))?;
-        Folder::open(&parent.into_path().join(name))
+        self.resolve(root)?.map_or(Ok(None), |resolved| Folder::open(&resolved))
+    }
+
+    /// The directory that a configured root means. Its links are the administrator's choice and are followed as on the
+    /// host, the root's own included; beneath it none is (I7). `None` = it does not exist.
+    fn resolve(&self, root: &Path) -> Result<Option<PathBuf>, LogError> {
+        let place = rooted::resolve(&self.host_root, root).map_err(|error| LogError::io("resolve", root, error))?;
+        match place {
+            Place::There(path) if path == self.host_root => Err(LogError::foreign(root, "it cannot be a log root")),
+            Place::There(path) => Ok(Some(path)),
+            Place::Missing(_) => Ok(None),
+        }
+    }
+
+    /// The pod log root without links, by its path on the host; a runtime may report log paths beneath it.
+    fn resolved_pods_root(&self) -> Result<Option<PathBuf>, LogError> {
+        let resolved = self.resolve(&self.policy.pods_root)?;
+        let beneath = resolved.as_deref().and_then(|path| path.strip_prefix(&self.host_root).ok());
+        Ok(beneath.map(|path| Path::new("/").join(path)))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Hostile trees. Whatever lies beneath the roots, what lies outside them does not change.
 
+#![expect(clippy::disallowed_methods, reason = "a test may remove its own files")]
+
 pub(in crate::execute) mod as_root;
 
 use std::collections::BTreeMap;
@@ -10,7 +12,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::model::{LinkTarget, PodRef};
+use crate::model::{EntryKind, LinkTarget, PodRef};
 use crate::plan::LogPolicy;
 
 /// A host with both log roots, and beside them what must not change.
@@ -29,7 +31,7 @@ impl Host {
         fs::write(dir.path().join("etc/passwd"), "root").unwrap();
         fs::write(dir.path().join("etc/sub/shadow"), "secret").unwrap();
         fs::write(dir.path().join("var/log/pods-other/0.log"), "other").unwrap();
-        Self { roots: LogRoots { host_root: dir.path().to_owned(), policy }, dir }
+        Self { roots: LogRoots::new(dir.path(), policy), dir }
     }
 
     fn at(&self, path: &str) -> PathBuf {
@@ -189,14 +191,84 @@ fn a_link_in_place_of_a_pod_directory_stays_and_so_does_what_it_names() {
     assert_eq!(listing(host.dir.path()), before);
 }
 
+/// Moves the pod log root to `data/pods` and puts a link in its place.
+fn link_pod_root(host: &Host, target: impl AsRef<Path>) {
+    fs::create_dir(host.at("data")).unwrap();
+    fs::rename(host.at("var/log/pods"), host.at("data/pods")).unwrap();
+    symlink(target, host.at("var/log/pods")).unwrap();
+}
+
 #[test]
-fn a_root_that_is_a_link_is_not_followed() {
+fn a_root_that_is_a_link_is_followed_and_what_lies_beneath_it_is_not() {
+    for target in ["/data/pods", "../../data/pods", "/chain"] {
+        let host = Host::new();
+        link_pod_root(&host, target);
+        symlink("data/pods", host.at("chain")).unwrap();
+        let pod = host.at("data/pods/default_web_uid-1");
+        fs::write(pod.join("app/0.log"), "line").unwrap();
+        symlink(host.at("etc"), pod.join("evil")).unwrap();
+        symlink("/etc", host.at("data/pods/default_evil_uid-9")).unwrap();
+        let before = host.outside();
+
+        assert!(host.roots.remove_dir(OsStr::new("default_evil_uid-9")).unwrap_err().is_foreign());
+        assert!(host.remove_logs("/var/log/pods/default_web_uid-1/evil/passwd").unwrap_err().is_foreign());
+        assert_eq!(host.remove_logs("/var/log/pods/default_web_uid-1/app/0.log").unwrap().entries, 1, "{target}");
+        assert_eq!(host.roots.look_at_dir(OsStr::new("default_web_uid-1")).unwrap(), Some(EntryKind::Directory));
+        assert_eq!(host.remove_pod().unwrap().entries, 3, "the pod's directory, app and the link");
+        assert_eq!(names(&host.at("data/pods")), ["default_evil_uid-9"]);
+        let outside = |listing: BTreeMap<PathBuf, String>| -> Vec<_> {
+            listing.into_iter().filter(|(path, _)| !path.starts_with(host.at("data"))).collect()
+        };
+        assert_eq!(outside(host.outside()), outside(before));
+    }
+}
+
+#[test]
+fn a_root_that_is_a_link_is_followed_without_a_mounted_host_too() {
     let host = Host::new();
-    fs::rename(host.at("var/log/pods"), host.at("var/log/real")).unwrap();
-    symlink(host.at("var/log/real"), host.at("var/log/pods")).unwrap();
-    let before = listing(host.dir.path());
-    assert!(host.remove_pod().unwrap_err().is_foreign());
-    assert_eq!(listing(host.dir.path()), before);
+    link_pod_root(&host, host.at("data/pods"));
+    let policy = LogPolicy { pods_root: host.at("var/log/pods"), ..LogPolicy::default() };
+    let roots = LogRoots::new("/", policy);
+    let log = roots.log_file(&host.at("data/pods/default_web_uid-1/app/0.log"), Some(&web())).unwrap();
+    fs::write(host.at("data/pods/default_web_uid-1/app/0.log"), "line").unwrap();
+    assert_eq!(roots.remove_logs(&log).unwrap().entries, 1);
+    assert_eq!(roots.remove_dir(OsStr::new("default_web_uid-1")).unwrap().entries, 2);
+}
+
+#[test]
+fn a_root_that_is_a_dangling_link_a_file_or_the_whole_host_has_nothing_to_remove() {
+    let host = Host::new();
+    fs::rename(host.at("var/log/pods"), host.at("var/log/moved")).unwrap();
+    symlink("/absent", host.at("var/log/pods")).unwrap();
+    assert_eq!(host.remove_pod().unwrap(), Erased::default());
+    for target in ["/etc/passwd", "/"] {
+        fs::remove_file(host.at("var/log/pods")).unwrap();
+        symlink(target, host.at("var/log/pods")).unwrap();
+        assert!(host.remove_pod().unwrap_err().is_foreign(), "{target}");
+    }
+}
+
+#[test]
+fn a_log_path_may_name_the_root_as_configured_or_as_resolved_and_no_other_way() {
+    let host = Host::new();
+    link_pod_root(&host, "/chain");
+    symlink("/data/pods", host.at("chain")).unwrap();
+    let log = |path: &str| host.roots.log_file(Path::new(path), Some(&web()));
+    let named = log("/var/log/pods/default_web_uid-1/app/0.log").unwrap();
+    assert_eq!(log("/data/pods/default_web_uid-1/app/0.log").unwrap(), named);
+    let foreign = [
+        "/chain/default_web_uid-1/app/0.log",
+        "/data/default_web_uid-1/app/0.log",
+        "/data/pods/default_other_uid-2/app/0.log",
+        "/data/pods/default_web_uid-1",
+        "/data/pods/../pods/default_web_uid-1/app/0.log",
+        "data/pods/default_web_uid-1/app/0.log",
+        "/etc/passwd",
+        "",
+    ];
+    for path in foreign {
+        assert!(log(path).unwrap_err().is_foreign(), "{path}");
+    }
 }
 
 #[test]

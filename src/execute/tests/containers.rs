@@ -236,3 +236,28 @@ mod as_root {
         assert_eq!(fs::read_to_string(&other).unwrap(), "mounted");
     }
 }
+
+#[tokio::test]
+async fn behind_a_log_root_that_is_a_link_a_container_goes_with_its_log_files_and_its_record() {
+    let bench = Bench::new(finished());
+    let (root, target) = (bench.sim.log_roots().pods, bench.sim.dir().join("data"));
+    fs::rename(&root, &target).unwrap();
+    symlink(&target, &root).unwrap();
+    assert_eq!(bench.carry_out(vec![exited("c1")]).await, ["c1 removed"]);
+    assert!(!is_there(&target.join(LOG)) && !is_there(&bench.links(LINK)));
+    assert_eq!(bench.sim.state().container_ids(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_log_root_that_is_pointed_elsewhere_after_the_plan_is_harmless() {
+    let bench = Bench::new(finished());
+    let (root, other) = (bench.sim.log_roots().pods, bench.sim.dir().join("other"));
+    fs::rename(&root, bench.sim.dir().join("data")).unwrap();
+    fs::create_dir_all(other.join("default_db_u2/app")).unwrap();
+    fs::write(other.join("default_db_u2/app/0.log"), "of another pod").unwrap();
+    symlink(&other, &root).unwrap();
+    let told = bench.carry_out(vec![exited("c1"), action(Target::RemoveLogDir { path: root.join("default_web_u1") })]);
+    assert_eq!(told.await, ["c1 removed", "default_web_u1 already_gone"]);
+    assert!(is_there(&bench.sim.dir().join("data").join(LOG)), "the root that was planned for is no root any more");
+    assert!(is_there(&other.join("default_db_u2/app/0.log")));
+}

@@ -64,6 +64,60 @@ async fn logs_of_a_pod_that_the_kubelet_has_again_stay() {
     assert_eq!(told, ["default_web_u1 refused: its pod is back", "default_db_u2 removed"]);
 }
 
+/// Blocks a place until the sender sends or drops.
+async fn block(calls: &BoundedCalls, place: &Path) -> std::sync::mpsc::Sender<()> {
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let error = calls.run(place, move || held.recv().ok()).await.unwrap_err();
+    assert!(error.to_string().contains("did not respond"), "{error}");
+    release
+}
+
+#[tokio::test]
+async fn while_a_log_root_is_blocked_each_removal_in_it_is_refused_at_once_and_the_rest_goes_on() {
+    let node = Node::new().orphan_logs("default", "web", "u1").orphan_logs("default", "db", "u2");
+    let mut bench = Bench::new(node.dangling_link("default", "old", "app", ID));
+    bench.calls = BoundedCalls::new(Duration::from_millis(50));
+    let link = format!("old_default_app-{ID}.log");
+    let actions = || vec![log_dir(&bench, "default_web_u1"), log_dir(&bench, "default_db_u2"), log_link(&bench, &link)];
+    let release = block(&bench.calls, &bench.sim.log_roots().pods).await;
+    let (before, roots) = (bench.files(), bench.sim.log_roots().pods);
+    let blocked =
+        format!("failed: cannot access {}: an earlier call is still blocked in the file system", roots.display());
+    let told = bench.carry_out(actions()).await;
+    let expected = [format!("default_web_u1 {blocked}"), format!("default_db_u2 {blocked}"), format!("{link} removed")];
+    assert_eq!(told, expected, "the container log root is another place");
+    assert_eq!(bench.files().len(), before.len() - 1);
+    drop(release);
+    let removed = async { while bench.carry_out(actions()).await[0] != "default_web_u1 removed" {} };
+    tokio::time::timeout(Duration::from_secs(30), removed).await.expect("the root is accessible again");
+}
+
+#[tokio::test]
+async fn a_kubelet_directory_on_a_blocked_disk_fails_the_recheck_and_not_the_pass() {
+    let mut bench = Bench::new(Node::new().orphan_logs("default", "web", "u1").orphan_logs("default", "db", "u2"));
+    bench.calls = BoundedCalls::new(Duration::from_millis(50));
+    let pods = bench.sim.dir().join("kubelet-pods");
+    bench.options.kubelet_pods = Some(pods.clone());
+    let _release = block(&bench.calls, &pods).await;
+    let told = bench.carry_out(vec![log_dir(&bench, "default_web_u1"), log_dir(&bench, "default_db_u2")]).await;
+    assert!(told.iter().all(|line| line.contains("failed: cannot access")), "{told:?}");
+    assert!(is_there(&bench.pods("default_web_u1")) && is_there(&bench.pods("default_db_u2")));
+}
+
+#[tokio::test]
+async fn a_kubelet_directory_behind_a_link_of_the_host_protects_its_pods() {
+    let mut bench = Bench::new(Node::new().orphan_logs("default", "web", "u1"));
+    let host = bench.sim.dir().to_owned();
+    fs::create_dir_all(host.join("data/kubelet/pods/u1")).unwrap();
+    fs::create_dir_all(host.join("var/lib")).unwrap();
+    // Absolute for the host: without its root in front it would name a path of the agent.
+    symlink("/data/kubelet", host.join("var/lib/kubelet")).unwrap();
+    bench.host_root = host;
+    bench.options.kubelet_pods = Some("/var/lib/kubelet/pods".into());
+    let dir = Target::RemoveLogDir { path: "/pods/default_web_u1".into() };
+    assert_eq!(bench.carry_out(vec![action(dir)]).await, ["default_web_u1 refused: its pod is back"]);
+}
+
 #[tokio::test]
 async fn only_directories_directly_beneath_the_pod_log_root_go() {
     let bench = Bench::new(Node::new().orphan_logs("default", "web", "u1"));

@@ -5,15 +5,11 @@
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use super::{CombinedPods, PodSource};
 use crate::model::{Container, Pod, PodList, PodRef, Sandbox, Seen};
 use crate::observe::Answer;
-use crate::observe::aside::Aside;
-
-/// The longest look for credentials.
-const LOOK: Duration = Duration::from_secs(30);
+use crate::rooted::BoundedCalls;
 
 /// Looks at files for sources to ask; else says what it looked for.
 type Find = dyn Fn() -> Result<CombinedPods, String> + Send + Sync;
@@ -22,15 +18,15 @@ type Find = dyn Fn() -> Result<CombinedPods, String> + Send + Sync;
 pub struct FoundPods {
     find: Arc<Find>,
     found: OnceLock<CombinedPods>,
-    aside: Aside,
+    calls: BoundedCalls,
 }
 
 // === impl FoundPods ===
 
 impl FoundPods {
-    /// The sources that `find` finds; it is asked aside, where it may hang on a dead disk.
+    /// The sources that `find` finds; it runs within a limit, since a file system may not respond.
     pub fn new(find: impl Fn() -> Result<CombinedPods, String> + Send + Sync + 'static) -> Self {
-        Self { find: Arc::new(find), found: OnceLock::new(), aside: Aside::new(LOOK) }
+        Self { find: Arc::new(find), found: OnceLock::new(), calls: BoundedCalls::default() }
     }
 
     async fn found(&self) -> Result<&CombinedPods, String> {
@@ -38,7 +34,7 @@ impl FoundPods {
             return Ok(found);
         }
         let find = Arc::clone(&self.find);
-        let found = self.aside.run(Path::new("credentials"), move || find()).await;
+        let found = self.calls.run(Path::new("credentials"), move || find()).await;
         let found = found.map_err(|error| error.to_string()).and_then(|found| found)?;
         Ok(self.found.get_or_init(|| {
             found.tell();

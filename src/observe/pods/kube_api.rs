@@ -4,17 +4,13 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use super::PodSource;
 use super::machine::Machine;
 use crate::kubernetes::{Clock, Connection, Heard, NodeInfo, PodWatch, Timing, pod_exists};
 use crate::model::{Confirms, Container, Pod, PodList, PodRef, PodSourceReport, Sandbox, Seen, running_pods};
 use crate::observe::Answer;
-use crate::observe::aside::Aside;
-
-/// The longest wait for the ids of this machine.
-const LOOK: Duration = Duration::from_secs(30);
+use crate::rooted::BoundedCalls;
 
 /// A watch of the pods with `spec.nodeName` of this node, begun at the first question.
 pub struct KubeApi {
@@ -24,7 +20,7 @@ pub struct KubeApi {
     timing: Timing,
     watch: OnceLock<PodWatch>,
     host_root: PathBuf,
-    aside: Aside,
+    calls: BoundedCalls,
     /// A list named a pod that ran here, so the node has this name.
     is_named_so: AtomicBool,
 }
@@ -44,7 +40,7 @@ impl KubeApi {
             timing: Timing::default(),
             watch: OnceLock::new(),
             host_root: "/".into(),
-            aside: Aside::new(LOOK),
+            calls: BoundedCalls::default(),
             is_named_so: AtomicBool::new(false),
         }
     }
@@ -87,7 +83,7 @@ impl KubeApi {
     /// Says whether the Node object of this name is of this machine.
     async fn is_this_machine(&self, node: &NodeInfo) -> bool {
         let host_root = self.host_root.clone();
-        let read = self.aside.run(Path::new("machine-id"), move || Machine::of_host(&host_root)).await;
+        let read = self.calls.run(Path::new("machine-id"), move || Machine::of_host(&host_root)).await;
         read.is_ok_and(|machine| machine.is(node))
     }
 

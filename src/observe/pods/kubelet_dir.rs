@@ -4,23 +4,18 @@
 //! are a veto that every look takes whatever the sources are; naming them as a source asks for the veto to work.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use super::{PodSource, dirs};
 use crate::model::{Container, PodList, PodSourceReport, Sandbox, Seen};
-use crate::observe::aside::Aside;
 use crate::observe::{Answer, ObserveError};
-use crate::rooted::{self, Place};
-
-/// The longest look.
-const LOOK: Duration = Duration::from_secs(30);
+use crate::rooted::{self, BoundedCalls, Place};
 
 /// The directories of pods that the kubelet made.
 pub struct KubeletDirPods {
     host_root: PathBuf,
     directory: PathBuf,
     beside: Beside,
-    aside: Aside,
+    calls: BoundedCalls,
 }
 
 /// Who else is asked.
@@ -38,7 +33,7 @@ impl KubeletDirPods {
     /// The directory `pods` of the kubelet's root, as the host names it.
     pub fn new(host_root: impl Into<PathBuf>, kubelet_root: impl Into<PathBuf>, beside: Beside) -> Self {
         let directory = kubelet_root.into().join("pods");
-        Self { host_root: host_root.into(), directory, beside, aside: Aside::new(LOOK) }
+        Self { host_root: host_root.into(), directory, beside, calls: BoundedCalls::default() }
     }
 
     /// How many there are.
@@ -49,7 +44,7 @@ impl KubeletDirPods {
             Ok(Place::Missing(_)) => Err(ObserveError::List { path, source: std::io::ErrorKind::NotFound.into() }),
             Err(source) => Err(ObserveError::List { path, source }),
         };
-        self.aside.run(&self.directory, look).await.and_then(|counted| counted)
+        self.calls.run(&self.directory, look).await?
     }
 
     fn listed(&self, count: usize) -> PodList {

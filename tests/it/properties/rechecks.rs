@@ -144,7 +144,7 @@ impl Bench {
     }
 
     fn roots(&self) -> LogRoots {
-        LogRoots { host_root: "/".into(), policy: self.policy.logs.clone() }
+        LogRoots::new("/", self.policy.logs.clone())
     }
 
     fn kubelet_root(&self) -> PathBuf {

@@ -1,0 +1,138 @@
+//! A disk that is really frozen: a loop-mounted ext4 and `fsfreeze`. Reads work there, and whatever writes blocks in the
+//! kernel until the disk is thawed.
+
+use std::process::Command;
+use std::time::Instant;
+
+use super::*;
+use crate::execute::logs::tests::as_root::apart;
+
+/// The limit of a call here.
+const LIMIT: Duration = Duration::from_millis(300);
+/// No test waits longer.
+const BOUND: Duration = Duration::from_secs(60);
+const DIRS: usize = 30;
+
+/// A frozen file system. Dropping it thaws it.
+struct Frozen<'a>(&'a Path);
+
+// === impl Frozen ===
+
+impl<'a> Frozen<'a> {
+    fn freeze(mountpoint: &'a Path) -> Self {
+        run(Command::new("fsfreeze").arg("--freeze").arg(mountpoint));
+        Self(mountpoint)
+    }
+}
+
+impl Drop for Frozen<'_> {
+    fn drop(&mut self) {
+        run(Command::new("fsfreeze").arg("--unfreeze").arg(self.0));
+    }
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Mounts a new ext4 on the pod log root of a bench.
+fn mount_disk(bench: &Bench) -> PathBuf {
+    let (image, root) = (bench.sim.dir().join("disk.ext4"), bench.pods(""));
+    fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
+    run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image));
+    run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&root));
+    root
+}
+
+fn name(number: usize) -> String {
+    format!("default_web-{number}_u{number}")
+}
+
+fn log_dirs(bench: &Bench) -> Vec<Action> {
+    (0..DIRS).map(|number| action(Target::RemoveLogDir { path: bench.pods(&name(number)) })).collect()
+}
+
+fn names(root: &Path) -> usize {
+    fs::read_dir(root).unwrap().filter(|entry| entry.as_ref().unwrap().file_name() != "lost+found").count()
+}
+
+/// Runs a test in a mount namespace, and ends its async runtime as the binary does: blocked threads do not delay it.
+fn on_a_disk(test: impl AsyncFnOnce(&mut Bench, &Path) + Send + 'static) {
+    apart(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut bench = Bench::new(Node::new());
+            bench.calls = BoundedCalls::new(LIMIT);
+            let root = mount_disk(&bench);
+            for number in 0..DIRS {
+                fs::create_dir_all(root.join(name(number)).join("app")).unwrap();
+                fs::write(root.join(name(number)).join("app/0.log"), "line").unwrap();
+            }
+            test(&mut bench, &root).await;
+            run(Command::new("umount").arg("--lazy").arg(&root));
+        });
+        runtime.shutdown_background();
+    });
+}
+
+#[test]
+fn a_pass_over_many_log_directories_on_a_frozen_disk_costs_one_time_out() {
+    on_a_disk(async |bench, root| {
+        let frozen = Frozen::freeze(root);
+        let begun = Instant::now();
+        let told = tokio::time::timeout(BOUND, bench.carry_out(log_dirs(bench))).await.expect("the pass ends");
+        let elapsed = begun.elapsed();
+        assert!(elapsed >= LIMIT && elapsed < LIMIT * 10, "{elapsed:?}");
+        assert!(told[0].contains("file system did not respond within"), "{told:?}");
+        assert!(told[1..].iter().all(|line| line.contains("earlier call is still blocked")), "{told:?}");
+        assert_eq!(names(root), DIRS);
+
+        let begun = Instant::now();
+        let told = bench.carry_out(log_dirs(bench)).await;
+        assert!(told.iter().all(|line| line.contains("earlier call is still blocked")), "{told:?}");
+        assert!(begun.elapsed() < LIMIT * 10);
+        drop(frozen);
+    });
+}
+
+#[test]
+fn a_removal_that_was_blocked_ends_in_its_thread_and_the_next_pass_removes_the_rest() {
+    on_a_disk(async |bench, root| {
+        let frozen = Frozen::freeze(root);
+        bench.carry_out(log_dirs(bench)).await;
+        drop(frozen);
+        let removed = async {
+            while names(root) == DIRS {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(BOUND, removed).await.expect("the blocked removal ends");
+        assert_eq!(names(root), DIRS - 1, "the others were never started");
+        let rest = async {
+            while names(root) > 0 {
+                bench.carry_out(log_dirs(bench)).await;
+            }
+        };
+        tokio::time::timeout(BOUND, rest).await.expect("the next pass removes the rest");
+    });
+}
+
+#[test]
+fn an_async_runtime_ends_at_once_while_a_removal_is_blocked() {
+    on_a_disk(async |bench, root| {
+        let frozen = Frozen::freeze(root);
+        let (live, plan) = (bench.live(), plan(log_dirs(bench)));
+        let ended = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let summary = runtime.block_on(live.carry_out(&plan, &Stop::never(), &mut |_| ()));
+            let begun = Instant::now();
+            runtime.shutdown_background();
+            (summary.count("failed"), begun.elapsed())
+        });
+        let (failed, elapsed) = tokio::task::spawn_blocking(|| ended.join().unwrap()).await.unwrap();
+        assert_eq!(failed, DIRS);
+        assert!(elapsed < LIMIT * 10, "{elapsed:?}");
+        drop(frozen);
+    });
+}

@@ -1,0 +1,207 @@
+//! File-system calls off the async threads, within a limit.
+//!
+//! A call to a mount whose server is down, or to a frozen file system, blocks without end; no signal interrupts it. A
+//! blocked thread cannot be ended, so there is at most one per place: the next call waits for it until the limit, and
+//! after that is refused at once until the blocked call returns. The threads are those of tokio's blocking pool. A runtime
+//! that is dropped waits for them, so the process must end its runtime with `shutdown_background`, as
+//! `cli::live::block_on` does.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::sync::{OwnedMutexGuard, oneshot};
+use tokio::time::timeout;
+
+/// The default limit of one call: reading a directory, or removing a tree, of some thousand entries.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Runs file-system calls with a limit and at most one thread per place. Clones share the places.
+#[derive(Clone, Debug)]
+pub struct BoundedCalls {
+    limit: Duration,
+    spots: Arc<Mutex<HashMap<PathBuf, Arc<Spot>>>>,
+}
+
+/// A call that did not return a result.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// The limit passed. The call continues in its thread.
+    #[error("cannot access {}: file system did not respond within {seconds} s; the call continues", place.display())]
+    TimedOut {
+        /// The place.
+        place: PathBuf,
+        /// The limit.
+        seconds: u64,
+    },
+    /// An earlier call to the same place has not returned since its limit passed, so this one was not started.
+    #[error("cannot access {}: an earlier call is still blocked in the file system", place.display())]
+    StillBlocked {
+        /// The place.
+        place: PathBuf,
+    },
+    /// The call panicked, or the async runtime shut down before it started.
+    #[error("cannot access {}: the call ended without a result", place.display())]
+    Aborted {
+        /// The place.
+        place: PathBuf,
+    },
+}
+
+/// One place.
+#[derive(Debug, Default)]
+struct Spot {
+    turn: Arc<tokio::sync::Mutex<()>>,
+    is_blocked: AtomicBool,
+}
+
+/// A call in progress. Dropping it frees the place, however the call ended.
+struct Turn {
+    spot: Arc<Spot>,
+    _lock: OwnedMutexGuard<()>,
+}
+
+// === impl BoundedCalls ===
+
+impl Default for BoundedCalls {
+    fn default() -> Self {
+        Self::new(LIMIT)
+    }
+}
+
+impl BoundedCalls {
+    /// Calls that take at most `limit` each, after a wait of at most `limit` for the call before.
+    pub fn new(limit: Duration) -> Self {
+        Self { limit, spots: Arc::default() }
+    }
+
+    /// Runs `call` in a thread and waits for its result. `place` names what may block: the mount, root or directory, and
+    /// not each file in it, since each place may take the limit once.
+    ///
+    /// # Errors
+    /// The limit passed, an earlier call to `place` is still blocked, or `call` panicked.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        place: &Path,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, CallError> {
+        let spot = self.spot(place);
+        if spot.is_blocked.load(Ordering::SeqCst) {
+            return Err(CallError::StillBlocked { place: place.to_owned() });
+        }
+        let timed_out = || CallError::TimedOut { place: place.to_owned(), seconds: self.limit.as_secs() };
+        let ended_early = || CallError::Aborted { place: place.to_owned() };
+        let turn = timeout(self.limit, Arc::clone(&spot.turn).lock_owned()).await.map_err(|_| timed_out())?;
+        let (sender, mut result) = oneshot::channel();
+        let turn = Turn { spot: Arc::clone(&spot), _lock: turn };
+        let thread = move || {
+            let _turn = turn;
+            let _sent = sender.send(call());
+        };
+        tokio::task::spawn_blocking(thread);
+        if let Ok(result) = timeout(self.limit, &mut result).await {
+            return result.map_err(|_| ended_early());
+        }
+        spot.is_blocked.store(true, Ordering::SeqCst);
+        // The thread may have ended between the limit and the mark, and would then never clear the mark.
+        let late = match result.try_recv() {
+            Err(TryRecvError::Empty) => return Err(timed_out()),
+            late => late.map_err(|_| ended_early()),
+        };
+        spot.is_blocked.store(false, Ordering::SeqCst);
+        late
+    }
+
+    fn spot(&self, place: &Path) -> Arc<Spot> {
+        let mut spots = self.spots.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(spots.entry(place.to_owned()).or_default())
+    }
+}
+
+// === impl Turn ===
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.spot.is_blocked.store(false, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// No test waits longer.
+    const BOUND: Duration = Duration::from_secs(30);
+
+    /// A call that blocks until the test sends the release.
+    fn blocked() -> (mpsc::Sender<()>, impl FnOnce() + Send + 'static) {
+        let (release, held) = mpsc::channel();
+        (release, move || held.recv().unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_blocked_call_times_out_and_no_second_one_starts_until_it_returns() {
+        let calls = BoundedCalls::new(Duration::from_millis(50));
+        let (release, call) = blocked();
+        let error = calls.run("/mnt/dead".as_ref(), call).await.unwrap_err();
+        assert!(matches!(error, CallError::TimedOut { .. }), "{error}");
+
+        let started = Arc::new(AtomicBool::new(false));
+        let mark = Arc::clone(&started);
+        let error = calls.run("/mnt/dead".as_ref(), move || mark.store(true, Ordering::SeqCst)).await.unwrap_err();
+        assert!(matches!(error, CallError::StillBlocked { .. }), "{error}");
+        assert!(!started.load(Ordering::SeqCst), "no second thread blocks at the same place");
+        assert_eq!(calls.run("/mnt/alive".as_ref(), || 7).await.unwrap(), 7, "other places are accessible");
+
+        release.send(()).unwrap();
+        let accessible = async {
+            while calls.run("/mnt/dead".as_ref(), || ()).await.is_err() {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(BOUND, accessible).await.expect("the place is accessible again");
+    }
+
+    #[tokio::test]
+    async fn clones_refuse_a_place_where_a_call_of_another_clone_is_blocked() {
+        let calls = BoundedCalls::new(Duration::from_millis(50));
+        let (release, call) = blocked();
+        calls.clone().run("/mnt/dead".as_ref(), call).await.unwrap_err();
+        let error = calls.run("/mnt/dead".as_ref(), || ()).await.unwrap_err();
+        assert!(matches!(error, CallError::StillBlocked { .. }), "{error}");
+        release.send(()).unwrap();
+    }
+
+    #[tokio::test]
+    async fn two_calls_to_one_place_run_one_after_the_other() {
+        let calls = BoundedCalls::new(BOUND);
+        let ((release, call), other) = (blocked(), calls.clone());
+        let first = tokio::spawn(async move { other.run("/mnt/x".as_ref(), call).await });
+        let started = async {
+            while calls.spot("/mnt/x".as_ref()).turn.try_lock().is_ok() {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(BOUND, started).await.expect("the first call holds the turn");
+        let other = calls.clone();
+        let second = tokio::spawn(async move { other.run("/mnt/x".as_ref(), || "second").await });
+        tokio::task::yield_now().await;
+        assert!(!second.is_finished());
+        release.send(()).unwrap();
+        first.await.unwrap().unwrap();
+        assert_eq!(second.await.unwrap().unwrap(), "second");
+    }
+
+    #[tokio::test]
+    async fn a_call_that_panics_is_an_error() {
+        let calls = BoundedCalls::new(BOUND);
+        let error = calls.run("/mnt/x".as_ref(), || assert_eq!(1, 2, "on purpose")).await.unwrap_err();
+        assert!(matches!(error, CallError::Aborted { .. }), "{error}");
+        assert!(calls.run("/mnt/x".as_ref(), || ()).await.is_ok());
+    }
+}
