@@ -71,10 +71,10 @@ impl<P: FnMut() -> Option<Policy>, A: FnMut(Scope, &Result<Pass, StoreError>)> S
         }
     }
 
-    /// Looks whether a disk is short and, if so and not in vain a moment ago, takes all that nothing needs: what pods left
-    /// behind first; then, if the disk of the images is short still, every unused image, of which that may have freed
-    /// some. So the kubelet does it too: images on a disk of their own make no room on another. The images do not wait
-    /// for containers whose removal hangs.
+    /// Checks the disks. Under pressure, unless a pass just failed to reduce it, removes everything unused: first the
+    /// containers, sandboxes and logs of deleted and terminated pods, then the unused images, if the image disk is still
+    /// under pressure. The kubelet does it in the same order: images on a disk of their own make no room on another. The
+    /// images do not wait for containers whose removal hangs.
     async fn relieve(&self) {
         let mut relief = self.relief.lock().await;
         let (gauge, restraint) = &mut *relief;
@@ -94,7 +94,7 @@ impl<P: FnMut() -> Option<Policy>, A: FnMut(Scope, &Result<Pass, StoreError>)> S
         restraint.ended(removed, Instant::now());
     }
 
-    /// Removes unused images if their disk is short; how many.
+    /// Removes unused images if their disk is under pressure. Returns how many.
     async fn relieve_images(&self, gauge: &mut Gauge) -> u64 {
         match gauge.look_at_images(&self.cycle.pressure()).await {
             Some(pressure) if !self.stop.is_set() => self.pass_under(pressure, Scope::Images).await,
@@ -102,9 +102,9 @@ impl<P: FnMut() -> Option<Policy>, A: FnMut(Scope, &Result<Pass, StoreError>)> S
         }
     }
 
-    /// Makes a pass under pressure; how many objects it removed.
+    /// Makes a pass under pressure. Returns how many objects it removed.
     async fn pass_under(&self, pressure: Pressure, scope: Scope) -> u64 {
-        tracing::warn!(?scope, %pressure, "a disk is short, so everything goes that nothing needs");
+        tracing::warn!(?scope, %pressure, "disk pressure: removing everything unused");
         let pass = self.cycle.pass_under(pressure, scope, self.stop, |_, _| {}).await;
         self.ended(scope, &pass);
         pass.map_or(0, |pass| pass.tallies.total().removed)
@@ -147,9 +147,8 @@ fn tell(scope: Scope, pass: &Result<Pass, StoreError>) -> Passed {
     passed(pass)
 }
 
-/// A pass that saw nothing, or that ended because the runtime hangs, waits longer, so that nothing spins while the runtime
-/// is away. A disk that stays full or an object that cannot be removed is looked at in the ordinary rhythm: they have
-/// their own ways to wait.
+/// A pass whose observation failed, or that ended because the runtime hangs, makes its loop back off. A disk that stays
+/// full and an object that cannot be removed do not: both have a back-off of their own.
 fn passed(pass: &Pass) -> Passed {
     let is_blind = pass.plan.errors.iter().any(|error| matches!(error, PlanError::NotSeen { .. }));
     let is_cut_short = pass.summary.halts.iter().any(|halt| halt.kind.is_none());

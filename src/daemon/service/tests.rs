@@ -10,6 +10,7 @@ use super::*;
 use crate::config::Settings;
 use crate::cri::{Endpoint, Rule};
 use crate::execute::{Outcome, Stopper, stop};
+use crate::model::ListCounts;
 use crate::observe::{RuntimePods, ToldDisk};
 use crate::record::Store;
 use crate::sim::{Fault, GIB, Method, Node, Sim, Times};
@@ -30,6 +31,7 @@ fn sim() -> Sim {
 fn settings(sim: &Sim) -> Settings {
     let mut settings = Settings { kubelet_root: sim.dir().join("kubelet"), ..Settings::default() };
     settings.intervals = Intervals { containers: NEVER, images: NEVER, pressure: NEVER, max_backoff: NEVER };
+    settings.state.path = sim.dir().join("state/kubegc.db");
     settings.policy.logs.pods_root = sim.log_roots().pods;
     settings.policy.logs.containers_root = sim.log_roots().containers;
     settings.policy.images.min_age = Duration::ZERO;
@@ -42,7 +44,8 @@ fn cycle(sim: &Sim, settings: Settings) -> Cycle<LiveHands> {
     let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint(), chosen_by: Rule::Flag };
     let disks = Arc::new(ToldDisk(sim.disk_reader()));
     let node = node::Node { endpoint, disks, pods: Arc::new(RuntimePods), space_settle: Duration::ZERO };
-    Cycle::live(settings, &node, Store::in_memory().unwrap(), clock::now())
+    let store = Store::open(&settings.state.path).unwrap().store;
+    Cycle::live(settings, &node, store, clock::now())
 }
 
 /// Runs the service until an image is removed, which `after` sees as the end of a pass over images.
@@ -138,4 +141,29 @@ async fn a_pass_that_a_hanging_runtime_ends_is_recorded_and_makes_its_loop_wait_
     let pass = cycle.pass(Scope::Containers, &Stop::never(), |_, _| {}).await.unwrap();
     assert_eq!((pass.summary.not_begun, passed(&pass)), (0, Passed::Well));
     assert_eq!(sim.state().container_ids().len(), 1, "the removal that hangs is in progress, the other one was done");
+}
+
+#[tokio::test]
+async fn a_pass_that_ends_late_does_not_replace_the_counts_of_a_newer_observation() {
+    let sim = sim();
+    let (settings, add) = (settings(&sim), |node: Node, number: usize| {
+        let name = format!("web-{number}");
+        node.pod("default", &name, &name).running("app", "r.example/gone:1")
+    });
+    let path = settings.state.path.clone();
+    let cycle = cycle(&sim, settings);
+    sim.fault(Method::RemoveContainer, Fault::Slow(2 * SECOND), Times::N(1));
+    let stop = Stop::never();
+    let late = Box::pin(cycle.pass(Scope::Containers, &stop, |_, _| {}));
+    let newer = Box::pin(async {
+        sim.await_call(Method::RemoveContainer).await.unwrap();
+        sim.state().also(|node| (0..3).fold(node, add)).unwrap();
+        cycle.pass(Scope::Images, &stop, |_, _| {}).await.unwrap();
+        assert_eq!(sim.state().container_ids().len(), 5, "the other pass still waits");
+    });
+    let (late, ()) = tokio::join!(late, newer);
+    assert_eq!(late.unwrap().summary.count("failed"), 0);
+    drop(cycle);
+    let memory = Store::open_read_only(&path).unwrap().unwrap().memory(clock::now()).unwrap();
+    assert_eq!(memory.last_counts, Some(ListCounts { containers: 5, sandboxes: 5 }));
 }
