@@ -192,6 +192,21 @@ fn what_was_written_to_the_file_meanwhile_stays() {
 }
 
 #[test]
+fn a_refusal_that_was_recorded_in_memory_takes_the_place_of_the_one_in_the_file() {
+    let (_dir, path) = place();
+    let mut store = open(&path);
+    for (seconds, times) in [(0, 0), (60, 2), (120, 0)] {
+        store.inject(None, StoreFault::Io, times);
+        let run = store.begin_run(at(seconds), Scope::All, false).unwrap();
+        store.record(run, at(seconds + 1), &refused(container("c1"))).unwrap();
+        store.finish_run(run, at(seconds + 2), &Tally { refused: 1, ..Tally::default() }, None).unwrap();
+    }
+    drop(store);
+    let history = open(&path).history(&HistoryFilter::default()).unwrap();
+    assert_eq!(history.iter().map(|entry| entry.at).collect::<Vec<_>>(), [at(121)]);
+}
+
+#[test]
 fn a_run_that_begins_does_not_end_another_run_of_the_same_process() {
     let (_dir, path) = place();
     let mut store = open(&path);
