@@ -381,13 +381,11 @@ impl Underway {
         let errors: Vec<_> = planning.chain(summary.halts.iter().map(ToString::to_string)).collect();
         let error = (!errors.is_empty()).then(|| errors.join("; "));
         store.finish_run(self.id, (self.clock)(), &self.tallies.total(), error.as_deref())?;
-        match self.trouble {
-            Some(trouble) => Err(trouble),
-            None => {
-                let store = store.take_trouble();
-                Ok(Pass { plan, reports: self.reports, tallies: self.tallies, summary, store })
-            }
+        if let Some(trouble) = self.trouble {
+            return Err(trouble);
         }
+        let store = store.take_trouble();
+        Ok(Pass { plan, reports: self.reports, tallies: self.tallies, summary, store })
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rusqlite::types::{Type, Value};
-use rusqlite::{Row, params_from_iter};
+use rusqlite::{Row, Transaction, params_from_iter};
 use serde::Serialize;
 
 use super::columns::{count, from_json, integer, json, moment, nanos, nanos_before};
@@ -78,7 +78,8 @@ pub struct HistoryFilter {
 impl Store {
     /// Records what became of an action, committed when this returns: a kill loses only the action in flight (I10).
     ///
-    /// An image whose turn did not come is not recorded: nothing was done to it.
+    /// An image whose turn did not come is not recorded: nothing was done to it. A refusal takes the place of the refusal
+    /// before it, if nothing else became of the object in between.
     ///
     /// # Errors
     /// None in practice: where the file cannot be written, the store continues in memory.
@@ -88,6 +89,9 @@ impl Store {
         }
         self.write("a removal", |transaction| {
             let row = columns(run, at, report)?;
+            if matches!(report.outcome, Outcome::Refused { .. }) {
+                forget_refusal(transaction, report.action.target.kind().as_str(), &report.action.target.id())?;
+            }
             let mut insert = transaction.prepare_cached(
                 "INSERT INTO removals (run, at, kind, object, name, tags, pod_namespace, pod_name, pod_uid,
                      age_seconds, reason, reason_values, outcome, detail, estimated_bytes, freed_bytes, proven_by)
@@ -124,8 +128,8 @@ impl Store {
         })
     }
 
-    /// Forgets removals and runs that are older than `max_age`, and of each all but the newest `max_rows`. Returns how
-    /// many removals that were.
+    /// Forgets removals and runs that are older than `max_age`, and of each all but the newest `max_rows`. Refusals are
+    /// counted apart, so that they push no removal out. Returns how many entries that were.
     ///
     /// # Errors
     /// None in practice: where the file cannot be written, the store continues in memory.
@@ -134,7 +138,10 @@ impl Store {
         self.write("the history's end", |transaction| {
             let removals = transaction.execute(
                 "DELETE FROM removals WHERE at < ?1
-                     OR id <= (SELECT id FROM removals ORDER BY id DESC LIMIT 1 OFFSET ?2)",
+                     OR outcome <> 'refused' AND id <= (
+                         SELECT id FROM removals WHERE outcome <> 'refused' ORDER BY id DESC LIMIT 1 OFFSET ?2)
+                     OR outcome = 'refused' AND id <= (
+                         SELECT id FROM removals WHERE outcome = 'refused' ORDER BY id DESC LIMIT 1 OFFSET ?2)",
                 [before, rows],
             )?;
             transaction.execute(
@@ -145,6 +152,15 @@ impl Store {
             Ok(removals as u64)
         })
     }
+}
+
+/// Forgets what became of an object last, if that was a refusal.
+pub(super) fn forget_refusal(transaction: &Transaction<'_>, kind: &str, object: &str) -> rusqlite::Result<()> {
+    let mut forget = transaction.prepare_cached(
+        "DELETE FROM removals WHERE outcome = 'refused'
+             AND id = (SELECT id FROM removals WHERE kind = ?1 AND object = ?2 ORDER BY id DESC LIMIT 1)",
+    )?;
+    forget.execute([kind, object]).map(drop)
 }
 
 /// A report in the order of the columns.

@@ -11,6 +11,7 @@ use rusqlite::{Connection, Transaction, params_from_iter};
 use super::error::StoreError;
 use super::fallback::Since;
 use super::file;
+use super::history::forget_refusal;
 use super::runs::close_interrupted;
 use super::store::Store;
 use crate::model::{Absence, ImageMemory, Memory};
@@ -136,6 +137,9 @@ fn add_removals(
         let run = row.integer("run");
         row.set("id", Value::Null);
         row.set("run", numbers.get(&run).copied().unwrap_or(run).into());
+        if row.text("outcome") == "refused" {
+            forget_refusal(file, row.text("kind"), row.text("object"))?;
+        }
         row.insert(file, "removals")?;
     }
     Ok(())
@@ -143,7 +147,7 @@ fn add_removals(
 
 fn rows(connection: &Connection, sql: &str, from: i64) -> rusqlite::Result<Vec<Row>> {
     let mut statement = connection.prepare(sql)?;
-    let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let values = |row: &rusqlite::Row<'_>| (0..names.len()).map(|column| row.get(column)).collect();
     let rows = statement.query_map([from], values)?;
     rows.map(|values| Ok(Row { names: names.clone(), values: values? })).collect()
@@ -157,6 +161,14 @@ impl Row {
         match named {
             Some((_, Value::Integer(integer))) => *integer,
             _ => 0,
+        }
+    }
+
+    fn text(&self, name: &str) -> &str {
+        let named = self.names.iter().zip(&self.values).find(|(found, _)| *found == name);
+        match named {
+            Some((_, Value::Text(text))) => text,
+            _ => "",
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::execute::{Outcome, Report};
+use crate::execute::{Outcome, Refusal, Report};
 use crate::model::{Failure, ListCounts, Memory};
 use crate::plan::{Kind, Target};
 
@@ -14,8 +14,9 @@ const STALE: SignedDuration = SignedDuration::from_hours(24);
 /// The memory after a pass whose actions came out as `reports` say.
 ///
 /// - An action that failed waits: `retry_after` from `taken_at`, twice that after the second failure in a row and so on,
-///   at most an hour. `retry_after` 0 = it is tried in each pass. One that succeeded, or whose object was gone, starts
-///   anew; one that was refused keeps its count.
+///   at most an hour. `retry_after` 0 = it is tried in each pass. One that succeeded, or whose object was gone, has no
+///   failure any more.
+/// - An action that was refused waits too, unless its cause is known to the next plan or no source answered, see [`Wait`].
 /// - An image that went is forgotten: if it is pulled again before the next look it is a new one, with its own minimum
 ///   age.
 /// - Containers, sandboxes and images that were removed are subtracted from the baseline of the lists, so that kubegc's own
@@ -26,11 +27,55 @@ pub fn after_outcomes(memory: &Memory, reports: &[Report], taken_at: Timestamp, 
         match &report.outcome {
             Outcome::Failed { error } => fail(&mut memory, report, error, taken_at, retry_after),
             Outcome::Removed {} | Outcome::AlreadyGone {} => forget(&mut memory, report),
-            Outcome::Refused { .. } | Outcome::NotNeeded {} | Outcome::WouldRemove {} => {}
+            Outcome::Refused { refusal } => refuse(&mut memory, report, refusal, taken_at, retry_after),
+            Outcome::NotNeeded {} | Outcome::WouldRemove {} => {}
         }
     }
     memory.failures.retain(|_, failure| taken_at.duration_since(failure.retry_at) < STALE);
     memory
+}
+
+/// When an action that was refused is tried again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Wait {
+    /// In the next pass, always.
+    Never,
+    /// In the next pass; after a second refusal in a row as after a second failure.
+    FromTheSecond,
+    /// As after a failure.
+    Always,
+}
+
+/// How long a refusal waits, by its cause.
+fn wait_after(refusal: &Refusal) -> Wait {
+    match refusal {
+        // The source of pods may answer at any time, and the pod's leftovers are what a full disk waits for.
+        Refusal::PodNotProven => Wait::Never,
+        // A mount, a link or a name that is not the kubelet's stays as it is until a person changes it.
+        Refusal::ForeignPath => Wait::Always,
+        // The next snapshot has the new state, so the next plan keeps the object. If it does not, the snapshot and the
+        // recheck disagree for good, and each further try would be refused too.
+        Refusal::StateChanged
+        | Refusal::Ready
+        | Refusal::HasContainers
+        | Refusal::InUse
+        | Refusal::Pinned
+        | Refusal::NamedByPod
+        | Refusal::InUseLink
+        | Refusal::PodPresent
+        | Refusal::RemovalInProgress => Wait::FromTheSecond,
+    }
+}
+
+fn refuse(memory: &mut Memory, report: &Report, refusal: &Refusal, taken_at: Timestamp, retry_after: Duration) {
+    let is_first = !memory.failures.contains_key(&report.action.key());
+    let retry_after = match wait_after(refusal) {
+        Wait::Never => return,
+        Wait::FromTheSecond if is_first => Duration::ZERO,
+        Wait::FromTheSecond | Wait::Always => retry_after,
+    };
+    let note = report.note.as_ref().map_or_else(String::new, |note| format!(": {note}"));
+    fail(memory, report, &format!("refused: {refusal}{note}"), taken_at, retry_after);
 }
 
 fn fail(memory: &mut Memory, report: &Report, error: &str, taken_at: Timestamp, retry_after: Duration) {
@@ -111,6 +156,55 @@ mod tests {
         let reports = [removed(container("c1"), None), gone, refused(container("c3"))];
         let memory = after_outcomes(&memory, &reports, at(60), MINUTE);
         assert_eq!(memory.failures.keys().collect::<Vec<_>>(), ["container/c3"]);
+    }
+
+    fn refused_for(refusal: Refusal) -> Report {
+        Report { outcome: Outcome::Refused { refusal }, ..refused(container("c1")) }
+    }
+
+    /// The waits after refusals in passes that follow each other at once.
+    fn waits(refusal: &Refusal, passes: usize) -> Vec<i64> {
+        let mut memory = Memory::default();
+        let pass = |_| {
+            memory = after_outcomes(&memory, &[refused_for(refusal.clone())], at(0), MINUTE);
+            memory.failures.get("container/c1").map_or(0, |_| retry_seconds(&memory, "container/c1"))
+        };
+        (0..passes).map(pass).collect()
+    }
+
+    #[test]
+    fn a_refusal_that_does_not_change_by_itself_backs_off_as_a_failure_does() {
+        assert_eq!(waits(&Refusal::ForeignPath, 4), [60, 120, 240, 480]);
+    }
+
+    #[test]
+    fn a_refusal_that_the_next_plan_knows_of_waits_only_if_it_comes_again() {
+        for refusal in [
+            Refusal::StateChanged,
+            Refusal::Ready,
+            Refusal::HasContainers,
+            Refusal::InUse,
+            Refusal::Pinned,
+            Refusal::NamedByPod,
+            Refusal::InUseLink,
+            Refusal::PodPresent,
+        ] {
+            assert_eq!(waits(&refusal, 4), [0, 120, 240, 480], "{refusal:?}");
+        }
+    }
+
+    #[test]
+    fn where_no_source_answered_the_next_pass_asks_again_without_a_wait() {
+        assert_eq!(waits(&Refusal::PodNotProven, 3), [0, 0, 0]);
+        let memory = after_outcomes(&Memory::default(), &[refused_for(Refusal::PodNotProven)], at(0), MINUTE);
+        assert!(memory.failures.is_empty());
+    }
+
+    #[test]
+    fn a_refusal_that_backs_off_says_that_it_is_one() {
+        let report = Report { note: Some("a mount".to_owned()), ..refused_for(Refusal::ForeignPath) };
+        let memory = after_outcomes(&Memory::default(), &[report], at(0), MINUTE);
+        assert_eq!(memory.failures["container/c1"].error, "refused: the path is not ours: a mount");
     }
 
     #[test]

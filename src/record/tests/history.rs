@@ -198,6 +198,35 @@ fn what_is_too_old_or_too_much_goes_and_the_newest_stay() {
 }
 
 #[test]
+fn refusals_of_an_object_in_a_row_are_one_entry_with_the_newest_time() {
+    let mut store = Store::in_memory().unwrap();
+    let run = store.begin_run(at(0), Scope::All, false).unwrap();
+    for second in 1..=5 {
+        store.record(run, at(second), &refused(container("c1"))).unwrap();
+        store.record(run, at(second), &refused(container("c2"))).unwrap();
+    }
+    store.record(run, at(6), &failed(container("c1"), "busy")).unwrap();
+    store.record(run, at(7), &refused(container("c1"))).unwrap();
+    let entries = store.history(&HistoryFilter::default()).unwrap();
+    let seen: Vec<_> = entries.iter().map(|entry| (entry.id.as_str(), entry.outcome.as_str(), entry.at)).collect();
+    let expected =
+        [("c1", "refused", at(7)), ("c1", "failed", at(6)), ("c2", "refused", at(5)), ("c1", "refused", at(5))];
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn refusals_do_not_push_removals_out_of_the_history() {
+    let mut store = Store::in_memory().unwrap();
+    let run = store.begin_run(at(0), Scope::All, false).unwrap();
+    record(&mut store, run, (0..3).map(|number| format!("c{number}")));
+    for number in 0..100 {
+        store.record(run, at(50), &refused(container(&format!("r{number}")))).unwrap();
+    }
+    store.prune(at(60), Duration::from_hours(24), 3).unwrap();
+    assert_eq!(recorded(&store), ["c0", "c1", "c2", "r97", "r98", "r99"]);
+}
+
+#[test]
 fn a_run_that_goes_on_is_not_pruned() {
     let mut store = Store::in_memory().unwrap();
     store.begin_run(at(0), Scope::All, false).unwrap();

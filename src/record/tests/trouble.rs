@@ -124,12 +124,12 @@ fn a_file_that_is_overwritten_while_the_store_is_open_is_set_aside_by_the_next_r
     let (_dir, path) = place();
     let mut store = open(&path);
     fill(&mut store);
-    std::fs::write(&path, [7; 50_000]).unwrap();
+    std::fs::write(&path, vec![7; 50_000]).unwrap();
     let notes = run_of(&mut store, 60, &["c2"]);
     let [StoreNote::InMemory { .. }, StoreNote::SetAside { to, .. }, StoreNote::BackOnDisk { .. }] = &notes[..] else {
         panic!("{notes:?}")
     };
-    assert_eq!(std::fs::read(to).unwrap(), [7; 50_000], "the damaged file is kept");
+    assert_eq!(std::fs::read(to).unwrap(), vec![7; 50_000], "the damaged file is kept");
     assert_eq!(run_of(&mut store, 120, &["c3"]), []);
     drop(store);
     let kept = recorded(&open(&path));
@@ -189,6 +189,21 @@ fn what_was_written_to_the_file_meanwhile_stays() {
     assert_eq!(runs(&store), [(40, 1, None), (70, 1, None), (60, 1, None), (120, 1, None)]);
     let expected = ["sha256:aa", "sha256:bb", "sha256:run-120", "sha256:run-60", "sha256:run-70"];
     assert_eq!(images(&store), expected);
+}
+
+#[test]
+fn a_refusal_that_was_recorded_in_memory_takes_the_place_of_the_one_in_the_file() {
+    let (_dir, path) = place();
+    let mut store = open(&path);
+    for (seconds, times) in [(0, 0), (60, 2), (120, 0)] {
+        store.inject(None, StoreFault::Io, times);
+        let run = store.begin_run(at(seconds), Scope::All, false).unwrap();
+        store.record(run, at(seconds + 1), &refused(container("c1"))).unwrap();
+        store.finish_run(run, at(seconds + 2), &Tally { refused: 1, ..Tally::default() }, None).unwrap();
+    }
+    drop(store);
+    let history = open(&path).history(&HistoryFilter::default()).unwrap();
+    assert_eq!(history.iter().map(|entry| entry.at).collect::<Vec<_>>(), [at(121)]);
 }
 
 #[test]
