@@ -26,7 +26,7 @@ pub struct KubeApi {
     host_root: PathBuf,
     aside: Aside,
     /// A list named a pod that ran here, so the node has this name.
-    is_named_so: AtomicBool,
+    is_name_proven: AtomicBool,
 }
 
 // === impl KubeApi ===
@@ -45,7 +45,7 @@ impl KubeApi {
             watch: OnceLock::new(),
             host_root: "/".into(),
             aside: Aside::new(LOOK),
-            is_named_so: AtomicBool::new(false),
+            is_name_proven: AtomicBool::new(false),
         }
     }
 
@@ -75,12 +75,12 @@ impl KubeApi {
     ) -> Option<String> {
         if !heard.pods.is_empty() {
             if names_running(&heard.pods, containers, sandboxes) {
-                self.is_named_so.store(true, Ordering::Relaxed);
+                self.is_name_proven.store(true, Ordering::Relaxed);
             }
             return None;
         }
         let doubt = emptiness(&self.node, containers, sandboxes)?;
-        let is_proven = self.is_named_so.load(Ordering::Relaxed) || self.is_this_machine(&heard.node).await;
+        let is_proven = self.is_name_proven.load(Ordering::Relaxed) || self.is_this_machine(&heard.node).await;
         (!is_proven).then_some(doubt)
     }
 
