@@ -97,6 +97,7 @@ pub enum Phase {
 // === impl Confirms ===
 
 impl Confirms {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     fn is_by_uid(&self) -> bool {
         *self == Self::ByUid
     }

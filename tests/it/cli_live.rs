@@ -234,6 +234,25 @@ fn a_saved_plan_is_carried_out_but_for_what_changed_since() {
 }
 
 #[test]
+fn a_saved_plan_of_the_kubelets_rules_leaves_the_newest_instances_under_the_guards_in_force() {
+    let host = Host::new();
+    let shell = &host.shell;
+    let arguments = ["plan", "--profile", "kubelet", "--set", "containers.max_per_pod_container=0", "-o", "json"];
+    std::fs::write(shell.path("plan.json"), shell.run(&arguments)).unwrap();
+    let text = host.run(&["collect", "--plan", "plan.json", "-o", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let reports = document["reports"].as_array().unwrap();
+    let refused = reports.iter().filter(|report| report["outcome"] == "refused");
+    let refused: Vec<_> = refused.map(|report| report["action"]["id"].as_str().unwrap()).collect();
+    assert_eq!(refused, ["c-job", "c-crash-4"]);
+    insta::assert_snapshot!(host.rest()[0].join("\n"), @r#"
+    crash/app#3 exited
+    job/job#0 exited
+    web/app#0 running
+    "#);
+}
+
+#[test]
 fn why_asks_the_node() {
     let host = Host::new();
     insta::assert_snapshot!(host.run(&["why", "c-crash-4"]), @r#"

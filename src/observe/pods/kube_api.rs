@@ -22,7 +22,7 @@ pub struct KubeApi {
     host_root: PathBuf,
     calls: BoundedCalls,
     /// A list named a pod that ran here, so the node has this name.
-    is_named_so: AtomicBool,
+    is_name_proven: AtomicBool,
 }
 
 // === impl KubeApi ===
@@ -41,7 +41,7 @@ impl KubeApi {
             watch: OnceLock::new(),
             host_root: "/".into(),
             calls: BoundedCalls::default(),
-            is_named_so: AtomicBool::new(false),
+            is_name_proven: AtomicBool::new(false),
         }
     }
 
@@ -71,12 +71,12 @@ impl KubeApi {
     ) -> Option<String> {
         if !heard.pods.is_empty() {
             if names_running(&heard.pods, containers, sandboxes) {
-                self.is_named_so.store(true, Ordering::Relaxed);
+                self.is_name_proven.store(true, Ordering::Relaxed);
             }
             return None;
         }
         let doubt = emptiness(&self.node, containers, sandboxes)?;
-        let is_proven = self.is_named_so.load(Ordering::Relaxed) || self.is_this_machine(&heard.node).await;
+        let is_proven = self.is_name_proven.load(Ordering::Relaxed) || self.is_this_machine(&heard.node).await;
         (!is_proven).then_some(doubt)
     }
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::*;
-use crate::model::Confirms;
+use crate::model::Confirms::{ByName, ByUid};
 
 /// A source that says what it was told to.
 struct Says {
@@ -208,7 +208,6 @@ async fn all_are_asked_at_the_same_time() {
 #[tokio::test]
 async fn together_they_confirm_by_name_if_one_of_them_does() {
     let by = |confirms| Seen::Seen(PodList { complete: true, confirms, ..PodList::default() });
-    use Confirms::{ByName, ByUid};
     for (one, other, both) in [(ByUid, ByUid, ByUid), (ByName, ByUid, ByName), (ByUid, ByName, ByName)] {
         let list = ask(vec![("one", by(one)), ("other", by(other))]).await;
         assert_eq!(list.as_ref().unwrap().confirms, both, "{one:?} {other:?}");
