@@ -281,13 +281,11 @@ impl Underway {
         let errors: Vec<_> = plan.errors.iter().map(ToString::to_string).collect();
         let error = (!errors.is_empty()).then(|| errors.join("; "));
         store.finish_run(self.id, clock::now(), &self.tallies.total(), error.as_deref())?;
-        match self.trouble {
-            Some(trouble) => Err(trouble),
-            None => {
-                let store = store.take_trouble();
-                Ok(Pass { plan, reports: self.reports, tallies: self.tallies, summary, store })
-            }
+        if let Some(trouble) = self.trouble {
+            return Err(trouble);
         }
+        let store = store.take_trouble();
+        Ok(Pass { plan, reports: self.reports, tallies: self.tallies, summary, store })
     }
 }
 

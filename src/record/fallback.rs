@@ -219,7 +219,9 @@ impl Store {
         let state = self.state.get_mut();
         let mut notes = Vec::new();
         let opened = file::open_or_begin(&self.path, &mut notes);
-        notes.into_iter().for_each(|note| state.note(note));
+        for note in notes {
+            state.note(note);
+        }
         let connection = opened.map_err(|trouble| Cause::of_trouble(&self.path, trouble))?;
         let mut file = Self::new(&self.path, connection, Place::Disk(Identity::of(&self.path)));
         file.state.get_mut().faults = std::mem::take(&mut state.faults);

@@ -145,10 +145,8 @@ fn locked(path: &Path) -> Result<File, LockError> {
 
 /// Writes who holds the lock, in place of what the one before wrote.
 fn sign(file: &mut File, what: &str, trouble: Option<&str>) -> io::Result<()> {
-    let mut text = format!("pid {}, {what}\n", std::process::id());
-    if let Some(trouble) = trouble {
-        text += &format!("{STORE}{}\n", trouble.replace('\n', " "));
-    }
+    let store = trouble.map_or_else(String::new, |trouble| format!("{STORE}{}\n", trouble.replace('\n', " ")));
+    let text = format!("pid {}, {what}\n{store}", std::process::id());
     file.set_len(0)?;
     file.rewind()?;
     file.write_all(text.as_bytes())

@@ -147,7 +147,7 @@ fn add_removals(
 
 fn rows(connection: &Connection, sql: &str, from: i64) -> rusqlite::Result<Vec<Row>> {
     let mut statement = connection.prepare(sql)?;
-    let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let values = |row: &rusqlite::Row<'_>| (0..names.len()).map(|column| row.get(column)).collect();
     let rows = statement.query_map([from], values)?;
     rows.map(|values| Ok(Row { names: names.clone(), values: values? })).collect()

@@ -412,6 +412,23 @@ async fn a_service_whose_store_cannot_be_written_works_and_says_so_until_it_can(
     assert!(history.lines().count() >= 3, "what was removed meanwhile is in the history: {history}");
 }
 
+#[tokio::test]
+async fn a_store_that_is_overwritten_while_the_service_runs_is_set_aside_by_the_next_pass() {
+    let host = Host::new();
+    let home = crate::agent::Home::new(&host.sim, "containers.interval = \"1s\"");
+    let mut service = home.start(&["run"]);
+    service.says("pass done").await;
+    std::fs::write(home.store(), vec![7; 50_000]).unwrap();
+    service.says("the store was damaged; a fresh one was begun").await;
+    service.says("the store is on disk again").await;
+    service.says("pass done").await;
+    service.signal(Signal::SIGTERM);
+    assert_eq!(service.ended().await.code(), Some(0));
+    assert_eq!(std::fs::read(home.store().with_extension("db.corrupt-1")).unwrap(), vec![7; 50_000]);
+    let history = String::from_utf8(home.run(&["history", "-o", "json"]).stdout).unwrap();
+    assert!(history.contains("c-crash-1"), "what the service knew is in the fresh file: {history}");
+}
+
 #[test]
 fn the_service_collects_at_once_and_ends_with_a_signal() {
     let host = Host::new();

@@ -90,6 +90,16 @@ mod as_root {
     }
 
     #[test]
+    fn a_state_directory_that_is_read_only_stops_no_collection() {
+        let sim = sim();
+        let shell = shell(&sim);
+        let script = "mkdir state; mount -t tmpfs -o ro tmpfs state; $kubegc collect --state state/kubegc.db";
+        let (code, text) = with_own_run(&shell, script);
+        assert!(text.contains("Removed: 1 container") && text.contains("Read-only file system"), "{text}");
+        assert_eq!(code, Some(1), "{text}");
+    }
+
+    #[test]
     fn two_agents_with_different_state_directories_exclude_each_other() {
         let sim = sim();
         let shell = shell(&sim);

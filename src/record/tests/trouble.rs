@@ -124,12 +124,12 @@ fn a_file_that_is_overwritten_while_the_store_is_open_is_set_aside_by_the_next_r
     let (_dir, path) = place();
     let mut store = open(&path);
     fill(&mut store);
-    std::fs::write(&path, [7; 50_000]).unwrap();
+    std::fs::write(&path, vec![7; 50_000]).unwrap();
     let notes = run_of(&mut store, 60, &["c2"]);
     let [StoreNote::InMemory { .. }, StoreNote::SetAside { to, .. }, StoreNote::BackOnDisk { .. }] = &notes[..] else {
         panic!("{notes:?}")
     };
-    assert_eq!(std::fs::read(to).unwrap(), [7; 50_000], "the damaged file is kept");
+    assert_eq!(std::fs::read(to).unwrap(), vec![7; 50_000], "the damaged file is kept");
     assert_eq!(run_of(&mut store, 120, &["c3"]), []);
     drop(store);
     let kept = recorded(&open(&path));
