@@ -10,6 +10,7 @@ mod containers;
 mod done;
 mod hands;
 mod images;
+mod layers;
 mod log_entries;
 mod logs;
 mod outcome;
@@ -23,7 +24,7 @@ mod tests;
 
 pub use hands::{Hands, LiveHands, NoteTaker};
 pub use logs::{Erased, LogError, LogFile, LogRoots};
-pub use outcome::{Outcome, Refusal, Report};
+pub use outcome::{Measure, Outcome, Refusal, Report};
 pub use stop::{Stop, Stopper, stop};
 pub use summary::Summary;
 
@@ -37,6 +38,7 @@ use crate::model::{ContainerId, SandboxId};
 use crate::observe::{Disks, PodSource};
 use crate::plan::{Action, Plan, Target};
 use done::{Done, ExecuteError};
+use layers::Layers;
 use space::Space;
 
 /// All that carrying out a plan needs.
@@ -70,7 +72,8 @@ pub struct ExecuteOptions {
     /// What a container in an unknown state gets between the signal and the kill. Default 2 s, the kubelet's least.
     pub stop_grace: Duration,
     /// How long a disk that is still short may take to give space back, before an image of the reserve goes. Some
-    /// runtimes answer a removal first and delete later. Default 1 s; 0 = no wait.
+    /// runtimes answer a removal first and delete later. The measurement after containers waits up to four times as long
+    /// for the space of their writable layers. Default 1 s; 0 = no wait.
     pub space_settle: Duration,
 }
 
@@ -82,6 +85,7 @@ struct Run<'a, H> {
     noted: Noted,
     pods_asked: proof::Answers,
     space: Space,
+    layers: Layers,
     summary: Summary,
 }
 
@@ -99,7 +103,8 @@ impl<H: Hands> Executor<H> {
     pub async fn carry_out(&self, plan: &Plan, stop: &Stop, sink: &mut impl FnMut(Report)) -> Summary {
         let space = Space::new(plan.images.stop_at_available_bytes);
         let (noted, pods_asked) = (Noted::default(), proof::Answers::default());
-        let mut run = Run { exec: self, plan, stop, noted, pods_asked, space, summary: Summary::default() };
+        let (layers, summary) = (Layers::default(), Summary::default());
+        let mut run = Run { exec: self, plan, stop, noted, pods_asked, space, layers, summary };
         run.planned(sink).await;
         run.reserve(sink).await;
         run.summary
@@ -113,10 +118,12 @@ impl<H: Hands> Run<'_, H> {
         for (number, action) in self.plan.actions.iter().enumerate() {
             if self.stop.is_set() {
                 self.summary.not_begun = self.plan.actions.len() - number;
-                return;
+                break;
             }
+            self.begin_or_end_step(action).await;
             self.act(action, sink).await;
         }
+        self.end_step().await;
     }
 
     /// Takes images of the reserve while the measured space is short of its target (I9). A dry run frees nothing, so it
@@ -136,8 +143,10 @@ impl<H: Hands> Run<'_, H> {
 
     async fn act(&mut self, action: &Action, sink: &mut impl FnMut(Report)) {
         let done = self.recheck_and_remove(action).await.unwrap_or_else(|error| Done::failed(&error));
-        let Done { outcome, freed_bytes, note } = done;
-        let report = Report { action: action.clone(), outcome, freed_bytes, proven_by: self.proven_by(action), note };
+        let Done { outcome, freed_bytes, measure, note } = done;
+        let proven_by = self.proven_by(action);
+        let report = Report { action: action.clone(), outcome, freed_bytes, measure, proven_by, note };
+        self.layers.count(&report);
         self.summary.add(&report);
         sink(report);
     }
@@ -156,13 +165,13 @@ impl<H: Hands> Run<'_, H> {
         }
     }
 
-    /// How an action that went through ends.
+    /// How an action that went through ends, with the bytes that were measured.
     fn removed(freed_bytes: Option<u64>) -> Done {
         if H::IS_DRY {
-            Done::of(Outcome::WouldRemove {})
-        } else {
-            Done { freed_bytes, ..Done::of(Outcome::Removed {}) }
+            return Done::of(Outcome::WouldRemove {});
         }
+        let measure = if freed_bytes.is_some() { Measure::Measured } else { Measure::Unknown };
+        Done { freed_bytes, measure, ..Done::of(Outcome::Removed {}) }
     }
 }
 

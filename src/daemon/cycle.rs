@@ -267,7 +267,8 @@ impl Underway {
         self.reports.push(report);
     }
 
-    fn end(self, store: &mut Store, plan: Plan, summary: Summary) -> Result<Pass, StoreError> {
+    fn end(mut self, store: &mut Store, plan: Plan, summary: Summary) -> Result<Pass, StoreError> {
+        self.tallies.take_measured(&summary);
         let errors: Vec<_> = plan.errors.iter().map(ToString::to_string).collect();
         let error = (!errors.is_empty()).then(|| errors.join("; "));
         store.finish_run(self.id, clock::now(), &self.tallies.total(), error.as_deref())?;

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use crate::execute::{Outcome, Refusal, Report};
+use crate::execute::{Measure, Outcome, Refusal, Report};
 use crate::plan::{Action, KeepReason, Plan, RemoveReason, key};
 
 /// A saved plan without what changed since.
@@ -58,7 +58,14 @@ fn forbids(keep: &KeepReason, remove: &RemoveReason) -> bool {
 
 fn refusal(action: &Action, reason: &KeepReason) -> Report {
     let outcome = Outcome::Refused { refusal: Refusal::StateChanged };
-    Report { action: action.clone(), outcome, freed_bytes: None, proven_by: None, note: Some(reason.explain().rule) }
+    Report {
+        action: action.clone(),
+        outcome,
+        freed_bytes: None,
+        measure: Measure::Unknown,
+        proven_by: None,
+        note: Some(reason.explain().rule),
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod logs;
 mod proof;
 mod run;
 mod sandboxes;
+mod space;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,6 +33,8 @@ struct Bench {
     options: ExecuteOptions,
     pods: Arc<dyn PodSource>,
     calls: BoundedCalls,
+    /// `None` = the disk of `sim`.
+    disks: Option<Arc<dyn Disks>>,
     /// Where the host is mounted. Unless it is `/`, the log roots are those beneath the directory of `sim`.
     host_root: PathBuf,
 }
@@ -44,6 +47,7 @@ impl Bench {
             options,
             pods: Arc::new(NoPods),
             calls: BoundedCalls::default(),
+            disks: None,
             host_root: "/".into(),
         }
     }
@@ -57,7 +61,7 @@ impl Bench {
 
     fn executor<H>(&self, hands: H) -> Executor<H> {
         let reader = RuntimeReader::new(&self.sim.endpoint(), &self.sim.endpoint(), CriOptions::default());
-        let disks = Arc::new(ToldDisk(self.sim.disk_reader()));
+        let disks = self.disks.clone().unwrap_or_else(|| Arc::new(ToldDisk(self.sim.disk_reader())));
         let pods = Arc::clone(&self.pods);
         Executor { reader, hands, pods, disks, roots: self.roots(), options: self.options.clone() }
     }
