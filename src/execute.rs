@@ -12,6 +12,7 @@ mod done;
 mod halt;
 mod hands;
 mod images;
+mod layers;
 mod log_entries;
 mod logs;
 mod outcome;
@@ -26,7 +27,7 @@ mod tests;
 pub use halt::Halt;
 pub use hands::{Hands, LiveHands, NoteTaker};
 pub use logs::{Erased, LogError, LogFile, LogRoots};
-pub use outcome::{Outcome, Refusal, Report};
+pub use outcome::{Measure, Outcome, Refusal, Report};
 pub use stop::{Stop, Stopper, stop};
 pub use summary::Summary;
 
@@ -40,6 +41,7 @@ use crate::model::{ContainerId, SandboxId};
 use crate::observe::{Disks, ImageNames, PodSource};
 use crate::plan::{Action, Kind, Plan, Target};
 use done::{Done, ExecuteError};
+use layers::Layers;
 use space::Space;
 
 /// All that carrying out a plan needs.
@@ -75,7 +77,8 @@ pub struct ExecuteOptions {
     /// What a container in an unknown state gets between the signal and the kill. Default 2 s, the kubelet's least.
     pub stop_grace: Duration,
     /// How long a disk that is still short may take to give space back, before an image of the reserve goes. Some
-    /// runtimes answer a removal first and delete later. Default 1 s; 0 = no wait.
+    /// runtimes answer a removal first and delete later. The measurement after containers waits up to four times as long
+    /// for the space of their writable layers. Default 1 s; 0 = no wait.
     pub space_settle: Duration,
     /// How long the action in progress may go on after a shutdown was asked for. A removal without an answer by then is
     /// left to the runtime. Default 1 min, less than systemd and Kubernetes give the process (90 s).
@@ -93,6 +96,7 @@ struct Run<'a, H> {
     unanswered: halt::Unanswered,
     /// The action in progress had no answer when the wait after the stop ended.
     is_overdue: bool,
+    layers: Layers,
     summary: Summary,
 }
 
@@ -113,8 +117,8 @@ impl<H: Hands> Executor<H> {
         let (noted, pods_asked) = (Noted::default(), proof::Answers::default());
         // Time-outs are counted for each kind of object here; the reader limits the waits for an absent runtime.
         let exec = &Self { reader: self.reader.limited(u32::MAX), ..self.clone() };
-        let (unanswered, is_overdue, summary) = Default::default();
-        let mut run = Run { exec, plan, stop, noted, pods_asked, space, unanswered, is_overdue, summary };
+        let (layers, unanswered, is_overdue, summary) = Default::default();
+        let mut run = Run { exec, plan, stop, noted, pods_asked, space, unanswered, is_overdue, layers, summary };
         run.planned(sink).await;
         run.reserve(sink).await;
         run.summary.halts.retain(|halt| halt.not_begun > 0);
@@ -129,11 +133,13 @@ impl<H: Hands> Run<'_, H> {
         for action in &self.plan.actions {
             let kind = action.target.kind();
             if self.may_begin(kind).await {
+                self.begin_or_end_step(action).await;
                 self.act(action, sink).await;
             } else {
                 self.not_begun(kind);
             }
         }
+        self.end_step().await;
     }
 
     /// Takes images of the reserve while the measured space is short of its target (I9). A dry run frees nothing, so it
@@ -159,8 +165,10 @@ impl<H: Hands> Run<'_, H> {
             () = stop.expired(wait) => Err(ExecuteError::Shutdown { seconds: wait.as_secs() }),
         };
         let done = result.unwrap_or_else(|error| self.failed(action, &error));
-        let Done { outcome, freed_bytes, note } = done;
-        let report = Report { action: action.clone(), outcome, freed_bytes, proven_by: self.proven_by(action), note };
+        let Done { outcome, freed_bytes, measure, note } = done;
+        let proven_by = self.proven_by(action);
+        let report = Report { action: action.clone(), outcome, freed_bytes, measure, proven_by, note };
+        self.layers.count(&report);
         self.summary.add(&report);
         sink(report);
     }
@@ -191,13 +199,13 @@ impl<H: Hands> Run<'_, H> {
         }
     }
 
-    /// How an action that went through ends.
+    /// How an action that went through ends, with the bytes that were measured.
     fn removed(freed_bytes: Option<u64>) -> Done {
         if H::IS_DRY {
-            Done::of(Outcome::WouldRemove {})
-        } else {
-            Done { freed_bytes, ..Done::of(Outcome::Removed {}) }
+            return Done::of(Outcome::WouldRemove {});
         }
+        let measure = if freed_bytes.is_some() { Measure::Measured } else { Measure::Unknown };
+        Done { freed_bytes, measure, ..Done::of(Outcome::Removed {}) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The half of the CRI that looks.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ const OLD_VERSION: Method = Method("/runtime.v1alpha2.RuntimeService/Version");
 const STATUS: Method = Method("/runtime.v1.RuntimeService/Status");
 const CONTAINER_STATUS: Method = Method("/runtime.v1.RuntimeService/ContainerStatus");
 const IMAGE_STATUS: Method = Method("/runtime.v1.ImageService/ImageStatus");
+const LIST_CONTAINER_STATS: Method = Method("/runtime.v1.RuntimeService/ListContainerStats");
 const IMAGE_FS_INFO: Method = Method("/runtime.v1.ImageService/ImageFsInfo");
 
 /// Reads from the runtime. Cheap to clone; all clones share the connections and what was learnt about streaming.
@@ -190,6 +192,27 @@ impl RuntimeReader {
         Ok(info.image_filesystems.into_iter().next().and_then(|usage| usage.fs_id).map(|id| id.mountpoint.into()))
     }
 
+    /// A directory on the file system of the containers' writable layers; `None` = the runtime reports none. Runtimes
+    /// before CRI 0.29 report it only as the images' file system. Waits at most the answer timeout, and does not retry.
+    pub async fn container_filesystem(&self) -> Result<Option<PathBuf>, CriError> {
+        let info: pb::ImageFsInfoResponse =
+            self.ask_once(&self.images, IMAGE_FS_INFO, pb::ImageFsInfoRequest {}).await?;
+        let usage = info.container_filesystems.into_iter().chain(info.image_filesystems).next();
+        Ok(usage.and_then(|usage| usage.fs_id).map(|id| id.mountpoint.into()))
+    }
+
+    /// The bytes in the writable layer of each container, as far as the runtime has determined them: containerd does so
+    /// every 10 s. Waits at most the answer timeout, and does not retry.
+    pub async fn writable_layers(&self) -> Result<BTreeMap<ContainerId, u64>, CriError> {
+        let request = pb::ListContainerStatsRequest::default();
+        let list: pb::ListContainerStatsResponse = self.ask_once(&self.runtime, LIST_CONTAINER_STATS, request).await?;
+        let size = |stats: pb::ContainerStats| {
+            let layer = stats.writable_layer.filter(|layer| layer.timestamp != 0)?;
+            Some((stats.attributes?.id.into(), layer.used_bytes?.value))
+        };
+        Ok(list.stats.into_iter().filter_map(size).collect())
+    }
+
     async fn version(&self) -> Result<pb::VersionResponse, CriError> {
         self.first_answer(&self.runtime, VERSION, pb::VersionRequest::default()).await
     }
@@ -251,6 +274,19 @@ impl RuntimeReader {
     {
         let max_bytes = self.options.max_message_bytes;
         self.read(self.options.read_timeout, on, call, || on.unary(call, request.clone(), max_bytes)).await
+    }
+
+    /// Asks for what a pass can do without: one try, with the limit of the first answer.
+    async fn ask_once<Q, A>(&self, on: &Socket, call: Method, request: Q) -> Result<A, CriError>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
+    {
+        let limit = self.options.answer_timeout.min(self.options.read_timeout);
+        match tokio::time::timeout(limit, on.unary(call, request, self.options.max_message_bytes)).await {
+            Ok(answer) => answer.map_err(|status| on.error(call, status)),
+            Err(_) => Err(CriError::Timeout { call: call.name(), seconds: limit.as_secs() }),
+        }
     }
 
     /// Asks until there is an answer or the error stands; `limit` is for each try.

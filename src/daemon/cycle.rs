@@ -376,7 +376,8 @@ impl Underway {
         self.reports.push(report);
     }
 
-    fn end(self, store: &mut Store, plan: Plan, summary: Summary) -> Result<Pass, StoreError> {
+    fn end(mut self, store: &mut Store, plan: Plan, summary: Summary) -> Result<Pass, StoreError> {
+        self.tallies.take_measured(&summary);
         let planning = plan.errors.iter().map(ToString::to_string);
         let errors: Vec<_> = planning.chain(summary.halts.iter().map(ToString::to_string)).collect();
         let error = (!errors.is_empty()).then(|| errors.join("; "));

@@ -2,7 +2,7 @@
 //!
 //! `plan::confirm` decides. An object that the node no longer has is already gone.
 
-use crate::execute::{Outcome, Refusal, Report};
+use crate::execute::{Measure, Outcome, Refusal, Report};
 use crate::model::Snapshot;
 use crate::plan::{self, Action, Confirmed, Denial, Plan, Policy};
 
@@ -31,7 +31,7 @@ fn report(action: Action, denial: Denial) -> Report {
         }
         Denial::AlreadyGone => (Outcome::AlreadyGone {}, None),
     };
-    Report { action, outcome, freed_bytes: None, proven_by: None, note }
+    Report { action, outcome, freed_bytes: None, measure: Measure::Unknown, proven_by: None, note }
 }
 
 #[cfg(test)]

@@ -40,7 +40,8 @@ impl<H: Hands> Run<'_, H> {
         if H::IS_DRY {
             self.noted.containers.insert(id.clone());
         }
-        Ok(Done { note: (!left.is_empty()).then(|| left.join("; ")), ..Self::removed(Some(erased.bytes)) })
+        self.layers.add_logs(erased.bytes);
+        Ok(Done { note: (!left.is_empty()).then(|| left.join("; ")), ..self.removed_container(id, erased) })
     }
 
     /// Removes the log files. A container without a log path has none.

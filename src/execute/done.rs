@@ -4,13 +4,14 @@ use crate::cri::CriError;
 use crate::model::ImageId;
 use crate::rooted::CallError;
 
-use super::{LogError, Outcome, Refusal};
+use super::{LogError, Measure, Outcome, Refusal};
 
 /// What becomes a report.
 #[derive(Debug)]
 pub struct Done {
     pub outcome: Outcome,
     pub freed_bytes: Option<u64>,
+    pub measure: Measure,
     pub note: Option<String>,
 }
 
@@ -52,7 +53,7 @@ pub enum ExecuteError {
 
 impl Done {
     pub fn of(outcome: Outcome) -> Self {
-        Self { outcome, freed_bytes: None, note: None }
+        Self { outcome, freed_bytes: None, measure: Measure::Unknown, note: None }
     }
 
     pub fn gone() -> Self {

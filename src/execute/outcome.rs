@@ -13,16 +13,32 @@ pub struct Report {
     /// What became of it.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// Bytes that came back, measured; for an image on its file system, for logs the blocks of the files removed.
-    /// `null` = not measured.
+    /// Reclaimed bytes. For an image measured on its file system, for log entries the blocks of the removed files, for a
+    /// container the same plus the size of its writable layer as the runtime reported it. `null` = unknown.
     #[serde(default)]
     pub freed_bytes: Option<u64>,
+    /// How `freed_bytes` was determined.
+    #[serde(default)]
+    pub measure: Measure,
     /// Who said that the pod is gone, of what went for that reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proven_by: Option<String>,
     /// What else there is to say: why a path was refused, or which log file was left alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+/// How a number of reclaimed bytes was determined, best first.
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// On the file system, or from the blocks of the removed files.
+    Measured,
+    /// From sizes that the runtime reported.
+    Estimated,
+    /// Not determined, at least in part.
+    #[default]
+    Unknown,
 }
 
 /// What became of an action.
@@ -75,6 +91,28 @@ pub enum Refusal {
     PodNotProven,
     /// An earlier removal of the object has no answer yet.
     RemovalInProgress,
+}
+
+// === impl Report ===
+
+impl Report {
+    /// Reclaimed bytes, only if they were measured.
+    pub fn measured_bytes(&self) -> Option<u64> {
+        self.freed_bytes.filter(|_| self.measure == Measure::Measured)
+    }
+}
+
+// === impl Measure ===
+
+impl Measure {
+    /// The word in documents and tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Estimated => "estimated",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 // === impl Outcome ===

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Halt, Report};
+use super::{Halt, Measure, Outcome, Report};
 use crate::plan::Kind;
 
 /// What came of a plan, counted.
@@ -14,9 +14,14 @@ pub struct Summary {
     /// How many actions ended how: the kind of object, then the outcome's word.
     #[serde(default)]
     pub outcomes: BTreeMap<Kind, BTreeMap<String, usize>>,
-    /// Bytes that came back, by kind: measured for images, counted in blocks for logs. Two kinds may lie on one disk.
+    /// Reclaimed bytes by kind. Containers and sandboxes are measured together, under `container` if one was removed. No
+    /// byte counts twice, so the sum is that of the pass.
     #[serde(default)]
     pub freed_bytes: BTreeMap<Kind, u64>,
+    /// How `freed_bytes` was determined, for each kind of which something was removed. `unknown` = some of the bytes are
+    /// not known, and `freed_bytes` has the others.
+    #[serde(default)]
+    pub measure: BTreeMap<Kind, Measure>,
     /// Actions that were not begun, after a stop or for the reasons in `halts`.
     #[serde(default)]
     pub not_begun: usize,
@@ -39,7 +44,29 @@ impl Summary {
     pub fn add(&mut self, report: &Report) {
         let kind = report.action.target.kind();
         *self.outcomes.entry(kind).or_default().entry(report.outcome.kind().to_owned()).or_default() += 1;
-        *self.freed_bytes.entry(kind).or_default() += report.freed_bytes.unwrap_or_default();
+        let bytes = self.freed_bytes.entry(kind).or_default();
+        let is_step = matches!(kind, Kind::Container | Kind::Sandbox);
+        if !is_step && report.outcome == (Outcome::Removed {}) {
+            *bytes += report.freed_bytes.unwrap_or_default();
+            self.worsen(kind, report.measure);
+        }
+    }
+
+    /// Counts a step over containers and sandboxes, which is measured as a whole.
+    pub fn add_step(&mut self, kind: Kind, bytes: u64, measure: Measure) {
+        *self.freed_bytes.entry(kind).or_default() += bytes;
+        self.worsen(kind, measure);
+    }
+
+    /// Reclaimed bytes of all kinds that were determined in this way.
+    pub fn freed_by(&self, measure: Measure) -> u64 {
+        let kinds = self.freed_bytes.iter().filter(|(kind, _)| self.measure.get(kind) == Some(&measure));
+        kinds.map(|(_, bytes)| bytes).sum()
+    }
+
+    /// A sum is as good as its worst part.
+    fn worsen(&mut self, kind: Kind, measure: Measure) {
+        self.measure.entry(kind).and_modify(|worst| *worst = measure.max(*worst)).or_insert(measure);
     }
 
     /// How many actions of all kinds ended with this word of [`super::Outcome::kind`].

@@ -10,6 +10,7 @@ mod logs;
 mod proof;
 mod run;
 mod sandboxes;
+mod space;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,6 +35,8 @@ struct Bench {
     cri: CriOptions,
     pods: Arc<dyn PodSource>,
     calls: BoundedCalls,
+    /// `None` = the disk of `sim`.
+    disks: Option<Arc<dyn Disks>>,
     /// Where the host is mounted. Unless it is `/`, the log roots are those beneath the directory of `sim`.
     host_root: PathBuf,
 }
@@ -47,6 +50,7 @@ impl Bench {
             cri: CriOptions::default(),
             pods: Arc::new(NoPods),
             calls: BoundedCalls::default(),
+            disks: None,
             host_root: "/".into(),
         }
     }
@@ -60,7 +64,7 @@ impl Bench {
 
     fn executor<H>(&self, hands: H) -> Executor<H> {
         let reader = RuntimeReader::new(&self.sim.endpoint(), &self.sim.endpoint(), self.cri.clone());
-        let disks = Arc::new(ToldDisk(self.sim.disk_reader()));
+        let disks = self.disks.clone().unwrap_or_else(|| Arc::new(ToldDisk(self.sim.disk_reader())));
         let pods = Arc::clone(&self.pods);
         let (image_names, roots) = (Arc::default(), self.roots());
         Executor { reader, hands, pods, disks, image_names, roots, options: self.options.clone() }

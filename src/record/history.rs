@@ -53,7 +53,7 @@ pub struct HistoryEntry {
     /// The image's size as the runtime counts it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimated_bytes: Option<u64>,
-    /// Bytes that came back, measured; `null` = not measured.
+    /// Reclaimed bytes, measured; `null` = not measured, as for containers, which are measured together: see the run.
     pub freed_bytes: Option<u64>,
     /// Who said that its pod is gone, of what went for that reason.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -188,7 +188,7 @@ fn columns(run: RunId, at: Timestamp, report: &Report) -> rusqlite::Result<[Valu
         report.outcome.kind().to_owned().into(),
         detail(report).into(),
         estimated.into(),
-        report.freed_bytes.map(integer).into(),
+        report.measured_bytes().map(integer).into(),
         report.proven_by.clone().into(),
     ])
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::reason::word_and_values;
-use crate::execute::{Outcome, Report};
+use crate::execute::{Measure, Outcome, Report, Summary};
 use crate::plan::Kind;
 
 /// How many actions came out how.
@@ -23,7 +23,7 @@ pub struct Tally {
     pub not_needed: u64,
     /// Would have gone, had it not been a dry run.
     pub would_remove: u64,
-    /// Bytes that came back, measured.
+    /// Reclaimed bytes, as far as they were measured.
     pub freed_bytes: u64,
 }
 
@@ -50,6 +50,15 @@ impl Tallies {
         self.by_kind.get(&kind).copied().unwrap_or_default()
     }
 
+    /// Takes over the reclaimed bytes that were measured for whole steps, which single reports do not have.
+    pub fn take_measured(&mut self, summary: &Summary) {
+        for (kind, tally) in &mut self.by_kind {
+            let measured = summary.measure.get(kind) == Some(&Measure::Measured);
+            tally.freed_bytes =
+                summary.freed_bytes.get(kind).copied().filter(|_| measured).unwrap_or(tally.freed_bytes);
+        }
+    }
+
     /// The tally of all kinds together.
     pub fn total(&self) -> Tally {
         self.by_kind.values().fold(Tally::default(), Tally::plus)
@@ -74,7 +83,7 @@ impl Tally {
             Outcome::WouldRemove {} => &mut self.would_remove,
         };
         *counter += 1;
-        self.freed_bytes = self.freed_bytes.saturating_add(report.freed_bytes.unwrap_or(0));
+        self.freed_bytes = self.freed_bytes.saturating_add(report.measured_bytes().unwrap_or(0));
     }
 
     fn plus(self, other: &Self) -> Self {
@@ -105,6 +114,7 @@ fn log(report: &Report) {
                 values = %values,
                 age_seconds = report.action.age_seconds,
                 freed_bytes = report.freed_bytes,
+                measure = report.freed_bytes.map(|_| report.measure.as_str()),
                 note = report.note,
                 $($field = $value,)*
                 $message

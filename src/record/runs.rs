@@ -48,7 +48,7 @@ pub struct RunEntry {
     pub refused: u64,
     /// Objects that could not be removed.
     pub failed: u64,
-    /// Bytes that came back, measured.
+    /// Reclaimed bytes, as far as they were measured.
     pub freed_bytes: u64,
     /// Why it could not do its work; `interrupted` where the agent was killed in the middle.
     pub error: Option<String>,

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use tempfile::TempDir;
 
 use super::{HistoryFilter, RunId, Store};
-use crate::execute::{Outcome, Refusal, Report};
+use crate::execute::{Measure, Outcome, Refusal, Report};
 use crate::model::{
     Absence, ContainerState, Failure, ImageMemory, ListCounts, ListFall, Memory, NamedImages, Pod, PodRef,
     RuntimeMemory, Seen,
@@ -51,7 +51,8 @@ pub(super) fn image(id: &str) -> Action {
 }
 
 pub(super) fn removed(action: Action, freed_bytes: Option<u64>) -> Report {
-    Report { action, outcome: Outcome::Removed {}, freed_bytes, proven_by: None, note: None }
+    let measure = if freed_bytes.is_some() { Measure::Measured } else { Measure::Unknown };
+    Report { action, outcome: Outcome::Removed {}, freed_bytes, measure, proven_by: None, note: None }
 }
 
 pub(super) fn failed(action: Action, error: &str) -> Report {
@@ -59,6 +60,7 @@ pub(super) fn failed(action: Action, error: &str) -> Report {
         action,
         outcome: Outcome::Failed { error: error.to_owned() },
         freed_bytes: None,
+        measure: Measure::Unknown,
         proven_by: None,
         note: None,
     }
@@ -69,6 +71,7 @@ pub(super) fn refused(action: Action) -> Report {
         action,
         outcome: Outcome::Refused { refusal: Refusal::StateChanged },
         freed_bytes: None,
+        measure: Measure::Unknown,
         proven_by: None,
         note: None,
     }

@@ -226,6 +226,15 @@ impl Node {
         self
     }
 
+    /// The container just made has written this many bytes to its writable layer.
+    #[must_use]
+    pub fn having_written(mut self, bytes: u64) -> Self {
+        if let Some(container) = self.containers.get_mut(&self.cursor.container) {
+            container.written_bytes = bytes;
+        }
+        self
+    }
+
     fn sandbox(mut self, [namespace, name, uid]: [&str; 3], labels: std::collections::HashMap<String, String>) -> Self {
         let metadata = pb::PodSandboxMetadata {
             name: name.to_owned(),

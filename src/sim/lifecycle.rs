@@ -67,8 +67,16 @@ impl Node {
             None => self.sandboxes.get(&sandbox).map(|sandbox| sandbox.log_directory.clone()).unwrap_or_default(),
         };
         let log_path = log_path(&log_directory, &config.log_path);
-        let made =
-            Container { listed, started_at: 0, finished_at: 0, exit_code: 0, log_path, mounts: config.mounts, layers };
+        let made = Container {
+            listed,
+            started_at: 0,
+            finished_at: 0,
+            exit_code: 0,
+            log_path,
+            mounts: config.mounts,
+            layers,
+            written_bytes: 0,
+        };
         self.containers.put(&id, made);
         if let Some(sandbox) = self.sandboxes.get_mut(&sandbox) {
             sandbox.containers.insert(id.clone());

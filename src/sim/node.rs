@@ -91,6 +91,8 @@ pub(super) struct Container {
     pub(super) mounts: Vec<pb::Mount>,
     /// It holds them as its image does, also when the image is gone.
     pub(super) layers: Layers,
+    /// Bytes in its writable layer.
+    pub(super) written_bytes: u64,
 }
 
 /// A sandbox.
@@ -206,7 +208,8 @@ impl Node {
 
     /// The disk as `statvfs` would tell it. Its inodes are not counted.
     pub fn file_system(&self) -> FileSystem {
-        let used = self.disk.other_bytes.saturating_add(self.images.layer_bytes());
+        let written: u64 = self.containers.iter().map(|container| container.written_bytes).sum();
+        let used = self.disk.other_bytes.saturating_add(self.images.layer_bytes()).saturating_add(written);
         FileSystem {
             mountpoint: self.mountpoint().to_owned(),
             capacity_bytes: self.disk.capacity_bytes,

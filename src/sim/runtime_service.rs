@@ -5,6 +5,7 @@ use std::pin::Pin;
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
+use super::lifecycle::nanoseconds;
 use super::node::{Container, Node, Streaming};
 use super::script::Method;
 use super::server::Service;
@@ -164,6 +165,13 @@ impl RuntimeService for Service {
         };
         self.0.answer(Method::ContainerStatus, &id, status).await
     }
+
+    async fn list_container_stats(
+        &self,
+        _: Request<pb::ListContainerStatsRequest>,
+    ) -> Result<Response<pb::ListContainerStatsResponse>, Status> {
+        self.0.answer(Method::ListContainerStats, "", |node| Ok(node.container_stats())).await
+    }
 }
 
 // === impl Node ===
@@ -197,6 +205,22 @@ impl Node {
             None => serde_json::json!({ "containerd": containerd }),
         };
         config.to_string()
+    }
+
+    /// The writable layer of each container, in any state.
+    fn container_stats(&self) -> pb::ListContainerStatsResponse {
+        let stats = |container: &Container| pb::ContainerStats {
+            attributes: Some(pb::ContainerAttributes {
+                id: container.listed.id.clone(),
+                metadata: container.listed.metadata.clone(),
+            }),
+            writable_layer: Some(pb::FilesystemUsage {
+                timestamp: nanoseconds(self.time()),
+                used_bytes: Some(pb::UInt64Value { value: container.written_bytes }),
+                ..pb::FilesystemUsage::default()
+            }),
+        };
+        pb::ListContainerStatsResponse { stats: self.containers.iter().map(stats).collect() }
     }
 
     fn container_status(&self, container: &Container) -> pb::ContainerStatus {

@@ -26,6 +26,7 @@ pub enum Method {
     ListContainers,
     StreamContainers,
     ContainerStatus,
+    ListContainerStats,
     ListImages,
     StreamImages,
     ImageStatus,

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write as _};
 use std::process::Stdio;
 use std::time::Duration;
 
-use kubegc::execute::{Outcome, Refusal, Report};
+use kubegc::execute::{Measure, Outcome, Refusal, Report};
 use kubegc::model::Snapshot;
 use kubegc::plan::{Plan, Policy, Pressure, Scope, decide};
 use kubegc::record::{Store, Tallies};
@@ -542,7 +542,14 @@ fn store(path: &std::path::Path) {
         (10, Outcome::Failed { error: "RemoveImage: disk quota exceeded".to_owned() }, None),
     ];
     for (second, (index, outcome, freed_bytes)) in (1..).zip(outcomes) {
-        let report = Report { action: plan.actions[index].clone(), outcome, freed_bytes, proven_by: None, note: None };
+        let report = Report {
+            action: plan.actions[index].clone(),
+            outcome,
+            freed_bytes,
+            measure: Measure::Measured,
+            proven_by: None,
+            note: None,
+        };
         store.record(run, at(second), &report).unwrap();
         kubegc::record::note(&report, &mut tallies);
     }

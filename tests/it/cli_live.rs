@@ -128,7 +128,7 @@ fn a_dry_run_changes_nothing_and_a_collection_does_what_it_said() {
     container   3         0      0         0        0            12.0KiB
     sandbox     1         0      0         0        0
 
-    Removed: 3 containers and 1 sandbox, 12.0KiB came back. 20 stay.
+    Removed: 3 containers and 1 sandbox, 12.0KiB reclaimed (measured). 20 stay.
     "#);
     insta::assert_snapshot!(host.rest().concat().join("\n"), @r#"
     crash/app#3 exited
@@ -174,7 +174,7 @@ fn a_failure_is_told_and_the_rest_goes_on() {
     container   3         0      0         0        0            12.0KiB
     sandbox     0         0      0         1        0
 
-    Removed: 3 containers, 12.0KiB came back. 20 stay.
+    Removed: 3 containers, 12.0KiB reclaimed (measured). 20 stay.
     ! error: 1 removal failed
     "#);
     // The next pass waits before it tries again.

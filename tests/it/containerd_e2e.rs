@@ -4,3 +4,4 @@ mod failures;
 mod images;
 mod pods;
 mod service;
+mod space;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{Grid, Paint};
 use crate::cli::{human, words};
 use crate::daemon::Pass;
-use crate::execute::{Outcome, Report};
+use crate::execute::{Measure, Outcome, Report, Summary};
 use crate::plan::Kind;
 
 /// Every action that did not go as planned, then the counts by kind, then the sum; `wide` names every action.
@@ -14,7 +14,7 @@ pub(in crate::cli) fn collection(pass: &Pass, wide: bool, paint: Paint) -> Strin
     let removed = if pass.tallies.total().would_remove > 0 { "WOULD GO" } else { "REMOVED" };
     let mut grid = Grid::new(&["KIND", removed, "GONE", "REFUSED", "FAILED", "NOT NEEDED", "FREED"]);
     for (kind, tally) in pass.tallies.iter() {
-        let freed = if tally.freed_bytes > 0 { human::size(tally.freed_bytes) } else { String::new() };
+        let freed = freed(pass.summary.freed_bytes.get(&kind).copied(), pass.summary.measure.get(&kind).copied());
         let numbers =
             [tally.removed + tally.would_remove, tally.already_gone, tally.refused, tally.failed, tally.not_needed];
         let [removed, gone, refused, failed, not_needed] = numbers.map(|number| number.to_string());
@@ -47,11 +47,33 @@ fn told(reports: &[Report], wide: bool) -> String {
             words::object_name(target.kind(), &id, target.name(), wide),
             report.action.pod.as_ref().map(|pod| words::fit(&pod.to_string(), wide)).unwrap_or_default(),
             report.outcome.kind().replace('_', " "),
-            report.freed_bytes.map(human::size).unwrap_or_default(),
+            freed(report.freed_bytes, (report.outcome == (Outcome::Removed {})).then_some(report.measure)),
             why(report),
         ]);
     }
     if news.is_empty() { String::new() } else { grid.text() + "\n" }
+}
+
+/// A figure, and how it was determined unless it was measured. `measure` is that of removed objects alone.
+fn freed(bytes: Option<u64>, measure: Option<Measure>) -> String {
+    match (bytes.unwrap_or_default(), measure) {
+        (_, None) | (0, Some(Measure::Measured)) => String::new(),
+        (bytes, Some(Measure::Measured)) => human::size(bytes),
+        (bytes, Some(Measure::Estimated)) => format!("~{} (estimated)", human::size(bytes)),
+        (0, Some(Measure::Unknown)) => "unknown".to_owned(),
+        (bytes, Some(Measure::Unknown)) => format!("at least {}", human::size(bytes)),
+    }
+}
+
+/// The bytes of all kinds, as `, 12.0KiB reclaimed (measured)`.
+fn reclaimed(summary: &Summary) -> String {
+    let part = |measure: Measure| match summary.freed_by(measure) {
+        0 => String::new(),
+        bytes => format!(", {} reclaimed ({})", human::size(bytes), measure.as_str()),
+    };
+    let is_unknown = summary.measure.values().any(|measure| *measure == Measure::Unknown);
+    let rest = if is_unknown { ", more is unknown" } else { "" };
+    part(Measure::Measured) + &part(Measure::Estimated) + rest
 }
 
 fn is_trouble(outcome: &Outcome) -> bool {
@@ -81,7 +103,5 @@ fn sum(pass: &Pass, paint: Paint) -> String {
     }
     let total = pass.tallies.total();
     let word = if total.would_remove > 0 { "Would be removed:" } else { "Removed:" };
-    let freed =
-        if total.freed_bytes > 0 { format!(", {} came back", human::size(total.freed_bytes)) } else { String::new() };
-    format!("{} {}{}. {kept} stay.", paint.bold(word), human::list(&things), paint.green(&freed))
+    format!("{} {}{}. {kept} stay.", paint.bold(word), human::list(&things), paint.green(&reclaimed(&pass.summary)))
 }

@@ -1,6 +1,7 @@
 //! The two log roots: which paths lie beneath them, and the removals there.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::folder::Folder;
@@ -122,6 +123,16 @@ impl LogRoots {
             Some(EntryKind::Symlink) => Ok(Some(self.target_of(&path))),
             Some(_) => Err(LogError::foreign(path, "it is not a symbolic link")),
         }
+    }
+
+    /// Says whether the pod log root is on the same disk as a directory of the host.
+    pub fn is_on_disk_of(&self, directory: &Path) -> Result<bool, LogError> {
+        let device = |path: &Path| {
+            let resolved = rooted::resolve(&self.host_root, path)?.into_path();
+            std::fs::metadata(resolved).map(|metadata| metadata.dev())
+        };
+        let device = |path: &Path| device(path).map_err(|error| LogError::io("find the disk of", path, error));
+        Ok(device(&self.policy.pods_root)? == device(directory)?)
     }
 
     /// Follows a link as the host would.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::*;
-use crate::execute::{Halt, Outcome, Report, Summary};
+use crate::execute::{Halt, Measure, Outcome, Report, Summary};
 use crate::model::ImageId;
 use crate::plan::{Action, ImageSummary, Plan, PlanError, Policy, RemoveReason, Scope, Target, decide};
 use crate::record::{StoreError, Tallies, note};
@@ -57,8 +57,8 @@ fn with_images(mut pass: Pass, outcomes: &[(Outcome, u64)]) -> Pass {
         let id = ImageId::from("sha256:1".to_owned());
         let target = Target::RemoveImage { id, tags: Vec::new(), estimated_bytes: 0 };
         let action = Action { target, pod: None, age_seconds: None, reason: RemoveReason::Unused {} };
-        let report =
-            Report { action, outcome: outcome.clone(), freed_bytes: Some(*freed), note: None, proven_by: None };
+        let (outcome, freed_bytes, measure) = (outcome.clone(), Some(*freed), Measure::Measured);
+        let report = Report { action, outcome, freed_bytes, measure, note: None, proven_by: None };
         note(&report, &mut pass.tallies);
     }
     pass

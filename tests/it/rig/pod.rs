@@ -104,6 +104,14 @@ impl Pod<'_> {
         self.ended(name, 0, code).await
     }
 
+    /// A container that ended after it wrote so many MiB to its writable layer.
+    pub async fn having_written(&self, name: &str, mib: u32) -> String {
+        let write = format!("dd if=/dev/urandom of=/written bs=1048576 count={mib} 2>/dev/null; sync; exit 0");
+        let id = self.started(name, 0, &write).await;
+        self.await_end(name, &id).await;
+        id
+    }
+
     /// A container that crashed time after time. The ids come oldest first.
     pub async fn crash_looped(&self, name: &str, times: u32) -> Vec<String> {
         let mut ids = Vec::new();
@@ -127,10 +135,16 @@ impl Pod<'_> {
         ids
     }
 
-    /// Stops the sandbox, and with it what runs in it.
+    /// Stops the sandbox, and with it what runs in it. containerd 2 lists the new state a moment after it answered.
     pub async fn stop_sandbox(&self) {
         let request = pb::StopPodSandboxRequest { pod_sandbox_id: self.sandbox.clone() };
         self.rig.runtime().stop_pod_sandbox(request).await.unwrap();
+        let is_stopped = async || {
+            let sandboxes = self.rig.list_sandboxes().await;
+            let sandbox = sandboxes.iter().find(|sandbox| sandbox.id == self.sandbox);
+            sandbox.is_none_or(|sandbox| sandbox.state() == pb::PodSandboxState::SandboxNotready)
+        };
+        assert!(becomes_true(is_stopped).await, "sandbox {} is still listed as ready", self.sandbox);
     }
 
     /// The pod's log directory.
@@ -151,9 +165,13 @@ impl Pod<'_> {
 
     async fn ended(&self, name: &str, attempt: u32, code: i32) -> String {
         let id = self.started(name, attempt, &format!("echo attempt {attempt}; exit {code}")).await;
-        let ended = async || self.rig.state(&id).await == Some(pb::ContainerState::ContainerExited);
-        assert!(becomes_true(ended).await, "{name} does not exit");
+        self.await_end(name, &id).await;
         id
+    }
+
+    async fn await_end(&self, name: &str, id: &str) {
+        let ended = async || self.rig.state(id).await == Some(pb::ContainerState::ContainerExited);
+        assert!(becomes_true(ended).await, "{name} does not exit");
     }
 
     async fn started(&self, name: &str, attempt: u32, script: &str) -> String {

@@ -1,0 +1,165 @@
+//! Reclaimed bytes of containers and sandboxes.
+//!
+//! A single writable layer cannot be measured: the runtime answers a removal first and deletes the layer later. So
+//! consecutive removals of containers and sandboxes are one step, measured on their file system before the first and after
+//! the last removal (I9). A single container's report has an estimate: the size that the runtime reported before the step.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::done::Done;
+use super::{Erased, Hands, Measure, Outcome, Report, Run};
+use crate::model::ContainerId;
+use crate::plan::{Action, Kind, Target};
+
+/// How often the file system is measured while the runtime may still delete.
+const POLL: Duration = Duration::from_millis(50);
+/// How many settle times are waited at most for layers of known sizes; one for others, since only the end of the wait
+/// shows that nothing more is deleted.
+const SETTLES: u32 = 4;
+/// A difference that other writers explain as well, so that it is not waited for.
+const NOISE_BYTES: u64 = 1 << 20;
+
+/// The step in progress. `None` = the last action removed something else.
+#[derive(Debug, Default)]
+pub(super) struct Layers(Option<Step>);
+
+/// Consecutive removals of containers and sandboxes.
+#[derive(Debug)]
+struct Step {
+    /// A directory on the file system of the writable layers, and its available bytes before the first removal.
+    before: Option<(PathBuf, u64)>,
+    /// The sizes of the layers, as the runtime reported them before the first removal.
+    sizes: BTreeMap<ContainerId, u64>,
+    /// Bytes of deleted log files.
+    log_bytes: u64,
+    /// Sizes of the removed layers, as far as they are known.
+    expected: u64,
+    /// Whether all of them are known.
+    is_complete: bool,
+    /// Removed containers and sandboxes.
+    removed: [usize; 2],
+}
+
+// === impl Layers ===
+
+impl Layers {
+    /// Counts the bytes of a container's log files.
+    pub(super) fn add_logs(&mut self, bytes: u64) {
+        if let Some(step) = &mut self.0 {
+            step.log_bytes += bytes;
+        }
+    }
+
+    /// Counts what was removed.
+    pub(super) fn count(&mut self, report: &Report) {
+        let (Some(step), Outcome::Removed {}) = (&mut self.0, &report.outcome) else { return };
+        match &report.action.target {
+            Target::RemoveContainer { id, .. } => {
+                step.removed[0] += 1;
+                let size = step.sizes.get(id);
+                step.expected += size.copied().unwrap_or_default();
+                step.is_complete &= size.is_some();
+            }
+            Target::RemoveSandbox { .. } => step.removed[1] += 1,
+            _ => {}
+        }
+    }
+
+    fn size(&self, id: &ContainerId) -> Option<u64> {
+        self.0.as_ref()?.sizes.get(id).copied()
+    }
+}
+
+// === impl Step ===
+
+impl Step {
+    /// The bytes of log files and layers. `reclaimed` is the difference that was measured; `None` = it could not be.
+    fn figure(&self, reclaimed: Option<u64>, shares_disk: bool) -> (u64, Measure) {
+        let Some(reclaimed) = reclaimed else {
+            let measure = if self.is_complete { Measure::Estimated } else { Measure::Unknown };
+            return (self.log_bytes + self.expected, measure);
+        };
+        // On a shared disk the log files are part of the difference.
+        let layers = if shares_disk { reclaimed.saturating_sub(self.log_bytes) } else { reclaimed };
+        // What the sizes do not explain, an eighth for metadata included, other processes deleted.
+        let most = if self.is_complete { self.expected + self.expected / 8 } else { u64::MAX };
+        (self.log_bytes + layers.min(most), Measure::Measured)
+    }
+
+    /// How often the file system is measured at most.
+    fn polls(&self, settle: Duration) -> u128 {
+        let most = settle.as_millis() / POLL.as_millis();
+        if self.is_complete { most * u128::from(SETTLES) } else { most }
+    }
+}
+
+// === impl Run ===
+
+impl<H: Hands> Run<'_, H> {
+    /// Begins a step before the first container or sandbox, and ends it before anything else.
+    pub(super) async fn begin_or_end_step(&mut self, action: &Action) {
+        match action.target.kind() {
+            Kind::Container | Kind::Sandbox => self.begin_step().await,
+            _ => self.end_step().await,
+        }
+    }
+
+    async fn begin_step(&mut self) {
+        if H::IS_DRY || self.layers.0.is_some() {
+            return;
+        }
+        let sizes = self.exec.reader.writable_layers().await.unwrap_or_default();
+        let path = self.exec.reader.container_filesystem().await.ok().flatten();
+        let before = match path {
+            Some(path) => self.exec.disks.measure(&path).await.ok().map(|disk| (path, disk.available_bytes)),
+            None => None,
+        };
+        let step = Step { before, sizes, log_bytes: 0, expected: 0, is_complete: true, removed: [0; 2] };
+        self.layers.0 = Some(step);
+    }
+
+    /// Measures what a step reclaimed, if it removed something.
+    pub(super) async fn end_step(&mut self) {
+        let Some(step) = self.layers.0.take() else { return };
+        let kind = match step.removed {
+            [0, 0] => return,
+            [0, _] => Kind::Sandbox,
+            _ => Kind::Container,
+        };
+        let reclaimed = self.reclaimed(&step).await;
+        let (bytes, measure) = step.figure(reclaimed, self.shares_disk(&step).await);
+        self.summary.add_step(kind, bytes, measure);
+    }
+
+    /// The bytes that are available since the step began, after the runtime had time to delete.
+    async fn reclaimed(&self, step: &Step) -> Option<u64> {
+        let (path, before) = step.before.as_ref()?;
+        let mut polls = step.polls(self.exec.options.space_settle);
+        loop {
+            let after = self.exec.disks.measure(path).await.ok()?.available_bytes;
+            let reclaimed = after.saturating_sub(*before);
+            let is_all = step.is_complete && reclaimed.saturating_add(NOISE_BYTES) >= step.expected;
+            if is_all || polls == 0 || self.stop.is_set() {
+                return Some(reclaimed);
+            }
+            polls -= 1;
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Whether the log files are on the disk of the writable layers. What cannot be determined counts as yes: a byte that
+    /// is missing in a sum does less harm than one that counts twice.
+    async fn shares_disk(&self, step: &Step) -> bool {
+        let Some((path, _)) = step.before.clone() else { return true };
+        step.log_bytes == 0 || self.exec.roots.in_pods(move |roots| roots.is_on_disk_of(&path)).await.unwrap_or(true)
+    }
+
+    /// How the removal of a container ends.
+    pub(super) fn removed_container(&self, id: &ContainerId, logs: Erased) -> Done {
+        let freed_bytes = self.layers.size(id).map(|size| size + logs.bytes);
+        let measure = if freed_bytes.is_some() { Measure::Estimated } else { Measure::Unknown };
+        if H::IS_DRY { Self::removed(None) } else { Done { freed_bytes, measure, ..Self::removed(None) } }
+    }
+}

@@ -1,0 +1,121 @@
+//! Reclaimed bytes of containers and sandboxes: what is measured, what is estimated, and what is unknown.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tonic::Code;
+
+use super::*;
+use crate::model::FileSystem;
+use crate::observe::{Answer, ObserveError};
+use crate::plan::Kind;
+use crate::sim::{Fault, GIB, MIB, Times};
+
+/// Two dead containers that wrote 80 MiB and 5 MiB, and their sandbox.
+fn node() -> Node {
+    let node = Node::new().disk(GIB, 0).image(WEB, &[("web", 8 * MIB)]).id("s1").pod("default", "web", "u1").stopped();
+    let node = node.id("c1").exited("app", WEB).logging(5000).having_written(80 * MIB);
+    node.id("c2").exited("app", WEB).logging(5000).having_written(5 * MIB)
+}
+
+fn actions() -> Vec<Action> {
+    vec![exited("c1"), exited("c2"), sandbox("s1")]
+}
+
+/// A disk whose available bytes are those of the list, one after the other, and the last from then on.
+struct Disk(Vec<u64>, AtomicUsize);
+
+impl Disks for Disk {
+    fn measure<'a>(&'a self, _: &'a Path) -> Answer<'a, Result<FileSystem, ObserveError>> {
+        Box::pin(async {
+            let number = self.1.fetch_add(1, Ordering::SeqCst).min(self.0.len().saturating_sub(1));
+            let available = self.0.get(number).copied().ok_or(ObserveError::NoImageFilesystem)?;
+            Ok(FileSystem { capacity_bytes: GIB, available_bytes: available, ..FileSystem::default() })
+        })
+    }
+}
+
+fn disk(available: &[u64]) -> Arc<dyn Disks> {
+    Arc::new(Disk(available.to_vec(), AtomicUsize::new(0)))
+}
+
+/// What the step over containers and sandboxes came to.
+async fn step(bench: &Bench, actions: Vec<Action>) -> (u64, Option<Measure>, Vec<Report>) {
+    let (told, reports, summary) = bench.carry_out_plan(&plan(actions)).await;
+    assert!(told.iter().all(|line| line.ends_with(" removed")), "{told:?}");
+    assert_eq!(summary.freed_bytes[&Kind::Sandbox], 0, "counted with the containers");
+    (summary.freed_bytes[&Kind::Container], summary.measure.get(&Kind::Container).copied(), reports)
+}
+
+#[tokio::test]
+async fn the_writable_layers_of_a_pass_are_measured_together_and_estimated_one_by_one() {
+    let bench = Bench::new(node());
+    let (bytes, measure, reports) = step(&bench, actions()).await;
+    assert_eq!((bytes / MIB, measure), (85, Some(Measure::Measured)));
+    let figures: Vec<_> = reports.iter().map(|it| (it.freed_bytes.map(|bytes| bytes / MIB), it.measure)).collect();
+    let expected = [(Some(80), Measure::Estimated), (Some(5), Measure::Estimated), (None, Measure::Unknown)];
+    assert_eq!(figures, expected);
+    assert!(reports.iter().all(|report| report.measured_bytes().is_none()));
+}
+
+#[tokio::test]
+async fn a_runtime_that_deletes_after_its_answer_is_waited_for() {
+    let mut bench = Bench::new(node());
+    bench.options.space_settle = Duration::from_secs(30);
+    bench.disks = Some(disk(&[100 * MIB, 100 * MIB, 100 * MIB, 180 * MIB, 185 * MIB]));
+    let (bytes, measure, _) = step(&bench, actions()).await;
+    assert_eq!((bytes / MIB, measure), (85, Some(Measure::Measured)));
+}
+
+#[tokio::test]
+async fn log_files_on_the_disk_of_the_layers_count_once() {
+    let log = usize::try_from(4 * MIB).unwrap();
+    let bench = |available: &[u64]| {
+        let node = Node::new().image(WEB, &[]).id("s1").pod("default", "web", "u1").stopped();
+        let mut bench = Bench::new(node.id("c1").exited("app", WEB).logging(log).having_written(2 * MIB));
+        bench.disks = Some(disk(available));
+        bench
+    };
+    let (bytes, _, reports) = step(&bench(&[0, 6 * MIB]), vec![exited("c1"), sandbox("s1")]).await;
+    assert_eq!((bytes / MIB, reports[0].freed_bytes.unwrap() / MIB), (6, 6));
+    let (bytes, _, _) = step(&bench(&[0, 0]), vec![exited("c1"), sandbox("s1")]).await;
+    assert_eq!(bytes / MIB, 4, "the log files are gone, whatever others wrote meanwhile");
+}
+
+#[tokio::test]
+async fn what_other_processes_delete_meanwhile_is_not_counted() {
+    let mut bench = Bench::new(node());
+    bench.disks = Some(disk(&[0, 700 * MIB]));
+    let (bytes, measure, _) = step(&bench, actions()).await;
+    assert!((85 * MIB..96 * MIB).contains(&bytes), "{bytes}");
+    assert_eq!(measure, Some(Measure::Measured));
+}
+
+#[tokio::test]
+async fn on_a_disk_that_cannot_be_measured_the_sizes_of_the_runtime_are_an_estimate() {
+    let mut bench = Bench::new(node());
+    bench.disks = Some(disk(&[]));
+    let (bytes, measure, _) = step(&bench, actions()).await;
+    assert_eq!((bytes / MIB, measure), (85, Some(Measure::Estimated)));
+}
+
+#[tokio::test]
+async fn without_a_measurement_and_without_sizes_the_bytes_are_unknown() {
+    let mut bench = Bench::new(node());
+    bench.disks = Some(disk(&[]));
+    bench.sim.fault(Method::ListContainerStats, Fault::Fail(Code::Unimplemented), Times::Forever);
+    let (bytes, measure, reports) = step(&bench, actions()).await;
+    assert!((8000..MIB).contains(&bytes), "the log files alone: {bytes}");
+    assert_eq!(measure, Some(Measure::Unknown));
+    assert_eq!((reports[0].freed_bytes, reports[0].measure), (None, Measure::Unknown));
+}
+
+#[tokio::test]
+async fn a_pass_that_removes_nothing_has_no_figure_and_a_dry_run_asks_for_none() {
+    let bench = Bench::new(node());
+    bench.sim.state().set_container_state("c1", ContainerState::Running);
+    let (_, _, summary) = bench.carry_out_plan(&plan(vec![exited("c1")])).await;
+    assert_eq!((summary.freed_bytes[&Kind::Container], summary.measure.get(&Kind::Container)), (0, None));
+    bench.sim.forget_calls();
+    bench.rehearse(vec![exited("c2")]).await;
+    assert_eq!(bench.sim.calls_of(Method::ListContainerStats), Vec::<String>::new());
+}
