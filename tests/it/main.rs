@@ -24,6 +24,7 @@ mod contract;
 mod faults;
 mod kill;
 mod manifests;
+mod matrix;
 mod on_node;
 mod one_agent;
 mod pressure;

@@ -9,6 +9,8 @@ contract!(sim_contract, async { Sim::start(Node::new()).unwrap() });
 
 contract!(sim_streaming_contract, async { Sim::start(Node::new().streaming(Streaming::Batches(1))).unwrap() });
 
+contract!(sim_in_the_callers_runtime_contract, async { Sim::start_here(Node::new()).unwrap() });
+
 // === impl Sim ===
 
 impl Runtime for Sim {
