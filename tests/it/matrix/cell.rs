@@ -176,7 +176,8 @@ impl Cell {
     pub fn streaming(&self) -> Streaming {
         match self.trouble {
             Trouble::Call {
-                method: Method::StreamContainers | Method::StreamPodSandboxes | Method::StreamImages, ..
+                method: Method::StreamContainers | Method::StreamPodSandboxes | Method::StreamImages,
+                ..
             } => Streaming::Batches(5),
             _ => Streaming::Unimplemented,
         }

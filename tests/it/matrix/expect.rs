@@ -64,7 +64,7 @@ pub fn healed(run: &mut Run, reference: &Reference) {
 }
 
 /// What the reference removed in its first round, and this cell could have removed and did not.
-fn left(run: &Run, reference: &Things, before: &Things) -> Things {
+pub fn left(run: &Run, reference: &Things, before: &Things) -> Things {
     let protected = protected(&run.stage, &run.things, run.cell().scope == Scope::Pressure);
     let held = held(&run.stage, &run.things);
     let is_free = |thing: &&String| !protected.contains_key(*thing) && !held.contains(*thing);

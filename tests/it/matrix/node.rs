@@ -136,8 +136,7 @@ pub fn past(sim: &Sim, now: Timestamp) -> Memory {
     let logs = logs.filter_map(|entry| entry.unwrap().file_name().to_str()?.rsplit('_').next().map(str::to_owned));
     let missing = uids.chain(logs).filter(|uid| listed.iter().all(|pod| pod.uid.as_str() != uid));
     let missing: std::collections::BTreeSet<_> = missing.filter(|uid| uid != POD_WITH_DIRECTORY).collect();
-    let counts =
-        ListCounts { containers: state.containers().len() as u64, sandboxes: state.sandboxes().len() as u64 };
+    let counts = ListCounts { containers: state.containers().len() as u64, sandboxes: state.sandboxes().len() as u64 };
     Memory {
         images: state.image_ids().into_iter().map(image).collect(),
         absent_since: missing.into_iter().map(|uid| Absence { uid: uid.as_str().into(), since: ago(1) }).collect(),

@@ -62,7 +62,12 @@ pub fn protected(stage: &Stage, things: &Things, under_pressure: bool) -> BTreeM
     let view = View::of(&stage.sim.state());
     let living = living(stage, &view, under_pressure);
     let mut protected = view.containers(stage, &living);
-    let kept: HashSet<&str> = view.containers.iter().filter(|c| protected.contains_key(&view.container(c))).map(|c| c.pod_sandbox_id.as_str()).collect();
+    let kept: HashSet<&str> = view
+        .containers
+        .iter()
+        .filter(|c| protected.contains_key(&view.container(c)))
+        .map(|c| c.pod_sandbox_id.as_str())
+        .collect();
     for sandbox in &view.sandboxes {
         if sandbox.state() == pb::PodSandboxState::SandboxReady || kept.contains(sandbox.id.as_str()) {
             protected.insert(view.sandbox(&sandbox.id), Why::I1);
@@ -84,9 +89,8 @@ pub fn held(stage: &Stage, things: &Things) -> Things {
     let pods = view.sandboxes.iter().filter_map(|sandbox| sandbox.metadata.as_ref());
     let dirs: Vec<_> = pods.map(|pod| format!("log pods/{}_{}_{}", pod.namespace, pod.name, pod.uid)).collect();
     let links: Vec<_> = view.containers.iter().map(|container| format!("-{}.log", container.id)).collect();
-    let is_held = |thing: &str| {
-        dirs.iter().any(|dir| is_beneath(thing, dir)) || links.iter().any(|link| thing.ends_with(link))
-    };
+    let is_held =
+        |thing: &str| dirs.iter().any(|dir| is_beneath(thing, dir)) || links.iter().any(|link| thing.ends_with(link));
     held.extend(things.iter().filter(|thing| is_held(thing)).cloned());
     held
 }
@@ -106,7 +110,8 @@ fn logs(stage: &Stage, view: &View, things: &Things, protected: &BTreeMap<String
     let files: Vec<_> = kept.map(|container| view.log_file(container)).collect();
     let pods = stage.pods.pods.iter().map(|pod| pod.uid.to_string()).chain([POD_WITH_DIRECTORY.to_owned()]);
     let dirs: HashSet<_> = pods.map(|uid| format!("log pods/default_{uid}_{uid}")).collect();
-    let is_alien = |thing: &str| ["log pods/README", "log pods/lost+found", "log containers/other.txt"].contains(&thing);
+    let is_alien =
+        |thing: &str| ["log pods/README", "log pods/lost+found", "log containers/other.txt"].contains(&thing);
     let is_kept = |thing: &&String| {
         is_alien(thing)
             || dirs.contains(*thing)

@@ -100,7 +100,7 @@ async fn whole(cell: Cell, reference: &Reference) -> Vec<Failure> {
     }
     run.later_rounds().await;
     expect::healed(&mut run, reference);
-    run.failures
+    run.into_failures()
 }
 
 // === impl Run ===
@@ -117,6 +117,10 @@ impl Run {
 
     pub fn fail(&mut self, class: &'static str, details: impl Into<String>) {
         self.failures.push((class, details.into()));
+    }
+
+    pub fn into_failures(self) -> Vec<Failure> {
+        self.failures
     }
 
     /// The rounds under a fault.

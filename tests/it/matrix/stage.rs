@@ -86,9 +86,7 @@ impl Stage {
         match kind {
             Kind::Containers => cycle.pass(Scope::Containers, &stop, |_, _| {}).await,
             Kind::Images => cycle.pass(Scope::Images, &stop, |_, _| {}).await,
-            Kind::ContainersUnderPressure => {
-                cycle.pass_under(pressure, Scope::Containers, &stop, |_, _| {}).await
-            }
+            Kind::ContainersUnderPressure => cycle.pass_under(pressure, Scope::Containers, &stop, |_, _| {}).await,
             Kind::ImagesUnderPressure => cycle.pass_under(pressure, Scope::Images, &stop, |_, _| {}).await,
         }
     }
