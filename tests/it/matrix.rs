@@ -9,7 +9,7 @@
 //!
 //! What a cell expects:
 //! - **Safety**: a pass removes nothing that `protected.rs` names, which reads the state of the simulated node only.
-//! - **Time**: a pass ends within 100 s. One limit for each of the objects of a wide node is more than that.
+//! - **Time**: a pass ends within 70 s. One limit for each of the objects of a wide node is more than that.
 //! - **Isolation**: what does without the failing method is removed in the rounds under the fault (`expect.rs`).
 //! - **Recovery**: after the two rounds exactly that is left which the same rounds leave without a fault.
 //!

@@ -59,8 +59,12 @@ pub fn healed(run: &mut Run, reference: &Reference) {
         differing.first().map(|first| format!("{} things, as {first}", differing.len()))
     };
     let (left, missing) = (differing(&run.things, &reference.last), differing(&reference.last, &run.things));
-    left.into_iter().for_each(|left| run.fail("left after healing", left));
-    missing.into_iter().for_each(|missing| run.fail("removed too much", missing));
+    if let Some(left) = left {
+        run.fail("left after healing", left);
+    }
+    if let Some(missing) = missing {
+        run.fail("removed too much", missing);
+    }
 }
 
 /// What the reference removed in its first round, and this cell could have removed and did not.

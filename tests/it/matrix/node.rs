@@ -45,7 +45,7 @@ impl Size {
     fn count(self) -> usize {
         match self {
             Self::Small => 1,
-            Self::Wide => 11,
+            Self::Wide => 7,
         }
     }
 }

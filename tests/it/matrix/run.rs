@@ -16,7 +16,7 @@ use super::protected::{Things, protected, things};
 use super::stage::{Kind, Stage};
 
 /// The longest that a pass may take, however many objects there are.
-const BOUND: Duration = Duration::from_secs(100);
+const BOUND: Duration = Duration::from_secs(70);
 /// When a pass that does not end is given up.
 const ENDLESS: Duration = Duration::from_hours(24);
 /// The time between two rounds under a fault.
