@@ -107,7 +107,7 @@ fn living(stage: &Stage, view: &View, under_pressure: bool) -> HashSet<String> {
 fn logs(stage: &Stage, view: &View, things: &Things, protected: &BTreeMap<String, Why>) -> Vec<String> {
     let kept = view.containers.iter().filter(|container| protected.contains_key(&view.container(container)));
     let ids: Vec<_> = kept.clone().map(|container| format!("-{}.log", container.id)).collect();
-    let files: Vec<_> = kept.map(|container| View::log_file(container)).collect();
+    let files: Vec<_> = kept.map(View::log_file).collect();
     let pods = stage.pods.pods.iter().map(|pod| pod.uid.to_string()).chain([POD_WITH_DIRECTORY.to_owned()]);
     let dirs: HashSet<_> = pods.map(|uid| format!("log pods/default_{uid}_{uid}")).collect();
     let is_alien =
