@@ -23,7 +23,10 @@
 
 mod big;
 mod build;
+mod connection;
+mod defects;
 mod filters;
+mod garbage;
 mod image_service;
 mod images;
 mod lifecycle;
@@ -36,7 +39,9 @@ mod shelf;
 mod stand_ins;
 #[cfg(test)]
 mod tests;
+mod view;
 
+pub use defects::Defect;
 pub use logs::LogRoots;
 pub use node::{Node, Streaming};
 pub use script::{Call, Fault, Method, Times};
@@ -46,10 +51,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
+use jiff::Timestamp;
+use nix::fcntl::AT_FDCWD;
+use nix::sys::stat::{UtimensatFlags, utimensat};
+use nix::sys::time::TimeSpec;
 use tempfile::TempDir;
 
 use crate::model::FileSystem;
-use server::{Server, Shared};
+use server::{Place, Server, Shared};
 
 /// Bytes in a mebibyte.
 pub const MIB: u64 = 1 << 20;
@@ -64,6 +73,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Sim {
     shared: Arc<Shared>,
     server: Option<Server>,
+    place: Place,
     dir: TempDir,
 }
 
@@ -110,12 +120,22 @@ pub enum SimError {
 
 impl Sim {
     /// Writes the node's log files, opens the socket and serves. Needs no async runtime.
-    pub fn start(mut node: Node) -> Result<Self, SimError> {
+    pub fn start(node: Node) -> Result<Self, SimError> {
+        Self::start_at(node, Place::OwnThread)
+    }
+
+    /// The same in tasks of the caller's runtime, which must be a tokio runtime. Time that stands still there and goes
+    /// forward by itself while nothing is to be done does so for both sides: a call that hangs costs no real time.
+    pub fn start_here(node: Node) -> Result<Self, SimError> {
+        Self::start_at(node, Place::CallersRuntime)
+    }
+
+    fn start_at(mut node: Node, place: Place) -> Result<Self, SimError> {
         let dir = tempfile::Builder::new().prefix("kubegc-sim-").tempdir().map_err(SimError::Directory)?;
         node.settle(dir.path())?;
         let shared = Arc::new(Shared::new(dir.path().join("cri.sock"), node));
-        let server = Some(Server::start(&shared)?);
-        Ok(Self { shared, server, dir })
+        let server = Some(Server::start(&shared, place)?);
+        Ok(Self { shared, server, place, dir })
     }
 
     /// The path of the socket, whether or not it is there just now.
@@ -126,6 +146,13 @@ impl Sim {
     /// The socket as an endpoint, `unix:///…`.
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.socket().display())
+    }
+
+    /// Sets the time since which the runtime listens, as its clients see it: the modification time of the socket.
+    pub fn set_listening_since(&self, at: Timestamp) -> Result<(), SimError> {
+        let failed = |source: nix::Error| SimError::Listen { path: self.socket().to_owned(), source: source.into() };
+        let at = TimeSpec::new(at.as_second(), at.subsec_nanosecond().into());
+        utimensat(AT_FDCWD, self.socket(), &at, &at, UtimensatFlags::NoFollowSymlink).map_err(failed)
     }
 
     /// The directory that holds the socket, the logs and the image mountpoint.
@@ -227,7 +254,7 @@ impl Sim {
     pub fn come_back(&mut self) -> Result<(), SimError> {
         if !self.is_there() {
             self.vanish();
-            self.server = Some(Server::start(&self.shared)?);
+            self.server = Some(Server::start(&self.shared, self.place)?);
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tonic::Code;
 
+use super::defects::Defect;
 use super::node::Node;
 
 /// The calls of both services.
@@ -59,6 +60,10 @@ pub enum Fault {
     DoThenHang,
     /// It is done, and then all connections break.
     DoThenCut,
+    /// It is done, and its connection breaks after part of the answer.
+    BreakOff,
+    /// It is done, and the answer has a defect.
+    Answer(Defect),
     /// Nothing is done, and the socket goes with all connections, until [`super::Sim::come_back`].
     Vanish,
 }

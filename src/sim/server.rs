@@ -1,17 +1,21 @@
-//! The socket, the thread that serves it, and the road that every call takes.
+//! The socket, the thread or task that serves it, and the steps of every call.
 
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 use tokio_stream::StreamExt;
 use tonic::transport::server::Router;
 use tonic::{Response, Status};
 
 use super::SimError;
+use super::connection::Connection;
+use super::defects::Answer;
 use super::node::Node;
 use super::script::{Fault, Method, Script};
 use super::stand_ins::Old;
@@ -29,13 +33,31 @@ pub(super) struct Shared {
     pub(super) arrivals: watch::Sender<()>,
     /// Tells the server to end, by turning true.
     stop: watch::Sender<bool>,
+    /// The next write of a connection breaks it.
+    break_next: AtomicBool,
 }
 
-/// The thread that serves. Dropping it ends it with all connections and calls under way.
+/// Serves the socket. Dropping it ends all connections and calls under way.
 #[derive(Debug)]
 pub(super) struct Server {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    work: Work,
+}
+
+/// Where a server runs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Place {
+    /// On a thread with a runtime of its own.
+    OwnThread,
+    /// In tasks of the caller's runtime.
+    CallersRuntime,
+}
+
+#[derive(Debug)]
+enum Work {
+    /// `None` = it was joined.
+    Thread(Option<JoinHandle<()>>),
+    Task(AbortHandle),
 }
 
 /// One of the two services.
@@ -53,6 +75,7 @@ impl Shared {
             connections: Mutex::default(),
             arrivals: watch::Sender::new(()),
             stop: watch::Sender::new(false),
+            break_next: AtomicBool::default(),
         }
     }
 
@@ -78,8 +101,18 @@ impl Shared {
         std::fs::remove_file(&self.socket).ok();
     }
 
-    /// The road of a call: noted, changed by hooks, met by a fault, carried out, answered.
-    pub(super) async fn answer<T>(
+    /// Says whether the next write is to break its connection.
+    pub(super) fn is_to_break(&self) -> bool {
+        self.break_next.load(Ordering::SeqCst)
+    }
+
+    /// One connection broke as it was to.
+    pub(super) fn take_break(&self) {
+        self.break_next.store(false, Ordering::SeqCst);
+    }
+
+    /// The steps of a call: noted, changed by hooks, met by a fault, carried out, answered.
+    pub(super) async fn answer<T: Answer>(
         &self,
         method: Method,
         id: &str,
@@ -91,8 +124,11 @@ impl Shared {
         }
         self.arrivals.send_replace(());
         self.before(fault).await?;
-        let answer = act(&mut self.node());
+        let mut answer = act(&mut self.node());
         self.after(fault).await;
+        if let (Some(Fault::Answer(defect)), Ok(answer)) = (fault, &mut answer) {
+            answer.spoil(defect);
+        }
         answer.map(Response::new)
     }
 
@@ -123,47 +159,71 @@ impl Shared {
                 self.cut();
                 std::future::pending::<()>().await;
             }
+            Some(Fault::BreakOff) => self.break_next.store(true, Ordering::SeqCst),
             _ => {}
         }
     }
 
-    fn remember(&self, connection: UnixStream) -> io::Result<tokio::net::UnixStream> {
+    fn accept(self: &Arc<Self>, connection: UnixStream) -> io::Result<Connection> {
         lock(&self.connections).push(connection.try_clone()?);
-        tokio::net::UnixStream::from_std(connection)
+        Ok(Connection::new(tokio::net::UnixStream::from_std(connection)?, Arc::clone(self)))
     }
 }
 
 // === impl Server ===
 
 impl Server {
-    pub(super) fn start(shared: &Arc<Shared>) -> Result<Self, SimError> {
+    /// Opens the socket and serves it. In the caller's runtime it must be called within that runtime.
+    pub(super) fn start(shared: &Arc<Shared>, place: Place) -> Result<Self, SimError> {
         let failed = |source| SimError::Listen { path: shared.socket.clone(), source };
         let listener = UnixListener::bind(&shared.socket).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(SimError::Thread)?;
         shared.stop.send_replace(false);
-        let serving = shared.clone();
-        let thread = std::thread::Builder::new()
-            .name("sim".to_owned())
-            // The end of the runtime drops every task, and with them every connection and every call under way.
-            .spawn(move || runtime.block_on(serve(listener, &serving)))
-            .map_err(SimError::Thread)?;
-        Ok(Self { shared: shared.clone(), thread: Some(thread) })
+        let work = match place {
+            Place::OwnThread => Work::thread(listener, shared.clone())?,
+            Place::CallersRuntime => Work::task(listener, shared.clone()),
+        };
+        Ok(Self { shared: shared.clone(), work })
     }
 
     /// Says whether it serves. One that was told to end does not, though its thread may take a moment longer.
     pub(super) fn runs(&self) -> bool {
-        !*self.shared.stop.borrow() && self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+        let works = match &self.work {
+            Work::Thread(thread) => thread.as_ref().is_some_and(|thread| !thread.is_finished()),
+            Work::Task(task) => !task.is_finished(),
+        };
+        works && !*self.shared.stop.borrow()
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stop.send_replace(true);
-        if let Some(thread) = self.thread.take() {
+        match &mut self.work {
             // A panic of the thread is one of a hook, and the test that wrote it has seen its call break.
-            thread.join().ok();
+            Work::Thread(thread) => drop(thread.take().map(JoinHandle::join)),
+            Work::Task(task) => task.abort(),
         }
+        // Each connection is a task of its own, which ends with it.
+        self.shared.cut();
+    }
+}
+
+// === impl Work ===
+
+impl Work {
+    fn thread(listener: UnixListener, shared: Arc<Shared>) -> Result<Self, SimError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(SimError::Thread)?;
+        let thread = std::thread::Builder::new()
+            .name("sim".to_owned())
+            // The end of the runtime drops every task, and with them every connection and every call under way.
+            .spawn(move || runtime.block_on(serve(listener, &shared)))
+            .map_err(SimError::Thread)?;
+        Ok(Self::Thread(Some(thread)))
+    }
+
+    fn task(listener: UnixListener, shared: Arc<Shared>) -> Self {
+        Self::Task(tokio::spawn(async move { serve(listener, &shared).await }).abort_handle())
     }
 }
 
@@ -171,7 +231,7 @@ impl Drop for Server {
 async fn serve(listener: UnixListener, shared: &Arc<Shared>) {
     let Ok(listener) = tokio::net::UnixListener::from_std(listener) else { return };
     let connections = tokio_stream::wrappers::UnixListenerStream::new(listener)
-        .map(|connection| shared.remember(connection?.into_std()?));
+        .map(|connection| shared.accept(connection?.into_std()?));
     let mut stop = shared.stop.subscribe();
     tokio::select! {
         _ = stop.wait_for(|stop| *stop) => {}

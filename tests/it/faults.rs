@@ -99,7 +99,7 @@ async fn all_faults(streaming: Streaming, methods: impl IntoIterator<Item = Meth
     assert_eq!(failed, 0, "cases failed, as told above");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_method_that_a_pass_calls_is_in_the_table() {
     let mut both = used(Streaming::Unimplemented).await;
     both.extend(used(Streaming::Batches(3)).await);
@@ -108,19 +108,19 @@ async fn every_method_that_a_pass_calls_is_in_the_table() {
     assert_eq!(missing, [Method::RunPodSandbox, Method::CreateContainer, Method::StartContainer]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn whatever_a_runtime_does_what_must_stay_stays_and_the_next_pass_does_the_rest() {
     let methods = used(Streaming::Unimplemented).await;
     all_faults(Streaming::Unimplemented, methods).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_same_holds_for_lists_that_stream() {
     let streaming = [Method::StreamContainers, Method::StreamPodSandboxes, Method::StreamImages];
     all_faults(Streaming::Batches(3), streaming).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_runtime_that_goes_in_mid_pass_and_comes_back_finds_the_same_agent() {
     let (_, survivors) = before_and_after(Streaming::Unimplemented).await;
     let mut bench = Bench::new(Streaming::Unimplemented);
@@ -143,7 +143,7 @@ async fn a_runtime_that_goes_in_mid_pass_and_comes_back_finds_the_same_agent() {
     assert_eq!(bench.last_run().error, None);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_runtime_restarted_between_two_passes_goes_unnoticed() {
     let mut bench = Bench::new(Streaming::Unimplemented);
     bench.pass().await;
@@ -164,7 +164,7 @@ async fn a_runtime_restarted_between_two_passes_goes_unnoticed() {
     assert!(!pass.reports.is_empty(), "there was something to do");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_changes_between_plan_and_removal_stays() {
     let mut bench = Bench::new(Streaming::Unimplemented);
     let sandbox = bench.sim.state().sandbox_id("gone-0").unwrap();
@@ -180,7 +180,7 @@ async fn what_changes_between_plan_and_removal_stays() {
     assert!(node.container_state(WAITING).is_some() && node.sandbox_state(&sandbox).is_some());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_image_that_a_container_takes_between_plan_and_removal_stays() {
     let mut bench = Bench::new(Streaming::Unimplemented);
     bench.pass_of(Scope::Containers).await;
@@ -193,7 +193,7 @@ async fn an_image_that_a_container_takes_between_plan_and_removal_stays() {
     assert_eq!(bench.sim.state().image_id(OLD[0]), Some(image));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_list_that_breaks_off_counts_as_not_seen() {
     let (before, survivors) = before_and_after(Streaming::Batches(1)).await;
     let mut bench = Bench::new(Streaming::BreaksOff(1));

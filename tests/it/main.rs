@@ -24,6 +24,7 @@ mod contract;
 mod faults;
 mod kill;
 mod manifests;
+mod matrix;
 mod node_lock;
 mod on_node;
 mod one_agent;

@@ -1,13 +1,18 @@
 //! The simulated node held to the contract, and next to the program that really uses it.
 
-use kubegc::cri::generated as pb;
-use kubegc::sim::{MIB, Node, Sim, Streaming};
+use std::time::Duration;
+
+use kubegc::cri::{CriError, CriOptions, Only, RuntimeReader, generated as pb};
+use kubegc::sim::{Defect, Fault, MIB, Method, Node, Sim, Streaming, Times};
+use tokio::time::Instant;
 
 use crate::contract::{Runtime, SINGLE, TWICE, contract};
 
 contract!(sim_contract, async { Sim::start(Node::new()).unwrap() });
 
 contract!(sim_streaming_contract, async { Sim::start(Node::new().streaming(Streaming::Batches(1))).unwrap() });
+
+contract!(sim_in_the_callers_runtime_contract, async { Sim::start_here(Node::new()).unwrap() });
 
 // === impl Sim ===
 
@@ -38,4 +43,79 @@ impl Runtime for Sim {
         };
         self.state().also(import).unwrap();
     }
+}
+
+fn reader(sim: &Sim) -> RuntimeReader {
+    RuntimeReader::new(&sim.endpoint(), &sim.endpoint(), CriOptions::default())
+}
+
+/// The ids in the list of containers, of which there are five.
+async fn listed(defect: Defect, streaming: Streaming) -> Vec<String> {
+    let sim = Sim::start_here(Node::big(5, 1).streaming(streaming)).unwrap();
+    for method in [Method::ListContainers, Method::StreamContainers] {
+        sim.fault(method, Fault::Answer(defect), Times::Forever);
+    }
+    let listed = reader(&sim).containers(Only::All).await.unwrap();
+    assert_eq!(sim.state().containers().len(), 5, "the node stays as it is");
+    listed.into_iter().map(|container| container.id.to_string()).collect()
+}
+
+#[tokio::test]
+async fn a_list_has_the_defect_that_was_asked_for() {
+    for streaming in [Streaming::Unimplemented, Streaming::Batches(5)] {
+        let rows = [(Defect::Empty, 0), (Defect::Truncated, 2), (Defect::Twice, 10), (Defect::Garbage, 5)];
+        for (defect, length) in rows {
+            assert_eq!(listed(defect, streaming).await.len(), length, "{defect:?}");
+        }
+        let without = listed(Defect::WithoutId, streaming).await;
+        assert_eq!(without.iter().map(String::is_empty).collect::<Vec<_>>(), [true, false, true, false, true]);
+    }
+}
+
+#[tokio::test]
+async fn a_single_object_has_the_defect_that_was_asked_for() {
+    let sim = Sim::start_here(Node::new().image(TWICE[0], &[])).unwrap();
+    sim.fault(Method::ImageStatus, Fault::Answer(Defect::Empty), Times::N(1));
+    sim.fault(Method::ImageStatus, Fault::Answer(Defect::WithoutId), Times::N(1));
+    assert_eq!(reader(&sim).image(TWICE[0]).await.unwrap(), None);
+    assert_eq!(reader(&sim).image(TWICE[0]).await.unwrap().unwrap().id.as_str(), "");
+    assert_ne!(reader(&sim).image(TWICE[0]).await.unwrap().unwrap().id.as_str(), "");
+}
+
+#[tokio::test]
+async fn a_connection_breaks_in_mid_answer_and_the_next_one_works() {
+    let sim = Sim::start_here(Node::big(5, 1)).unwrap();
+    let reader = reader(&sim);
+    reader.check().await.unwrap();
+    sim.fault(Method::ListImages, Fault::BreakOff, Times::N(2));
+    let error = reader.images().await.unwrap_err();
+    assert!(matches!(error, CriError::Broken { .. }), "{error}");
+    assert_eq!(sim.calls_of(Method::ListImages).len(), 2, "a broken connection is opened again once");
+    assert_eq!(reader.images().await.unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_the_callers_runtime_a_call_that_hangs_takes_no_real_time_and_the_socket_vanishes_and_returns() {
+    let mut sim = Sim::start_here(Node::big(5, 1)).unwrap();
+    let (reader, started) = (reader(&sim), Instant::now());
+    reader.check().await.unwrap();
+    assert_eq!(started.elapsed(), Duration::ZERO);
+    sim.fault(Method::ListImages, Fault::Hang, Times::N(1));
+    let error = reader.images().await.unwrap_err();
+    assert!(matches!(error, CriError::Timeout { .. }), "{error}");
+    assert_eq!(started.elapsed().as_secs(), CriOptions::default().read_timeout.as_secs());
+    sim.vanish();
+    assert!(!sim.is_there() && reader.images().await.is_err());
+    sim.come_back().unwrap();
+    assert!(sim.is_there() && reader.images().await.is_ok());
+    sim.fault(Method::ListImages, Fault::Vanish, Times::N(1));
+    assert!(reader.images().await.is_err() && !sim.is_there());
+}
+
+#[tokio::test]
+async fn the_runtime_listens_since_the_time_that_was_set() {
+    let sim = Sim::start_here(Node::new()).unwrap();
+    let since = sim.state().time();
+    sim.set_listening_since(since).unwrap();
+    assert_eq!(reader(&sim).listening_since().await.unwrap(), since);
 }

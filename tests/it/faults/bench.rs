@@ -50,7 +50,7 @@ impl Bench {
 
     /// An agent that waits so long for a call and no longer.
     pub fn limited(streaming: Streaming, limit: Duration) -> Self {
-        let sim = Sim::start(node().streaming(streaming)).unwrap();
+        let sim = Sim::start_here(node().streaming(streaming)).unwrap();
         let mut store = Store::open(&settings(&sim, limit).state.path).unwrap().store;
         store.learn(&Memory::default(), &past(&sim)).unwrap();
         drop(store);

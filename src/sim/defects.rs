@@ -1,0 +1,165 @@
+//! Answers with defects, as a runtime that is broken or out of step gives them.
+//!
+//! Each answer can have each defect that its message has a place for; the others leave it as it is. No defect adds or
+//! removes anything on the node.
+
+use tokio_stream::StreamExt;
+
+use super::garbage::Garbage;
+use super::runtime_service::Batches;
+use crate::cri::generated as pb;
+
+/// What is wrong with an answer.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Defect {
+    /// Nothing is set in it.
+    Empty,
+    /// Of a list only every second item is there, fewer than half where their number is odd.
+    Truncated,
+    /// Every second item of a list has no id; so has a single object.
+    WithoutId,
+    /// Each item of a list is there twice.
+    Twice,
+    /// Every item has one field with a value that no runtime should give: control characters, a huge text, a time of the
+    /// year 1677 or 2262, an enum value that does not exist. Which field depends on the item's place in the list.
+    Garbage,
+}
+
+/// A message that a defect can be put into.
+pub(super) trait Answer: Send + Sized + 'static {
+    /// Puts the defect into the message.
+    fn spoil(&mut self, defect: Defect);
+}
+
+/// An item of a list.
+pub(super) trait Item: Clone + Garbage {
+    /// Removes the id.
+    fn drop_id(&mut self);
+}
+
+/// Puts a defect into a list.
+fn spoil_list<T: Item>(items: &mut Vec<T>, defect: Defect) {
+    match defect {
+        Defect::Empty => items.clear(),
+        Defect::Truncated => *items = items.iter().skip(1).step_by(2).cloned().collect(),
+        Defect::WithoutId => items.iter_mut().step_by(2).for_each(Item::drop_id),
+        Defect::Twice => *items = items.iter().flat_map(|item| [item.clone(), item.clone()]).collect(),
+        Defect::Garbage => items.iter_mut().enumerate().for_each(|(place, item)| item.fill_with_garbage(place)),
+    }
+}
+
+/// Puts a defect into a single object.
+fn spoil_object<T: Item>(object: &mut Option<T>, defect: Defect) {
+    match (defect, object.as_mut()) {
+        (Defect::Empty, _) => *object = None,
+        (Defect::WithoutId, Some(object)) => object.drop_id(),
+        (Defect::Garbage, Some(object)) => object.fill_with_garbage(0),
+        _ => {}
+    }
+}
+
+// === impl Item ===
+
+macro_rules! item {
+    ($($message:ty => $id:ident),* $(,)?) => {
+        $(impl Item for $message {
+            fn drop_id(&mut self) {
+                self.$id = Default::default();
+            }
+        })*
+    };
+}
+
+item!(
+    pb::Container => id,
+    pb::PodSandbox => id,
+    pb::Image => id,
+    pb::ContainerStatus => id,
+    pb::FilesystemUsage => fs_id,
+);
+
+// === impl Answer ===
+
+macro_rules! answer {
+    ($spoil:ident: $($message:ty => $field:ident),* $(,)?) => {
+        $(impl Answer for $message {
+            fn spoil(&mut self, defect: Defect) {
+                $spoil(&mut self.$field, defect);
+            }
+        })*
+    };
+}
+
+answer!(spoil_list:
+    pb::ListContainersResponse => containers,
+    pb::StreamContainersResponse => containers,
+    pb::ListPodSandboxResponse => items,
+    pb::StreamPodSandboxesResponse => items,
+    pb::ListImagesResponse => images,
+    pb::StreamImagesResponse => images,
+    pb::ImageFsInfoResponse => image_filesystems,
+);
+
+answer!(spoil_object:
+    pb::ContainerStatusResponse => status,
+    pb::ImageStatusResponse => image,
+);
+
+macro_rules! whole_answer {
+    ($($message:ty),* $(,)?) => {
+        $(impl Answer for $message {
+            fn spoil(&mut self, defect: Defect) {
+                match defect {
+                    Defect::Empty => *self = Self::default(),
+                    Defect::Garbage => self.fill_with_garbage(0),
+                    _ => {}
+                }
+            }
+        })*
+    };
+}
+
+whole_answer!(
+    pb::VersionResponse,
+    pb::StatusResponse,
+    pb::RunPodSandboxResponse,
+    pb::StopPodSandboxResponse,
+    pb::RemovePodSandboxResponse,
+    pb::CreateContainerResponse,
+    pb::StartContainerResponse,
+    pb::StopContainerResponse,
+    pb::RemoveContainerResponse,
+    pb::RemoveImageResponse,
+);
+
+/// The sizes of writable layers have no id of their own to lose.
+impl Answer for pb::ListContainerStatsResponse {
+    fn spoil(&mut self, defect: Defect) {
+        let stats = &mut self.stats;
+        match defect {
+            Defect::Empty => stats.clear(),
+            Defect::Truncated => *stats = stats.iter().skip(1).step_by(2).cloned().collect(),
+            Defect::WithoutId => stats.iter_mut().step_by(2).for_each(|one| one.attributes = None),
+            Defect::Twice => *stats = stats.iter().flat_map(|one| [one.clone(), one.clone()]).collect(),
+            Defect::Garbage => stats.iter_mut().for_each(|one| {
+                let size = pb::UInt64Value { value: u64::MAX };
+                one.writable_layer = Some(pb::FilesystemUsage { used_bytes: Some(size), ..Default::default() });
+            }),
+        }
+    }
+}
+
+/// A list that streams has the defect in each batch; an empty one has no batch.
+impl<T: Answer> Answer for Batches<T> {
+    fn spoil(&mut self, defect: Defect) {
+        let batches = std::mem::replace(self, Box::pin(tokio_stream::empty()));
+        if defect != Defect::Empty {
+            *self = Box::pin(batches.map(move |batch| {
+                batch.map(|mut batch| {
+                    batch.spoil(defect);
+                    batch
+                })
+            }));
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Values that no runtime should give, one field of each message at a time.
+//!
+//! An image of a container keeps its name and its tag, so that a client that reads both still knows what is in use.
+
+use crate::cri::generated as pb;
+
+/// Control characters, a bidirectional override, quotes, a path that climbs, and text beyond ASCII.
+const ODD: &str = "\u{0}\n\t\u{202e}\"'../../../etc/\u{1f980}%s";
+/// Characters in a text that is far too long.
+const HUGE: usize = 100_000;
+/// A value that no enum of the CRI has.
+const UNKNOWN: i32 = 77;
+const POD_UID: &str = "io.kubernetes.pod.uid";
+
+/// A message of which one field can be filled with garbage.
+pub(super) trait Garbage {
+    /// Fills the field that `place` chooses, counted through all fields and again from the first.
+    fn fill_with_garbage(&mut self, place: usize);
+}
+
+fn odd() -> String {
+    ODD.to_owned()
+}
+
+fn huge() -> String {
+    "a".repeat(HUGE)
+}
+
+// === impl Garbage ===
+
+impl Garbage for pb::Container {
+    fn fill_with_garbage(&mut self, place: usize) {
+        let metadata = self.metadata.get_or_insert_default();
+        match place % 8 {
+            0 => self.id = odd(),
+            1 => metadata.name = huge(),
+            2 => self.created_at = i64::MIN,
+            3 => self.created_at = i64::MAX,
+            4 => self.state = UNKNOWN,
+            5 => drop(self.labels.insert(POD_UID.to_owned(), odd())),
+            6 => self.image_ref = odd(),
+            _ => self.pod_sandbox_id = odd(),
+        }
+    }
+}
+
+impl Garbage for pb::PodSandbox {
+    fn fill_with_garbage(&mut self, place: usize) {
+        let metadata = self.metadata.get_or_insert_default();
+        match place % 6 {
+            0 => self.id = odd(),
+            1 => metadata.name = huge(),
+            2 => self.created_at = i64::MIN,
+            3 => self.created_at = i64::MAX,
+            4 => self.state = UNKNOWN,
+            _ => metadata.uid = odd(),
+        }
+    }
+}
+
+impl Garbage for pb::Image {
+    fn fill_with_garbage(&mut self, place: usize) {
+        match place % 4 {
+            0 => self.id = odd(),
+            1 => self.repo_tags.push(huge()),
+            2 => self.repo_digests = vec![odd()],
+            _ => self.size = u64::MAX,
+        }
+    }
+}
+
+impl Garbage for pb::ContainerStatus {
+    fn fill_with_garbage(&mut self, _: usize) {
+        self.created_at = i64::MIN;
+        self.started_at = i64::MAX;
+        self.finished_at = i64::MIN;
+        self.exit_code = i32::MIN;
+        self.reason = huge();
+        self.log_path = odd();
+    }
+}
+
+impl Garbage for pb::FilesystemUsage {
+    fn fill_with_garbage(&mut self, _: usize) {
+        self.timestamp = i64::MIN;
+        self.fs_id = Some(pb::FilesystemIdentifier { mountpoint: odd() });
+    }
+}
+
+impl Garbage for pb::VersionResponse {
+    fn fill_with_garbage(&mut self, _: usize) {
+        (self.version, self.runtime_name, self.runtime_version) = (odd(), odd(), huge());
+    }
+}
+
+impl Garbage for pb::StatusResponse {
+    fn fill_with_garbage(&mut self, _: usize) {
+        self.status = None;
+        self.info.insert("config".to_owned(), odd());
+    }
+}
+
+/// Answers without a field have none to fill.
+macro_rules! no_field {
+    ($($message:ty),* $(,)?) => {
+        $(impl Garbage for $message {
+            fn fill_with_garbage(&mut self, _: usize) {}
+        })*
+    };
+}
+
+no_field!(
+    pb::StopPodSandboxResponse,
+    pb::RemovePodSandboxResponse,
+    pb::StartContainerResponse,
+    pb::StopContainerResponse,
+    pb::RemoveContainerResponse,
+    pb::RemoveImageResponse,
+);
+
+impl Garbage for pb::RunPodSandboxResponse {
+    fn fill_with_garbage(&mut self, _: usize) {
+        self.pod_sandbox_id = odd();
+    }
+}
+
+impl Garbage for pb::CreateContainerResponse {
+    fn fill_with_garbage(&mut self, _: usize) {
+        self.container_id = odd();
+    }
+}

@@ -1,0 +1,220 @@
+//! One cell of the matrix: what goes wrong, in which passes, and how often.
+
+use std::fmt;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use kubegc::sim::{Defect, Fault, Method, Streaming, Times};
+use tonic::Code;
+
+use super::node::Size;
+use super::stage::{Kind, LIMIT};
+
+/// The passes of one round.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Scope {
+    Containers,
+    Images,
+    /// Containers, then images, as the service starts them.
+    Both,
+    /// The same where everything unused goes because a disk is full.
+    Pressure,
+}
+
+/// How often a fault strikes.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Often {
+    /// The first call.
+    Once,
+    /// Every call, in two rounds: what the first one learns must not turn a guard off in the second.
+    Always,
+}
+
+/// When the clock is stepped.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum When {
+    /// Before the first round.
+    Before,
+    /// After the first round.
+    Between,
+    /// In each of the first rounds, between its two passes.
+    Within,
+    /// Before the first round, and back after it.
+    ThereAndBack,
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Trouble {
+    Nothing,
+    Call { method: Method, fault: Fault, often: Often },
+    Clock { by: SignedDuration, when: When },
+}
+
+/// One cell.
+#[derive(Clone, Copy, Debug)]
+pub struct Cell {
+    pub trouble: Trouble,
+    pub scope: Scope,
+}
+
+pub const SCOPES: [Scope; 4] = [Scope::Containers, Scope::Images, Scope::Both, Scope::Pressure];
+/// Longer than every limit.
+const TOO_LATE: Duration = LIMIT.saturating_mul(3);
+/// The methods that kubegc calls. Those that start something it never calls.
+pub const METHODS: [Method; 17] = [
+    Method::Version,
+    Method::Status,
+    Method::ListPodSandbox,
+    Method::StreamPodSandboxes,
+    Method::ListContainers,
+    Method::StreamContainers,
+    Method::ListImages,
+    Method::StreamImages,
+    Method::ContainerStatus,
+    Method::ListContainerStats,
+    Method::ImageStatus,
+    Method::ImageFsInfo,
+    Method::StopContainer,
+    Method::RemoveContainer,
+    Method::StopPodSandbox,
+    Method::RemovePodSandbox,
+    Method::RemoveImage,
+];
+
+/// The cells of one fault: each method that a pass calls and whose answer has a place for it, in each scope, once and
+/// always.
+pub fn cells(fault: Fault) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for scope in SCOPES {
+        for method in METHODS.into_iter().filter(|method| is_called(*method, scope) && can_have(*method, fault)) {
+            let cell = |often| Cell { trouble: Trouble::Call { method, fault, often }, scope };
+            cells.extend([Often::Once, Often::Always].map(cell));
+        }
+    }
+    cells
+}
+
+/// The cells of clock steps.
+pub fn clock_cells() -> Vec<Cell> {
+    let hour = SignedDuration::from_hours(1);
+    let year = hour * 24 * 365;
+    let mut cells = Vec::new();
+    for scope in SCOPES {
+        for by in [-year, -hour, hour, year] {
+            let whens = [When::Before, When::Between, When::Within, When::ThereAndBack];
+            cells.extend(whens.map(|when| Cell { trouble: Trouble::Clock { by, when }, scope }));
+        }
+    }
+    cells
+}
+
+/// A call that is carried out and answered after the deadline.
+pub fn late() -> Fault {
+    Fault::Late(TOO_LATE)
+}
+
+/// Says whether the passes of a scope call a method where nothing goes wrong.
+pub fn is_called(method: Method, scope: Scope) -> bool {
+    match method {
+        Method::ListContainerStats
+        | Method::StopContainer
+        | Method::RemoveContainer
+        | Method::StopPodSandbox
+        | Method::RemovePodSandbox => scope != Scope::Images,
+        Method::ImageStatus | Method::RemoveImage => scope != Scope::Containers,
+        _ => true,
+    }
+}
+
+/// Says whether an answer has a place for a defect.
+fn can_have(method: Method, fault: Fault) -> bool {
+    let Fault::Answer(defect) = fault else { return true };
+    match method {
+        Method::Version | Method::Status => matches!(defect, Defect::Empty | Defect::Garbage),
+        Method::ContainerStatus | Method::ImageStatus => {
+            matches!(defect, Defect::Empty | Defect::WithoutId | Defect::Garbage)
+        }
+        method => !method.changes(),
+    }
+}
+
+// === impl Scope ===
+
+impl Scope {
+    /// Its passes, in order.
+    pub fn passes(self) -> &'static [Kind] {
+        match self {
+            Self::Containers => &[Kind::Containers],
+            Self::Images => &[Kind::Images],
+            Self::Both => &[Kind::Containers, Kind::Images],
+            Self::Pressure => &[Kind::ContainersUnderPressure, Kind::ImagesUnderPressure],
+        }
+    }
+}
+
+// === impl Often ===
+
+impl Often {
+    pub fn times(self) -> Times {
+        match self {
+            Self::Once => Times::N(1),
+            Self::Always => Times::Forever,
+        }
+    }
+
+    /// How many rounds are made before the fault heals.
+    pub fn rounds(self) -> usize {
+        match self {
+            Self::Once => 1,
+            Self::Always => 2,
+        }
+    }
+}
+
+// === impl Cell ===
+
+impl Cell {
+    /// Lists stream where the fault is one of a list that streams.
+    pub fn streaming(&self) -> Streaming {
+        match self.trouble {
+            Trouble::Call {
+                method: Method::StreamContainers | Method::StreamPodSandboxes | Method::StreamImages,
+                ..
+            } => Streaming::Batches(5),
+            _ => Streaming::Unimplemented,
+        }
+    }
+
+    /// Where a method is called for each object and waits could add up, there are many objects.
+    pub fn size(&self) -> Size {
+        let Trouble::Call { method, fault, often: Often::Always } = self.trouble else { return Size::Small };
+        let for_each = method.changes() || matches!(method, Method::ContainerStatus | Method::ImageStatus);
+        match fault {
+            Fault::Hang | Fault::Late(_) if for_each => Size::Wide,
+            // A removal is not tried again where the runtime is unavailable.
+            Fault::Fail(Code::Unavailable) if for_each && !method.changes() => Size::Wide,
+            _ => Size::Small,
+        }
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scope = self.scope;
+        match self.trouble {
+            Trouble::Nothing => write!(f, "nothing {scope:?}"),
+            Trouble::Call { method, fault, often } => write!(f, "{method} {} {scope:?} {often:?}", name(fault)),
+            Trouble::Clock { by, when } => write!(f, "clock {:+} h {scope:?} {when:?}", by.as_hours()),
+        }
+    }
+}
+
+fn name(fault: Fault) -> String {
+    match fault {
+        Fault::Fail(code) => format!("{code:?}"),
+        Fault::Late(_) => "Late".to_owned(),
+        Fault::Answer(defect) => format!("{defect:?}"),
+        fault => format!("{fault:?}"),
+    }
+}

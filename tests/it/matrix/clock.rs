@@ -1,0 +1,47 @@
+//! A wall clock that moves with the virtual time of the runtime and that a test steps.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kubegc::daemon::Clock;
+use tokio::time::Instant;
+
+/// The clock of one cell.
+#[derive(Debug)]
+pub struct TestClock {
+    base: Timestamp,
+    started: Instant,
+    offset: Mutex<SignedDuration>,
+}
+
+// === impl TestClock ===
+
+impl TestClock {
+    /// A clock that shows `base` now.
+    pub fn at(base: Timestamp) -> Arc<Self> {
+        Arc::new(Self { base, started: Instant::now(), offset: Mutex::default() })
+    }
+
+    /// What it shows.
+    pub fn now(&self) -> Timestamp {
+        let elapsed = SignedDuration::try_from(self.started.elapsed()).unwrap();
+        self.base + elapsed + *self.offset.lock().unwrap()
+    }
+
+    /// Sets it forward or back. No virtual time passes.
+    pub fn step(&self, by: SignedDuration) {
+        *self.offset.lock().unwrap() += by;
+    }
+
+    /// Sets it forward.
+    pub fn forward(&self, by: Duration) {
+        self.step(SignedDuration::try_from(by).unwrap());
+    }
+
+    /// For the cycle.
+    pub fn as_clock(self: &Arc<Self>) -> Clock {
+        let clock = Arc::clone(self);
+        Arc::new(move || clock.now())
+    }
+}

@@ -1,0 +1,148 @@
+//! The expectations of a cell.
+
+use std::collections::BTreeMap;
+
+use kubegc::cri::generated as pb;
+use kubegc::sim::{Defect, Fault, Method};
+use tonic::Code;
+
+use super::cell::{Often, Scope, Trouble};
+use super::protected::{Things, Why, held, protected};
+use super::run::{Reference, Run};
+use super::stage::Kind;
+
+const CONTAINER: &str = "container ";
+const SANDBOX: &str = "sandbox ";
+const IMAGE: &str = "image ";
+const LOG_DIR: &str = "log pods/";
+const LOG_LINK: &str = "log containers/";
+
+/// Nothing protected was removed.
+pub fn kept(run: &mut Run, kind: Kind, removed: &Things, protected: &BTreeMap<String, Why>) {
+    for thing in removed {
+        match protected.get(thing) {
+            Some(why) if !is_waived(run, *why) => run.fail(class(*why), format!("{kind:?} removed {thing}")),
+            _ => {}
+        }
+    }
+}
+
+/// A container is removed by its own call, never with its sandbox (I1).
+pub fn removed_by_id(run: &mut Run, kind: Kind, before: &[pb::Container]) {
+    let (now, calls) = (run.stage.sim.state().container_ids(), run.stage.sim.calls_of(Method::RemoveContainer));
+    let is_lost = |container: &&pb::Container| !now.contains(&container.id) && !calls.contains(&container.id);
+    let lost = before.iter().filter(is_lost).count();
+    if lost > 0 {
+        run.fail("sandbox with containers removed", format!("{kind:?}: {lost} containers were removed with it"));
+    }
+}
+
+/// What the fault does not touch was removed all the same (I13).
+pub fn untouched(run: &mut Run, reference: &Reference, method: Method, fault: Fault, often: Often) {
+    let left = left(run, &reference.first, &reference.before);
+    for kind in untouched_kinds(run.cell().scope, method, fault, often) {
+        let mut of_kind = left.iter().filter(|thing| thing.starts_with(kind) && !may_differ(run, thing));
+        if let Some(first) = of_kind.next() {
+            run.fail("untouched not collected", format!("{first} and {} more", of_kind.count()));
+        }
+    }
+    let of_own_kind = left.iter().filter(|thing| thing.starts_with(own_kind(method))).count();
+    if often == Often::Once && !own_kind(method).is_empty() && of_own_kind > 1 {
+        run.fail("one failure stops the rest", format!("{of_own_kind} left where one call failed"));
+    }
+}
+
+/// What the same rounds remove without a fault is removed once it has healed, and nothing else.
+pub fn healed(run: &mut Run, reference: &Reference) {
+    let differing = |a: &Things, b: &Things| {
+        let differing: Vec<_> = a.difference(b).filter(|thing| !may_differ(run, thing)).cloned().collect();
+        differing.first().map(|first| format!("{} things, as {first}", differing.len()))
+    };
+    let (left, missing) = (differing(&run.things, &reference.last), differing(&reference.last, &run.things));
+    if let Some(left) = left {
+        run.fail("left after healing", left);
+    }
+    if let Some(missing) = missing {
+        run.fail("removed too much", missing);
+    }
+}
+
+/// What the reference removed in its first round, and this cell could have removed and did not.
+pub fn left(run: &Run, reference: &Things, before: &Things) -> Things {
+    let protected = protected(&run.stage, &run.things, run.cell().scope == Scope::Pressure);
+    let held = held(&run.stage, &run.things);
+    let is_free = |thing: &&String| !protected.contains_key(*thing) && !held.contains(*thing);
+    before.difference(reference).filter(|thing| run.things.contains(*thing)).filter(is_free).cloned().collect()
+}
+
+/// The kinds whose collection does without a method.
+fn untouched_kinds(scope: Scope, method: Method, fault: Fault, often: Often) -> Vec<&'static str> {
+    // A list that falls proves nothing about anything (I12).
+    let falls = matches!(fault, Fault::Answer(Defect::Empty | Defect::Truncated));
+    match method {
+        Method::ListImages | Method::StreamImages | Method::ImageStatus | Method::RemoveImage | Method::Status => {
+            vec![CONTAINER, SANDBOX, LOG_DIR, LOG_LINK]
+        }
+        Method::ImageFsInfo if scope == Scope::Pressure => vec![CONTAINER, SANDBOX, LOG_DIR, LOG_LINK, IMAGE],
+        Method::ImageFsInfo => vec![CONTAINER, SANDBOX, LOG_DIR, LOG_LINK],
+        Method::StopPodSandbox | Method::RemovePodSandbox => vec![CONTAINER, LOG_DIR, LOG_LINK, IMAGE],
+        Method::ListPodSandbox | Method::StreamPodSandboxes if falls => Vec::new(),
+        // A sandbox in a state that does not exist counts as ready, so that its pod counts as running.
+        Method::ListPodSandbox | Method::StreamPodSandboxes if fault == Fault::Answer(Defect::Garbage) => vec![IMAGE],
+        Method::ListPodSandbox | Method::StreamPodSandboxes => vec![CONTAINER, IMAGE],
+        Method::StopContainer | Method::RemoveContainer => vec![SANDBOX, LOG_DIR, LOG_LINK, IMAGE],
+        Method::ContainerStatus if often == Often::Once => vec![SANDBOX, LOG_DIR, IMAGE],
+        Method::ContainerStatus => vec![SANDBOX, LOG_DIR],
+        // A runtime that does not answer the first call is not waited for with each of the others.
+        Method::Version if matches!(fault, Fault::Fail(Code::Internal | Code::PermissionDenied)) => {
+            vec![CONTAINER, SANDBOX, LOG_DIR, LOG_LINK]
+        }
+        Method::Version if matches!(fault, Fault::Answer(_)) => vec![CONTAINER, SANDBOX, LOG_DIR, LOG_LINK],
+        _ => Vec::new(),
+    }
+}
+
+/// The kind of which a failing call leaves one object.
+fn own_kind(method: Method) -> &'static str {
+    match method {
+        Method::StopContainer | Method::RemoveContainer | Method::ContainerStatus => CONTAINER,
+        Method::StopPodSandbox | Method::RemovePodSandbox => SANDBOX,
+        Method::ImageStatus | Method::RemoveImage => IMAGE,
+        _ => "",
+    }
+}
+
+/// Says whether the times in the list of containers are garbage, the only evidence of which instance is the newest.
+fn has_no_ages(run: &Run) -> bool {
+    let Trouble::Call { method, fault, .. } = run.cell().trouble else { return false };
+    matches!(method, Method::ListContainers | Method::StreamContainers) && fault == Fault::Answer(Defect::Garbage)
+}
+
+/// Without ages I3 and I4 cannot hold, nor can I7 for the logs of the containers that they protect.
+fn is_waived(run: &Run, why: Why) -> bool {
+    has_no_ages(run) && matches!(why, Why::I3 | Why::I4 | Why::I7)
+}
+
+/// Says whether a thing may be there or not whatever a faultless pass does. Where a runtime names a wrong log file when
+/// a container is removed, nothing names the right one later.
+fn may_differ(run: &Run, thing: &str) -> bool {
+    let wrong_log = match run.cell().trouble {
+        Trouble::Call { method, fault, .. } => {
+            method == Method::ContainerStatus && fault == Fault::Answer(Defect::Garbage)
+        }
+        _ => false,
+    };
+    let is_log = thing.starts_with(LOG_DIR) || thing.starts_with(LOG_LINK);
+    (wrong_log && thing.starts_with(LOG_DIR)) || (has_no_ages(run) && (is_log || thing.starts_with(CONTAINER)))
+}
+
+fn class(why: Why) -> &'static str {
+    match why {
+        Why::I1 => "I1 broken",
+        Why::I3 => "I3 broken",
+        Why::I4 => "I4 broken",
+        Why::I5 => "I5 broken",
+        Why::I6 => "I6 broken",
+        Why::I7 => "I7 broken",
+    }
+}

@@ -1,0 +1,188 @@
+//! Runs one cell in virtual time and compares it with the same passes without a fault.
+
+use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{LazyLock, Mutex};
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use kubegc::sim::{Method, Streaming};
+use tokio::time::Instant;
+
+use super::cell::{Cell, Often, Scope, Trouble, When};
+use super::expect;
+use super::node::Size;
+use super::protected::{Things, protected, things};
+use super::stage::{Kind, Stage};
+
+/// The longest that a pass may take, however many objects there are.
+const BOUND: Duration = Duration::from_secs(70);
+/// When a pass that does not end is given up.
+const ENDLESS: Duration = Duration::from_hours(24);
+/// The time between two rounds under a fault.
+const SOON: Duration = Duration::from_mins(1);
+/// The time before each round after the fault: longer than every guard and every back-off.
+const LATER: Duration = Duration::from_hours(2);
+/// The rounds within which everything is removed once the fault has healed.
+const HEALING: usize = 2;
+
+/// What went wrong in a cell: the class, and the details.
+pub type Failure = (&'static str, String);
+
+/// What the same passes remove without a fault.
+#[derive(Clone)]
+pub struct Reference {
+    pub before: Things,
+    /// After the first round.
+    pub first: Things,
+    /// After the last.
+    pub last: Things,
+    pub called: HashSet<Method>,
+}
+
+/// One cell under way.
+pub struct Run {
+    pub stage: Stage,
+    /// Everything on the node after the last pass.
+    pub things: Things,
+    cell: Cell,
+    /// Every method that was called.
+    called: HashSet<Method>,
+    failures: Vec<Failure>,
+}
+
+/// Runs a cell; returns what went wrong.
+pub fn run(cell: Cell) -> Vec<Failure> {
+    let reference = reference(cell.scope, cell.size(), cell.streaming());
+    let ended = catch_unwind(AssertUnwindSafe(|| in_virtual_time(whole(cell, &reference))));
+    ended.unwrap_or_else(|_| vec![("panicked", "see above".to_owned())])
+}
+
+/// Drives a future on a runtime of its own whose time stands still while there is anything to do, and else goes forward
+/// to the next timer.
+pub fn in_virtual_time<F: Future>(work: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(work)
+}
+
+/// What the passes of a scope remove without a fault. Computed once in a process.
+pub fn reference(scope: Scope, size: Size, streaming: Streaming) -> Reference {
+    type Known = HashMap<(Scope, Size, bool), Reference>;
+    static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+    let key = (scope, size, streaming == Streaming::Unimplemented);
+    let mut known = KNOWN.lock().unwrap();
+    known.entry(key).or_insert_with(|| in_virtual_time(faultless(scope, size, streaming))).clone()
+}
+
+async fn faultless(scope: Scope, size: Size, streaming: Streaming) -> Reference {
+    let mut run = Run::new(Cell { trouble: Trouble::Nothing, scope }, Stage::new(size, streaming));
+    let before = run.things.clone();
+    run.round().await;
+    let first = run.things.clone();
+    run.later_rounds().await;
+    assert_eq!(run.failures, [], "without a fault");
+    Reference { before, first, last: run.things, called: run.called }
+}
+
+/// All rounds of a cell.
+async fn whole(cell: Cell, reference: &Reference) -> Vec<Failure> {
+    let mut run = Run::new(cell, Stage::new(cell.size(), cell.streaming()));
+    match cell.trouble {
+        Trouble::Nothing => run.round().await,
+        Trouble::Call { method, fault, often } => {
+            run.stage.sim.fault(method, fault, often.times());
+            run.rounds(often).await;
+            expect::untouched(&mut run, reference, method, fault, often);
+            run.stage.sim.heal();
+            run.stage.sim.come_back().unwrap();
+        }
+        Trouble::Clock { by, when } => run.clock_rounds(by, when).await,
+    }
+    run.later_rounds().await;
+    expect::healed(&mut run, reference);
+    run.into_failures()
+}
+
+// === impl Run ===
+
+impl Run {
+    pub fn new(cell: Cell, stage: Stage) -> Self {
+        let things = things(&stage);
+        Self { stage, things, cell, called: HashSet::new(), failures: Vec::new() }
+    }
+
+    pub fn cell(&self) -> Cell {
+        self.cell
+    }
+
+    pub fn fail(&mut self, class: &'static str, details: impl Into<String>) {
+        self.failures.push((class, details.into()));
+    }
+
+    pub fn into_failures(self) -> Vec<Failure> {
+        self.failures
+    }
+
+    /// The rounds under a fault.
+    pub async fn rounds(&mut self, often: Often) {
+        for number in 0..often.rounds() {
+            if number > 0 {
+                self.stage.clock.forward(SOON);
+            }
+            self.round().await;
+        }
+    }
+
+    /// The rounds after the fault.
+    pub async fn later_rounds(&mut self) {
+        for _ in 0..HEALING {
+            self.stage.clock.forward(LATER);
+            self.round().await;
+        }
+    }
+
+    async fn clock_rounds(&mut self, by: SignedDuration, when: When) {
+        if matches!(when, When::Before | When::ThereAndBack) {
+            self.stage.clock.step(by);
+        }
+        for pass in self.cell.scope.passes() {
+            self.pass(*pass).await;
+            if when == When::Within {
+                self.stage.clock.step(by);
+            }
+        }
+        match when {
+            When::Between => self.stage.clock.step(by),
+            When::ThereAndBack => self.stage.clock.step(-by),
+            When::Before | When::Within => {}
+        }
+        self.round().await;
+    }
+
+    /// The passes of the scope, one after the other.
+    async fn round(&mut self) {
+        for pass in self.cell.scope.passes() {
+            self.pass(*pass).await;
+        }
+    }
+
+    /// One pass, held to the bound and to what it must not remove.
+    async fn pass(&mut self, kind: Kind) {
+        let protected = protected(&self.stage, &self.things, kind.is_under_pressure());
+        let (containers, started) = (self.stage.sim.state().containers(), Instant::now());
+        self.stage.sim.forget_calls();
+        match tokio::time::timeout(ENDLESS, self.stage.pass(kind)).await {
+            Err(_) => self.fail("no end", format!("{kind:?}: still under way after {} h", ENDLESS.as_secs() / 3600)),
+            Ok(Err(error)) => self.fail("pass failed", format!("{kind:?}: {error}")),
+            Ok(Ok(_)) => {}
+        }
+        self.called.extend(self.stage.sim.calls().into_iter().map(|call| call.method));
+        if started.elapsed() > BOUND {
+            self.fail("too slow", format!("{kind:?} took {} s", started.elapsed().as_secs()));
+        }
+        let before = std::mem::replace(&mut self.things, things(&self.stage));
+        let removed: Things = before.difference(&self.things).cloned().collect();
+        expect::kept(self, kind, &removed, &protected);
+        expect::removed_by_id(self, kind, &containers);
+    }
+}

@@ -1,0 +1,163 @@
+//! The node of one cell and the agent on it, in one runtime.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kubegc::config::Settings;
+use kubegc::cri::{Endpoint, Rule};
+use kubegc::daemon::node::Node as Place;
+use kubegc::daemon::service::PATIENCE;
+use kubegc::daemon::{Cycle, Pass};
+use kubegc::execute::{LiveHands, Stop};
+use kubegc::model::{Container, PodList, PodRef, Sandbox, Seen};
+use kubegc::observe::{Answer, PodSource, ToldDisk};
+use kubegc::plan::{Pattern, Pressure, Scope};
+use kubegc::record::{Store, StoreError};
+use kubegc::sim::{Sim, Streaming};
+
+use super::clock::TestClock;
+use super::node::{self, KEEP_PATTERN, POD_WITH_DIRECTORY, PULLING, Size};
+
+/// The longest wait for one call.
+pub const LIMIT: Duration = Duration::from_secs(10);
+/// Lists shorter than this percentage of the last ones prove nothing: a list of which half is missing is shorter.
+const FALL_PERCENT: u64 = 90;
+
+/// A node, the agent on it and their clock.
+pub struct Stage {
+    pub sim: Sim,
+    pub clock: Arc<TestClock>,
+    pub pods: PodList,
+    cycle: Option<Cycle<LiveHands>>,
+}
+
+/// A pass as the service makes it.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Kind {
+    Containers,
+    Images,
+    ContainersUnderPressure,
+    ImagesUnderPressure,
+}
+
+/// A complete list that never changes.
+struct Listed(PodList);
+
+// === impl Stage ===
+
+impl Stage {
+    /// A node that the agent knows, with its store in memory.
+    pub fn new(size: Size, streaming: Streaming) -> Self {
+        Self::with_store(size, streaming, |_| Store::in_memory().unwrap())
+    }
+
+    /// The same with the store that `open` opens in the directory of the node.
+    pub fn with_store(size: Size, streaming: Streaming, open: impl FnOnce(&Path) -> Store) -> Self {
+        let sim = Sim::start_here(node::node(size, streaming)).unwrap();
+        let clock = TestClock::at(sim.state().time());
+        sim.set_listening_since(clock.now() - SignedDuration::from_hours(24)).unwrap();
+        plant_files(&sim);
+        let mut store = open(sim.dir());
+        store.learn(&kubegc::model::Memory::default(), &node::past(&sim, clock.now())).unwrap();
+        let mut stage = Self { sim, clock, pods: node::pods(), cycle: None };
+        stage.start_agent(store);
+        stage
+    }
+
+    /// Ends the agent, if one runs, and starts one with this store.
+    pub fn start_agent(&mut self, store: Store) {
+        self.cycle = None;
+        let endpoint = Endpoint { runtime: self.sim.endpoint(), images: self.sim.endpoint(), chosen_by: Rule::Flag };
+        let disks = Arc::new(ToldDisk(self.sim.disk_reader()));
+        let pods = Arc::new(Listed(self.pods.clone()));
+        let place = Place { endpoint, disks, pods, space_settle: Duration::ZERO };
+        let started = self.clock.now();
+        let cycle = Cycle::live(settings(&self.sim), &place, store, started).with_clock(self.clock.as_clock());
+        self.cycle = Some(cycle);
+    }
+
+    /// Makes one pass.
+    pub async fn pass(&mut self, kind: Kind) -> Result<Pass, StoreError> {
+        let (stop, cycle) = (Stop::never(), self.cycle.as_mut().unwrap());
+        let pressure = Pressure::Asked {};
+        match kind {
+            Kind::Containers => cycle.pass(Scope::Containers, &stop, |_, _| {}).await,
+            Kind::Images => cycle.pass(Scope::Images, &stop, |_, _| {}).await,
+            Kind::ContainersUnderPressure => cycle.pass_under(pressure, Scope::Containers, &stop, |_, _| {}).await,
+            Kind::ImagesUnderPressure => cycle.pass_under(pressure, Scope::Images, &stop, |_, _| {}).await,
+        }
+    }
+
+    /// The time, as the agent sees it.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}
+
+// === impl Kind ===
+
+impl Kind {
+    pub fn is_under_pressure(self) -> bool {
+        matches!(self, Self::ContainersUnderPressure | Self::ImagesUnderPressure)
+    }
+}
+
+// === impl Listed ===
+
+impl PodSource for Listed {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
+    fn list<'a>(&'a self, _: &'a Seen<Vec<Container>>, _: &'a Seen<Vec<Sandbox>>) -> Answer<'a, Seen<PodList>> {
+        Box::pin(async { Seen::Seen(self.0.clone()) })
+    }
+
+    /// The directories of running pods are not made.
+    fn has_kubelet(&self) -> bool {
+        false
+    }
+
+    fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
+        Box::pin(async { Seen::Seen(self.0.pods.iter().any(|listed| listed.uid == pod.uid)) })
+    }
+}
+
+/// Files of the kubelet and of others: a pod directory, a pull in progress, and log entries with names of their own.
+fn plant_files(sim: &Sim) {
+    let (kubelet, roots) = (sim.dir().join("kubelet"), sim.log_roots());
+    let pulling = kubelet.join("image_manager/pulling");
+    for dir in [kubelet.join("pods").join(POD_WITH_DIRECTORY), pulling.clone(), roots.pods.join("lost+found")] {
+        std::fs::create_dir_all(dir).unwrap();
+    }
+    let intent = serde_json::json!({ "kind": "ImagePullIntent", "image": PULLING }).to_string();
+    std::fs::write(pulling.join(format!("sha256-{:064}", 1)), intent).unwrap();
+    std::fs::write(roots.pods.join("README"), "ours").unwrap();
+    std::os::unix::fs::symlink("nowhere", roots.containers.join("other.txt")).unwrap();
+}
+
+fn settings(sim: &Sim) -> Settings {
+    let roots = sim.log_roots();
+    let mut settings = Settings { kubelet_root: sim.dir().join("kubelet"), ..Settings::default() };
+    let options = &mut settings.runtime.options;
+    (options.read_timeout, options.removal_timeout, options.patience) = (LIMIT, LIMIT, PATIENCE);
+    let policy = &mut settings.policy;
+    (policy.logs.pods_root, policy.logs.containers_root) = (roots.pods, roots.containers);
+    policy.images.keep = vec![Pattern::from(KEEP_PATTERN)];
+    policy.guards.fall_percent = FALL_PERCENT;
+    settings
+}
+
+/// The names of all entries beneath a directory, from `root` on.
+pub fn entries(dir: &Path, root: &Path, all: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        all.insert(path.strip_prefix(root).unwrap().display().to_string());
+        if path.symlink_metadata().unwrap().is_dir() {
+            entries(&path, root, all);
+        }
+    }
+}

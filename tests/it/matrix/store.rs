@@ -1,0 +1,89 @@
+//! The store's part of the matrix: every operation under every fault, in every kind of pass, once and always.
+//!
+//! A store that fails costs knowledge and history, never the pass: no pass ends with an error, and what needs no memory is
+//! removed. After the fault the agent is started again with a store that works, and two rounds remove the rest.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use kubegc::record::{Store, StoreFault};
+use kubegc::sim::Streaming;
+
+use super::cell::{Cell, Often, SCOPES, Scope, Trouble};
+use super::node::Size;
+use super::run::{Failure, Reference, Run, in_virtual_time, reference};
+use super::stage::Stage;
+use super::{expect, hold};
+
+/// The operation without which no pod counts as deleted and no image as old.
+const MEMORY: &str = "the memory";
+
+/// One cell of the store.
+#[derive(Clone, Copy)]
+struct StoreCell {
+    operation: &'static str,
+    fault: StoreFault,
+    scope: Scope,
+    often: Often,
+}
+
+/// The one place that names the hook of the store.
+fn inject(store: &mut Store, cell: StoreCell) {
+    let times = match cell.often {
+        Often::Once => 1,
+        Often::Always => usize::MAX,
+    };
+    store.inject(Some(cell.operation), cell.fault, times);
+}
+
+fn cells() -> Vec<StoreCell> {
+    let mut cells = Vec::new();
+    for &operation in Store::OPERATIONS {
+        for fault in StoreFault::ALL {
+            for scope in SCOPES {
+                cells.extend([Often::Once, Often::Always].map(|often| StoreCell { operation, fault, scope, often }));
+            }
+        }
+    }
+    cells
+}
+
+/// A file, so that a store that is opened again finds what the one before it wrote.
+fn open(stage: &Stage) -> Store {
+    Store::open(&stage.sim.dir().join("state/kubegc.db")).unwrap().store
+}
+
+async fn whole(cell: StoreCell, reference: &Reference) -> Vec<Failure> {
+    let dir = |dir: &std::path::Path| Store::open(&dir.join("state/kubegc.db")).unwrap().store;
+    let stage = Stage::with_store(Size::Small, Streaming::Unimplemented, dir);
+    let mut run = Run::new(Cell { trouble: Trouble::Nothing, scope: cell.scope }, stage);
+    let mut store = open(&run.stage);
+    inject(&mut store, cell);
+    run.stage.start_agent(store);
+    run.rounds(cell.often).await;
+    if cell.operation != MEMORY {
+        let left = expect::left(&run, &reference.first, &reference.before);
+        if let Some(first) = left.first() {
+            run.fail("untouched not collected", format!("{} things, as {first}", left.len()));
+        }
+    }
+    let store = open(&run.stage);
+    run.stage.start_agent(store);
+    run.later_rounds().await;
+    expect::healed(&mut run, reference);
+    run.into_failures()
+}
+
+fn run(cell: StoreCell) -> Vec<Failure> {
+    let reference = reference(cell.scope, Size::Small, Streaming::Unimplemented);
+    let ended = catch_unwind(AssertUnwindSafe(|| in_virtual_time(whole(cell, &reference))));
+    ended.unwrap_or_else(|_| vec![("panicked", "see above".to_owned())])
+}
+
+#[test]
+fn faults_of_the_store() {
+    let name = |cell: &StoreCell| {
+        let StoreCell { operation, fault, scope, often } = cell;
+        format!("store {operation:?} {fault:?} {scope:?} {often:?}")
+    };
+    hold("store", cells().into_iter().map(|cell| (name(&cell), run(cell))));
+}
