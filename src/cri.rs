@@ -8,6 +8,7 @@ mod convert;
 mod endpoint;
 mod error;
 mod lists;
+mod parts;
 mod reader;
 mod retry;
 #[cfg(test)]
@@ -19,6 +20,7 @@ mod writer;
 pub use crate::rooted;
 pub use endpoint::{Candidates, Endpoint, Named, Rule, WELL_KNOWN, resolve};
 pub use error::CriError;
+pub use parts::List;
 pub use reader::{ContainerStatus, Only, RuntimeReader};
 pub use writer::RuntimeWriter;
 

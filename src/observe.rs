@@ -17,6 +17,7 @@ pub use pods::{
 };
 pub use status::StatusFor;
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,8 +25,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::cri::{CriError, Only, RuntimeReader, rooted};
-use crate::model::{Container, FileSystem, Image, Memory, Runtime, Sandbox, Seen, Snapshot, SnapshotKind};
+use crate::cri::{CriError, List, RuntimeReader, rooted};
+use crate::model::{
+    Container, FileSystem, Image, ListBytes, ListReceipt, LogDir, Memory, Partial, PodUid, Runtime, Sandbox, Seen,
+    Snapshot, SnapshotKind,
+};
 use aside::Aside;
 use status::Statuses;
 
@@ -66,6 +70,8 @@ struct Told {
     sandboxes: Seen<Vec<Sandbox>>,
     containers: Seen<Vec<Container>>,
     image_filesystem: Seen<FileSystem>,
+    list_bytes: ListBytes,
+    partial: Partial,
 }
 
 // === impl Places ===
@@ -104,9 +110,11 @@ impl Observer {
         let log_dirs = self.look(&self.places.pod_logs, |_, at| logs::dirs(at)).await;
         let log_links = self.look(&self.places.container_logs, logs::links).await;
         let pulls = self.look(&self.places.kubelet_root.join("image_manager/pulling"), |_, at| pods::pulls(at)).await;
-        let told = self.ask_runtime().await;
+        let told = self.ask_runtime(&pods_that_may_be_here(&log_dirs, &memory)).await;
         let pod_dirs = self.look(&self.places.kubelet_root.join("pods"), |_, at| pods::dirs(at)).await;
-        let pods = self.pods.list(&told.containers, &told.sandboxes).await;
+        let (containers, sandboxes) = told.for_pods();
+        let pods = self.pods.list(&containers, &sandboxes).await;
+        drop((containers, sandboxes));
         let (pulling, image_uses) = split(pulls);
         Snapshot {
             kind: SnapshotKind::Snapshot,
@@ -124,6 +132,8 @@ impl Observer {
             pod_dirs,
             pulling,
             image_uses,
+            list_bytes: told.list_bytes,
+            partial: told.partial,
             memory,
         }
     }
@@ -136,18 +146,25 @@ impl Observer {
 
     /// Asks the runtime for everything. One that cannot be reached is asked once: each further call would only wait for
     /// the same answer.
-    async fn ask_runtime(&self) -> Told {
+    /// `pods` helps to list what is too much for one message.
+    async fn ask_runtime(&self, pods: &[PodUid]) -> Told {
         let runtime = match self.reader.runtime().await {
             Err(error) if error.is_unreachable() => return Told::nothing(&error),
             answer => Seen::from(answer),
         };
-        let images = self.reader.images().await.into();
-        let sandboxes = self.reader.sandboxes(Only::All).await.into();
-        let containers = self.reader.containers(Only::All).await.into();
+        let (mut list_bytes, mut partial) = (ListBytes::default(), Partial::default());
+        let images = received(self.reader.image_list().await, &mut list_bytes.images, &mut None);
+        let sandboxes = self.reader.sandbox_list(pods).await;
+        let sandboxes = received(sandboxes, &mut list_bytes.sandboxes, &mut partial.sandboxes);
+        let listed = sandboxes.as_ref().or(partial.sandboxes.as_ref()).into_iter().flatten();
+        let pods: Vec<_> = listed.filter_map(|sandbox| sandbox.pod_uid()).chain(pods).cloned().collect();
+        let containers = self.reader.container_list(&pods).await;
+        let containers = received(containers, &mut list_bytes.containers, &mut partial.containers);
         // Looked at again after the lists: a restart between them may have left one short (I12).
         let listening_since = self.reader.listening_since();
         let runtime = runtime.map(|runtime| Runtime { listening_since, ..runtime });
-        Told { runtime, images, sandboxes, containers, image_filesystem: self.image_filesystem().await }
+        let image_filesystem = self.image_filesystem().await;
+        Told { runtime, images, sandboxes, containers, image_filesystem, list_bytes, partial }
     }
 
     async fn image_filesystem(&self) -> Seen<FileSystem> {
@@ -185,8 +202,55 @@ impl Told {
             sandboxes: Seen::NotSeen(cause.clone()),
             containers: Seen::NotSeen(cause.clone()),
             image_filesystem: Seen::NotSeen(cause),
+            list_bytes: ListBytes::default(),
+            partial: Partial::default(),
         }
     }
+
+    /// The lists for the sources of pods, which look at what runs and at nothing else: incomplete lists that show all
+    /// that runs are as good.
+    fn for_pods(&self) -> (Cow<'_, Seen<Vec<Container>>>, Cow<'_, Seen<Vec<Sandbox>>>) {
+        let Self { containers, sandboxes, partial, .. } = self;
+        let shown = self.list_bytes.shows_all_that_runs();
+        (running(containers, partial.containers.as_ref(), shown), running(sandboxes, partial.sandboxes.as_ref(), shown))
+    }
+}
+
+/// A list, or what was received of it where that has all that runs.
+fn running<'a, T: Clone>(list: &'a Seen<Vec<T>>, partial: Option<&Vec<T>>, shown: bool) -> Cow<'a, Seen<Vec<T>>> {
+    match partial {
+        Some(partial) if shown => Cow::Owned(Seen::Seen(partial.clone())),
+        _ => Cow::Borrowed(list),
+    }
+}
+
+/// Keeps how a list was received, and its objects apart where parts are missing: such a list is not seen (I2).
+fn received<T>(
+    answer: Result<List<T>, CriError>,
+    receipt: &mut Option<ListReceipt>,
+    partial: &mut Option<Vec<T>>,
+) -> Seen<Vec<T>> {
+    let list = match answer {
+        Ok(list) => list,
+        Err(error) => return Seen::NotSeen(error.to_string()),
+    };
+    let incomplete = list.incomplete();
+    *receipt = Some(list.receipt);
+    match incomplete {
+        None => Seen::Seen(list.items),
+        Some(error) => {
+            *partial = Some(list.items);
+            Seen::NotSeen(error.to_string())
+        }
+    }
+}
+
+/// The pods that may have sandboxes here: those with a log directory, whose name ends with the uid, and those that were
+/// missing in earlier passes. A wrong one costs a call.
+fn pods_that_may_be_here(log_dirs: &Seen<Vec<LogDir>>, memory: &Memory) -> Vec<PodUid> {
+    let names = log_dirs.as_ref().into_iter().flatten().map(|dir| dir.name.as_str());
+    let of_dirs = names.filter_map(|name| Some(PodUid::from(name.rsplit_once('_')?.1)));
+    of_dirs.chain(memory.absent_since.iter().map(|absence| absence.uid.clone())).collect()
 }
 
 /// Names what is being pulled, and says whether that is all.

@@ -26,6 +26,16 @@ pub trait Listed: Message + Default + 'static {
     fn into_items(self) -> impl Iterator<Item = Self::Item>;
 }
 
+/// The entries of one answer, or of one stream.
+#[derive(Debug)]
+pub struct Received<T> {
+    pub items: Vec<T>,
+    /// Encoded bytes.
+    pub bytes: u64,
+    /// They came as a stream.
+    pub streamed: bool,
+}
+
 /// `ListContainersResponse` and `StreamContainersResponse`.
 #[derive(Clone, PartialEq, Message)]
 pub struct Containers {
@@ -143,20 +153,22 @@ impl Listed for Images {
 }
 
 /// Takes a whole list batch by batch. A part is never returned; Unimplemented only if it came before any batch.
-pub async fn stream<L: Listed>(socket: &Socket, limit: usize) -> Result<Vec<L::Item>, Status> {
+pub async fn stream<L: Listed>(socket: &Socket, limit: usize) -> Result<Received<L::Item>, Status> {
     let mut batches = socket.stream::<(), L>(L::STREAM, (), limit).await?;
-    let mut items = Vec::new();
+    let mut received = Received { items: Vec::new(), bytes: 0, streamed: true };
     let mut begun = false;
     while let Some(batch) = batches.message().await.map_err(|status| broken_off(status, begun))? {
         begun = true;
-        items.extend(batch.into_items());
+        received.bytes += batch.bytes;
+        received.items.extend(batch.message.into_items());
     }
-    Ok(items)
+    Ok(received)
 }
 
-/// Keeps an Unimplemented in mid-stream from reading as "this runtime does not stream".
+/// Keeps an error in mid-stream from reading as one about the whole list: "this runtime does not stream" or "the list is too
+/// large".
 fn broken_off(status: Status, begun: bool) -> Status {
-    if begun && status.code() == Code::Unimplemented {
+    if begun && matches!(status.code(), Code::Unimplemented | Code::ResourceExhausted) {
         return Status::internal(format!("the stream broke off: {}", status.message()));
     }
     status

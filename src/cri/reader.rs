@@ -9,9 +9,9 @@ use jiff::Timestamp;
 use prost::Message;
 use tonic::Status;
 
-use super::connect::{Method, Socket};
+use super::connect::{Measured, Method, Socket};
 use super::generated as pb;
-use super::lists::{self, Listed};
+use super::lists::{self, Listed, Received};
 use super::retry::Retry;
 use super::{CriError, CriOptions, convert};
 use crate::model::{Container, ContainerId, ContainerState, Image, PodRef, PodUid, Runtime, Sandbox, SandboxId};
@@ -114,25 +114,48 @@ impl RuntimeReader {
         Timestamp::try_from(modified).ok()
     }
 
-    /// Lists containers in every state.
+    /// Lists containers in every state. A list that is too large for one message is received in parts; where parts are
+    /// missing it is an error.
     pub async fn containers(&self, only: Only) -> Result<Vec<Container>, CriError> {
         match only.container_filter() {
-            None => self.all::<lists::Containers>(&self.runtime, &self.unary_only.containers).await,
-            filter => self.some::<lists::Containers, _>(&self.runtime, pb::ListContainersRequest { filter }).await,
+            None => self.container_list(&[]).await?.complete(),
+            Some(filter) => Ok(self.some_containers(filter).await?.items),
         }
     }
 
-    /// Lists sandboxes.
+    /// Lists sandboxes, as [`Self::containers`] does.
     pub async fn sandboxes(&self, only: Only) -> Result<Vec<Sandbox>, CriError> {
         match only.sandbox_filter() {
-            None => self.all::<lists::Sandboxes>(&self.runtime, &self.unary_only.sandboxes).await,
-            filter => self.some::<lists::Sandboxes, _>(&self.runtime, pb::ListPodSandboxRequest { filter }).await,
+            None => self.sandbox_list(&[]).await?.complete(),
+            Some(filter) => Ok(self.some_sandboxes(filter).await?.items),
         }
     }
 
     /// Lists images.
     pub async fn images(&self) -> Result<Vec<Image>, CriError> {
+        self.image_list().await?.complete()
+    }
+
+    pub(super) async fn all_containers(&self) -> Result<Received<Container>, CriError> {
+        self.all::<lists::Containers>(&self.runtime, &self.unary_only.containers).await
+    }
+
+    pub(super) async fn all_sandboxes(&self) -> Result<Received<Sandbox>, CriError> {
+        self.all::<lists::Sandboxes>(&self.runtime, &self.unary_only.sandboxes).await
+    }
+
+    pub(super) async fn all_images(&self) -> Result<Received<Image>, CriError> {
         self.all::<lists::Images>(&self.images, &self.unary_only.images).await
+    }
+
+    pub(super) async fn some_containers(&self, filter: pb::ContainerFilter) -> Result<Received<Container>, CriError> {
+        let request = pb::ListContainersRequest { filter: Some(filter) };
+        self.some::<lists::Containers, _>(&self.runtime, request).await
+    }
+
+    pub(super) async fn some_sandboxes(&self, filter: pb::PodSandboxFilter) -> Result<Received<Sandbox>, CriError> {
+        let request = pb::ListPodSandboxRequest { filter: Some(filter) };
+        self.some::<lists::Sandboxes, _>(&self.runtime, request).await
     }
 
     /// Asks for one image by id, tag or digest; `None` = it is not there.
@@ -182,7 +205,7 @@ impl RuntimeReader {
     }
 
     /// Takes a whole list, streamed where the runtime can: most servers limit a message to 16 MiB, and no stream.
-    async fn all<L: Listed>(&self, on: &Socket, unary_only: &AtomicBool) -> Result<Vec<L::Item>, CriError> {
+    async fn all<L: Listed>(&self, on: &Socket, unary_only: &AtomicBool) -> Result<Received<L::Item>, CriError> {
         let max_bytes = self.options.max_message_bytes;
         if !unary_only.load(Ordering::Relaxed) {
             let limit = self.options.read_timeout;
@@ -199,9 +222,11 @@ impl RuntimeReader {
         &self,
         on: &Socket,
         request: Q,
-    ) -> Result<Vec<L::Item>, CriError> {
-        let list: L = self.ask(on, L::UNARY, request).await?;
-        Ok(list.into_items().collect())
+    ) -> Result<Received<L::Item>, CriError> {
+        let (limit, max_bytes) = (self.options.read_timeout, self.options.max_message_bytes);
+        let ask = || on.measured::<Q, L>(L::UNARY, request.clone(), max_bytes);
+        let Measured { message, bytes } = self.read(limit, on, L::UNARY, ask).await?;
+        Ok(Received { items: message.into_items().collect(), bytes, streamed: false })
     }
 
     /// Asks for the first answer of a service: waits less than other calls, so that a runtime that hangs is soon told.

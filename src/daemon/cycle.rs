@@ -18,7 +18,7 @@ use crate::cri::RuntimeWriter;
 use crate::execute::{ExecuteOptions, Executor, Hands, LiveHands, LogRoots, NoteTaker, Outcome, Report, Stop, Summary};
 use crate::model::{Memory, Snapshot};
 use crate::observe::{Observer, StatusFor};
-use crate::plan::{AgeFrom, Kind, Plan, Policy, Pressure, PressurePolicy, Scope, decide, key, remember};
+use crate::plan::{AgeFrom, Plan, Policy, Pressure, PressurePolicy, Scope, decide, key, remember};
 use crate::record::events::Ended;
 use crate::record::{RunId, Store, StoreError, Tallies, after_outcomes, note};
 
@@ -208,8 +208,8 @@ impl<H> Cycle<H> {
     }
 }
 
-/// Looks at the node and plans. Statuses are a call for each container, so image volumes are asked for only once a plan
-/// would remove an image, which is then made again with them.
+/// Looks at the node and plans. A pass over images asks for the image volumes of each container that is new to the
+/// observer, whether images are to be removed or not: what is mounted now counts as used now in the memory.
 pub async fn look_and_plan(
     observer: &Observer,
     policy: &Policy,
@@ -221,11 +221,9 @@ pub async fn look_and_plan(
     if policy.containers.age_from == AgeFrom::Finished {
         observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
     }
-    let plan = decide(&snapshot, policy, scope);
-    if plan.actions.iter().all(|action| action.target.kind() != Kind::Image) {
-        return (snapshot, plan);
+    if scope != Scope::Containers {
+        observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
     }
-    observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
     let plan = decide(&snapshot, policy, scope);
     (snapshot, plan)
 }

@@ -7,7 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{KeepReason, Pressure, Profile, RemoveReason};
-use crate::model::{ContainerId, ContainerState, ImageId, PodList, PodRef, PodSourceReport, SandboxId, Seen};
+use crate::model::{
+    ContainerId, ContainerState, ImageId, ListBytes, PodList, PodRef, PodSourceReport, SandboxId, Seen,
+};
 
 /// What one pass will do, in order, and why everything else stays.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -29,6 +31,9 @@ pub struct Plan {
     /// Where the knowledge of pods came from, or why there was none.
     #[serde(default)]
     pub pods: Seen<PodKnowledge>,
+    /// The runtime's lists that were received in parts because they are too large for one message.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lists: Vec<ListNote>,
     /// What goes, in the order in which it goes.
     pub actions: Vec<Action>,
     /// What stays.
@@ -64,6 +69,22 @@ pub struct PodKnowledge {
     /// What each source in use said, and how old that is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<PodSourceReport>,
+}
+
+/// A list of the runtime that was received in parts.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct ListNote {
+    /// Which, as the snapshot names it.
+    pub list: String,
+    /// How many parts were received.
+    pub parts: u64,
+    /// Encoded bytes of all parts together.
+    pub bytes: u64,
+    /// No part is missing.
+    pub complete: bool,
+    /// What the call for the whole list answered.
+    #[serde(default)]
+    pub cause: String,
 }
 
 /// One removal.
@@ -206,6 +227,19 @@ pub enum PlanError {
         /// Why.
         cause: String,
     },
+    /// The image volumes of a container are not known, and neither is its pod's spec: no image is proven unused (I6).
+    ImageVolumesUnknown {
+        /// The container.
+        container: ContainerId,
+        /// Its pod.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pod: Option<PodRef>,
+        /// Why its status failed.
+        cause: String,
+        /// How many other containers are in the same case.
+        #[serde(default)]
+        others: u64,
+    },
     /// The image file system says that it has no bytes (the kubelet's `InvalidDiskCapacity`).
     InvalidDiskCapacity {
         /// The file system.
@@ -228,6 +262,32 @@ impl From<&PodList> for PodKnowledge {
     fn from(list: &PodList) -> Self {
         let PodList { source, complete, pods, sources } = list;
         Self { source: source.clone(), complete: *complete, pods: pods.len() as u64, sources: sources.clone() }
+    }
+}
+
+// === impl ListNote ===
+
+impl ListNote {
+    /// A note for each list that came in parts.
+    pub(super) fn all(sizes: &ListBytes) -> Vec<Self> {
+        let in_parts = sizes.receipts().filter_map(|(list, receipt)| Some((list, receipt, receipt.refused.as_ref()?)));
+        let note = |(list, receipt, refused): (&str, &crate::model::ListReceipt, &String)| Self {
+            list: list.to_owned(),
+            parts: receipt.parts,
+            bytes: receipt.bytes,
+            complete: receipt.missing.is_empty(),
+            cause: refused.clone(),
+        };
+        in_parts.map(note).collect()
+    }
+}
+
+// === impl PlanError ===
+
+impl PlanError {
+    /// Says whether the plan lacks something that could not be observed, rather than something to remove.
+    pub fn is_unobserved(&self) -> bool {
+        matches!(self, Self::NotSeen { .. } | Self::ImageVolumesUnknown { .. })
     }
 }
 
@@ -303,6 +363,19 @@ impl std::fmt::Display for PlanError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NotSeen { source, cause } => write!(f, "{source} not seen: {cause}"),
+            Self::ImageVolumesUnknown { container, pod, cause, others } => {
+                write!(f, "cannot determine the image volumes of container {container}")?;
+                pod.as_ref().map_or(Ok(()), |pod| write!(f, " of pod {pod}"))?;
+                if *others > 0 {
+                    write!(f, " and of {others} more")?;
+                }
+                write!(
+                    f,
+                    ": {cause}; no image is removed; \
+                     hint: inspect it with `crictl inspect {container}`, restart the runtime or delete the pod, \
+                     or configure a pod source that knows pod specs (pods.source = kube-api or kubelet)"
+                )
+            }
             Self::InvalidDiskCapacity { mountpoint } => {
                 write!(f, "invalid capacity 0 on image filesystem {}", mountpoint.display())
             }

@@ -22,7 +22,7 @@ fn just_started(snapshot: &Snapshot, guards: &Guards) -> Option<KeepReason> {
 fn fell(snapshot: &Snapshot, guards: &Guards) -> Option<KeepReason> {
     let last = snapshot.memory.last_counts?;
     let before = last.containers + last.sandboxes;
-    let now = (snapshot.containers.as_ref()?.len() + snapshot.sandboxes.as_ref()?.len()) as u64;
+    let now = (snapshot.listed_containers()?.len() + snapshot.listed_sandboxes()?.len()) as u64;
     let fell = before >= FEW && now.saturating_mul(100) < before.saturating_mul(guards.fall_percent);
     fell.then_some(KeepReason::ListFell { before, now })
 }

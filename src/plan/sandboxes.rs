@@ -3,7 +3,7 @@
 //! A sandbox is active while it is READY or has a container in any state that this pass leaves. Has no policy of its
 //! own: the kubelet has no limit and no minimum age here, and aggressive mode is the containers' `evict_terminated_pods`.
 //!
-//! Removes for `pod_gone`, `pod_terminal`, `superseded`. Keeps for `ready`, `has_containers`, `newest_sandbox`, and by the
+//! Removes for `pod_gone`, `pod_terminal`, `superseded`. Keeps for `ready`, `has_containers`, `newest_sandbox`, `list_incomplete`, and by the
 //! guards `foreign` (I5), `young_sandbox`, `backing_off`, and those of `pods`.
 
 use std::collections::HashMap;
@@ -18,7 +18,8 @@ pub(super) type Inhabitants<'a> = HashMap<&'a SandboxId, usize>;
 
 /// Decides all sandboxes.
 pub(super) fn decide<'a>(world: &World<'a>, draft: &mut Draft<'a>) {
-    let Some(sandboxes) = draft.need("sandboxes", &world.snapshot.sandboxes) else { return };
+    let partial = world.snapshot.partial.sandboxes.as_ref();
+    let Some(sandboxes) = draft.need_listed("sandboxes", &world.snapshot.sandboxes, partial) else { return };
     let Some(inhabitants) = inhabitants(world, draft) else {
         return sandboxes.iter().for_each(|sandbox| keep(draft, sandbox, KeepReason::StepFailed {}));
     };
@@ -30,7 +31,8 @@ pub(super) fn decide<'a>(world: &World<'a>, draft: &mut Draft<'a>) {
 
 /// Counts the containers that this pass leaves; `None` = they could not be listed.
 fn inhabitants<'a>(world: &World<'a>, draft: &mut Draft<'a>) -> Option<Inhabitants<'a>> {
-    let containers = draft.need("containers", &world.snapshot.containers)?;
+    let partial = world.snapshot.partial.containers.as_ref();
+    let containers = draft.need_listed("containers", &world.snapshot.containers, partial)?;
     let mut inhabitants = HashMap::new();
     for container in containers.iter().filter(|container| draft.leaves(container)) {
         *inhabitants.entry(&container.sandbox_id).or_default() += 1;
@@ -55,6 +57,10 @@ fn decide_pod<'a>(
     uid: Option<&PodUid>,
     sandboxes: &[&'a Sandbox],
 ) {
+    if world.gaps.may_lack_sandboxes(uid) {
+        let reason = KeepReason::ListIncomplete { list: "sandboxes".to_owned() };
+        return sandboxes.iter().for_each(|sandbox| keep(draft, sandbox, reason.clone()));
+    }
     let standing = world.pods.standing(&uid.cloned().unwrap_or_default(), Asks::Any);
     let whole_pod = match standing {
         Standing::Gone => Some(RemoveReason::PodGone {}),

@@ -2,5 +2,6 @@
 
 mod failures;
 mod images;
+mod lists;
 mod pods;
 mod service;

@@ -95,6 +95,13 @@ impl Bench {
         all
     }
 
+    /// When the memory has an image in use last.
+    pub fn last_used(&self, image: &str) -> Option<Timestamp> {
+        let store = Store::open_read_only(&self.sim.dir().join("state/kubegc.db")).unwrap().unwrap();
+        let memory = store.memory(now()).unwrap();
+        memory.images.iter().find(|known| known.id.as_str() == image)?.last_used
+    }
+
     /// The newest run as it is recorded.
     pub fn last_run(&self) -> RunEntry {
         let store = Store::open_read_only(&self.sim.dir().join("state/kubegc.db")).unwrap().unwrap();
