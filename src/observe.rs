@@ -39,6 +39,9 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// The longest look at one directory. A log root may hold some thousand links, each followed.
 const LOOK: Duration = Duration::from_secs(30);
 
+/// A list for the sources of pods.
+type Shown<'a, T> = Cow<'a, Seen<Vec<T>>>;
+
 /// Where things lie, as the host names them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Places {
@@ -209,7 +212,7 @@ impl Told {
 
     /// The lists for the sources of pods, which look at what runs and at nothing else: incomplete lists that show all
     /// that runs are as good.
-    fn for_pods(&self) -> (Cow<'_, Seen<Vec<Container>>>, Cow<'_, Seen<Vec<Sandbox>>>) {
+    fn for_pods(&self) -> (Shown<'_, Container>, Shown<'_, Sandbox>) {
         let Self { containers, sandboxes, partial, .. } = self;
         let shown = self.list_bytes.shows_all_that_runs();
         (running(containers, partial.containers.as_ref(), shown), running(sandboxes, partial.sandboxes.as_ref(), shown))
@@ -217,7 +220,7 @@ impl Told {
 }
 
 /// A list, or what was received of it where that has all that runs.
-fn running<'a, T: Clone>(list: &'a Seen<Vec<T>>, partial: Option<&Vec<T>>, shown: bool) -> Cow<'a, Seen<Vec<T>>> {
+fn running<'a, T: Clone>(list: &'a Seen<Vec<T>>, partial: Option<&Vec<T>>, shown: bool) -> Shown<'a, T> {
     match partial {
         Some(partial) if shown => Cow::Owned(Seen::Seen(partial.clone())),
         _ => Cow::Borrowed(list),

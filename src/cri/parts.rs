@@ -232,12 +232,12 @@ impl<T> Parts<T> {
         self.receipt.parts += 1;
         self.receipt.bytes += part.bytes;
         for item in part.items {
-            match self.places.get((self.id)(&item)) {
-                Some(&place) => self.items[place] = item,
-                None => {
-                    self.places.insert((self.id)(&item).to_owned(), self.items.len());
-                    self.items.push(item);
-                }
+            let place = self.places.get((self.id)(&item)).copied();
+            if let Some(known) = place.and_then(|place| self.items.get_mut(place)) {
+                *known = item;
+            } else {
+                self.places.insert((self.id)(&item).to_owned(), self.items.len());
+                self.items.push(item);
             }
         }
     }

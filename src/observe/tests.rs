@@ -287,7 +287,7 @@ async fn a_container_that_is_gone_is_no_error() {
 
 /// Why the image volumes of a container are not known.
 fn unknown_volumes<'a>(snapshot: &'a Snapshot, id: &ContainerId) -> Option<&'a str> {
-    let mut containers = snapshot.containers.as_ref().unwrap().iter();
+    let mut containers = snapshot.listed_containers()?.iter();
     containers.find(|container| container.id == *id)?.image_volumes_unknown.as_deref()
 }
 

@@ -233,7 +233,7 @@ pub enum PlanError {
         container: ContainerId,
         /// Its pod.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        pod: Option<PodRef>,
+        pod: Option<Box<PodRef>>,
         /// Why its status failed.
         cause: String,
         /// How many other containers are in the same case.

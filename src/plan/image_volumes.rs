@@ -57,7 +57,7 @@ impl<'a> UnknownVolumes<'a> {
         let (first, others) = self.unresolved.split_first()?;
         Some(PlanError::ImageVolumesUnknown {
             container: first.id.clone(),
-            pod: first.pod.clone(),
+            pod: first.pod.clone().map(Box::new),
             cause: first.image_volumes_unknown.clone().unwrap_or_default(),
             others: others.len() as u64,
         })

@@ -74,7 +74,7 @@ pub(super) fn decide<'a>(world: &World<'a>, draft: &mut Draft<'a>) {
 }
 
 /// Keeps all that nothing is known to use, since a container may have it mounted.
-fn keep_unknown<'i>(draft: &mut Draft, unused: Vec<&'i Image>, error: PlanError) {
+fn keep_unknown(draft: &mut Draft, unused: Vec<&Image>, error: PlanError) {
     if let PlanError::ImageVolumesUnknown { container, .. } = &error {
         keep_all(draft, unused, &KeepReason::ImageVolumesUnknown { container: container.to_string() });
     }

@@ -259,5 +259,5 @@ async fn an_image_that_is_only_mounted_is_used_in_each_pass_and_its_container_is
     }
     assert_eq!(bench.sim.calls_of(Method::ContainerStatus), ["mounter"]);
     let image = bench.sim.state().image_id("docker.io/library/data:1").unwrap();
-    assert!(bench.last_used(&image).is_some());
+    assert!(bench.has_last_use(&image));
 }

@@ -95,11 +95,11 @@ impl Bench {
         all
     }
 
-    /// When the memory has an image in use last.
-    pub fn last_used(&self, image: &str) -> Option<Timestamp> {
+    /// Whether the memory has a last use of an image.
+    pub fn has_last_use(&self, image: &str) -> bool {
         let store = Store::open_read_only(&self.sim.dir().join("state/kubegc.db")).unwrap().unwrap();
         let memory = store.memory(now()).unwrap();
-        memory.images.iter().find(|known| known.id.as_str() == image)?.last_used
+        memory.images.iter().any(|known| known.id.as_str() == image && known.last_used.is_some())
     }
 
     /// The newest run as it is recorded.
