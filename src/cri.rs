@@ -10,6 +10,7 @@ mod endpoint;
 mod error;
 mod in_progress;
 mod lists;
+mod parts;
 mod reader;
 mod retry;
 #[cfg(test)]
@@ -22,6 +23,7 @@ pub use crate::rooted;
 pub use breaker::Breaker;
 pub use endpoint::{Candidates, Endpoint, Named, Rule, WELL_KNOWN, resolve};
 pub use error::CriError;
+pub use parts::List;
 pub use reader::{ContainerStatus, Only, RuntimeReader};
 pub use writer::RuntimeWriter;
 

@@ -6,12 +6,14 @@
 #![forbid(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod ids;
+mod lists;
 mod memory;
 mod pods;
 mod seen;
 mod snapshot;
 
 pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId, canonical_image_id};
+pub use lists::{ListBytes, ListReceipt, MESSAGE_LIMIT_BYTES, MissingPart, PartState, Partial};
 pub use memory::{Absence, Failure, ImageMemory, ListCounts, ListFall, Memory, NamedImages, RuntimeMemory};
 pub use pods::{Confirms, Phase, Pod, PodList, PodSourceReport, is_object_name, running_pods};
 pub use seen::Seen;

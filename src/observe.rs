@@ -19,6 +19,7 @@ pub use pods::{
 };
 pub use status::StatusFor;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -26,8 +27,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::cri::{CriError, Only, RuntimeReader};
-use crate::model::{Container, FileSystem, Image, Memory, PodUid, Runtime, Sandbox, Seen, Snapshot, SnapshotKind};
+use crate::cri::{CriError, List, RuntimeReader};
+use crate::model::{
+    Container, FileSystem, Image, ListBytes, ListReceipt, LogDir, Memory, Partial, PodUid, Runtime, Sandbox, Seen,
+    Snapshot, SnapshotKind,
+};
 use crate::rooted::{self, BoundedCalls};
 use clock_skew::ClockSkew;
 use pods::PodDirs;
@@ -38,6 +42,9 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// So many calls of a method may go without an answer in one observation (I14).
 const MOST_UNANSWERED: u32 = 2;
+
+/// A list for the sources of pods.
+type Shown<'a, T> = Cow<'a, Seen<Vec<T>>>;
 
 /// Where things lie, as the host names them.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,6 +81,8 @@ struct Told {
     sandboxes: Seen<Vec<Sandbox>>,
     containers: Seen<Vec<Container>>,
     image_filesystem: Seen<FileSystem>,
+    list_bytes: ListBytes,
+    partial: Partial,
 }
 
 // === impl Places ===
@@ -123,9 +132,11 @@ impl Observer {
         let log_dirs = self.look(&self.places.pod_logs, |_, at| logs::dirs(at)).await;
         let log_links = self.look(&self.places.container_logs, logs::links).await;
         let pulls = self.look(&self.places.kubelet_root.join("image_manager/pulling"), |_, at| pods::pulls(at)).await;
-        let told = self.ask_runtime(taken_at).await;
-        let pod_dirs = self.pod_dirs(&told).await;
-        let pods = self.pods.list(&told.containers, &told.sandboxes).await;
+        let told = self.ask_runtime(taken_at, &pods_that_may_be_here(&log_dirs, &memory)).await;
+        let (containers, sandboxes) = told.for_pods();
+        let pod_dirs = self.pod_dirs(&containers, &sandboxes).await;
+        let pods = self.pods.list(&containers, &sandboxes).await;
+        drop((containers, sandboxes));
         let (pulling, image_uses) = split(pulls);
         let mut snapshot = Snapshot {
             kind: SnapshotKind::Snapshot,
@@ -146,6 +157,8 @@ impl Observer {
             pulling,
             resolved_images: BTreeMap::new(),
             image_uses,
+            list_bytes: told.list_bytes,
+            partial: told.partial,
             memory,
         };
         self.clock_skew.correct(&mut snapshot);
@@ -165,16 +178,22 @@ impl Observer {
 
     /// Asks the runtime for everything. One that cannot be reached is asked once: each further call would only wait for
     /// the same answer.
-    async fn ask_runtime(&self, now: Timestamp) -> Told {
+    /// `pods` helps to list what is too much for one message.
+    async fn ask_runtime(&self, now: Timestamp, pods: &[PodUid]) -> Told {
         let reader = self.reader.limited(MOST_UNANSWERED);
         let runtime = match reader.runtime().await {
             Err(error) if error.is_unreachable() => return Told::nothing(&error),
             answer => Seen::from(answer),
         };
         let sandbox_image = Seen::from(reader.sandbox_image().await);
-        let images = reader.images().await.into();
-        let sandboxes = reader.sandboxes(Only::All).await.into();
-        let containers = reader.containers(Only::All).await.into();
+        let (mut list_bytes, mut partial) = (ListBytes::default(), Partial::default());
+        let images = received(reader.image_list().await, &mut list_bytes.images, &mut None);
+        let sandboxes = reader.sandbox_list(pods).await;
+        let sandboxes = received(sandboxes, &mut list_bytes.sandboxes, &mut partial.sandboxes);
+        let listed = sandboxes.as_ref().or(partial.sandboxes.as_ref()).into_iter().flatten();
+        let pods: Vec<_> = listed.filter_map(|sandbox| sandbox.pod_uid()).chain(pods).cloned().collect();
+        let containers = reader.container_list(&pods).await;
+        let containers = received(containers, &mut list_bytes.containers, &mut partial.containers);
         // Looked at again after the lists: a restart between them may have left one short (I12).
         let listening_since = self.listening_since(now).await;
         let runtime = runtime.map(|runtime| Runtime {
@@ -183,7 +202,17 @@ impl Observer {
             ..runtime
         });
         let image_filesystem = self.image_filesystem(&reader).await;
-        Told { runtime, listening_since, sandbox_image, images, sandboxes, containers, image_filesystem }
+        Told {
+            runtime,
+            listening_since,
+            sandbox_image,
+            images,
+            sandboxes,
+            containers,
+            image_filesystem,
+            list_bytes,
+            partial,
+        }
     }
 
     /// Since when the runtime listens: by its socket or, if that is later, by the connection that had to be made again. A
@@ -193,13 +222,13 @@ impl Observer {
         Seen::from(self.reader.listening_since().await).map(|since| Some(reconnected.map_or(since, |at| at.max(since))))
     }
 
-    async fn pod_dirs(&self, told: &Told) -> Seen<Vec<PodUid>> {
+    async fn pod_dirs(&self, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Seen<Vec<PodUid>> {
         let Places { host_root, kubelet_root, .. } = self.places.clone();
         let directory = kubelet_root.join("pods");
         let listed = self.calls.run(&directory, move || PodDirs::list(&host_root, &kubelet_root)).await;
         match listed.map_err(ObserveError::from).flatten() {
             Err(error) => Seen::NotSeen(error.to_string()),
-            Ok(dirs) if self.pods.has_kubelet() => dirs.of_running(&told.containers, &told.sandboxes),
+            Ok(dirs) if self.pods.has_kubelet() => dirs.of_running(containers, sandboxes),
             Ok(dirs) => Seen::Seen(dirs.uids),
         }
     }
@@ -241,8 +270,55 @@ impl Told {
             sandboxes: Seen::NotSeen(cause.clone()),
             containers: Seen::NotSeen(cause.clone()),
             image_filesystem: Seen::NotSeen(cause),
+            list_bytes: ListBytes::default(),
+            partial: Partial::default(),
         }
     }
+
+    /// The lists for the sources of pods, which look at what runs and at nothing else: incomplete lists that show all
+    /// that runs are as good.
+    fn for_pods(&self) -> (Shown<'_, Container>, Shown<'_, Sandbox>) {
+        let Self { containers, sandboxes, partial, .. } = self;
+        let shown = self.list_bytes.shows_all_that_runs();
+        (running(containers, partial.containers.as_ref(), shown), running(sandboxes, partial.sandboxes.as_ref(), shown))
+    }
+}
+
+/// A list, or what was received of it where that has all that runs.
+fn running<'a, T: Clone>(list: &'a Seen<Vec<T>>, partial: Option<&Vec<T>>, shown: bool) -> Shown<'a, T> {
+    match partial {
+        Some(partial) if shown => Cow::Owned(Seen::Seen(partial.clone())),
+        _ => Cow::Borrowed(list),
+    }
+}
+
+/// Keeps how a list was received, and its objects apart where parts are missing: such a list is not seen (I2).
+fn received<T>(
+    answer: Result<List<T>, CriError>,
+    receipt: &mut Option<ListReceipt>,
+    partial: &mut Option<Vec<T>>,
+) -> Seen<Vec<T>> {
+    let list = match answer {
+        Ok(list) => list,
+        Err(error) => return Seen::NotSeen(error.to_string()),
+    };
+    let incomplete = list.incomplete();
+    *receipt = Some(list.receipt);
+    match incomplete {
+        None => Seen::Seen(list.items),
+        Some(error) => {
+            *partial = Some(list.items);
+            Seen::NotSeen(error.to_string())
+        }
+    }
+}
+
+/// The pods that may have sandboxes here: those with a log directory, whose name ends with the uid, and those that were
+/// missing in earlier passes. A wrong one costs a call.
+fn pods_that_may_be_here(log_dirs: &Seen<Vec<LogDir>>, memory: &Memory) -> Vec<PodUid> {
+    let names = log_dirs.as_ref().into_iter().flatten().map(|dir| dir.name.as_str());
+    let of_dirs = names.filter_map(|name| Some(PodUid::from(name.rsplit_once('_')?.1)));
+    of_dirs.chain(memory.absent_since.iter().map(|absence| absence.uid.clone())).collect()
 }
 
 /// Names what is being pulled, and says whether that is all.

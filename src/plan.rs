@@ -13,9 +13,11 @@ mod disk;
 mod doubt;
 mod draft;
 mod explain;
+mod gaps;
 mod guards;
 mod image_keep;
 mod image_use;
+mod image_volumes;
 mod images;
 mod logs;
 mod names;
@@ -27,7 +29,7 @@ mod remember;
 mod sandboxes;
 
 pub use action::{
-    Action, ImageSummary, ImageTrigger, Kept, Kind, Plan, PlanError, PlanKind, PodKnowledge, Target, key,
+    Action, ImageSummary, ImageTrigger, Kept, Kind, ListNote, Plan, PlanError, PlanKind, PodKnowledge, Target, key,
 };
 pub use confirm::{Confirmed, Denial, confirm};
 pub use containers::{AgeFrom, ContainerPolicy};

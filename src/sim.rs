@@ -198,7 +198,12 @@ impl Sim {
 
     /// Queues a fault: the next calls of the method meet it, after those that were queued before.
     pub fn fault(&self, method: Method, fault: Fault, times: Times) {
-        self.shared.script().queue(method, fault, times);
+        self.shared.script().queue(method, None, fault, times);
+    }
+
+    /// The same for the calls about one object alone, by the id that the caller gives.
+    pub fn fault_of(&self, method: Method, id: &str, fault: Fault, times: Times) {
+        self.shared.script().queue(method, Some(id), fault, times);
     }
 
     /// Drops all faults and hooks that still wait. A call that already hangs goes on hanging.

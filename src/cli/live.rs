@@ -10,7 +10,7 @@ use crate::daemon::node::Node;
 use crate::daemon::{look_and_plan, now, recall};
 use crate::model::{Memory, Snapshot};
 use crate::observe::{Observer, StatusFor};
-use crate::plan::{Plan, PlanError, Scope, decide};
+use crate::plan::{Plan, Scope, decide};
 use crate::record::{Lock, LockError, Store, StoreError};
 
 /// Runs a verb that waits for the runtime and for signals. One thread is enough: it waits most of the time. What hangs
@@ -89,7 +89,7 @@ pub(super) fn begun(store: &Store) -> Result<jiff::Timestamp, CliError> {
 
 /// A plan that is blind in part is a failure in part, though all that it saw is right.
 pub(super) fn all_seen(plan: &Plan) -> Result<(), CliError> {
-    let blind = plan.errors.iter().find(|error| matches!(error, PlanError::NotSeen { .. }));
+    let blind = plan.errors.iter().find(|error| error.is_unobserved());
     blind.map_or(Ok(()), |error| Err(CliError::message(ErrorKind::Partial, error.to_string())))
 }
 

@@ -4,10 +4,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::live::{self, block_on};
-use super::{CliError, Format, Output, human, pods};
+use super::{CliError, Format, Output, human, pods, words};
 use crate::config::Loaded;
 use crate::daemon::now;
-use crate::model::{FileSystem, Runtime, Seen, Snapshot};
+use crate::model::{FileSystem, ListBytes, Runtime, Seen, Snapshot};
 use crate::plan::{Plan, PodKnowledge, Scope};
 use crate::record::{Lock, RunEntry};
 
@@ -31,6 +31,8 @@ struct Status {
     store: Option<String>,
     runtime: Seen<Runtime>,
     image_filesystem: Seen<FileSystem>,
+    /// How large the runtime's lists are.
+    list_bytes: ListBytes,
     /// Where the knowledge of pods comes from.
     pods: Seen<PodKnowledge>,
     /// How many objects a pass would remove now.
@@ -78,6 +80,7 @@ impl Status {
             store: Lock::trouble(&settings.state.lock),
             runtime: Seen::default(),
             image_filesystem: Seen::default(),
+            list_bytes: ListBytes::default(),
             pods: Seen::default(),
             to_remove: Seen::default(),
             last_runs: newest_of_each_scope(live::memory_only(settings)?.runs(RUNS)?),
@@ -92,6 +95,7 @@ impl Status {
         self.node = snapshot.node;
         self.runtime = snapshot.runtime;
         self.image_filesystem = snapshot.image_filesystem;
+        self.list_bytes = snapshot.list_bytes;
     }
 
     fn saw_nothing(&mut self, error: &CliError) {
@@ -101,6 +105,13 @@ impl Status {
         self.image_filesystem = Seen::NotSeen(cause.clone());
         self.pods = Seen::NotSeen(cause.clone());
         self.to_remove = Seen::NotSeen(cause);
+    }
+
+    /// A warning for each list at half of the limit on one message or more.
+    fn large_lists(&self) -> impl Iterator<Item = String> {
+        let sizes = &self.list_bytes;
+        let large = sizes.receipts().filter(|(_, receipt)| sizes.is_near_limit(receipt));
+        large.map(|(list, receipt)| words::large_list(list, receipt, sizes.limit))
     }
 
     fn text(&self) -> String {
@@ -113,6 +124,7 @@ impl Status {
             ("Pods", self.known_from.clone()),
             ("To remove", told(&self.to_remove, |count| human::count(*count, "object"))),
         ];
+        lines.extend(self.large_lists().map(|warning| ("Warning", warning)));
         lines.extend(self.last_runs.iter().map(|run| ("Last pass", pass(run, self.at))));
         // Without a runtime the node has no name but the one that was set, and the store has a line if something is wrong.
         lines.retain(|(_, value)| !value.is_empty());

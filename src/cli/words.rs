@@ -4,7 +4,8 @@
 
 use super::human;
 use crate::config::duration_text;
-use crate::plan::{KeepReason, Kind, PlanError, Pressure, RemoveReason};
+use crate::model::ListReceipt;
+use crate::plan::{KeepReason, Kind, ListNote, PlanError, Pressure, RemoveReason};
 
 /// The widest a name may be in a narrow table.
 const NAME_WIDTH: usize = 40;
@@ -88,6 +89,9 @@ fn plain_words(reason: &KeepReason) -> &'static str {
         Keep::ImageGcOff {} => "image collection is off",
         Keep::UsedMeanwhile {} => "used just now",
         Keep::StepFailed {} => "the step failed",
+        Keep::ListIncomplete { .. } => "runtime list incomplete",
+        Keep::PossibleImageVolume { .. } => "possibly mounted as an image volume",
+        Keep::ImageVolumesUnknown { .. } => "image volumes of a container unknown",
         Keep::NewestOfUnit {} => "the newest instance; it may be run again (guards.keep_newest_of_unit)",
         Keep::Foreign {} => "not a pod's (guards.keep_foreign)",
         Keep::PodStillRuns {} => "something of its pod runs",
@@ -109,7 +113,10 @@ fn plain_words(reason: &KeepReason) -> &'static str {
 pub(super) fn detail(reason: &KeepReason) -> Option<String> {
     use KeepReason as Keep;
     Some(match reason {
-        Keep::InUse { container } | Keep::ImageVolume { container } => human::short_id(container).to_owned(),
+        Keep::InUse { container }
+        | Keep::ImageVolume { container }
+        | Keep::PossibleImageVolume { container }
+        | Keep::ImageVolumesUnknown { container } => human::short_id(container).to_owned(),
         Keep::HasContainers { containers } => human::count(*containers, "container"),
         Keep::NamedByPod { named_by, as_of: None } => named_by.clone(),
         Keep::NamedByPod { named_by, as_of: Some(as_of) } => format!("{named_by}, in the pod list of {as_of}"),
@@ -131,6 +138,28 @@ pub(super) fn pressure(pressure: &Pressure) -> String {
             format!("{} has {free} free, pressure.free_bytes = {limit}", mountpoint.display())
         }
         other => other.to_string(),
+    }
+}
+
+/// How a list was received that does not fit into one message.
+pub(super) fn list_note(note: &ListNote) -> String {
+    let ListNote { list, parts, bytes, complete, cause } = note;
+    let incomplete = if *complete { "" } else { "; parts are missing" };
+    let parts = human::count(usize::try_from(*parts).unwrap_or(usize::MAX), "part");
+    format!("{list} received in {parts} of {} together{incomplete}: {cause}", human::size(*bytes))
+}
+
+/// A list that soon does not fit into one message, or does not fit any more.
+pub(super) fn large_list(list: &str, receipt: &ListReceipt, limit: u64) -> String {
+    let size = format!(
+        "list of {list} is {}, usual limit on one message is {}",
+        human::size(receipt.bytes),
+        human::size(limit)
+    );
+    let hint = "hint: lower containers.max_containers, or raise max_send_message_size in the runtime's configuration";
+    match &receipt.refused {
+        Some(cause) => format!("{size}; received in parts: {cause}; {hint}"),
+        None => format!("{size}; the kubelet fails above it; {hint}"),
     }
 }
 

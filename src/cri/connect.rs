@@ -4,14 +4,17 @@
 //! such socket" and "the runtime answered Unavailable" stay two things.
 
 use std::io;
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper_util::rt::TokioIo;
 use prost::Message;
+use prost::bytes::Buf;
 use tokio::net::UnixStream;
 use tokio::time::Instant;
 use tonic::client::Grpc;
+use tonic::codec::{Codec, DecodeBuf, Decoder};
 use tonic::codegen::http::Uri;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Channel;
@@ -36,6 +39,20 @@ struct Connections(Arc<Mutex<(u64, Option<Instant>)>>);
 /// can be read into messages that hold less than the published ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Method(pub &'static str);
+
+/// An answer with its encoded size, which a decoded message of fewer fields no longer shows.
+#[derive(Debug)]
+pub struct Measured<A> {
+    pub message: A,
+    /// Encoded bytes.
+    pub bytes: u64,
+}
+
+/// Prost's codec, with the size of each answer.
+struct Measuring<Q, A>(PhantomData<(Q, A)>);
+
+/// Its decoder.
+struct MeasuringDecoder<A>(PhantomData<A>);
 
 /// The note that the connector leaves: this connect failed, so no request was sent.
 #[derive(Debug, thiserror::Error)]
@@ -87,20 +104,29 @@ impl Socket {
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
-        let mut grpc = self.grpc(limit).await?;
-        let path = PathAndQuery::from_static(method.0);
-        Ok(grpc.unary(Request::new(request), path, ProstCodec::<Q, A>::default()).await?.into_inner())
+        Ok(self.measured(method, request, limit).await?.message)
     }
 
-    /// Asks and takes many answers of at most `limit` bytes each.
-    pub async fn stream<Q, A>(&self, method: Method, request: Q, limit: usize) -> Result<Streaming<A>, Status>
+    /// The same with the size of the answer.
+    pub async fn measured<Q, A>(&self, method: Method, request: Q, limit: usize) -> Result<Measured<A>, Status>
     where
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
         let mut grpc = self.grpc(limit).await?;
         let path = PathAndQuery::from_static(method.0);
-        Ok(grpc.server_streaming(Request::new(request), path, ProstCodec::<Q, A>::default()).await?.into_inner())
+        Ok(grpc.unary(Request::new(request), path, Measuring::<Q, A>(PhantomData)).await?.into_inner())
+    }
+
+    /// Asks and takes many answers of at most `limit` bytes each.
+    pub async fn stream<Q, A>(&self, method: Method, request: Q, limit: usize) -> Result<Streaming<Measured<A>>, Status>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        let mut grpc = self.grpc(limit).await?;
+        let path = PathAndQuery::from_static(method.0);
+        Ok(grpc.server_streaming(Request::new(request), path, Measuring::<Q, A>(PhantomData)).await?.into_inner())
     }
 
     /// Tells what a status on this socket means: never connected, connection broken, or the runtime's own answer.
@@ -120,6 +146,34 @@ impl Socket {
         let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(limit);
         grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
         Ok(grpc)
+    }
+}
+
+// === impl Measuring ===
+
+impl<Q: Message + 'static, A: Message + Default + 'static> Codec for Measuring<Q, A> {
+    type Encode = Q;
+    type Decode = Measured<A>;
+    type Encoder = <ProstCodec<Q, A> as Codec>::Encoder;
+    type Decoder = MeasuringDecoder<A>;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        ProstCodec::<Q, A>::default().encoder()
+    }
+
+    fn decoder(&mut self) -> Self::Decoder {
+        MeasuringDecoder(PhantomData)
+    }
+}
+
+impl<A: Message + Default> Decoder for MeasuringDecoder<A> {
+    type Item = Measured<A>;
+    type Error = Status;
+
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Self::Item>, Status> {
+        let bytes = from.remaining() as u64;
+        let message = A::decode(from).map_err(|error| Status::internal(error.to_string()))?;
+        Ok(Some(Measured { message, bytes }))
     }
 }
 

@@ -94,6 +94,7 @@ pub fn container(from: lists::Container) -> Container {
         image_id: Some(image_id).filter(|id| !id.is_empty()),
         image: from.image.map(|image| image.image).filter(|image| !image.is_empty()),
         image_volumes: Vec::new(),
+        image_volumes_unknown: None,
         log_path: None,
     }
 }

@@ -110,6 +110,30 @@ pub enum CriError {
         /// The object.
         id: String,
     },
+    /// A list is too large for one message, and so are parts of it.
+    #[error(
+        "{call}: {refused}; received in parts, but too large for one message too: {missing}; \
+         raise the runtime's limit on messages (containerd: max_send_message_size in [grpc])"
+    )]
+    TooLarge {
+        /// The call, as the CRI names it.
+        call: &'static str,
+        /// What the call for the whole list answered.
+        refused: String,
+        /// The parts that are missing.
+        missing: String,
+    },
+    /// The answer lacks what the CRI requires of it.
+    #[error("{call}: the answer of the runtime is not usable: {defect}")]
+    Defective {
+        /// The call, as the CRI names it.
+        call: &'static str,
+        /// What is wrong with it.
+        defect: String,
+    },
+    /// The task that made a call ended early.
+    #[error("a call ended early: {0}")]
+    Cut(String),
     /// An endpoint that is not a unix socket.
     #[error(
         "{named_by} names the endpoint {endpoint}; only unix sockets are spoken to, as unix:///run/containerd/containerd.sock"
@@ -187,6 +211,21 @@ impl CriError {
     /// Says whether the runtime does not know the method.
     pub(super) fn is_unimplemented(&self) -> bool {
         matches!(self, Self::Call { status, .. } if status.code() == Code::Unimplemented)
+    }
+
+    /// Says whether an answer was larger than the runtime sends, or than we receive. gRPC implementations differ in the
+    /// code for it: Go has `ResourceExhausted`, tonic `OutOfRange`.
+    pub(super) fn is_too_large(&self) -> bool {
+        let Self::Call { status, .. } = self else { return false };
+        let message = status.message();
+        status.code() == Code::ResourceExhausted
+            || message.contains("message larger than max")
+            || (status.code() == Code::OutOfRange && message.contains("message length too large"))
+    }
+
+    /// Says whether further calls would fail in the same way and wait for it: the runtime hangs or is away.
+    pub fn is_of_runtime(&self) -> bool {
+        self.is_timeout() || self.is_unreachable()
     }
 
     /// Says whether a runtime that is starting would answer so.

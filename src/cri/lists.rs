@@ -10,7 +10,7 @@ use prost::bytes::Bytes;
 use tonic::{Code, Status};
 
 use super::connect::{Method, Socket};
-use super::{convert, generated as pb};
+use super::{CriError, convert, generated as pb};
 use crate::model;
 
 /// An answer to a list call.
@@ -24,6 +24,34 @@ pub trait Listed: Message + Default + 'static {
 
     /// The entries.
     fn into_items(self) -> impl Iterator<Item = Self::Item>;
+
+    /// The id of an entry.
+    fn id(item: &Self::Item) -> &str;
+}
+
+/// The entries of one answer, or of one stream.
+#[derive(Debug)]
+pub struct Received<T> {
+    pub items: Vec<T>,
+    /// Encoded bytes.
+    pub bytes: u64,
+    /// They came as a stream.
+    pub streamed: bool,
+}
+
+// === impl Received ===
+
+impl<T> Received<T> {
+    /// The same if every entry has an id. A list in which some have none does not show what these use, so it is no list.
+    ///
+    /// # Errors
+    /// An entry has no id.
+    pub fn checked(self, call: Method, id: impl Fn(&T) -> &str) -> Result<Self, CriError> {
+        if self.items.iter().all(|item| !id(item).is_empty()) {
+            return Ok(self);
+        }
+        Err(CriError::Defective { call: call.name(), defect: "an entry of the list has no id".to_owned() })
+    }
 }
 
 /// `ListContainersResponse` and `StreamContainersResponse`.
@@ -116,6 +144,10 @@ impl Listed for Containers {
     fn into_items(self) -> impl Iterator<Item = Self::Item> {
         self.items.into_iter().map(convert::container)
     }
+
+    fn id(item: &Self::Item) -> &str {
+        item.id.as_str()
+    }
 }
 
 // === impl Sandboxes ===
@@ -127,6 +159,10 @@ impl Listed for Sandboxes {
 
     fn into_items(self) -> impl Iterator<Item = Self::Item> {
         self.items.into_iter().map(convert::sandbox)
+    }
+
+    fn id(item: &Self::Item) -> &str {
+        item.id.as_str()
     }
 }
 
@@ -140,23 +176,29 @@ impl Listed for Images {
     fn into_items(self) -> impl Iterator<Item = Self::Item> {
         self.items.into_iter().map(convert::image)
     }
+
+    fn id(item: &Self::Item) -> &str {
+        item.id.as_str()
+    }
 }
 
 /// Takes a whole list batch by batch. A part is never returned; Unimplemented only if it came before any batch.
-pub async fn stream<L: Listed>(socket: &Socket, limit: usize) -> Result<Vec<L::Item>, Status> {
+pub async fn stream<L: Listed>(socket: &Socket, limit: usize) -> Result<Received<L::Item>, Status> {
     let mut batches = socket.stream::<(), L>(L::STREAM, (), limit).await?;
-    let mut items = Vec::new();
+    let mut received = Received { items: Vec::new(), bytes: 0, streamed: true };
     let mut begun = false;
     while let Some(batch) = batches.message().await.map_err(|status| broken_off(status, begun))? {
         begun = true;
-        items.extend(batch.into_items());
+        received.bytes += batch.bytes;
+        received.items.extend(batch.message.into_items());
     }
-    Ok(items)
+    Ok(received)
 }
 
-/// Keeps an Unimplemented in mid-stream from reading as "this runtime does not stream".
+/// Keeps an error in mid-stream from reading as one about the whole list: "this runtime does not stream" or "the list is too
+/// large".
 fn broken_off(status: Status, begun: bool) -> Status {
-    if begun && status.code() == Code::Unimplemented {
+    if begun && matches!(status.code(), Code::Unimplemented | Code::ResourceExhausted) {
         return Status::internal(format!("the stream broke off: {}", status.message()));
     }
     status

@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use tonic::Status;
 
 use super::breaker::{Breaker, VERSION};
-use super::connect::{Method, Socket};
+use super::connect::{Measured, Method, Socket};
 use super::generated as pb;
-use super::lists::{self, Listed};
+use super::lists::{self, Listed, Received};
 use super::retry::Retry;
 use super::{CriError, CriOptions, convert};
 use crate::model::{Container, ContainerId, ContainerState, Image, PodRef, PodUid, Runtime, Sandbox, SandboxId};
@@ -147,39 +147,76 @@ impl RuntimeReader {
         self.runtime.reconnected_at()
     }
 
-    /// Lists containers in every state.
+    /// Lists containers in every state. A list that is too large for one message is received in parts; where parts are
+    /// missing it is an error.
     pub async fn containers(&self, only: Only) -> Result<Vec<Container>, CriError> {
         match only.container_filter() {
-            None => self.all::<lists::Containers>(&self.runtime, &self.unary_only.containers).await,
-            filter => self.some::<lists::Containers, _>(&self.runtime, pb::ListContainersRequest { filter }).await,
+            None => self.container_list(&[]).await?.complete(),
+            Some(filter) => Ok(self.some_containers(filter).await?.items),
         }
     }
 
-    /// Lists sandboxes.
+    /// Lists sandboxes, as [`Self::containers`] does.
     pub async fn sandboxes(&self, only: Only) -> Result<Vec<Sandbox>, CriError> {
         match only.sandbox_filter() {
-            None => self.all::<lists::Sandboxes>(&self.runtime, &self.unary_only.sandboxes).await,
-            filter => self.some::<lists::Sandboxes, _>(&self.runtime, pb::ListPodSandboxRequest { filter }).await,
+            None => self.sandbox_list(&[]).await?.complete(),
+            Some(filter) => Ok(self.some_sandboxes(filter).await?.items),
         }
     }
 
     /// Lists images.
     pub async fn images(&self) -> Result<Vec<Image>, CriError> {
+        self.image_list().await?.complete()
+    }
+
+    pub(super) async fn all_containers(&self) -> Result<Received<Container>, CriError> {
+        self.all::<lists::Containers>(&self.runtime, &self.unary_only.containers).await
+    }
+
+    pub(super) async fn all_sandboxes(&self) -> Result<Received<Sandbox>, CriError> {
+        self.all::<lists::Sandboxes>(&self.runtime, &self.unary_only.sandboxes).await
+    }
+
+    pub(super) async fn all_images(&self) -> Result<Received<Image>, CriError> {
         self.all::<lists::Images>(&self.images, &self.unary_only.images).await
+    }
+
+    pub(super) async fn some_containers(&self, filter: pb::ContainerFilter) -> Result<Received<Container>, CriError> {
+        let request = pb::ListContainersRequest { filter: Some(filter) };
+        self.some::<lists::Containers, _>(&self.runtime, request).await
+    }
+
+    pub(super) async fn some_sandboxes(&self, filter: pb::PodSandboxFilter) -> Result<Received<Sandbox>, CriError> {
+        let request = pb::ListPodSandboxRequest { filter: Some(filter) };
+        self.some::<lists::Sandboxes, _>(&self.runtime, request).await
     }
 
     /// Asks for one image by id, tag or digest; `None` = it is not there.
     pub async fn image(&self, name: &str) -> Result<Option<Image>, CriError> {
         let request = pb::ImageStatusRequest { image: Some(image_spec(name)), verbose: false };
         let answer: pb::ImageStatusResponse = self.ask(&self.images, IMAGE_STATUS, request).await?;
-        Ok(answer.image.map(convert::image))
+        match answer.image.map(convert::image) {
+            Some(image) if image.id.is_empty() => {
+                Err(CriError::Defective { call: IMAGE_STATUS.name(), defect: format!("the image {name} has no id") })
+            }
+            image => Ok(image),
+        }
     }
 
-    /// Asks for one container by its id or a prefix that is unique; `None` = it is not there.
+    /// Asks for one container by its id or a prefix that is unique; `None` = the runtime says that there is none. An answer
+    /// without a status, or with that of another container, says nothing.
     pub async fn container_status(&self, id: &ContainerId) -> Result<Option<ContainerStatus>, CriError> {
         let request = pb::ContainerStatusRequest { container_id: id.to_string(), verbose: false };
         match self.ask::<_, pb::ContainerStatusResponse>(&self.runtime, CONTAINER_STATUS, request).await {
-            Ok(answer) => Ok(answer.status.map(ContainerStatus::from)),
+            Ok(answer) => match answer.status.map(ContainerStatus::from) {
+                Some(status) if !status.id.is_empty() && status.id.as_str().starts_with(id.as_str()) => {
+                    Ok(Some(status))
+                }
+                _ => {
+                    let defect = format!("it has no status of container {id}");
+                    Err(CriError::Defective { call: CONTAINER_STATUS.name(), defect })
+                }
+            },
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
@@ -229,13 +266,13 @@ impl RuntimeReader {
     }
 
     /// Takes a whole list, streamed where the runtime can: most servers limit a message to 16 MiB, and no stream.
-    async fn all<L: Listed>(&self, on: &Socket, unary_only: &AtomicBool) -> Result<Vec<L::Item>, CriError> {
+    async fn all<L: Listed>(&self, on: &Socket, unary_only: &AtomicBool) -> Result<Received<L::Item>, CriError> {
         let max_bytes = self.options.max_message_bytes;
         if !unary_only.load(Ordering::Relaxed) {
             let limit = self.options.read_timeout;
             match self.read(limit, on, L::STREAM, || lists::stream::<L>(on, max_bytes)).await {
                 Err(error) if error.is_unimplemented() => unary_only.store(true, Ordering::Relaxed),
-                list => return list,
+                list => return list?.checked(L::STREAM, L::id),
             }
         }
         self.some::<L, ()>(on, ()).await
@@ -246,9 +283,11 @@ impl RuntimeReader {
         &self,
         on: &Socket,
         request: Q,
-    ) -> Result<Vec<L::Item>, CriError> {
-        let list: L = self.ask(on, L::UNARY, request).await?;
-        Ok(list.into_items().collect())
+    ) -> Result<Received<L::Item>, CriError> {
+        let (limit, max_bytes) = (self.options.read_timeout, self.options.max_message_bytes);
+        let ask = || on.measured::<Q, L>(L::UNARY, request.clone(), max_bytes);
+        let Measured { message, bytes } = self.read(limit, on, L::UNARY, ask).await?;
+        Received { items: message.into_items().collect(), bytes, streamed: false }.checked(L::UNARY, L::id)
     }
 
     /// Asks for the first answer of a service: waits less than other calls, so that a runtime that hangs is soon told.

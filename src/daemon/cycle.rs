@@ -310,8 +310,8 @@ pub fn recall(
     Ok(memory)
 }
 
-/// Looks at the node and plans. Statuses are a call for each container, so image volumes are asked for only once a plan
-/// would remove an image, which is then made again with them.
+/// Looks at the node and plans. A pass over images asks for the image volumes of each container that is new to the
+/// observer, whether images are to be removed or not: what is mounted now counts as used now in the memory.
 pub async fn look_and_plan(
     observer: &Observer,
     policy: &Policy,
@@ -323,14 +323,12 @@ pub async fn look_and_plan(
     if policy.containers.age_from == AgeFrom::Finished {
         observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
     }
+    if scope != Scope::Containers {
+        observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+    }
     if scope != Scope::Containers && policy.guards.keep_pod_images {
         observer.resolve_image_names(&mut snapshot).await;
     }
-    let plan = decide(&snapshot, policy, scope);
-    if plan.actions.iter().all(|action| action.target.kind() != Kind::Image) {
-        return (snapshot, plan);
-    }
-    observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
     let plan = decide(&snapshot, policy, scope);
     (snapshot, plan)
 }

@@ -21,12 +21,13 @@ impl<H: Hands> Run<'_, H> {
         name: &str,
         planned: ContainerState,
     ) -> Result<Done, ExecuteError> {
-        let status = self.exec.reader.container_status(id).await?.filter(|status| status.id == *id);
-        let Some(status) = status else {
+        let Some(status) = self.exec.reader.container_status(id).await? else {
             // Lists may show it for ever while its status is not found (kubernetes#72325).
             return self.link_of_gone(action.pod.as_ref(), name, id).await;
         };
-        if status.state != planned || status.state == ContainerState::Running {
+        // The pod decided what may be removed. A status that shows another one belongs to another container.
+        let is_of_pod = status.pod.as_ref().map(|pod| &pod.uid) == action.pod.as_ref().map(|pod| &pod.uid);
+        if status.state != planned || status.state == ContainerState::Running || status.id != *id || !is_of_pod {
             return Ok(Done::refused(Refusal::StateChanged));
         }
         if status.state == ContainerState::Unknown {

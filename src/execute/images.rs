@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::done::{Done, ExecuteError};
 use super::{Hands, Outcome, Refusal, Run};
 use crate::cri::Only;
-use crate::model::{Container, Image, ImageId, Pod, PodRef};
+use crate::model::{Container, ContainerState, Image, ImageId, Pod, PodRef};
 use crate::plan::{Action, RemoveReason, is_named, may_be_named};
 
 /// How far the runtime's clock may lag behind the plan's: containers that are younger are asked for their image volumes.
@@ -54,7 +54,7 @@ impl<H: Hands> Run<'_, H> {
             return Ok(true);
         }
         for container in containers.iter().filter(|container| self.is_new(container)) {
-            if self.volumes_of(container).await?.iter().any(|volume| is_named(&image, volume)) {
+            if self.mounts(container, &image).await? {
                 return Ok(true);
             }
         }
@@ -91,15 +91,33 @@ impl<H: Hands> Run<'_, H> {
         false
     }
 
-    /// Says whether the plan may not have known a container. The image volumes of the others it knew, and those never
-    /// change.
+    /// Says whether the plan may not have known a container that may have images mounted: an EXITED one has none. The image
+    /// volumes of the others it knew, and those never change.
     fn is_new(&self, container: &Container) -> bool {
+        if container.state == ContainerState::Exited {
+            return false;
+        }
         let known = self.plan.taken_at.checked_sub(CLOCK_SLACK).unwrap_or(self.plan.taken_at);
         container.created_at >= known
     }
 
-    async fn volumes_of(&self, container: &Container) -> Result<Vec<String>, ExecuteError> {
-        let status = self.exec.reader.container_status(&container.id).await?;
-        Ok(status.map(|status| status.image_volumes).unwrap_or_default())
+    /// Says whether a container has an image mounted as a volume. Where its status fails, the spec of its pod tells
+    /// which images it may have mounted; an error only where that is not known either.
+    async fn mounts(&self, container: &Container, image: &Image) -> Result<bool, ExecuteError> {
+        let is_meant = |name: &String| is_named(image, name);
+        match self.exec.reader.container_status(&container.id).await {
+            Ok(status) => Ok(status.is_some_and(|status| status.image_volumes.iter().any(is_meant))),
+            Err(error) => match self.spec_of(container).await {
+                Some(pod) => Ok(pod.images.iter().any(is_meant)),
+                None => Err(error.into()),
+            },
+        }
+    }
+
+    /// The pod of a container with the images that its spec names, where the source of pods has it in memory.
+    async fn spec_of(&self, container: &Container) -> Option<Pod> {
+        let uid = container.pod_uid()?;
+        let pods = self.exec.pods.known_by_now().await;
+        pods.into_iter().find(|pod| pod.uid == *uid && !pod.images.is_empty())
     }
 }

@@ -138,6 +138,7 @@ fn plan(actions: Vec<Action>) -> Plan {
         profile: Profile::Safe,
         pressure: None,
         pods: Seen::default(),
+        lists: Vec::new(),
         actions,
         kept: Vec::new(),
         images: ImageSummary::default(),

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ContainerId, ImageId, Memory, PodList, PodRef, PodUid, SandboxId, Seen};
+use super::{ContainerId, ImageId, ListBytes, Memory, Partial, PodList, PodRef, PodUid, SandboxId, Seen};
 
 /// One moment of the node: what each source said, and what the past tells.
 ///
@@ -69,10 +69,15 @@ pub struct Snapshot {
     /// A name that is missing here was not resolved: its text alone is compared.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub resolved_images: BTreeMap<String, Seen<Option<ImageId>>>,
-    /// Whether all that uses images beside the lists could be learnt: the image volumes that were asked for, and the pulls
-    /// in progress. Where not, no image is proven unused (I2, I6).
+    /// Whether the pulls in progress could be read. Where not, no image is proven unused (I2, I6).
     #[serde(default = "all_seen", skip_serializing_if = "is_seen")]
     pub image_uses: Seen<()>,
+    /// How large the runtime's lists are, and how they were received.
+    #[serde(default)]
+    pub list_bytes: ListBytes,
+    /// What was received of a list that is not complete. The list itself is not seen then (I2).
+    #[serde(default, skip_serializing_if = "is_whole")]
+    pub partial: Partial,
     /// What earlier passes learnt.
     #[serde(default)]
     pub memory: Memory,
@@ -146,9 +151,12 @@ pub struct Container {
     /// The image as the pod named it.
     #[serde(default)]
     pub image: Option<String>,
-    /// Images mounted as volumes, by id. Known only where images are about to go.
+    /// Images mounted as volumes, by id. Known only where images are planned; an exited container has none mounted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub image_volumes: Vec<String>,
+    /// Why its image volumes are not known: its status failed. `null` = they are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_volumes_unknown: Option<String>,
     /// Its log file. Known only after its status was asked.
     #[serde(default)]
     pub log_path: Option<PathBuf>,
@@ -274,6 +282,28 @@ pub struct LogLink {
     pub target: LinkTarget,
 }
 
+// === impl Snapshot ===
+
+impl Snapshot {
+    /// The containers that were received, from a complete list or not; `None` = unavailable.
+    pub fn listed_containers(&self) -> Option<&[Container]> {
+        self.containers.as_ref().or(self.partial.containers.as_ref()).map(Vec::as_slice)
+    }
+
+    /// The same, to be changed.
+    pub fn listed_containers_mut(&mut self) -> Option<&mut Vec<Container>> {
+        match &mut self.containers {
+            Seen::Seen(containers) => Some(containers),
+            Seen::NotSeen(_) => self.partial.containers.as_mut(),
+        }
+    }
+
+    /// The sandboxes that were received, from a complete list or not; `None` = unavailable.
+    pub fn listed_sandboxes(&self) -> Option<&[Sandbox]> {
+        self.sandboxes.as_ref().or(self.partial.sandboxes.as_ref()).map(Vec::as_slice)
+    }
+}
+
 // === impl Container ===
 
 impl Container {
@@ -330,6 +360,10 @@ fn all_seen() -> Seen<()> {
 
 fn is_seen(uses: &Seen<()>) -> bool {
     uses.as_ref().is_some()
+}
+
+fn is_whole(partial: &Partial) -> bool {
+    *partial == Partial::default()
 }
 
 fn nothing_seen() -> Seen<Vec<PodUid>> {

@@ -1,7 +1,7 @@
 //! What only a container's own status tells: the images it has mounted as volumes, and when it ended.
 //!
 //! Mounts never change and an end is final, so each container is asked once and remembered by its id as long as the
-//! runtime lists it.
+//! runtime lists it. A status that fails costs what it would have told of its own container, and nothing else (I13).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use tokio::task::JoinSet;
 
-use crate::cri::{ContainerStatus, RuntimeReader};
-use crate::model::{Container, ContainerId, ContainerState, Seen, Snapshot};
+use crate::cri::{ContainerStatus, CriError, RuntimeReader};
+use crate::model::{Container, ContainerId, ContainerState, Snapshot};
 
 /// Calls under way at the same time.
 const AT_ONCE: usize = 16;
@@ -18,7 +18,8 @@ const AT_ONCE: usize = 16;
 /// What the statuses are asked for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum StatusFor {
-    /// The image volumes of every container (I6), before images go. Where one cannot be had, `image_uses` is not seen.
+    /// The image volumes of every container that may have some mounted (I6): all but EXITED ones. Where a status fails,
+    /// the container says that they are not known.
     ImageVolumes,
     /// The end of every exited container, where ages count from it. Where one cannot be had, the container counts as
     /// ended at the snapshot's moment: it ended then at the latest, so it is never taken for older than it is.
@@ -31,6 +32,16 @@ pub struct Statuses {
     known: Mutex<HashMap<ContainerId, Known>>,
 }
 
+/// The statuses that could not be had.
+#[derive(Debug, Default)]
+struct Failed {
+    causes: HashMap<ContainerId, String>,
+    /// The runtime has a list with them, and no status: removed meanwhile.
+    gone: HashSet<ContainerId>,
+    /// Why all others were not asked for, or not waited for.
+    rest: Option<String>,
+}
+
 #[derive(Clone, Debug)]
 struct Known {
     image_volumes: Vec<String>,
@@ -41,25 +52,23 @@ struct Known {
 // === impl Statuses ===
 
 impl Statuses {
-    /// Asks for what is not known yet and fills it in. A container that is gone meanwhile is left as it is: it uses
-    /// nothing any more. Without a list of containers there is nobody to ask about, and the plan removes nothing.
+    /// Asks for what is not known yet and fills it in. A container that was removed meanwhile is left as it is: it uses
+    /// nothing. Without a list of containers there is nothing to ask, and the plan removes nothing.
     pub async fn fill(&self, reader: &RuntimeReader, snapshot: &mut Snapshot, what: StatusFor) {
-        let Seen::Seen(containers) = &mut snapshot.containers else { return };
-        let asked = self.ask(reader, self.lacking(containers, what)).await;
+        let taken_at = snapshot.taken_at;
+        let Some(containers) = snapshot.listed_containers_mut() else { return };
+        let failed = self.ask(reader, self.lacking(containers, what)).await;
         let known = self.known();
         for container in containers.iter_mut() {
             if let Some(known) = known.get(&container.id) {
                 container.image_volumes.clone_from(&known.image_volumes);
                 container.finished_at = known.finished_at;
             }
-        }
-        let Err(cause) = asked else { return };
-        match what {
-            StatusFor::ImageVolumes => snapshot.image_uses = Seen::NotSeen(cause),
-            StatusFor::Ends => {
-                for container in containers.iter_mut().filter(|container| !has(&known, container, what)) {
-                    container.finished_at = Some(snapshot.taken_at);
-                }
+            let cause = failed.cause(&container.id).filter(|_| !has(&known, container, what));
+            match what {
+                StatusFor::ImageVolumes => container.image_volumes_unknown = cause,
+                StatusFor::Ends if cause.is_some() => container.finished_at = Some(taken_at),
+                StatusFor::Ends => {}
             }
         }
     }
@@ -76,28 +85,34 @@ impl Statuses {
             .collect()
     }
 
-    /// Asks, some at once. The first failure ends it: a runtime that hangs would cost a deadline for each container, and
-    /// the answer as a whole is lost already. What came before it is kept.
-    async fn ask(&self, reader: &RuntimeReader, ids: Vec<ContainerId>) -> Result<(), String> {
+    /// Asks, some at once, and goes on after a failure. A runtime that hangs or is away ends it: each further call would
+    /// cost a deadline for the same answer. What came before it is kept.
+    async fn ask(&self, reader: &RuntimeReader, ids: Vec<ContainerId>) -> Failed {
         let mut ids = ids.into_iter();
         let mut calls = JoinSet::new();
+        let mut failed = Failed::default();
         loop {
             while calls.len() < AT_ONCE
                 && let Some(id) = ids.next()
             {
                 let reader = reader.clone();
-                calls.spawn(async move { reader.container_status(&id).await });
+                calls.spawn(async move { (reader.container_status(&id).await, id) });
             }
             match calls.join_next().await {
-                None => return Ok(()),
-                Some(Ok(answer)) => self.learn(answer.map_err(|error| error.to_string())?),
-                Some(Err(broken)) => return Err(broken.to_string()),
+                None => return failed,
+                Some(Ok((Ok(status), id))) => self.learn(&mut failed, id, status),
+                Some(Ok((Err(error), id))) if !error.is_of_runtime() => failed.add(id, &error),
+                Some(Ok((Err(error), _))) => return failed.all(error.to_string()),
+                Some(Err(broken)) => return failed.all(broken.to_string()),
             }
         }
     }
 
-    fn learn(&self, status: Option<ContainerStatus>) {
-        let Some(status) = status else { return };
+    fn learn(&self, failed: &mut Failed, id: ContainerId, status: Option<ContainerStatus>) {
+        let Some(status) = status else {
+            failed.gone.insert(id);
+            return;
+        };
         let known = Known {
             image_volumes: status.image_volumes,
             finished_at: status.finished_at,
@@ -116,11 +131,28 @@ impl Statuses {
     }
 }
 
-/// Says whether nothing is left to ask about a container.
+// === impl Failed ===
+
+impl Failed {
+    fn add(&mut self, id: ContainerId, error: &CriError) {
+        self.causes.insert(id, error.to_string());
+    }
+
+    fn all(self, cause: String) -> Self {
+        Self { rest: Some(cause), ..self }
+    }
+
+    /// Why nothing is known of a container whose status was to be asked for.
+    fn cause(&self, id: &ContainerId) -> Option<String> {
+        self.causes.get(id).or(self.rest.as_ref()).filter(|_| !self.gone.contains(id)).cloned()
+    }
+}
+
+/// Says whether nothing is left to ask about a container. An EXITED one has nothing mounted; an UNKNOWN one may run.
 fn has(known: &HashMap<ContainerId, Known>, container: &Container, what: StatusFor) -> bool {
     let known = known.get(&container.id);
     match what {
-        StatusFor::ImageVolumes => known.is_some(),
+        StatusFor::ImageVolumes => container.state == ContainerState::Exited || known.is_some(),
         StatusFor::Ends => container.state != ContainerState::Exited || known.is_some_and(|known| known.had_exited),
     }
 }

@@ -388,7 +388,7 @@ async fn a_status_is_asked_once_and_its_volumes_are_remembered() {
         assert_eq!(volumes(&snapshot, &running), [sim.state().image_id("docker.io/library/data:1").unwrap()]);
         assert_eq!(snapshot.image_uses, Seen::Seen(()));
     }
-    assert_eq!(sim.calls_of(Method::ContainerStatus).len(), 2, "one for each container");
+    assert_eq!(sim.calls_of(Method::ContainerStatus).len(), 1, "one, for the container that may have images mounted");
 }
 
 #[tokio::test]
@@ -402,18 +402,52 @@ async fn a_container_that_is_gone_is_no_error() {
     assert_eq!(snapshot.containers.as_ref().unwrap().len(), 2);
 }
 
-#[tokio::test]
-async fn a_status_that_fails_leaves_the_uses_of_images_unknown_until_it_answers() {
-    let sim = Sim::start(node()).unwrap();
-    let observer = observer(&sim);
-    sim.fault(Method::ContainerStatus, Fault::Fail(Code::Internal), Times::N(1));
-    let mut snapshot = observer.observe(noon(), Memory::default()).await;
-    observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
-    assert!(snapshot.image_uses.cause().unwrap().starts_with("ContainerStatus: "), "{:?}", snapshot.image_uses);
+/// Why the image volumes of a container are not known.
+fn unknown_volumes<'a>(snapshot: &'a Snapshot, id: &ContainerId) -> Option<&'a str> {
+    let mut containers = snapshot.listed_containers()?.iter();
+    containers.find(|container| container.id == *id)?.image_volumes_unknown.as_deref()
+}
 
+#[tokio::test]
+async fn a_status_that_fails_leaves_the_volumes_of_its_container_unknown_and_of_no_other() {
+    let node = node().pod("default", "web-1", "u3").running("app", "docker.io/library/web:1");
+    let sim = Sim::start(node.mounting("docker.io/library/data:1")).unwrap();
+    let (first, second) = (id(&sim, "web-0", "app"), id(&sim, "web-1", "app"));
+    let observer = observer(&sim);
+    for broken in [&first, &second] {
+        sim.fault_of(Method::ContainerStatus, broken.as_str(), Fault::Fail(Code::Internal), Times::N(1));
+        let observer = super::tests::observer(&sim);
+        let mut snapshot = observer.observe(noon(), Memory::default()).await;
+        observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+        for id in [&first, &second] {
+            assert_eq!(unknown_volumes(&snapshot, id).is_some(), id == broken);
+            assert_eq!(volumes(&snapshot, id).len(), usize::from(id != broken));
+        }
+        assert!(unknown_volumes(&snapshot, broken).unwrap().starts_with("ContainerStatus: "));
+        assert_eq!(snapshot.image_uses, Seen::Seen(()));
+    }
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
     observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
-    assert_eq!(snapshot.image_uses, Seen::Seen(()));
+    assert_eq!(unknown_volumes(&snapshot, &first), None, "known as soon as the status answers");
+}
+
+#[tokio::test]
+async fn an_end_that_cannot_be_had_is_unknown_for_its_own_container_alone() {
+    let node = node().pod("default", "web-1", "u3").exited("app", "docker.io/library/web:1");
+    let sim = Sim::start(node.finished("2026-11-21T11:00:00Z".parse().unwrap())).unwrap();
+    let healthy = sim.state().container_id("web-1", "app").unwrap();
+    let is_exited = |state: &Node, id: &str| state.container_state(id) == Some(crate::model::ContainerState::Exited);
+    let broken = {
+        let state = sim.state();
+        state.container_ids().into_iter().find(|id| *id != healthy && is_exited(&state, id)).unwrap()
+    };
+    sim.fault_of(Method::ContainerStatus, &broken, Fault::Fail(Code::Internal), Times::Forever);
+    let observer = observer(&sim);
+    let mut snapshot = observer.observe(noon(), Memory::default()).await;
+    observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
+    let mut ends: Vec<_> = snapshot.containers.as_ref().unwrap().iter().filter_map(|c| c.finished_at).collect();
+    ends.sort();
+    assert_eq!(ends, ["2026-11-21T11:00:00Z".parse().unwrap(), noon()]);
 }
 
 /// 100 containers with 16 calls at once would take 7 deadlines; the first one ends it.
@@ -421,7 +455,7 @@ async fn a_status_that_fails_leaves_the_uses_of_images_unknown_until_it_answers(
 async fn statuses_that_hang_cost_one_deadline() {
     let mut node = Node::new().without_logs().image("a:1", &[("a", MIB)]).pod("default", "web-0", "u1");
     for _ in 0..100 {
-        node = node.exited("app", "a:1");
+        node = node.running("app", "a:1");
     }
     let sim = Sim::start(node).unwrap();
     let observer = observer(&sim);
@@ -431,19 +465,20 @@ async fn statuses_that_hang_cost_one_deadline() {
     let begun = Instant::now();
     observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
-    assert!(snapshot.image_uses.cause().is_some());
+    let containers = snapshot.containers.as_ref().unwrap();
+    assert!(containers.iter().all(|container| container.image_volumes_unknown.is_some()));
     assert_eq!(sim.calls_of(Method::ContainerStatus).len(), 16);
 }
 
 #[tokio::test]
 async fn containers_that_are_gone_are_forgotten() {
-    let sim = Sim::start(node()).unwrap();
+    let sim = Sim::start(node().pod("default", "web-1", "u3").created("app", "docker.io/library/web:1")).unwrap();
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
     observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
     assert_eq!(observer.statuses.len(), 2);
     let Seen::Seen(containers) = &mut snapshot.containers else { unreachable!() };
-    containers.truncate(1);
+    containers.retain(|container| container.name == "app" && container.state == crate::model::ContainerState::Running);
     observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
     assert_eq!(observer.statuses.len(), 1);
 }
@@ -472,7 +507,7 @@ async fn a_container_that_ended_since_its_status_was_asked_is_asked_again() {
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
     observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
     assert!(snapshot.containers.as_ref().unwrap().iter().all(|container| container.finished_at.is_some()));
-    assert_eq!(sim.calls_of(Method::ContainerStatus).len(), 3);
+    assert_eq!(sim.calls_of(Method::ContainerStatus).len(), 3, "the running one twice, the exited one once");
 }
 
 #[tokio::test]
@@ -485,4 +520,68 @@ async fn an_end_that_cannot_be_had_is_now_at_the_latest() {
     let ends: Vec<_> = snapshot.containers.as_ref().unwrap().iter().filter_map(|c| c.finished_at).collect();
     assert_eq!(ends, [noon()]);
     assert_eq!(snapshot.image_uses, Seen::Seen(()));
+}
+
+// --- lists that are too large to send --------------------------------------------------------------------------------
+
+/// Eight pods with an exited container and one that runs each; a list of all containers is too large to send.
+fn crowded(limit: usize) -> Node {
+    let mut node = Node::new().send_limit(limit).image("a:1", &[("a", MIB)]);
+    for pod in 0..8 {
+        node =
+            node.pod("default", &format!("web-{pod}"), &format!("u{pod}")).exited("app", "a:1").running("app", "a:1");
+    }
+    node
+}
+
+#[tokio::test]
+async fn a_list_in_parts_is_seen_and_the_snapshot_says_how_large_it_is() {
+    let sim = Sim::start(crowded(4000)).unwrap();
+    let snapshot = observed(&sim).await;
+    assert_eq!(snapshot.containers.as_ref().map(Vec::len), Some(16));
+    assert_eq!(snapshot.pods.as_ref().map(|list| list.pods.len()), Some(8));
+    let receipt = snapshot.list_bytes.containers.as_ref().unwrap();
+    assert!(receipt.bytes > 4000 && receipt.parts >= 4 && receipt.missing.is_empty(), "{receipt:?}");
+    assert!(receipt.refused.as_ref().unwrap().contains("larger than max"), "{receipt:?}");
+    let sandboxes = snapshot.list_bytes.sandboxes.as_ref().unwrap();
+    assert_eq!((sandboxes.parts, sandboxes.refused.as_ref()), (1, None));
+}
+
+#[tokio::test]
+async fn what_no_part_can_show_makes_the_list_unavailable_and_the_rest_is_kept_apart() {
+    let mut node = crowded(4000).pod("default", "crash", "u9");
+    for _ in 0..20 {
+        node = node.exited("app", "a:1");
+    }
+    let sim = Sim::start(node).unwrap();
+    let snapshot = observed(&sim).await;
+    let cause = snapshot.containers.cause().unwrap();
+    assert!(cause.contains("exited containers of sandbox") && cause.contains("default/crash"), "{cause}");
+    assert_eq!(snapshot.partial.containers.as_ref().map(Vec::len), Some(16));
+    assert!(snapshot.pods.as_ref().is_some(), "the runtime as the source of pods needs what runs, and that is listed");
+}
+
+#[tokio::test]
+async fn sandboxes_that_are_too_many_for_their_state_are_listed_by_the_pods_that_have_log_directories() {
+    let mut node = Node::new().send_limit(2000).image("a:1", &[("a", MIB)]);
+    for pod in 0..20 {
+        node = node.pod("default", &format!("job-{pod}"), &format!("u{pod}")).exited("app", "a:1").logging(1).stopped();
+    }
+    let sim = Sim::start(node).unwrap();
+    let snapshot = observed(&sim).await;
+    let cause = snapshot.sandboxes.cause().unwrap();
+    assert!(cause.contains("not_ready sandboxes of unknown pods"), "{cause}");
+    assert_eq!(snapshot.partial.sandboxes.as_ref().map(Vec::len), Some(20));
+    assert_eq!(snapshot.partial.containers.as_ref().map(Vec::len), Some(20));
+}
+
+#[tokio::test]
+async fn an_image_list_that_is_too_large_is_unavailable() {
+    let mut node = Node::new().send_limit(1000);
+    for image in 0..20 {
+        node = node.image(&format!("registry.example/app:{image}"), &[("a", MIB)]);
+    }
+    let snapshot = observed(&Sim::start(node).unwrap()).await;
+    assert!(snapshot.images.cause().unwrap().contains("larger than max"), "{:?}", snapshot.images);
+    assert!(snapshot.containers.as_ref().is_some());
 }

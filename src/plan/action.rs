@@ -7,7 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{KeepReason, Pressure, Profile, RemoveReason};
-use crate::model::{ContainerId, ContainerState, ImageId, PodList, PodRef, PodSourceReport, SandboxId, Seen};
+use crate::model::{
+    ContainerId, ContainerState, ImageId, ListBytes, PodList, PodRef, PodSourceReport, SandboxId, Seen,
+};
 
 /// What one pass will do, in order, and why everything else stays.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -29,6 +31,9 @@ pub struct Plan {
     /// Where the knowledge of pods came from, or why there was none.
     #[serde(default)]
     pub pods: Seen<PodKnowledge>,
+    /// The runtime's lists that were received in parts because they are too large for one message.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lists: Vec<ListNote>,
     /// What goes, in the order in which it goes.
     pub actions: Vec<Action>,
     /// What stays.
@@ -67,6 +72,22 @@ pub struct PodKnowledge {
     /// Why the kubelet's directories of pods are unavailable; `null` = they are available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dirs_unavailable: Option<String>,
+}
+
+/// A list of the runtime that was received in parts.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct ListNote {
+    /// Which, as the snapshot names it.
+    pub list: String,
+    /// How many parts were received.
+    pub parts: u64,
+    /// Encoded bytes of all parts together.
+    pub bytes: u64,
+    /// No part is missing.
+    pub complete: bool,
+    /// What the call for the whole list answered.
+    #[serde(default)]
+    pub cause: String,
 }
 
 /// One removal.
@@ -209,6 +230,19 @@ pub enum PlanError {
         /// Why.
         cause: String,
     },
+    /// The image volumes of a container are not known, and neither is its pod's spec: no image is proven unused (I6).
+    ImageVolumesUnknown {
+        /// The container.
+        container: ContainerId,
+        /// Its pod.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pod: Option<Box<PodRef>>,
+        /// Why its status failed.
+        cause: String,
+        /// How many other containers are in the same case.
+        #[serde(default)]
+        others: u64,
+    },
     /// The image file system says that it has no bytes (the kubelet's `InvalidDiskCapacity`).
     InvalidDiskCapacity {
         /// The file system.
@@ -232,6 +266,32 @@ impl From<&PodList> for PodKnowledge {
         let PodList { source, complete, pods, sources, .. } = list;
         let (source, sources) = (source.clone(), sources.clone());
         Self { source, complete: *complete, pods: pods.len() as u64, sources, dirs_unavailable: None }
+    }
+}
+
+// === impl ListNote ===
+
+impl ListNote {
+    /// A note for each list that came in parts.
+    pub(super) fn all(sizes: &ListBytes) -> Vec<Self> {
+        let in_parts = sizes.receipts().filter_map(|(list, receipt)| Some((list, receipt, receipt.refused.as_ref()?)));
+        let note = |(list, receipt, refused): (&str, &crate::model::ListReceipt, &String)| Self {
+            list: list.to_owned(),
+            parts: receipt.parts,
+            bytes: receipt.bytes,
+            complete: receipt.missing.is_empty(),
+            cause: refused.clone(),
+        };
+        in_parts.map(note).collect()
+    }
+}
+
+// === impl PlanError ===
+
+impl PlanError {
+    /// Says whether the plan lacks something that could not be observed, rather than something to remove.
+    pub fn is_unobserved(&self) -> bool {
+        matches!(self, Self::NotSeen { .. } | Self::ImageVolumesUnknown { .. })
     }
 }
 
@@ -307,6 +367,19 @@ impl std::fmt::Display for PlanError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NotSeen { source, cause } => write!(f, "{source} not seen: {cause}"),
+            Self::ImageVolumesUnknown { container, pod, cause, others } => {
+                write!(f, "cannot determine the image volumes of container {container}")?;
+                pod.as_ref().map_or(Ok(()), |pod| write!(f, " of pod {pod}"))?;
+                if *others > 0 {
+                    write!(f, " and of {others} more")?;
+                }
+                write!(
+                    f,
+                    ": {cause}; no image is removed; \
+                     hint: inspect it with `crictl inspect {container}`, restart the runtime or delete the pod, \
+                     or configure a pod source that knows pod specs (pods.source = kube-api or kubelet)"
+                )
+            }
             Self::InvalidDiskCapacity { mountpoint } => {
                 write!(f, "invalid capacity 0 on image filesystem {}", mountpoint.display())
             }

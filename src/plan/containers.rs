@@ -4,7 +4,7 @@
 //! The order within a unit is by creation alone, as in the kubelet; equal times fall back to the id.
 //!
 //! Removes for `pod_gone`, `pod_terminal`, `over_unit_limit`, `over_total_limit`. Keeps for `running`,
-//! `younger_than_min_age`, `within_unit_limit`, `no_limit`, and by the guards `foreign` (I5), `maybe_starting` (I4),
+//! `younger_than_min_age`, `within_unit_limit`, `no_limit`, `list_incomplete`, and by the guards `foreign` (I5), `maybe_starting` (I4),
 //! `newest_of_unit` (I3), `backing_off`, and those of `pods`.
 
 use std::cmp::Reverse;
@@ -58,7 +58,8 @@ struct Newest(HashSet<*const Container>);
 
 /// Decides all containers.
 pub(super) fn decide<'a>(world: &World<'a>, draft: &mut Draft<'a>) {
-    let Some(containers) = draft.need("containers", &world.snapshot.containers) else { return };
+    let partial = world.snapshot.partial.containers.as_ref();
+    let Some(containers) = draft.need_listed("containers", &world.snapshot.containers, partial) else { return };
     let newest = Newest::new(containers, world.policy.guards.keep_newest_of_unit);
     let mut units = units(world, draft, containers);
     remove_finished_pods(world, draft, &mut units);
@@ -88,6 +89,9 @@ fn not_removable(world: &World, container: &Container) -> Option<KeepReason> {
     let guards = &world.policy.guards;
     if container.state == ContainerState::Running {
         return Some(KeepReason::Running {});
+    }
+    if world.gaps.may_lack_containers(container.pod_uid()) {
+        return Some(KeepReason::ListIncomplete { list: "containers".to_owned() });
     }
     if guards.keep_foreign && container.pod_uid().is_none() {
         return Some(KeepReason::Foreign {});

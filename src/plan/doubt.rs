@@ -4,8 +4,10 @@
 //! memory, so it is one for all passes and survives restarts. A lower level becomes the new baseline once it has held for
 //! `guards.fall_hold` and in [`PASSES`] passes.
 
+use std::collections::HashSet;
+
 use super::{Guards, KeepReason};
-use crate::model::{ListCounts, ListFall, Seen, Snapshot};
+use crate::model::{Image, ListCounts, ListFall, Seen, Snapshot};
 
 /// Fewer objects than this may be missing without doubt, unless the whole list is empty.
 const FEW: u64 = 3;
@@ -68,8 +70,13 @@ pub(super) fn counts(snapshot: &Snapshot, before: ListCounts) -> ListCounts {
     ListCounts {
         containers: length(&snapshot.containers, before.containers),
         sandboxes: length(&snapshot.sandboxes, before.sandboxes),
-        images: length(&snapshot.images, before.images),
+        images: snapshot.images.as_ref().map_or(before.images, |images| distinct(images)),
     }
+}
+
+/// How many images a list holds: some runtimes list one more than once.
+fn distinct(images: &[Image]) -> u64 {
+    images.iter().map(|image| &image.id).collect::<HashSet<_>>().len() as u64
 }
 
 /// The lower level and since when it holds. A further sharp fall begins a level of its own.

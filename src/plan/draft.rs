@@ -6,9 +6,11 @@ use jiff::Timestamp;
 
 use super::action::key;
 use super::confirm::Selection;
+use super::gaps::Gaps;
 use super::pods::Pods;
 use super::{
-    Action, ImageSummary, KeepReason, Kept, Kind, Plan, PlanError, PlanKind, PodKnowledge, Policy, RemoveReason, Target,
+    Action, ImageSummary, KeepReason, Kept, Kind, ListNote, Plan, PlanError, PlanKind, PodKnowledge, Policy,
+    RemoveReason, Target,
 };
 use crate::model::{Container, PodRef, SandboxId, Seen, Snapshot};
 
@@ -17,6 +19,7 @@ pub(super) struct World<'a> {
     pub snapshot: &'a Snapshot,
     pub policy: &'a Policy,
     pub pods: Pods<'a>,
+    pub gaps: Gaps<'a>,
     pub now: Timestamp,
 }
 
@@ -40,7 +43,8 @@ pub(super) struct Draft<'a> {
 
 impl<'a> World<'a> {
     pub fn new(snapshot: &'a Snapshot, policy: &'a Policy) -> Self {
-        Self { snapshot, policy, pods: Pods::new(snapshot, policy), now: snapshot.taken_at }
+        let (pods, gaps) = (Pods::new(snapshot, policy), Gaps::new(snapshot));
+        Self { snapshot, policy, pods, gaps, now: snapshot.taken_at }
     }
 
     /// Why an object waits after a failed removal, if it does.
@@ -123,6 +127,16 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// A list that a step can do without some parts of; their absence is an error of the plan all the same.
+    pub fn need_listed<'s, T>(
+        &mut self,
+        source: &str,
+        seen: &'s Seen<Vec<T>>,
+        partial: Option<&'s Vec<T>>,
+    ) -> Option<&'s [T]> {
+        self.need(source, seen).or(partial).map(Vec::as_slice)
+    }
+
     /// The finished plan. What stays is sorted, so that the same facts in another order give the same document.
     pub fn into_plan(mut self, snapshot: &Snapshot, policy: &Policy) -> Plan {
         self.kept.sort_by(|a, b| (a.kind, &a.id).cmp(&(b.kind, &b.id)));
@@ -134,6 +148,7 @@ impl<'a> Draft<'a> {
             profile: policy.profile,
             pressure: None,
             pods: knowledge(snapshot),
+            lists: ListNote::all(&snapshot.list_bytes),
             actions: self.actions,
             kept: self.kept,
             images: self.images,

@@ -123,6 +123,9 @@ impl KeepReason {
             Self::ImageGcOff {} => "image_gc_off",
             Self::UsedMeanwhile {} => "used_meanwhile",
             Self::StepFailed {} => "step_failed",
+            Self::ListIncomplete { .. } => "list_incomplete",
+            Self::PossibleImageVolume { .. } => "possible_image_volume",
+            Self::ImageVolumesUnknown { .. } => "image_volumes_unknown",
             Self::NewestOfUnit {} => "newest_of_unit",
             Self::MaybeStarting { .. } => "maybe_starting",
             Self::Foreign {} => "foreign",
@@ -229,6 +232,21 @@ impl KeepReason {
                 "an images.high_threshold_percent below 100, or an images.max_age",
             ),
             Self::UsedMeanwhile {} => says("seen in use in this very pass", None, "the next pass"),
+            Self::ListIncomplete { list } => says(
+                format!("the runtime's list of {list} is incomplete, and more of its pod may be missing"),
+                None,
+                "fewer objects, or a larger max_send_message_size in the runtime's configuration",
+            ),
+            Self::PossibleImageVolume { container } => says(
+                format!("container {container} may have it mounted: its status failed, and its pod names the image"),
+                None,
+                "a status of that container, or the removal of that container",
+            ),
+            Self::ImageVolumesUnknown { container } => says(
+                format!("container {container} may have it mounted: its status failed, and its pod's spec is unknown"),
+                Some("pods.source"),
+                "a status of that container, its removal, or a pod source that knows pod specs",
+            ),
             _ => says("the step could not run; the plan's errors say why", None, "mending that"),
         }
     }

@@ -5,7 +5,7 @@
 //! measures the file system after each removal, stops at the target and goes on into the reserve while it is short (I9).
 //!
 //! Removes for `age`, `space`, `unused`. Keeps for `in_use`, `image_volume`, `pinned`, `younger_than_min_age`,
-//! `below_threshold`, `target_reached`, `image_gc_off`, `used_meanwhile`, `within_max_age`, `step_failed`, and by the guards
+//! `below_threshold`, `target_reached`, `image_gc_off`, `used_meanwhile`, `within_max_age`, `step_failed`, `possible_image_volume`, `image_volumes_unknown`, and by the guards
 //! `sandbox_image`, `keep_pattern`, `being_pulled`, `named_by_pod` (all I6), `runtime_just_started`, `list_fell` (I12),
 //! `backing_off`.
 
@@ -18,6 +18,7 @@ use super::doubt::doubt;
 use super::draft::{Draft, World};
 use super::image_keep::Keepers;
 use super::image_use::by_id;
+use super::image_volumes::UnknownVolumes;
 use super::{Action, ImageTrigger, KeepReason, Kind, PlanError, RemoveReason, Target};
 use crate::model::{Image, ImageMemory, Seen};
 
@@ -62,14 +63,26 @@ pub(super) fn decide<'a>(world: &World<'a>, draft: &mut Draft<'a>) {
         return keep_all(draft, images.values(), &KeepReason::StepFailed {});
     }
     let keepers = Keepers::new(world, containers, images.values());
+    let volumes = UnknownVolumes::new(world, containers);
     let mut unused = Vec::new();
     for image in images.values() {
-        match keepers.keep(world, image) {
+        match keepers.keep(world, image).or_else(|| volumes.keep(image)) {
             Some(reason) => keep(draft, image, reason),
             None => unused.push(image),
         }
     }
+    if let Some(error) = volumes.unresolved() {
+        return keep_unknown(draft, unused, error);
+    }
     decide_unused(world, draft, in_order(world, &unused));
+}
+
+/// Keeps all that nothing is known to use, since a container may have it mounted.
+fn keep_unknown(draft: &mut Draft, unused: Vec<&Image>, error: PlanError) {
+    if let PlanError::ImageVolumesUnknown { container, .. } = &error {
+        keep_all(draft, unused, &KeepReason::ImageVolumesUnknown { container: container.to_string() });
+    }
+    draft.fail(error);
 }
 
 /// Unused images in the order in which they go: by last use, never used first, then by first sight, then by id.

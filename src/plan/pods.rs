@@ -18,6 +18,8 @@ pub(super) struct Pods<'a> {
     listed: HashMap<&'a PodUid, &'a Pod>,
     running: HashSet<&'a PodUid>,
     dirs: Seen<HashSet<&'a PodUid>>,
+    /// Every RUNNING container and READY sandbox was listed. False only where such a part of a list is missing (I2).
+    all_that_runs: bool,
     absent_since: HashMap<&'a PodUid, Timestamp>,
     doubt: Option<KeepReason>,
     guards: &'a Guards,
@@ -59,6 +61,7 @@ impl<'a> Pods<'a> {
             list: &snapshot.pods,
             listed: listed.iter().map(|pod| (&pod.uid, pod)).collect(),
             running: running(snapshot),
+            all_that_runs: snapshot.list_bytes.shows_all_that_runs(),
             dirs,
             absent_since: absent.iter().map(|absence| (&absence.uid, absence.since)).collect(),
             doubt: doubt(snapshot, &policy.guards),
@@ -86,6 +89,9 @@ impl<'a> Pods<'a> {
                 cause: missing(list),
             });
         }
+        if !self.all_that_runs {
+            return Standing::Unproven(KeepReason::ListIncomplete { list: "containers".to_owned() });
+        }
         if !self.is_careful() {
             return Standing::Gone;
         }
@@ -97,7 +103,8 @@ impl<'a> Pods<'a> {
         if self.running.contains(uid) || self.listed.contains_key(uid) {
             return Some(false);
         }
-        let complete = self.list.as_ref().is_some_and(|list| list.complete) && self.doubt.is_none();
+        let is_sure = self.all_that_runs && self.doubt.is_none();
+        let complete = self.list.as_ref().is_some_and(|list| list.complete) && is_sure;
         let dirs = self.dirs.as_ref().filter(|_| complete)?;
         Some(!dirs.contains(uid))
     }
@@ -112,12 +119,22 @@ impl<'a> Pods<'a> {
         !self.guards.gone_after.is_zero()
     }
 
-    /// A pod of the list. One that is said to have finished while something of it runs is not to be evicted yet.
+    /// A pod of the list. A terminated one is not to be evicted while something of it runs, or while the lists of the
+    /// runtime, in which that would show, are not trusted.
     fn present(&self, uid: &PodUid, terminal: bool) -> Standing {
-        if terminal && self.evicts_terminal && self.is_careful() && self.running.contains(uid) {
-            return Standing::Unproven(KeepReason::PodStillRuns {});
+        if !(terminal && self.evicts_terminal && self.is_careful()) {
+            return Standing::Present { terminal };
         }
-        Standing::Present { terminal }
+        match &self.doubt {
+            _ if self.running.contains(uid) => Standing::Unproven(KeepReason::PodStillRuns {}),
+            Some(doubt) => Standing::Unproven(doubt.clone()),
+            None => Standing::Present { terminal },
+        }
+    }
+
+    /// Why the runtime's lists are not trusted, if so (I12).
+    pub fn doubt(&self) -> Option<&KeepReason> {
+        self.doubt.as_ref()
     }
 
     /// Why a pod that a complete list does not name may not be gone all the same (I11).
@@ -171,8 +188,8 @@ fn missing(list: &PodList) -> String {
 
 /// Pods with a RUNNING container or a READY sandbox.
 fn running(snapshot: &Snapshot) -> HashSet<&PodUid> {
-    let containers = snapshot.containers.as_ref().map_or(&[][..], Vec::as_slice);
-    let sandboxes = snapshot.sandboxes.as_ref().map_or(&[][..], Vec::as_slice);
+    let containers = snapshot.listed_containers().unwrap_or_default();
+    let sandboxes = snapshot.listed_sandboxes().unwrap_or_default();
     running_pods(containers, sandboxes).map(|pod| &pod.uid).filter(|uid| !uid.is_empty()).collect()
 }
 

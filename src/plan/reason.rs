@@ -136,6 +136,21 @@ pub enum KeepReason {
     UsedMeanwhile {},
     /// The step could not run; the plan's errors say why.
     StepFailed {},
+    /// Parts of the runtime's list are missing that may hold more of the same pod (I2, I3).
+    ListIncomplete {
+        /// Which list, as the snapshot names it.
+        list: String,
+    },
+    /// The image volumes of a container are not known, but its pod names this image (I6).
+    PossibleImageVolume {
+        /// One of those containers.
+        container: String,
+    },
+    /// The image volumes of a container are not known, and neither is its pod's spec (I6).
+    ImageVolumesUnknown {
+        /// One of those containers.
+        container: String,
+    },
 
     // --- guards ---
     /// The newest instance of its unit: the kubelet would run the container again (I3).

@@ -113,8 +113,8 @@ fn uids(snapshot: &Snapshot) -> BTreeSet<PodUid> {
     let Snapshot { containers, sandboxes, log_dirs, .. } = snapshot;
     let all_seen = containers.as_ref().is_some() && sandboxes.as_ref().is_some() && log_dirs.as_ref().is_some();
     let before = snapshot.memory.absent_since.iter().filter(|_| !all_seen).map(|past| past.uid.clone());
-    let containers = snapshot.containers.as_ref().into_iter().flatten().map(|container| container.pod_uid());
-    let sandboxes = snapshot.sandboxes.as_ref().into_iter().flatten().map(|sandbox| sandbox.pod_uid());
+    let containers = snapshot.listed_containers().into_iter().flatten().map(|container| container.pod_uid());
+    let sandboxes = snapshot.listed_sandboxes().into_iter().flatten().map(|sandbox| sandbox.pod_uid());
     let dirs = snapshot.log_dirs.as_ref().into_iter().flatten().map(|dir| names::pod_uid_of_dir(&dir.name));
     containers.chain(sandboxes).map(|uid| uid.cloned().unwrap_or_default()).chain(dirs).chain(before).collect()
 }

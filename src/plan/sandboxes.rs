@@ -3,7 +3,7 @@
 //! A sandbox is active while it is READY or has a container in any state that this pass leaves. Has no policy of its
 //! own: the kubelet has no limit and no minimum age here, and aggressive mode is the containers' `evict_terminated_pods`.
 //!
-//! Removes for `pod_gone`, `pod_terminal`, `superseded`. Keeps for `ready`, `has_containers`, `newest_sandbox`, and by the
+//! Removes for `pod_gone`, `pod_terminal`, `superseded`. Keeps for `ready`, `has_containers`, `newest_sandbox`, `list_incomplete`, and by the
 //! guards `foreign` (I5), `young_sandbox`, `backing_off`, and those of `pods`.
 
 use std::collections::HashMap;
@@ -18,7 +18,8 @@ pub(super) type Inhabitants<'a> = HashMap<&'a SandboxId, usize>;
 
 /// Decides all sandboxes.
 pub(super) fn decide<'a>(world: &World<'a>, draft: &mut Draft<'a>) {
-    let Some(sandboxes) = draft.need("sandboxes", &world.snapshot.sandboxes) else { return };
+    let partial = world.snapshot.partial.sandboxes.as_ref();
+    let Some(sandboxes) = draft.need_listed("sandboxes", &world.snapshot.sandboxes, partial) else { return };
     let Some(inhabitants) = inhabitants(world, draft) else {
         return sandboxes.iter().for_each(|sandbox| keep(draft, sandbox, KeepReason::StepFailed {}));
     };
@@ -30,7 +31,8 @@ pub(super) fn decide<'a>(world: &World<'a>, draft: &mut Draft<'a>) {
 
 /// Counts the containers that this pass leaves; `None` = they could not be listed.
 fn inhabitants<'a>(world: &World<'a>, draft: &mut Draft<'a>) -> Option<Inhabitants<'a>> {
-    let containers = draft.need("containers", &world.snapshot.containers)?;
+    let partial = world.snapshot.partial.containers.as_ref();
+    let containers = draft.need_listed("containers", &world.snapshot.containers, partial)?;
     let mut inhabitants = HashMap::new();
     for container in containers.iter().filter(|container| draft.leaves(container)) {
         *inhabitants.entry(&container.sandbox_id).or_default() += 1;
@@ -50,6 +52,10 @@ fn by_pod(sandboxes: &[Sandbox]) -> std::collections::BTreeMap<Option<&PodUid>, 
 /// Decides the sandboxes of one pod, given newest first; what goes, goes oldest first.
 fn decide_pod<'a>(world: &World<'a>, draft: &mut Draft<'a>, inhabitants: &Inhabitants, sandboxes: &[&'a Sandbox]) {
     let pod = sandboxes.iter().find_map(|sandbox| sandbox.pod.as_ref());
+    if world.gaps.may_lack_sandboxes(sandboxes.iter().find_map(|sandbox| sandbox.pod_uid())) {
+        let reason = KeepReason::ListIncomplete { list: "sandboxes".to_owned() };
+        return sandboxes.iter().for_each(|sandbox| keep(draft, sandbox, reason.clone()));
+    }
     let standing = world.pods.standing(pod, Asks::Any);
     let whole_pod = match standing {
         Standing::Gone => Some(RemoveReason::PodGone {}),
@@ -84,6 +90,10 @@ fn guarded(world: &World, sandbox: &Sandbox) -> Option<KeepReason> {
     let guards = &world.policy.guards;
     if guards.keep_foreign && sandbox.pod_uid().is_none() {
         return Some(KeepReason::Foreign {});
+    }
+    // A list of containers that is not trusted does not show which sandboxes are empty.
+    if let Some(doubt) = world.pods.doubt() {
+        return Some(doubt.clone());
     }
     if super::age(world.now, sandbox.created_at) < guards.sandbox_grace {
         return Some(KeepReason::YoungSandbox { sandbox_grace_seconds: super::seconds(guards.sandbox_grace) });

@@ -53,6 +53,14 @@ impl Node {
         self
     }
 
+    /// The largest list that the runtime sends in one message, in encoded bytes (containerd's `max_send_message_size`).
+    /// Streamed lists have no limit. Without it any size is sent.
+    #[must_use]
+    pub fn send_limit(mut self, bytes: usize) -> Self {
+        self.presents.send_limit = Some(bytes);
+        self
+    }
+
     /// The runtime speaks `v1alpha2` alone, as before CRI v1: calls of v1 are Unimplemented.
     #[must_use]
     pub fn only_v1alpha2(mut self) -> Self {

@@ -21,7 +21,7 @@ impl ImageService for Service {
         request: Request<pb::ListImagesRequest>,
     ) -> Result<Response<pb::ListImagesResponse>, Status> {
         let id = name(request.into_inner().filter.and_then(|filter| filter.image).as_ref());
-        let list = |node: &mut Node| Ok(pb::ListImagesResponse { images: node.list_images() });
+        let list = |node: &mut Node| node.sent(pb::ListImagesResponse { images: node.list_images() });
         self.0.answer(Method::ListImages, &id, list).await
     }
 

@@ -56,6 +56,8 @@ pub(super) struct Presents {
     /// `None` = the directory `images` of the simulated node.
     pub(super) mountpoint: Option<PathBuf>,
     pub(super) streaming: Streaming,
+    /// The largest list that it sends in one message, in bytes; `None` = any size.
+    pub(super) send_limit: Option<usize>,
     /// Speaks v1alpha2 and not v1.
     pub(super) is_old: bool,
 }
@@ -272,6 +274,7 @@ impl Default for Presents {
             sandbox_image: None,
             mountpoint: None,
             streaming: Streaming::default(),
+            send_limit: None,
             is_old: false,
         }
     }

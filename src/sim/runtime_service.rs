@@ -67,7 +67,7 @@ impl RuntimeService for Service {
     ) -> Result<Response<pb::ListPodSandboxResponse>, Status> {
         let filter = request.into_inner().filter;
         let id = sandbox_filter_id(filter.as_ref());
-        let list = |node: &mut Node| Ok(pb::ListPodSandboxResponse { items: node.list_sandboxes(filter) });
+        let list = |node: &mut Node| node.sent(pb::ListPodSandboxResponse { items: node.list_sandboxes(filter) });
         self.0.answer(Method::ListPodSandbox, &id, list).await
     }
 
@@ -134,7 +134,7 @@ impl RuntimeService for Service {
     ) -> Result<Response<pb::ListContainersResponse>, Status> {
         let filter = request.into_inner().filter;
         let id = container_filter_id(filter.as_ref());
-        let list = |node: &mut Node| Ok(pb::ListContainersResponse { containers: node.list_containers(filter) });
+        let list = |node: &mut Node| node.sent(pb::ListContainersResponse { containers: node.list_containers(filter) });
         self.0.answer(Method::ListContainers, &id, list).await
     }
 
@@ -177,6 +177,17 @@ impl RuntimeService for Service {
 // === impl Node ===
 
 impl Node {
+    /// A list as the answer to a call; an error where it is larger than the server sends, in the words of Go's gRPC.
+    pub(super) fn sent<T: prost::Message>(&self, answer: T) -> Result<T, Status> {
+        let (bytes, limit) = (answer.encoded_len(), self.presents.send_limit);
+        match limit {
+            Some(limit) if bytes > limit => Err(Status::resource_exhausted(format!(
+                "grpc: trying to send message larger than max ({bytes} vs. {limit})"
+            ))),
+            _ => Ok(answer),
+        }
+    }
+
     fn version(&self) -> pb::VersionResponse {
         pb::VersionResponse {
             version: "0.1.0".to_owned(),

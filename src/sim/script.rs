@@ -91,6 +91,8 @@ pub(super) struct Script {
 #[derive(Debug)]
 struct Queued {
     method: Method,
+    /// The one object whose calls meet the fault; `None` = all calls do.
+    id: Option<String>,
     fault: Fault,
     left: Times,
 }
@@ -161,8 +163,8 @@ impl fmt::Display for Call {
 // === impl Script ===
 
 impl Script {
-    pub(super) fn queue(&mut self, method: Method, fault: Fault, left: Times) {
-        self.faults.push_back(Queued { method, fault, left });
+    pub(super) fn queue(&mut self, method: Method, id: Option<&str>, fault: Fault, left: Times) {
+        self.faults.push_back(Queued { method, id: id.map(str::to_owned), fault, left });
     }
 
     pub(super) fn hook(&mut self, method: Method, nth: usize, change: Change) {
@@ -185,12 +187,14 @@ impl Script {
     /// Notes a call; returns what it meets and what changes before it.
     pub(super) fn arrive(&mut self, method: Method, id: &str) -> (Option<Fault>, Vec<Change>) {
         self.calls.push(Call { method, id: id.to_owned() });
-        (self.next_fault(method), self.due_hooks(method))
+        (self.next_fault(method, id), self.due_hooks(method))
     }
 
-    fn next_fault(&mut self, method: Method) -> Option<Fault> {
+    fn next_fault(&mut self, method: Method, id: &str) -> Option<Fault> {
         self.faults.retain(|queued| queued.left != Times::N(0));
-        let queued = self.faults.iter_mut().find(|queued| queued.method == method)?;
+        let strikes =
+            |queued: &&mut Queued| queued.method == method && queued.id.as_deref().is_none_or(|wanted| wanted == id);
+        let queued = self.faults.iter_mut().find(strikes)?;
         if let Times::N(left) = &mut queued.left {
             *left -= 1;
         }

@@ -554,3 +554,15 @@ fn the_status_tells_who_collects_and_what_it_sees() {
     assert!(told.starts_with("exit Some(3)") && told.contains("Runtime:    not seen: "), "{told}");
     assert!(told.contains("Last pass:  all, "), "what is recorded needs no runtime: {told}");
 }
+
+#[test]
+fn a_list_that_is_too_large_to_send_is_told_in_the_plan_and_in_the_status() {
+    let host = Host::with(node().send_limit(1600));
+    let plan = host.run(&["plan"]);
+    assert!(plan.contains("Lists: containers received in"), "{plan}");
+    let status = host.run(&["status"]);
+    assert!(status.contains("Warning:") && status.contains("usual limit on one message is 16.0MiB"), "{status}");
+    assert!(status.contains("hint: "), "{status}");
+    let whole = Host::new();
+    assert!(!whole.run(&["plan"]).contains("Lists:") && !whole.run(&["status"]).contains("Warning:"));
+}

@@ -2,6 +2,7 @@
 
 mod failures;
 mod images;
+mod lists;
 mod pods;
 mod service;
 mod space;

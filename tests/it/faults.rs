@@ -209,3 +209,55 @@ async fn a_list_that_breaks_off_counts_as_not_seen() {
     bench.pass().await;
     assert_eq!(bench.remains(), survivors);
 }
+
+#[tokio::test]
+async fn one_container_whose_status_always_fails_stops_no_more_than_the_images() {
+    let (_, survivors) = before_and_after(Streaming::Unimplemented).await;
+    let mut bench = Bench::new(Streaming::Unimplemented);
+    let broken = bench.sim.state().container_id("live-1", "app").unwrap();
+    bench.sim.fault_of(Method::ContainerStatus, &broken, Fault::Fail(Code::Internal), Times::Forever);
+    let pass = bench.pass().await;
+    assert!(pass.plan.errors[0].to_string().contains(&broken), "{:?}", pass.plan.errors);
+    let mut left = missing(&bench.remains(), &survivors);
+    left.sort();
+    assert_eq!(left, OLD.map(|image| format!("image {image}")), "its pod's spec is not known, so images wait");
+
+    bench.sim.heal();
+    bench.pass().await;
+    assert_eq!(bench.remains(), survivors);
+}
+
+#[tokio::test]
+async fn lists_that_are_too_large_to_send_are_collected_as_if_they_were_not() {
+    let (_, survivors) = before_and_after(Streaming::Unimplemented).await;
+    let mut bench = Bench::new(Streaming::Unimplemented);
+    bench.sim.state().also(|node| node.send_limit(4000)).unwrap();
+    let pass = bench.pass().await;
+    assert_eq!(pass.plan.lists.iter().map(|note| note.list.as_str()).collect::<Vec<_>>(), ["containers"]);
+    assert_eq!((pass.plan.errors.as_slice(), not_removed(&pass).as_slice()), (&[][..], &[][..]));
+    assert_eq!(bench.remains(), survivors);
+}
+
+/// The memory of an image that is used only as a volume: in use in each pass, also while no image is to be removed.
+#[tokio::test]
+async fn an_image_that_is_only_mounted_is_used_in_each_pass_and_its_container_is_asked_once() {
+    let mut bench = Bench::new(Streaming::Unimplemented);
+    bench.pass().await;
+    let live = || Duration::from_hours(40);
+    let add = |node: kubegc::sim::Node| {
+        let node = node.ago(live()).image("docker.io/library/data:1", &[("data", 10)]);
+        node.pod("default", "live-7", "live-7")
+            .id("mounter")
+            .running("reader", WEB)
+            .mounting("docker.io/library/data:1")
+    };
+    bench.sim.state().also(add).unwrap();
+    bench.sim.forget_calls();
+    for _ in 0..3 {
+        let pass = bench.pass_of(Scope::Images).await;
+        assert_eq!(pass.reports, []);
+    }
+    assert_eq!(bench.sim.calls_of(Method::ContainerStatus), ["mounter"]);
+    let image = bench.sim.state().image_id("docker.io/library/data:1").unwrap();
+    assert!(bench.has_last_use(&image));
+}

@@ -317,6 +317,13 @@ fn is_needed(node: &Snapshot, policy: &Policy, image: &Image) -> bool {
         let by_name = container.image_id.iter().chain(&container.image).any(|name| has(name));
         by_name || container.image_volumes.iter().any(|name| has(name))
     });
+    let may_mount =
+        |container: &&Container| container.image_volumes_unknown.is_some() && container.state != ContainerState::Exited;
+    let may_be_mounted = containers(node).iter().filter(may_mount).any(|container| {
+        let mut pods = node.pods.as_ref().into_iter().flat_map(|list| &list.pods);
+        let spec = pods.find(|pod| Some(&pod.uid) == container.pod_uid() && !pod.images.is_empty());
+        spec.is_none_or(|pod| pod.images.iter().any(|name| has(name)))
+    });
     let sandbox_image = match &node.runtime {
         Seen::Seen(runtime) => runtime.sandbox_image.as_deref().is_some_and(has),
         Seen::NotSeen(_) => false,
@@ -324,7 +331,8 @@ fn is_needed(node: &Snapshot, policy: &Policy, image: &Image) -> bool {
     // Where finished pods are evicted, they need their images no more.
     let needs_none = |pod: &&Pod| policy.containers.evict_terminated_pods && pod.phase.is_terminal();
     let pods = node.pods.as_ref().into_iter().flat_map(|list| &list.pods).filter(|pod| !needs_none(pod));
-    used || image.pinned
+    used || may_be_mounted
+        || image.pinned
         || node.image_uses.as_ref().is_none()
         || sandbox_image
         || node.pulling.iter().any(|name| has(name))

@@ -59,15 +59,21 @@ pub struct Rig {
 impl Rig {
     /// A node on the disk of the temporary directory, with the sandbox image and [`APP`].
     pub async fn start(version: Version) -> Self {
-        Self::start_on(version, disk::plain).await
+        Self::start_on(version, "", disk::plain).await
+    }
+
+    /// The same with a limit on the messages that the runtime sends, in bytes.
+    pub async fn start_with_send_limit(version: Version, bytes: usize) -> Self {
+        Self::start_on(version, &format!("  max_send_message_size = {bytes}\n"), disk::plain).await
     }
 
     /// The same with an image file system of `mib` MiB.
     pub async fn start_on_small_disk(version: Version, mib: u64) -> Self {
-        Self::start_on(version, |dir| disk::small(dir, mib)).await
+        Self::start_on(version, "", |dir| disk::small(dir, mib)).await
     }
 
-    async fn start_on(version: Version, disk: impl FnOnce(&Path)) -> Self {
+    /// `grpc` is added to the section `[grpc]` of containerd's configuration.
+    async fn start_on(version: Version, grpc: &str, disk: impl FnOnce(&Path)) -> Self {
         let bin = version.bin(); // says what is missing, before anything is made
         let dir = tempfile::Builder::new().prefix("kubegc-rig-").tempdir().unwrap();
         let home = dir.path().join("containerd");
@@ -76,7 +82,7 @@ impl Rig {
             std::fs::create_dir_all(dir.path().join(part)).unwrap();
         }
         let config = dir.path().join("containerd.toml");
-        std::fs::write(&config, version.config(&home)).unwrap();
+        std::fs::write(&config, version.config(&home).replace("[grpc]\n", &format!("[grpc]\n{grpc}"))).unwrap();
         let shell = format!("PATH={0}:$PATH exec containerd --config {1}", bin.display(), config.display());
         Cell::program(dir.path(), CONTAINERD, &shell);
         let rig = Self::with_cell(version, dir, unique_cgroup(), "containerd/containerd.sock");

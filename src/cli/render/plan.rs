@@ -23,6 +23,9 @@ pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
         let _ = writeln!(text, "{} {}", paint.yellow("Pressure:"), human::printable(&words::pressure(pressure)));
     }
     let _ = writeln!(text, "Pods: {}", human::printable(&pods::known_from(plan)));
+    for note in &plan.lists {
+        let _ = writeln!(text, "{} {}", paint.yellow("Lists:"), human::printable(&words::list_note(note)));
+    }
     text += &images(&plan.images, paint);
     for error in &plan.errors {
         let _ = writeln!(text, "{} {}", paint.red("Error:"), human::printable(&words::plan_error(error)));

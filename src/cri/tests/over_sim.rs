@@ -156,3 +156,82 @@ async fn twenty_thousand_containers_are_listed_in_one_message() {
     let reader = super::reader(&sim.endpoint(), CriOptions::default());
     assert!(within(reader.containers(Only::All)).await.unwrap().len() == 20_000);
 }
+
+// --- lists that are too large to send ---
+
+/// Ten pods with ten dead containers and one that runs each, on a runtime that sends lists of at most `limit` bytes.
+fn crowded(limit: usize) -> Node {
+    let mut node = Node::new().without_logs().send_limit(limit).image("a:1", &[("a", MIB)]);
+    for pod in 0..10 {
+        node = node.pod("default", &format!("web-{pod}"), &format!("u{pod}"));
+        for _ in 0..10 {
+            node = node.exited("app", "a:1");
+        }
+        node = node.running("app", "a:1");
+    }
+    node
+}
+
+/// One exited container of [`crowded`] in a list, in bytes.
+const LISTED: usize = 400;
+
+fn ids(containers: &[Container]) -> std::collections::BTreeSet<String> {
+    containers.iter().map(|container| container.id.to_string()).collect()
+}
+
+#[tokio::test]
+async fn a_list_that_is_too_large_to_send_is_received_in_parts() {
+    let sim = Sim::start(crowded(20 * LISTED)).unwrap();
+    let containers = within(reader(&sim).containers(Only::All)).await.unwrap();
+    assert_eq!(containers.len(), 110);
+    assert_eq!(ids(&containers).into_iter().collect::<Vec<_>>(), sim.state().container_ids());
+}
+
+#[tokio::test]
+async fn a_list_that_is_larger_than_our_own_limit_is_received_in_parts() {
+    let sim = Sim::start(crowded(usize::MAX)).unwrap();
+    let options = CriOptions { max_message_bytes: 20 * LISTED, ..quick() };
+    let reader = super::reader(&sim.endpoint(), options);
+    assert_eq!(within(reader.containers(Only::All)).await.unwrap().len(), 110);
+}
+
+#[tokio::test]
+async fn sandboxes_that_are_too_many_for_one_message_are_received_by_state() {
+    let mut node = Node::new().without_logs();
+    for pod in 0..10 {
+        node = node.pod("default", &format!("job-{pod}"), &format!("u{pod}")).stopped();
+        node = node.pod("default", &format!("web-{pod}"), &format!("w{pod}"));
+    }
+    let sim = Sim::start(node.send_limit(12 * 260)).unwrap();
+    let sandboxes = within(reader(&sim).sandboxes(Only::All)).await.unwrap();
+    assert_eq!(sandboxes.len(), 20);
+}
+
+/// Each change comes between two parts: after the list of its state at that time, before the list of its next state.
+#[tokio::test]
+async fn a_container_that_changes_between_two_parts_is_listed_once_and_with_its_later_state() {
+    let node = crowded(20 * LISTED).pod("default", "late", "late").id("c-new").created("app", "a:1");
+    let sim = Sim::start(node).unwrap();
+    // The first call is for all, then come the parts: created, running, unknown, exited.
+    sim.on_call(Method::ListContainers, 3, |node| node.start_container("c-new").unwrap());
+    sim.on_call(Method::ListContainers, 4, |node| node.end_container("c-new", 1));
+    let containers = within(reader(&sim).containers(Only::All)).await.unwrap();
+    let states: Vec<_> = containers.iter().filter(|it| it.id.as_str() == "c-new").map(|it| it.state).collect();
+    assert_eq!((states, containers.len()), (vec![crate::model::ContainerState::Exited], 111));
+}
+
+#[tokio::test]
+async fn a_part_that_fails_for_another_reason_fails_the_list() {
+    let sim = Sim::start(crowded(20 * LISTED)).unwrap();
+    sim.fault(Method::ListContainers, Fault::Slow(Duration::ZERO), Times::N(3));
+    sim.fault(Method::ListContainers, Fault::Fail(Code::Internal), Times::N(1));
+    let error = within(reader(&sim).containers(Only::All)).await.unwrap_err();
+    assert!(error.to_string().contains("Internal"), "{error}");
+}
+
+#[tokio::test]
+async fn the_containers_of_a_sandbox_that_no_part_can_show_make_the_list_an_error() {
+    let sim = Sim::start(crowded(8 * LISTED)).unwrap();
+    let error = within(reader(&sim).containers(Only::All)).await.unwrap_err();
+    assert!(error.to_string().contains("exited containers of sandbox"), "{error}");
+}

@@ -183,3 +183,58 @@ async fn space_that_comes_back_late_spares_the_reserve() {
     assert_eq!(summary.shortfall_bytes, 0);
     assert!(measures.lock().unwrap().is_empty());
 }
+
+/// A source of pods that has these in memory.
+struct InMemory(Vec<crate::model::Pod>);
+
+impl PodSource for InMemory {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
+    fn list<'a>(
+        &'a self,
+        _: &'a Seen<Vec<crate::model::Container>>,
+        _: &'a Seen<Vec<crate::model::Sandbox>>,
+    ) -> crate::observe::Answer<'a, Seen<crate::model::PodList>> {
+        Box::pin(async { Seen::default() })
+    }
+
+    fn known_by_now(&self) -> crate::observe::Answer<'_, Vec<crate::model::Pod>> {
+        Box::pin(async { self.0.clone() })
+    }
+}
+
+#[tokio::test]
+async fn a_new_container_whose_status_fails_holds_the_images_of_its_pod_s_spec_and_no_others() {
+    let pod =
+        crate::model::Pod { uid: "u1".into(), images: vec![tag_of("c"), tag_of("a")], ..crate::model::Pod::default() };
+    let mut bench = Bench::new(images(3, 0).pod("default", "web", "u1").id("c1").running("app", &tag_of("c")));
+    bench.sim.fault_of(Method::ContainerStatus, "c1", Fault::Fail(Code::Internal), Times::Forever);
+    bench.options.keeps_pod_images = false;
+    bench.pods = Arc::new(InMemory(vec![pod]));
+    let told = bench.carry_out(vec![unused("a"), unused("b")]).await;
+    assert_eq!(told, ["sha256:aa refused: a container uses it", "sha256:bb removed"]);
+
+    bench.pods = Arc::new(InMemory(Vec::new()));
+    let told = bench.carry_out(vec![unused("a")]).await;
+    assert!(told[0].starts_with("sha256:aa failed: ContainerStatus"), "{told:?}");
+}
+
+#[tokio::test]
+async fn an_exited_container_is_not_asked_for_image_volumes() {
+    let bench = Bench::new(images(2, 0).pod("default", "web", "u1").exited("app", &tag_of("b")));
+    bench.sim.fault(Method::ContainerStatus, Fault::Fail(Code::Internal), Times::Forever);
+    assert_eq!(bench.carry_out(vec![unused("a")]).await, ["sha256:aa removed"]);
+}
+
+#[tokio::test]
+async fn containers_that_are_too_many_for_one_message_are_rechecked_in_parts() {
+    let mut node = images(3, 0).send_limit(3000).pod("default", "web", "u1").exited("app", &tag_of("b"));
+    for pod in 0..10 {
+        node = node.pod("default", &format!("job-{pod}"), &format!("j{pod}")).exited("app", &tag_of("c"));
+    }
+    let bench = Bench::new(node);
+    let told = bench.carry_out(vec![unused("a"), unused("b")]).await;
+    assert_eq!(told, ["sha256:aa removed", "sha256:bb refused: a container uses it"]);
+}

@@ -95,6 +95,13 @@ impl Bench {
         all
     }
 
+    /// Whether the memory has a last use of an image.
+    pub fn has_last_use(&self, image: &str) -> bool {
+        let store = Store::open_read_only(&self.sim.dir().join("state/kubegc.db")).unwrap().unwrap();
+        let memory = store.memory(now()).unwrap();
+        memory.images.iter().any(|known| known.id.as_str() == image && known.last_used.is_some())
+    }
+
     /// The newest run as it is recorded.
     pub fn last_run(&self) -> RunEntry {
         let store = Store::open_read_only(&self.sim.dir().join("state/kubegc.db")).unwrap().unwrap();

@@ -57,23 +57,39 @@ fn seen<T: Clone + std::fmt::Debug>(value: impl Strategy<Value = T>) -> impl Str
 fn a_container() -> impl Strategy<Value = Container> {
     use ContainerState::{Created, Exited, Running, Unknown};
     let state = select(&[Created, Running, Exited, Exited, Exited, Unknown][..]);
-    let names =
-        (option::weighted(0.8, an_image_name()), option::weighted(0.2, an_image_name()), vec(an_image_name(), 0..2));
+    let failed = option::weighted(0.05, Just("its status failed".to_owned()));
+    let names = (
+        option::weighted(0.8, an_image_name()),
+        option::weighted(0.2, an_image_name()),
+        vec(an_image_name(), 0..2),
+        failed,
+    );
     let from = (a_pod_ref(), select(&["app", "init"][..]), 0..6_u8, state, a_moment(), option::of(a_moment()), names);
-    from.prop_map(|(pod, name, sandbox, state, created_at, finished_at, (image_id, image, image_volumes))| Container {
-        id: "".into(),
-        sandbox_id: format!("s{sandbox}").into(),
-        pod,
-        name: name.into(),
-        attempt: 0,
-        state,
-        created_at,
-        finished_at,
-        image_id,
-        image,
-        image_volumes,
-        log_path: None,
-    })
+    from.prop_map(
+        |(
+            pod,
+            name,
+            sandbox,
+            state,
+            created_at,
+            finished_at,
+            (image_id, image, image_volumes, image_volumes_unknown),
+        )| Container {
+            id: "".into(),
+            sandbox_id: format!("s{sandbox}").into(),
+            pod,
+            name: name.into(),
+            attempt: 0,
+            state,
+            created_at,
+            finished_at,
+            image_id,
+            image,
+            image_volumes,
+            image_volumes_unknown,
+            log_path: None,
+        },
+    )
 }
 
 fn a_sandbox() -> impl Strategy<Value = Sandbox> {

@@ -31,7 +31,12 @@ pub struct Daemon {
 impl Rig {
     /// Runs a verb on this rig, with the rig's own roots and store, and nothing inherited from the environment.
     pub fn kubegc(&self, args: &[&str]) -> Ran {
-        let output = assert_cmd::Command::from(self.command(args)).timeout(PATIENCE).output().unwrap();
+        self.kubegc_within(PATIENCE, args)
+    }
+
+    /// The same with another patience.
+    pub fn kubegc_within(&self, patience: Duration, args: &[&str]) -> Ran {
+        let output = assert_cmd::Command::from(self.command(args)).timeout(patience).output().unwrap();
         Ran::from(output)
     }
 

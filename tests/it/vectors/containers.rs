@@ -126,6 +126,7 @@ fn container(from: &Value) -> Container {
         image_id: None,
         image: None,
         image_volumes: Vec::new(),
+        image_volumes_unknown: None,
         log_path: None,
     }
 }

@@ -1,0 +1,193 @@
+//! What incomplete lists of the runtime leave undecided (I2, I3).
+//!
+//! A list that was received in parts may lack some (`Snapshot::partial`). What depends on a missing part is kept: the
+//! newest instance of a container slot is only known if all instances could be listed. The rest is decided as usual, so that
+//! removals make the list fit into one message again.
+
+use std::collections::HashSet;
+
+use crate::model::{ListReceipt, PodUid, Snapshot};
+
+/// The pods of which objects may be missing.
+pub(super) struct Gaps<'a> {
+    containers: Open<'a>,
+    sandboxes: Open<'a>,
+}
+
+/// The pods of which objects may be missing in one list.
+#[derive(Default)]
+struct Open<'a> {
+    pods: HashSet<&'a PodUid>,
+    /// Objects without a pod may be missing.
+    without_pod: bool,
+    /// Objects of any pod may be missing that is not in here; `None` = no such gap.
+    all_but: Option<HashSet<&'a PodUid>>,
+}
+
+// === impl Gaps ===
+
+impl<'a> Gaps<'a> {
+    pub fn new(snapshot: &'a Snapshot) -> Self {
+        let sizes = &snapshot.list_bytes;
+        // Of each pod with a listed sandbox all sandboxes are listed (`cri/parts.rs`).
+        let known = || {
+            let sandboxes = snapshot.listed_sandboxes().unwrap_or_default();
+            sandboxes.iter().filter_map(|sandbox| sandbox.pod_uid()).collect()
+        };
+        Self {
+            containers: Open::new(sizes.containers.as_ref(), known),
+            sandboxes: Open::new(sizes.sandboxes.as_ref(), known),
+        }
+    }
+
+    /// Says whether containers of a pod may be missing.
+    pub fn may_lack_containers(&self, pod: Option<&PodUid>) -> bool {
+        self.containers.has(pod)
+    }
+
+    /// Says whether sandboxes of a pod, or containers in them, may be missing.
+    pub fn may_lack_sandboxes(&self, pod: Option<&PodUid>) -> bool {
+        self.sandboxes.has(pod) || self.containers.has(pod)
+    }
+}
+
+// === impl Open ===
+
+impl<'a> Open<'a> {
+    fn new(receipt: Option<&'a ListReceipt>, known: impl FnOnce() -> HashSet<&'a PodUid>) -> Self {
+        let missing = receipt.map_or(&[][..], |receipt| &receipt.missing);
+        let is_unnamed = |(of_sandbox, of_pod): (bool, bool)| {
+            missing.iter().any(|part| part.sandbox_id.is_some() == of_sandbox && part.pod.is_some() == of_pod)
+        };
+        Self {
+            pods: missing.iter().filter_map(|part| Some(&part.pod.as_ref()?.uid)).collect(),
+            without_pod: is_unnamed((true, false)),
+            all_but: is_unnamed((false, false)).then(known),
+        }
+    }
+
+    fn has(&self, pod: Option<&PodUid>) -> bool {
+        match pod {
+            None => self.without_pod || self.all_but.is_some(),
+            Some(uid) => self.pods.contains(uid) || self.all_but.as_ref().is_some_and(|known| !known.contains(uid)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::model::Snapshot;
+    use crate::plan::{Plan, Policy, Profile, Scope, decide};
+
+    /// Three exited instances of one container in the sandbox `s-UID`, an hour old, the oldest first.
+    fn dead(uid: &str) -> Vec<Value> {
+        let instance = |minute: u8| {
+            json!({
+                "id": format!("{uid}-{minute}"), "sandbox_id": format!("s-{uid}"), "pod": { "uid": uid },
+                "name": "app", "state": "exited", "created_at": format!("2026-11-21T11:0{minute}:00Z"),
+            })
+        };
+        (0..3).map(instance).collect()
+    }
+
+    fn sandbox(uid: &str) -> Value {
+        json!({ "id": format!("s-{uid}"), "pod": { "uid": uid }, "state": "not_ready", "created_at": "2026-11-21T10:00:00Z" })
+    }
+
+    /// A node with the pods `a`, which exists, and `b`, which was deleted; `missing` is missing in the list of containers.
+    fn node(missing: &Value) -> Snapshot {
+        let containers = [dead("a"), dead("b")].concat();
+        serde_json::from_value(json!({
+            "taken_at": "2026-11-21T12:00:00Z",
+            "runtime": { "seen": { "name": "test" } },
+            "containers": { "not_seen": "ListContainers: too large" },
+            "sandboxes": { "seen": [sandbox("a"), sandbox("b")] },
+            "images": { "seen": [{ "id": "sha256:aa", "tags": ["a:1"] }] },
+            "log_dirs": { "seen": [] }, "log_links": { "seen": [] },
+            "pods": { "seen": { "source": "kube-api", "complete": true, "pods": [{ "uid": "a", "phase": "running" }] } },
+            "partial": { "containers": containers },
+            "list_bytes": { "containers": { "bytes": 2000, "parts": 5, "refused": "too large", "missing": missing } },
+            "memory": { "absent_since": [{ "uid": "b", "since": "2026-11-21T11:50:00Z" }] },
+        }))
+        .unwrap()
+    }
+
+    fn removed(plan: &Plan) -> Vec<String> {
+        plan.actions.iter().map(|action| action.target.id()).collect()
+    }
+
+    fn why_kept<'a>(plan: &'a Plan, id: &str) -> &'a str {
+        plan.kept.iter().find(|kept| kept.id == id).map_or("removed", |kept| kept.reason.kind())
+    }
+
+    fn all_unused() -> Policy {
+        let mut policy = Policy::default();
+        policy.images.all_unused = true;
+        policy
+    }
+
+    #[test]
+    fn a_slot_is_decided_only_if_all_its_instances_could_be_listed() {
+        let of = |uid: &str| json!([{ "state": "exited", "sandbox_id": format!("s-{uid}"), "pod": { "uid": uid } }]);
+        let plan = decide(&node(&of("b")), &Policy::default(), Scope::Containers);
+        assert_eq!(removed(&plan), ["a-0", "a-1"]);
+        assert_eq!(why_kept(&plan, "b-0"), "list_incomplete");
+        assert_eq!(why_kept(&plan, "s-b"), "list_incomplete", "it may have containers that are not listed");
+        let plan = decide(&node(&of("a")), &Policy::default(), Scope::Containers);
+        assert_eq!(removed(&plan), ["b-0", "b-1", "b-2", "s-b"]);
+        assert_eq!(why_kept(&plan, "a-0"), "list_incomplete");
+    }
+
+    #[test]
+    fn containers_of_sandboxes_that_are_not_listed_leave_the_pods_of_listed_sandboxes_decided() {
+        let mut node = node(&json!([{ "state": "exited" }]));
+        let crate::model::Seen::Seen(sandboxes) = &mut node.sandboxes else { unreachable!() };
+        sandboxes.retain(|sandbox| sandbox.id.as_str() == "s-a");
+        let plan = decide(&node, &Policy::default(), Scope::Containers);
+        assert_eq!(removed(&plan), ["a-0", "a-1"]);
+        assert_eq!(why_kept(&plan, "b-0"), "list_incomplete");
+    }
+
+    #[test]
+    fn no_pod_is_proven_deleted_while_a_running_container_may_be_missing() {
+        let missing = json!([{ "state": "running", "sandbox_id": "s-c", "pod": { "uid": "c" } }]);
+        for profile in [Profile::Safe, Profile::Kubelet] {
+            let policy = Policy { profile, guards: crate::plan::Guards::of(profile), ..Policy::default() };
+            let plan = decide(&node(&missing), &policy, Scope::Containers);
+            assert_eq!(removed(&plan), ["a-0", "a-1", "b-0", "b-1"], "the limits of complete slots hold: {profile}");
+            assert_ne!(why_kept(&plan, "b-2"), "removed");
+        }
+    }
+
+    #[test]
+    fn no_image_is_proven_unused_and_the_plan_says_so() {
+        let of_b = json!([{ "state": "exited", "sandbox_id": "s-b", "pod": { "uid": "b" } }]);
+        let plan = decide(&node(&of_b), &all_unused(), Scope::All);
+        assert_eq!(why_kept(&plan, "sha256:aa"), "step_failed");
+        assert_eq!(plan.errors[0].to_string(), "containers not seen: ListContainers: too large");
+        let note = &plan.lists[0];
+        assert_eq!((note.list.as_str(), note.parts, note.complete), ("containers", 5, false));
+    }
+
+    #[test]
+    fn a_partial_list_that_is_much_shorter_than_the_last_one_proves_nothing() {
+        let of_c = json!([{ "state": "exited", "sandbox_id": "s-c", "pod": { "uid": "c" } }]);
+        let mut node = node(&of_c);
+        node.memory.last_counts = Some(crate::model::ListCounts { containers: 100, sandboxes: 2, images: 0 });
+        let plan = decide(&node, &Policy::default(), Scope::Containers);
+        assert_eq!(removed(&plan), ["a-0", "a-1", "b-0", "b-1"]);
+        assert_eq!(why_kept(&plan, "s-b"), "has_containers");
+    }
+
+    #[test]
+    fn the_memory_counts_the_absence_of_a_pod_that_only_a_partial_list_shows() {
+        let mut node = node(&json!([{ "state": "exited", "sandbox_id": "s-a", "pod": { "uid": "a" } }]));
+        node.memory.absent_since.clear();
+        node.sandboxes = crate::model::Seen::Seen(Vec::new());
+        let memory = crate::plan::remember(&node, &Policy::default());
+        let absent: Vec<_> = memory.absent_since.iter().map(|absence| absence.uid.as_str()).collect();
+        assert_eq!(absent, ["b"]);
+    }
+}

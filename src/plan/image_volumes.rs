@@ -1,0 +1,164 @@
+//! Image volumes of containers whose status failed (I6, I13).
+//!
+//! Which images a container has mounted shows only in its status. Where that fails, the spec of its pod names every image
+//! that it may have mounted, and these are kept; the pass goes on. Only where the spec is not known either, no image is
+//! proven unused. Images that a container was made from show in the list and need no status.
+
+use std::collections::HashMap;
+
+use super::draft::World;
+use super::image_use::{full_name, names};
+use super::{KeepReason, PlanError};
+use crate::model::{Container, ContainerState, Image, Pod, PodUid};
+
+/// What is not known of image volumes.
+#[derive(Default)]
+pub(super) struct UnknownVolumes<'a> {
+    /// The images that may be mounted, by full name, and a container that may have them mounted.
+    named: HashMap<String, &'a Container>,
+    /// Containers that may have any image mounted, by id.
+    unresolved: Vec<&'a Container>,
+}
+
+// === impl UnknownVolumes ===
+
+impl<'a> UnknownVolumes<'a> {
+    pub fn new(world: &World<'a>, containers: &'a [Container]) -> Self {
+        let mut unknown: Vec<_> = containers.iter().filter(|container| is_unknown(container)).collect();
+        if unknown.is_empty() {
+            return Self::default();
+        }
+        unknown.sort_by(|a, b| a.id.cmp(&b.id));
+        let specs = specs(world);
+        let mut found = Self::default();
+        for container in unknown {
+            match container.pod_uid().and_then(|uid| specs.get(uid)) {
+                Some(pod) => found.name_all(&pod.images, container),
+                None => found.unresolved.push(container),
+            }
+        }
+        found
+    }
+
+    fn name_all(&mut self, images: &[String], container: &'a Container) {
+        for name in images {
+            self.named.entry(full_name(name).into_owned()).or_insert(container);
+        }
+    }
+
+    /// Why an image is kept that nothing else keeps, if so.
+    pub fn keep(&self, image: &Image) -> Option<KeepReason> {
+        let container = names(image).find_map(|name| self.named.get(name.as_ref()))?;
+        Some(KeepReason::PossibleImageVolume { container: container.id.to_string() })
+    }
+
+    /// Why no image is proven unused, if so: the first of the containers that may have any image mounted.
+    pub fn unresolved(&self) -> Option<PlanError> {
+        let (first, others) = self.unresolved.split_first()?;
+        Some(PlanError::ImageVolumesUnknown {
+            container: first.id.clone(),
+            pod: first.pod.clone().map(Box::new),
+            cause: first.image_volumes_unknown.clone().unwrap_or_default(),
+            others: others.len() as u64,
+        })
+    }
+}
+
+/// Says whether a container may have images mounted that are not known. An EXITED one has nothing mounted.
+fn is_unknown(container: &Container) -> bool {
+    container.image_volumes_unknown.is_some() && container.state != ContainerState::Exited
+}
+
+/// The pods of which the spec is known: each names at least one image.
+fn specs<'a>(world: &World<'a>) -> HashMap<&'a PodUid, &'a Pod> {
+    let pods = world.snapshot.pods.as_ref().map_or(&[][..], |list| &list.pods);
+    pods.iter().filter(|pod| !pod.images.is_empty()).map(|pod| (&pod.uid, pod)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::model::Snapshot;
+    use crate::plan::{Guards, Plan, Policy, Profile, Scope, decide};
+
+    /// The images `data:1` and `old:1`, which no container was made from, and one container with a status that failed.
+    fn node(state: &str, pods: &Value) -> Snapshot {
+        serde_json::from_value(json!({
+            "taken_at": "2026-11-21T12:00:00Z",
+            "containers": { "seen": [{
+                "id": "c1", "pod": { "uid": "u1", "namespace": "default", "name": "web-0" }, "name": "app", "state": state,
+                "created_at": "2026-11-21T11:00:00Z", "image_volumes_unknown": "ContainerStatus: disk (Internal)",
+            }] },
+            "sandboxes": { "seen": [] },
+            "images": { "seen": [
+                { "id": "sha256:aa", "tags": ["docker.io/library/data:1"], "pinned": false },
+                { "id": "sha256:bb", "tags": ["docker.io/library/old:1"] },
+            ] },
+            "log_dirs": { "seen": [] }, "log_links": { "seen": [] },
+            "pods": { "seen": { "source": "test", "complete": true, "pods": pods } },
+            "memory": { "images": [{ "id": "sha256:aa" }, { "id": "sha256:bb" }] },
+        }))
+        .unwrap()
+    }
+
+    fn spec() -> Value {
+        json!([{ "uid": "u1", "namespace": "default", "name": "web-0", "images": ["web:1", "data:1"] }])
+    }
+
+    fn plan(node: &Snapshot, profile: Profile) -> Plan {
+        let mut policy = Policy { profile, guards: Guards::of(profile), ..Policy::default() };
+        policy.images.all_unused = true;
+        decide(node, &policy, Scope::Images)
+    }
+
+    fn removed(plan: &Plan) -> Vec<String> {
+        plan.actions.iter().map(|action| action.target.id()).collect()
+    }
+
+    fn why_kept<'a>(plan: &'a Plan, id: &str) -> &'a str {
+        plan.kept.iter().find(|kept| kept.id == id).map_or("removed", |kept| kept.reason.kind())
+    }
+
+    #[test]
+    fn a_status_that_fails_keeps_the_images_of_the_pod_s_spec_and_no_others() {
+        for state in ["running", "created", "unknown"] {
+            let safe = plan(&node(state, &spec()), Profile::Safe);
+            assert_eq!((removed(&safe), safe.errors.len()), (vec!["sha256:bb".to_owned()], 0), "{state}");
+            let kubelet = plan(&node(state, &spec()), Profile::Kubelet);
+            assert_eq!(removed(&kubelet), ["sha256:bb"]);
+            assert_eq!(why_kept(&kubelet, "sha256:aa"), "possible_image_volume");
+        }
+    }
+
+    #[test]
+    fn a_status_that_fails_without_a_known_spec_keeps_all_unused_images_and_names_the_container() {
+        for pods in [json!([]), json!([{ "uid": "u1", "namespace": "default", "name": "web-0" }])] {
+            let plan = plan(&node("running", &pods), Profile::Safe);
+            assert_eq!(removed(&plan), [""; 0]);
+            assert_eq!(why_kept(&plan, "sha256:aa"), "image_volumes_unknown");
+            let told = plan.errors[0].to_string();
+            assert!(told.contains("container c1 of pod default/web-0: ContainerStatus: disk (Internal)"), "{told}");
+            assert!(told.contains("hint: "), "{told}");
+        }
+    }
+
+    #[test]
+    fn an_exited_container_has_no_image_mounted() {
+        let plan = plan(&node("exited", &json!([])), Profile::Safe);
+        assert_eq!((removed(&plan).len(), plan.errors.len()), (2, 0));
+    }
+
+    #[test]
+    fn a_finished_pod_that_is_evicted_keeps_its_images_while_a_container_may_have_them_mounted() {
+        let mut pods = spec();
+        pods[0]["phase"] = json!("failed");
+        let mut policy = Policy::default();
+        (policy.images.all_unused, policy.containers.evict_terminated_pods) = (true, true);
+        let plan = decide(&node("running", &pods), &policy, Scope::Images);
+        assert_eq!(
+            (removed(&plan), why_kept(&plan, "sha256:aa")),
+            (vec!["sha256:bb".to_owned()], "possible_image_volume")
+        );
+    }
+}
