@@ -31,9 +31,16 @@ pub struct Socket {
     connections: Connections,
 }
 
-/// How often a socket was connected to, and when the last time was.
+/// What the connections to a socket show of restarts.
 #[derive(Clone, Debug, Default)]
-struct Connections(Arc<Mutex<(u64, Option<Instant>)>>);
+struct Connections(Arc<Mutex<Made>>);
+
+#[derive(Debug, Default)]
+struct Made {
+    count: u64,
+    /// When the last connection was made again that may follow a restart.
+    again: Option<Instant>,
+}
 
 /// A method by its path, `/PACKAGE.SERVICE/NAME`. Calls go by path rather than through generated clients, so that answers
 /// can be read into messages that hold less than the published ones.
@@ -91,11 +98,10 @@ impl Socket {
         &self.path
     }
 
-    /// When the connection was last made again; `None` = the first one still stands, or there is none. A runtime that
-    /// restarts breaks its connections, also where its socket belongs to the service manager and stays.
+    /// When the connection was last made again to a socket that does not show a restart by itself; `None` = never. A runtime
+    /// makes its socket anew when it starts, and its time shows that. A socket of the service manager stays the same.
     pub fn reconnected_at(&self) -> Option<Instant> {
-        let (made, last) = *self.connections.0.lock().unwrap_or_else(PoisonError::into_inner);
-        last.filter(|_| made > 1)
+        self.connections.0.lock().unwrap_or_else(PoisonError::into_inner).again
     }
 
     /// Asks and takes one answer of at most `limit` bytes. No deadline is sent along.
@@ -180,9 +186,22 @@ impl<A: Message + Default> Decoder for MeasuringDecoder<A> {
 async fn connect(path: Arc<Path>, connections: Connections) -> Result<TokioIo<UnixStream>, Unreached> {
     let stream = UnixStream::connect(&path).await;
     let stream = stream.map_err(|source| Unreached { path: path.to_path_buf(), source })?;
-    let mut made = connections.0.lock().unwrap_or_else(PoisonError::into_inner);
-    *made = (made.0 + 1, Some(Instant::now()));
+    connections.add(stream.peer_cred().ok().and_then(|owner| owner.pid()));
     Ok(TokioIo::new(stream))
+}
+
+// === impl Connections ===
+
+impl Connections {
+    /// Notes a connection to a socket that this process listened on first: the runtime, or process 1 where the service
+    /// manager activates it. `None` or 0 = it cannot be seen from here, as from another PID namespace.
+    fn add(&self, owner: Option<i32>) {
+        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        made.count += 1;
+        if made.count > 1 && matches!(owner, None | Some(0 | 1)) {
+            made.again = Some(Instant::now());
+        }
+    }
 }
 
 /// Looks for an error of a kind among the causes of another.
@@ -195,4 +214,20 @@ fn find<'a, E: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 
         next = error.source();
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_made_again_may_follow_a_restart_unless_the_runtime_owns_the_socket() {
+        for (owner, is_restart) in [(Some(1), true), (Some(0), true), (None, true), (Some(4711), false)] {
+            let connections = Connections::default();
+            connections.add(owner);
+            assert_eq!(connections.0.lock().unwrap().again, None, "{owner:?}: the first connection");
+            connections.add(owner);
+            assert_eq!(connections.0.lock().unwrap().again, is_restart.then(Instant::now), "{owner:?}");
+        }
+    }
 }

@@ -122,14 +122,18 @@ pub fn image(from: pb::Image) -> Image {
 
 /// The image of the runtime's sandboxes from Status verbose: containerd 1.x and CRI-O put their configuration as JSON
 /// under "config". containerd 2.x does not name it there, and pins the image instead.
-pub fn sandbox_image(info: &std::collections::HashMap<String, String>) -> Option<String> {
+///
+/// # Errors
+/// The configuration cannot be read.
+pub fn sandbox_image(info: &std::collections::HashMap<String, String>) -> Result<Option<String>, serde_json::Error> {
     #[derive(serde::Deserialize)]
     struct Config {
         #[serde(default, rename = "sandboxImage")]
         sandbox_image: Option<String>,
     }
-    let config: Config = serde_json::from_str(info.get("config")?).ok()?;
-    config.sandbox_image.filter(|image| !image.is_empty())
+    let Some(config) = info.get("config") else { return Ok(None) };
+    let config: Config = serde_json::from_str(config)?;
+    Ok(config.sandbox_image.filter(|image| !image.is_empty()))
 }
 
 #[cfg(test)]

@@ -1,20 +1,27 @@
 //! Which removals are in progress: sent, and not answered yet.
 //!
 //! A removal is never cancelled, so it can outlive the wait for it and the pass that sent it. Meanwhile it is not sent
-//! again.
+//! again, unless the runtime seems to have lost it: removals may be repeated, and an object must not stay for ever.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-/// The ids of the objects with a removal in progress. Clones share them.
+use tokio::time::Instant;
+
+/// A removal without an answer for so long is lost. Far above what a runtime needs to delete an object.
+const LOST_AFTER: Duration = Duration::from_hours(1);
+
+/// The objects with a removal in progress, by id, and since when. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct InProgress(Arc<Mutex<HashSet<String>>>);
+pub struct InProgress(Arc<Mutex<HashMap<String, Instant>>>);
 
 /// One removal in progress. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Removal {
     all: InProgress,
     id: String,
+    since: Instant,
 }
 
 // === impl InProgress ===
@@ -22,15 +29,21 @@ pub struct Removal {
 impl InProgress {
     /// Begins the removal of an object; `None` = one is in progress already.
     pub fn begin(&self, id: &str) -> Option<Removal> {
-        self.ids().insert(id.to_owned()).then(|| Removal { all: self.clone(), id: id.to_owned() })
+        let since = Instant::now();
+        let mut ids = self.ids();
+        if ids.get(id).is_some_and(|before| since - *before < LOST_AFTER) {
+            return None;
+        }
+        ids.insert(id.to_owned(), since);
+        Some(Removal { all: self.clone(), id: id.to_owned(), since })
     }
 
     /// Says whether a removal of this object is in progress.
     pub fn contains(&self, id: &str) -> bool {
-        self.ids().contains(id)
+        self.ids().get(id).is_some_and(|since| since.elapsed() < LOST_AFTER)
     }
 
-    fn ids(&self) -> MutexGuard<'_, HashSet<String>> {
+    fn ids(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -39,6 +52,31 @@ impl InProgress {
 
 impl Drop for Removal {
     fn drop(&mut self) {
-        self.all.ids().remove(&self.id);
+        let mut ids = self.all.ids();
+        // A removal that was taken for lost must not end the one that was sent after it.
+        if ids.get(&self.id) == Some(&self.since) {
+            ids.remove(&self.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_removal_is_sent_again_only_when_it_ended_or_is_lost() {
+        let all = InProgress::default();
+        let first = all.begin("c1").expect("nothing is in progress");
+        assert!(all.begin("c1").is_none() && all.begin("c2").is_some());
+        tokio::time::advance(LOST_AFTER - Duration::from_secs(1)).await;
+        assert!(all.contains("c1") && all.begin("c1").is_none());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(!all.contains("c1"));
+        let second = all.begin("c1").expect("the first one is lost");
+        drop(first);
+        assert!(all.contains("c1"), "the second one is still in progress");
+        drop(second);
+        assert!(!all.contains("c1"));
     }
 }

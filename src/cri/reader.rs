@@ -126,7 +126,13 @@ impl RuntimeReader {
     pub async fn sandbox_image(&self) -> Result<Option<String>, CriError> {
         let request = pb::StatusRequest { verbose: true };
         match self.ask::<_, pb::StatusResponse>(&self.runtime, STATUS, request).await {
-            Ok(status) => Ok(convert::sandbox_image(&status.info)),
+            Ok(answer) if answer.status.is_none() => {
+                Err(CriError::Defective { call: STATUS.name(), defect: "it has no status".to_owned() })
+            }
+            Ok(status) => convert::sandbox_image(&status.info).map_err(|error| CriError::Defective {
+                call: STATUS.name(),
+                defect: format!("its configuration: {error}"),
+            }),
             Err(error) if error.is_unimplemented() => Ok(None),
             Err(error) => Err(error),
         }

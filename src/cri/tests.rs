@@ -362,7 +362,8 @@ async fn a_verbose_status_that_fails_is_an_error_and_one_that_is_not_offered_nam
 async fn a_verbose_status_tells_the_sandbox_image() {
     let dir = tempfile::tempdir().unwrap();
     let config = r#"{"sandboxImage":"registry.k8s.io/pause:3.6"}"#;
-    let status = pb::StatusResponse { info: [("config".into(), config.into())].into(), ..Default::default() };
+    let info = [("config".into(), config.into())].into();
+    let status = pb::StatusResponse { status: Some(pb::RuntimeStatus::default()), info };
     let runtime = Scripted::start(dir.path(), move |_| vec![say(&status)]);
     let image = within(reader(runtime.endpoint(), quick()).sandbox_image()).await.unwrap();
     assert_eq!(image.as_deref(), Some("registry.k8s.io/pause:3.6"));

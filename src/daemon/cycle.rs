@@ -205,12 +205,8 @@ impl<H: Hands> Cycle<H> {
         reports: &[Report],
     ) -> Result<(), StoreError> {
         let Settings { policy, state, .. } = settings;
-        let mut after = after_outcomes(learnt, reports, taken_at, policy.guards.retry_after);
+        let after = after_outcomes(learnt, reports, taken_at, policy.guards.retry_after);
         let mut store = self.store();
-        // A pass that overlapped this one has counted the objects since: its counts are newer (I12).
-        if store.memory(self.started_at)?.last_counts != learnt.last_counts {
-            after.last_counts = learnt.last_counts;
-        }
         store.learn(learnt, &after)?;
         store.prune(taken_at, state.history_max_age, state.history_max_rows).map(drop)
     }

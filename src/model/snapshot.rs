@@ -332,11 +332,15 @@ impl Snapshot {
     }
 
     /// The image of the runtime's sandboxes: as the runtime names it now or, where it does not answer, as it did before.
-    /// `None` = it names none.
+    /// A name holds until the runtime restarts: a later answer without one proves nothing. `None` = it names none.
     pub fn sandbox_image(&self) -> Seen<Option<&str>> {
-        let remembered = self.memory.runtime.as_ref().and_then(|runtime| runtime.sandbox_image.as_ref());
+        let before = self.memory.runtime.as_ref();
+        let remembered = before.and_then(|before| before.sandbox_image.as_ref());
+        let since = self.listening_since();
+        let is_same_runtime = before.map(|before| before.listening_since) == since.as_ref().copied();
         match (&self.sandbox_image, remembered) {
             (Seen::Seen(Some(name)), _) | (Seen::NotSeen(_), Some(Some(name))) => Seen::Seen(Some(name)),
+            (Seen::Seen(None), Some(Some(name))) if is_same_runtime => Seen::Seen(Some(name)),
             (Seen::Seen(None), _) => {
                 Seen::Seen(self.runtime.as_ref().and_then(|runtime| runtime.sandbox_image.as_deref()))
             }

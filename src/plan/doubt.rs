@@ -62,14 +62,14 @@ pub(super) fn fall(snapshot: &Snapshot, guards: &Guards) -> Option<Fall> {
     Some(Fall { reason, baseline, level })
 }
 
-/// What each list holds now. One that was not seen holds what it held before.
+/// What each list holds now, complete or not. One that was not seen holds what it held before.
 pub(super) fn counts(snapshot: &Snapshot, before: ListCounts) -> ListCounts {
-    fn length<T>(list: &Seen<Vec<T>>, before: u64) -> u64 {
-        list.as_ref().map_or(before, |list| list.len() as u64)
+    fn length<T>(list: Option<&[T]>, before: u64) -> u64 {
+        list.map_or(before, |list| list.len() as u64)
     }
     ListCounts {
-        containers: length(&snapshot.containers, before.containers),
-        sandboxes: length(&snapshot.sandboxes, before.sandboxes),
+        containers: length(snapshot.listed_containers(), before.containers),
+        sandboxes: length(snapshot.listed_sandboxes(), before.sandboxes),
         images: snapshot.images.as_ref().map_or(before.images, |images| distinct(images)),
     }
 }

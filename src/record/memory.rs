@@ -10,7 +10,6 @@ use serde::Serialize;
 
 use super::columns::{count, from_json, integer, json, moment, nanos};
 use super::error::StoreError;
-use super::outcomes::subtract;
 use super::store::Store;
 use crate::model::{Absence, Failure, ImageMemory, ListCounts, ListFall, Memory};
 use crate::plan::Kind;
@@ -107,6 +106,17 @@ pub(super) fn count_removal(transaction: &Transaction<'_>, kind: Kind) -> rusqli
         put_fact(transaction, FALL, &fall)?;
     }
     Ok(())
+}
+
+/// Takes an object that was removed off the counts of the lists.
+fn subtract(counts: &mut ListCounts, kind: Kind) {
+    let count = match kind {
+        Kind::Container => &mut counts.containers,
+        Kind::Sandbox => &mut counts.sandboxes,
+        Kind::Image => &mut counts.images,
+        Kind::LogDir | Kind::LogLink => return,
+    };
+    *count = count.saturating_sub(1);
 }
 
 fn images(connection: &Connection) -> rusqlite::Result<Vec<ImageMemory>> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::execute::{Outcome, Refusal, Report};
-use crate::model::{Failure, ListCounts, Memory};
-use crate::plan::{Kind, Target};
+use crate::model::{Failure, Memory};
+use crate::plan::Target;
 
 /// A failure whose time came so long ago without another try belongs to an object that nobody plans to remove any more.
 const STALE: SignedDuration = SignedDuration::from_hours(24);
@@ -19,8 +19,6 @@ const STALE: SignedDuration = SignedDuration::from_hours(24);
 /// - An action that was refused waits too, unless its cause is known to the next plan or no source answered, see [`Wait`].
 /// - An image that went is forgotten: if it is pulled again before the next look it is a new one, with its own minimum
 ///   age.
-/// - Containers, sandboxes and images that were removed are subtracted from the baseline of the lists, so that kubegc's own
-///   work does not look like a sharp fall (I12).
 pub fn after_outcomes(memory: &Memory, reports: &[Report], taken_at: Timestamp, retry_after: Duration) -> Memory {
     let mut memory = memory.clone();
     for report in reports {
@@ -91,27 +89,12 @@ fn forget(memory: &mut Memory, report: &Report) {
     if let Target::RemoveImage { id, .. } = &report.action.target {
         memory.images.retain(|image| image.id != *id);
     }
-    let levels = memory.fall.iter_mut().map(|fall| &mut fall.counts);
-    for counts in memory.last_counts.iter_mut().chain(levels) {
-        subtract(counts, report.action.target.kind());
-    }
-}
-
-/// Takes an object that was removed off the counts of the lists.
-pub(super) fn subtract(counts: &mut ListCounts, kind: Kind) {
-    let count = match kind {
-        Kind::Container => &mut counts.containers,
-        Kind::Sandbox => &mut counts.sandboxes,
-        Kind::Image => &mut counts.images,
-        Kind::LogDir | Kind::LogLink => return,
-    };
-    *count = count.saturating_sub(1);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ImageMemory, ListFall};
+    use crate::model::ImageMemory;
     use crate::record::tests::{at, container, failed, image, refused, removed};
 
     const MINUTE: Duration = Duration::from_mins(1);
@@ -222,16 +205,5 @@ mod tests {
         let reports = [removed(image("sha256:aa"), Some(1)), failed(image("sha256:bb"), "busy")];
         let memory = after_outcomes(&memory, &reports, at(0), MINUTE);
         assert_eq!(memory.images, [image_memory("sha256:bb")]);
-    }
-
-    #[test]
-    fn our_own_removals_are_no_sharp_fall() {
-        let counts = ListCounts { containers: 3, sandboxes: 1, images: 5 };
-        let fall = ListFall { since: at(0), passes: 1, counts: ListCounts { containers: 2, sandboxes: 1, images: 3 } };
-        let memory = Memory { last_counts: Some(counts), fall: Some(fall), ..Memory::default() };
-        let reports = [removed(container("c1"), None), failed(container("c2"), "busy"), removed(image("i"), None)];
-        let memory = after_outcomes(&memory, &reports, at(0), MINUTE);
-        assert_eq!(memory.last_counts, Some(ListCounts { containers: 2, sandboxes: 1, images: 4 }));
-        assert_eq!(memory.fall.unwrap().counts, ListCounts { containers: 1, sandboxes: 1, images: 2 });
     }
 }

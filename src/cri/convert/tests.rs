@@ -107,11 +107,13 @@ fn the_sandbox_image_is_read_from_the_verbose_status_where_it_is_told() {
         ),
         ("containerd 2.x", "config", r#"{"containerd":{"defaultRuntimeName":"runc"}}"#, None),
         ("an empty name", "config", r#"{"sandboxImage":""}"#, None),
-        ("not a name", "config", r#"{"sandboxImage":7}"#, None),
-        ("not JSON", "config", "[plugins]", None),
         ("elsewhere", "golang", r#"{"sandboxImage":"k8s/pause:3.6"}"#, None),
     ] {
         let info = [(key.to_owned(), text.to_owned())].into();
-        assert_eq!(sandbox_image(&info).as_deref(), image, "{row}");
+        assert_eq!(sandbox_image(&info).unwrap().as_deref(), image, "{row}");
+    }
+    for (row, text) in [("not a name", r#"{"sandboxImage":7}"#), ("not JSON", "[plugins]")] {
+        let info = [("config".to_owned(), text.to_owned())].into();
+        assert!(sandbox_image(&info).is_err(), "{row}: what cannot be read does not name none");
     }
 }

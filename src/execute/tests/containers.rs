@@ -144,13 +144,53 @@ async fn foreign_log_files_are_left_alone_and_do_not_hold_the_container() {
 
 #[tokio::test]
 async fn log_files_in_another_pods_directory_are_left_alone() {
-    let bench = Bench::new(Node::new().image(WEB, &[]).foreign("alone").id("c1").exited("app", WEB));
-    assert!(is_there(&bench.pods("_alone_alone/app/0.log")));
-    let (told, reports, _) = bench.carry_out_plan(&plan(vec![exited("c1")])).await;
-    assert_eq!(told, ["c1 removed"]);
+    let bench =
+        Bench::new(Node::new().image(WEB, &[]).id("s1").pod("default", "web", "u1").orphan_logs("default", "b", "u2"));
+    let other = bench.pods("default_b_u2/app/0.log");
+    assert!(is_there(&other));
+    let id = create(&bench, &other).await;
+    let (told, reports, _) = bench.carry_out_plan(&plan(vec![container(&id, ContainerState::Created)])).await;
+    assert_eq!(told, [format!("{id} removed")]);
     let note = reports[0].note.clone().unwrap();
     assert!(note.ends_with("it is in another pod's log directory"), "{note}");
-    assert!(is_there(&bench.pods("_alone_alone/app/0.log")));
+    assert!(is_there(&other));
+}
+
+#[tokio::test]
+async fn a_container_whose_status_shows_another_pod_stays() {
+    let foreign = || Node::new().image(WEB, &[]).foreign("alone").id("c1").exited("app", WEB);
+    let other = || Node::new().image(WEB, &[]).pod("default", "other", "u2").id("c1").exited("app", WEB);
+    for node in [foreign(), other()] {
+        let bench = Bench::new(node);
+        assert_eq!(bench.carry_out(vec![exited("c1")]).await, ["c1 refused: its state changed"]);
+        assert_eq!(bench.writes(), Vec::<String>::new());
+    }
+}
+
+/// Creates a container of the pod in the sandbox `s1` with this log path.
+async fn create(bench: &Bench, log_path: &Path) -> String {
+    let connect = tower::service_fn({
+        let socket = bench.sim.socket().to_owned();
+        move |_: tonic::transport::Uri| {
+            let socket = socket.clone();
+            async move { tokio::net::UnixStream::connect(socket).await.map(hyper_util::rt::TokioIo::new) }
+        }
+    });
+    let channel = tonic::transport::Endpoint::from_static("http://localhost").connect_with_connector_lazy(connect);
+    let config = pb::ContainerConfig {
+        metadata: Some(pb::ContainerMetadata { name: "app".to_owned(), attempt: 0 }),
+        image: Some(pb::ImageSpec { image: WEB.to_owned(), ..pb::ImageSpec::default() }),
+        labels: [("io.kubernetes.pod.uid".to_owned(), "u1".to_owned())].into(),
+        log_path: log_path.display().to_string(),
+        ..pb::ContainerConfig::default()
+    };
+    let request = pb::CreateContainerRequest {
+        pod_sandbox_id: "s1".to_owned(),
+        config: Some(config),
+        ..pb::CreateContainerRequest::default()
+    };
+    let made = pb::runtime_service_client::RuntimeServiceClient::new(channel).create_container(request).await.unwrap();
+    made.into_inner().container_id
 }
 
 #[tokio::test]
@@ -167,26 +207,7 @@ async fn a_file_by_a_log_links_name_stays_and_does_not_hold_the_container() {
 #[tokio::test]
 async fn a_container_without_a_log_path_goes_without_a_word() {
     let bench = Bench::new(Node::new().image(WEB, &[]).id("s1").pod("default", "web", "u1"));
-    let connect = tower::service_fn({
-        let socket = bench.sim.socket().to_owned();
-        move |_: tonic::transport::Uri| {
-            let socket = socket.clone();
-            async move { tokio::net::UnixStream::connect(socket).await.map(hyper_util::rt::TokioIo::new) }
-        }
-    });
-    let channel = tonic::transport::Endpoint::from_static("http://localhost").connect_with_connector_lazy(connect);
-    let config = pb::ContainerConfig {
-        metadata: Some(pb::ContainerMetadata { name: "app".to_owned(), attempt: 0 }),
-        image: Some(pb::ImageSpec { image: WEB.to_owned(), ..pb::ImageSpec::default() }),
-        ..pb::ContainerConfig::default()
-    };
-    let request = pb::CreateContainerRequest {
-        pod_sandbox_id: "s1".to_owned(),
-        config: Some(config),
-        ..pb::CreateContainerRequest::default()
-    };
-    let made = pb::runtime_service_client::RuntimeServiceClient::new(channel).create_container(request).await.unwrap();
-    let id = made.into_inner().container_id;
+    let id = create(&bench, Path::new("")).await;
 
     let plan = plan(vec![container(&id, ContainerState::Created)]);
     let (told, reports, _) = bench.carry_out_plan(&plan).await;
@@ -197,7 +218,7 @@ async fn a_container_without_a_log_path_goes_without_a_word() {
 
 #[tokio::test]
 async fn a_pods_name_cannot_lead_out_of_the_container_log_root() {
-    let bench = Bench::new(Node::new().image(WEB, &[]).foreign("alone").id("c1").exited("app", WEB));
+    let bench = Bench::new(finished());
     let outside = bench.sim.dir().join("x_default_app-c1.log");
     symlink("/nowhere", &outside).unwrap();
     let mut action = exited("c1");

@@ -256,7 +256,7 @@ fn a_pod_that_no_list_names_is_gone_only_when_nothing_speaks_for_it() {
             EXCESS,
         ),
         ("there is no list", safe(), twice(Look::blind), EXCESS),
-        ("the runtime started just now", safe(), twice(young), EXCESS),
+        ("the runtime started just now", safe(), twice(young), &["older"]),
         ("the kubelet's own rules: absence is enough", kubelet(), vec![at(0)], ALL),
         ("the kubelet's own rules: the list is not complete", kubelet(), twice(Look::incomplete), EXCESS),
         ("the kubelet's own rules: no list", kubelet(), twice(Look::blind), EXCESS),
