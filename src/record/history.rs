@@ -99,7 +99,7 @@ impl Store {
             )?;
             insert.execute(params_from_iter(row))?;
             match report.outcome {
-                Outcome::Removed {} | Outcome::AlreadyGone {} => {
+                Outcome::Removed {} | Outcome::AlreadyGone {} | Outcome::Failed { .. } => {
                     count_removal(transaction, report.action.target.kind())
                 }
                 _ => Ok(()),

@@ -94,8 +94,8 @@ impl Store {
     }
 }
 
-/// Takes an object that was removed off the baseline of the lists, in the transaction that records its removal: the next
-/// pass after a kill must not take kubegc's own work for a sharp fall.
+/// Takes an object off the baseline of the lists, in the transaction that records its removal: the next pass after a kill
+/// must not take kubegc's own work for a sharp fall. A removal that failed may have been done all the same.
 pub(super) fn count_removal(transaction: &Transaction<'_>, kind: Kind) -> rusqlite::Result<()> {
     if let Some(mut counts) = fact::<ListCounts>(transaction, LAST_COUNTS)? {
         subtract(&mut counts, kind);

@@ -133,10 +133,11 @@ pub(super) fn fill(store: &mut Store) {
     store.learn(&counted_off, &memory()).unwrap();
 }
 
-/// Records a failed removal of each id in a run: other than one that went well it leaves the memory as it is.
+/// Records a removal of each id in a run: of a log directory, which leaves the memory as it is.
 pub(super) fn record(store: &mut Store, run: RunId, ids: impl IntoIterator<Item = String>) {
     for id in ids {
-        store.record(run, at(50), &failed(container(&id), "busy")).unwrap();
+        let action = Action { target: Target::RemoveLogDir { path: id.into() }, ..container("c1") };
+        store.record(run, at(50), &removed(action, None)).unwrap();
     }
 }
 

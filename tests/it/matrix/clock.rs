@@ -1,7 +1,6 @@
 //! A wall clock that moves with the virtual time of the runtime and that a test steps.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kubegc::daemon::Clock;
@@ -25,8 +24,7 @@ impl TestClock {
 
     /// What it shows.
     pub fn now(&self) -> Timestamp {
-        let elapsed = SignedDuration::try_from(self.started.elapsed()).unwrap();
-        self.base + elapsed + *self.offset.lock().unwrap()
+        self.unset() + *self.offset.lock().unwrap()
     }
 
     /// Sets it forward or back. No virtual time passes.
@@ -34,9 +32,9 @@ impl TestClock {
         *self.offset.lock().unwrap() += by;
     }
 
-    /// Sets it forward.
-    pub fn forward(&self, by: Duration) {
-        self.step(SignedDuration::try_from(by).unwrap());
+    /// What it would show had nobody set it.
+    pub fn unset(&self) -> Timestamp {
+        self.base + SignedDuration::try_from(self.started.elapsed()).unwrap()
     }
 
     /// For the cycle.

@@ -176,7 +176,7 @@ impl View {
             if is_running(container) {
                 return Some(Why::I1);
             }
-            let age = stage.now().as_nanosecond() - i128::from(container.created_at);
+            let age = stage.clock.unset().as_nanosecond() - i128::from(container.created_at);
             if is_created && age < CREATED_GRACE.as_nanos().cast_signed() {
                 return Some(Why::I4);
             }

@@ -127,7 +127,7 @@ impl Run {
     pub async fn rounds(&mut self, often: Often) {
         for number in 0..often.rounds() {
             if number > 0 {
-                self.wait(SOON).await;
+                tokio::time::sleep(SOON).await;
             }
             self.round().await;
         }
@@ -136,15 +136,9 @@ impl Run {
     /// The rounds after the fault.
     pub async fn later_rounds(&mut self) {
         for _ in 0..HEALING {
-            self.wait(LATER).await;
+            tokio::time::sleep(LATER).await;
             self.round().await;
         }
-    }
-
-    /// Lets time pass, on the wall clock and on the clock that is never set.
-    async fn wait(&mut self, time: Duration) {
-        self.stage.clock.forward(time);
-        tokio::time::sleep(time).await;
     }
 
     async fn clock_rounds(&mut self, by: SignedDuration, when: When) {

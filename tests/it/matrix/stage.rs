@@ -91,10 +91,6 @@ impl Stage {
         }
     }
 
-    /// The time, as the agent sees it.
-    pub fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
 }
 
 // === impl Kind ===
