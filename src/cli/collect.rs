@@ -83,12 +83,12 @@ async fn collect(args: &Args, saved: Option<Plan>, loaded: &Loaded, stop: &Stop)
         let store = memory_only(&settings)?;
         let started_at = begun(&store)?;
         let cycle = Cycle::dry(settings, &node(loaded).await?, store, started_at);
-        return Ok(one_pass(cycle, args, saved, stop).await?);
+        return Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?);
     }
     let (_lock, store) = lock_and_open(&settings, "collect")?;
     let started_at = begun(&store)?;
     let cycle = Cycle::live(settings, &node(loaded).await?, store, started_at);
-    Ok(one_pass(cycle, args, saved, stop).await?)
+    Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?)
 }
 
 async fn one_pass<H: Hands>(

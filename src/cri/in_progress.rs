@@ -69,7 +69,7 @@ mod tests {
         let all = InProgress::default();
         let first = all.begin("c1").expect("nothing is in progress");
         assert!(all.begin("c1").is_none() && all.begin("c2").is_some());
-        tokio::time::advance(LOST_AFTER - Duration::from_secs(1)).await;
+        tokio::time::advance(LOST_AFTER.saturating_sub(Duration::from_secs(1))).await;
         assert!(all.contains("c1") && all.begin("c1").is_none());
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(!all.contains("c1"));

@@ -128,7 +128,7 @@ pub(super) fn full_name(name: &str) -> Cow<'_, str> {
     let name = match canonical_image_id(name) {
         Cow::Borrowed(name) if name.is_empty() || name.starts_with(SHA256) => return Cow::Borrowed(name),
         Cow::Borrowed(name) => name,
-        id => return id,
+        id @ Cow::Owned(_) => return id,
     };
     let (registry, repository) = match name.split_once('/') {
         Some((first, rest)) if is_registry(first) => (first, rest),

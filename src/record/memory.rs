@@ -205,17 +205,17 @@ fn learn_facts(transaction: &Transaction<'_>, before: &Memory, after: &Memory) -
     {
         put_fact(transaction, BEGUN_AT, started_at)?;
     }
-    learn_fact(transaction, LAST_COUNTS, &before.last_counts, &after.last_counts)?;
-    learn_fact(transaction, FALL, &before.fall, &after.fall)?;
-    learn_fact(transaction, RUNTIME, &before.runtime, &after.runtime)?;
-    learn_fact(transaction, NAMED_IMAGES, &before.named_images, &after.named_images)
+    learn_fact(transaction, LAST_COUNTS, before.last_counts.as_ref(), after.last_counts.as_ref())?;
+    learn_fact(transaction, FALL, before.fall.as_ref(), after.fall.as_ref())?;
+    learn_fact(transaction, RUNTIME, before.runtime.as_ref(), after.runtime.as_ref())?;
+    learn_fact(transaction, NAMED_IMAGES, before.named_images.as_ref(), after.named_images.as_ref())
 }
 
 fn learn_fact<T: Serialize + PartialEq>(
     transaction: &Transaction<'_>,
     key: &str,
-    before: &Option<T>,
-    after: &Option<T>,
+    before: Option<&T>,
+    after: Option<&T>,
 ) -> rusqlite::Result<()> {
     match after {
         after if after == before => Ok(()),

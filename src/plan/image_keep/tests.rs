@@ -307,7 +307,7 @@ fn the_moment_of_an_unchanged_list_is_kept_to_within_minutes() {
 }
 
 /// The node whose image is `quay.io/library/busybox`, with a pod that names `busybox`, which resolves so.
-fn with_resolved(name: &str, resolved: Value) -> Snapshot {
+fn with_resolved(name: &str, resolved: &Value) -> Snapshot {
     let mut node = node(naming(&[name]));
     node.images = node.images.map(|mut images| {
         (images[0].tags, images[0].digests) = (vec!["quay.io/library/busybox:latest".to_owned()], Vec::new());
@@ -336,14 +336,14 @@ fn an_image_stays_when_the_runtime_resolves_a_pods_name_to_it() {
         ("not resolved, of another name", "box", json!({ "not_seen": "ImageStatus: internal" }), false),
     ];
     for (case, name, resolved, expected) in rows {
-        assert_eq!(stays(&with_resolved(name, resolved), &Policy::default()), expected, "{case}");
+        assert_eq!(stays(&with_resolved(name, &resolved), &Policy::default()), expected, "{case}");
     }
 }
 
 #[test]
 fn an_image_stays_while_a_name_that_is_resolved_to_it_is_pulled() {
     for resolved in [json!({ "seen": ID }), json!({ "not_seen": "no answer" })] {
-        let mut node = with_resolved("busybox", resolved);
+        let mut node = with_resolved("busybox", &resolved);
         node.pods = Seen::NotSeen("no answer".to_owned());
         node.pulling = vec!["busybox".to_owned()];
         assert_eq!(plan(&node, &Policy::default()).kept[0].reason, KeepReason::BeingPulled {});

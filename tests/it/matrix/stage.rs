@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use kubegc::config::Settings;
 use kubegc::cri::{Endpoint, Rule};
 use kubegc::daemon::node::Node as Place;
@@ -90,7 +90,6 @@ impl Stage {
             Kind::ImagesUnderPressure => cycle.pass_under(pressure, Scope::Images, &stop, |_, _| {}).await,
         }
     }
-
 }
 
 // === impl Kind ===
