@@ -252,7 +252,7 @@ fn container_config(pod: &Pod, name: &str, image: &str) -> pb::ContainerConfig {
     }
 }
 
-fn channel(endpoint: &str) -> Channel {
+pub fn channel(endpoint: &str) -> Channel {
     let path = endpoint.trim_start_matches("unix://").to_owned();
     let connect = tower::service_fn(move |_: Uri| {
         let path = path.clone();

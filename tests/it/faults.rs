@@ -145,11 +145,24 @@ async fn a_runtime_that_goes_in_mid_pass_and_comes_back_finds_the_same_agent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_runtime_restarted_between_two_passes_goes_unnoticed() {
+    passes_after(|bench| {
+        bench.sim.vanish();
+        bench.sim.come_back().unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_breaks_in_the_first_call_is_made_again() {
+    passes_after(|bench| bench.sim.fault(Method::Version, Fault::DoThenCut, Times::N(1))).await;
+}
+
+/// A pass, then what breaks the connection, then a pass that has something to do and does it.
+async fn passes_after(break_connection: impl FnOnce(&mut Bench)) {
     let mut bench = Bench::new(Streaming::Unimplemented);
     bench.pass().await;
     let clean = bench.remains();
-    bench.sim.vanish();
-    bench.sim.come_back().unwrap();
+    break_connection(&mut bench);
     let old = Duration::from_hours(7);
     bench
         .sim
@@ -157,8 +170,6 @@ async fn a_runtime_restarted_between_two_passes_goes_unnoticed() {
         .also(|node| node.ago(old).pod("default", "crash-0", "live-0").exited("app", WEB).stopped())
         .unwrap();
     assert_ne!(bench.remains(), clean);
-    // Where the restart shows only in the middle of the first call, that call is made anew.
-    bench.sim.fault(Method::Version, Fault::DoThenCut, Times::N(1));
     let pass = bench.pass().await;
     assert_eq!((pass.plan.errors.as_slice(), not_removed(&pass).as_slice()), (&[][..], &[][..]));
     assert!(!pass.reports.is_empty(), "there was something to do");

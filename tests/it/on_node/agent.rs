@@ -29,6 +29,7 @@ impl<'a> Agent<'a> {
             [guards]
             gone_after = "{gone_after}s"
             settle = "0s"
+            fall_hold = "0s"
             sandbox_grace = "1s"
             [pods]
             source = "kube-api"

@@ -28,6 +28,7 @@ keep = ["docker.io/library/app:1"]
 [guards]
 gone_after = "3s"
 settle = "0s"
+fall_hold = "0s"
 sandbox_grace = "1s"
 "#;
 

@@ -45,6 +45,7 @@ fn config(node: &NodeRig) -> String {
         [guards]
         gone_after = "2s"
         settle = "0s"
+        fall_hold = "0s"
         sandbox_grace = "1s"
         [pods]
         source = "kube-api"

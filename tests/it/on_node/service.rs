@@ -13,13 +13,14 @@ use crate::rig::{Image, Layer, NodeRig, Program, Ran};
 pub const GONE_AFTER: Duration = Duration::from_secs(8);
 
 /// What every scenario wants. What is unused goes at once unless a scenario says otherwise.
-const SETTINGS: [&str; 12] = [
+const SETTINGS: [&str; 13] = [
     "containers.interval=1s",
     "images.interval=1s",
     "images.min_age=0s",
     "images.high_threshold_percent=100",
     "daemon.max_backoff=1s",
     "guards.settle=0s",
+    "guards.fall_hold=0s",
     "guards.sandbox_grace=1s",
     "guards.retry_after=1s",
     "guards.gone_after=8s",

@@ -307,6 +307,12 @@ pub fn shuffled(node: &Snapshot, seed: u64) -> Snapshot {
 /// The same node with nothing that casts doubt on its lists.
 pub fn believed(mut node: Snapshot) -> Snapshot {
     node.memory.last_counts = None;
+    node.containers = node.containers.map(|mut containers| {
+        for container in &mut containers {
+            container.image_volumes_unknown = None;
+        }
+        containers
+    });
     node.runtime = node.runtime.map(|runtime| Runtime { listening_since: None, ..runtime });
     node
 }
