@@ -101,8 +101,8 @@ impl<H: Hands> Run<'_, H> {
         container.created_at >= known
     }
 
-    /// Says whether a container has an image mounted as a volume. Where its status fails, the spec of its pod tells
-    /// which images it may have mounted; an error only where that is not known either.
+    /// Says whether a container has an image mounted as a volume. Where its status fails, the spec of its pod lists
+    /// the images that it may have mounted; an error only where that is not known either.
     async fn mounts(&self, container: &Container, image: &Image) -> Result<bool, ExecuteError> {
         let is_meant = |name: &String| is_named(image, name);
         match self.exec.reader.container_status(&container.id).await {

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::model::{Seen, Snapshot};
 
-/// What this agent knows of times that the wall clock cannot tell.
+/// What this agent knows of times that the wall clock does not show.
 #[derive(Debug, Default)]
 pub struct ClockSkew {
     /// When it first saw each object whose time lies in the future, by the object's id.

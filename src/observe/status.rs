@@ -1,7 +1,7 @@
 //! What only a container's own status tells: the images it has mounted as volumes, and when it ended.
 //!
 //! Mounts never change and an end is final, so each container is asked once and remembered by its id as long as the
-//! runtime lists it. A status that fails costs what it would have told of its own container, and nothing else (I13).
+//! runtime lists it. A status that fails leaves only the mounts and the end of its own container unknown (I13).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};

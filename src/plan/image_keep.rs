@@ -107,7 +107,7 @@ fn named<'a>(world: &World<'a>) -> HashMap<String, Namer<'a>> {
     named
 }
 
-/// Of two pods the one that is told: of the list of this snapshot, then the first by name, whatever the order of the lists.
+/// Of two pods the one that is named: of the list of this snapshot, then the first by name, whatever the order of the lists.
 fn first<'a>(one: Namer<'a>, other: Namer<'a>) -> Namer<'a> {
     let rank = |(pod, as_of): Namer<'a>| (as_of, &pod.namespace, &pod.name, &pod.uid);
     if rank(other) < rank(one) { other } else { one }

@@ -79,7 +79,7 @@ impl Lock {
         make_dir(file::dir_of(path))?;
         let file = loop {
             let file = locked(path)?;
-            // Its directory may have been removed and made again in between: then nobody else would find this lock.
+            // Its directory may have been removed and made again in between: then no other agent would find this lock.
             if Identity::of(path) == Identity::of_file(&file) {
                 break file;
             }
@@ -96,13 +96,13 @@ impl Lock {
         let _ = sign(&mut self.file, &self.what, trouble);
     }
 
-    /// Why the store of the agent that holds a lock works in memory; `None` = it does not, or nobody holds the lock.
+    /// Why the store of the agent that holds a lock works in memory; `None` = it does not, or the lock is free.
     pub fn trouble(path: &Path) -> Option<String> {
         let text = held_text(path)?;
         text.lines().find_map(|line| line.strip_prefix(STORE)).map(str::to_owned)
     }
 
-    /// Who holds a lock, as `pid 123, run`, without touching it; `None` = nobody does, or it cannot be told.
+    /// Who holds a lock, as `pid 123, run`, without touching it; `None` = it is free, or its text cannot be read.
     ///
     /// The kernel's list of locks is asked: to try the lock would keep an agent out that starts at that moment. Only the
     /// inode counts, because some file systems tell the list another device than everybody else.

@@ -16,7 +16,7 @@ const STALE: SignedDuration = SignedDuration::from_hours(24);
 /// - An action that failed waits: `retry_after` from `taken_at`, twice that after the second failure in a row and so on,
 ///   at most an hour. `retry_after` 0 = it is tried in each pass. One that succeeded, or whose object was gone, has no
 ///   failure any more.
-/// - An action that was refused waits too, unless its cause is known to the next plan or no source answered, see [`Wait`].
+/// - An action that was refused waits too, unless its cause is known to the next plan or no source answered.
 /// - An image that went is forgotten: if it is pulled again before the next look it is a new one, with its own minimum
 ///   age.
 pub fn after_outcomes(memory: &Memory, reports: &[Report], taken_at: Timestamp, retry_after: Duration) -> Memory {

@@ -32,7 +32,7 @@ impl TestClock {
         *self.offset.lock().unwrap() += by;
     }
 
-    /// What it would show had nobody set it.
+    /// What it would show had it never been set.
     pub fn unset(&self) -> Timestamp {
         self.base + SignedDuration::try_from(self.started.elapsed()).unwrap()
     }

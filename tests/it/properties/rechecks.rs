@@ -53,7 +53,7 @@ fn cases() -> u32 {
     ProptestConfig::default().cases.div_ceil(8)
 }
 
-/// Guards on and off, but for `match_image_names`: without it the plan overlooks uses on purpose, as the kubelet does.
+/// Guards on and off, except `match_image_names`: without it the plan overlooks uses on purpose, as the kubelet does.
 fn some_guards() -> impl Strategy<Value = Guards> {
     let durations = || prop_oneof![Just(Duration::ZERO), Just(Duration::from_mins(1))];
     let switches = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
