@@ -125,13 +125,15 @@ impl Sim {
     }
 
     /// The same in tasks of the caller's runtime, which must be a tokio runtime. Time that stands still there and goes
-    /// forward by itself while nothing is to be done does so for both sides: a call that hangs costs no real time.
+    /// forward by itself while nothing is to be done does so for both sides: a call that hangs costs no real time. Its files
+    /// are in memory, if the host has `/dev/shm`.
     pub fn start_here(node: Node) -> Result<Self, SimError> {
         Self::start_at(node, Place::CallersRuntime)
     }
 
     fn start_at(mut node: Node, place: Place) -> Result<Self, SimError> {
-        let dir = tempfile::Builder::new().prefix("kubegc-sim-").tempdir().map_err(SimError::Directory)?;
+        let dir = tempfile::Builder::new().prefix("kubegc-sim-").tempdir_in(place.files());
+        let dir = dir.map_err(SimError::Directory)?;
         node.settle(dir.path())?;
         let shared = Arc::new(Shared::new(dir.path().join("cri.sock"), node));
         let server = Some(Server::start(&shared, place)?);

@@ -64,6 +64,16 @@ enum Work {
 #[derive(Clone, Debug)]
 pub(super) struct Service(pub(super) Arc<Shared>);
 
+// === impl Place ===
+
+impl Place {
+    /// The directory for the files of a node.
+    pub(super) fn files(self) -> PathBuf {
+        let memory = PathBuf::from("/dev/shm");
+        if self == Self::CallersRuntime && memory.is_dir() { memory } else { std::env::temp_dir() }
+    }
+}
+
 // === impl Shared ===
 
 impl Shared {
