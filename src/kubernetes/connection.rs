@@ -1,6 +1,7 @@
 //! The one way to speak with the API server. Credentials are read again when they are no longer taken, so a connection
 //! works for as long as the process lives.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tokio::time::timeout;
 
 use super::error::{About, whole};
 use super::{Access, Candidates, KubernetesError, wire};
+use crate::rooted::BoundedCalls;
 
 /// The largest answer that is taken whole. Lists and watches are taken piece by piece.
 const LARGEST_ANSWER_BYTES: usize = 8 << 20;
@@ -24,6 +26,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 pub struct Connection {
     make: Arc<Make>,
     held: Mutex<Held>,
+    calls: BoundedCalls,
 }
 
 /// Makes a client from what the files say now, and tells by what it was chosen.
@@ -51,7 +54,7 @@ impl Connection {
 
     /// A connection through whatever client `make` gives; it is asked again when that client fails.
     pub fn by(make: impl Fn() -> Result<(Client, String), KubernetesError> + Send + Sync + 'static) -> Self {
-        Self { make: Arc::new(make), held: Mutex::default() }
+        Self { make: Arc::new(make), held: Mutex::default(), calls: BoundedCalls::default() }
     }
 
     /// The client in use. For what this room has no words for; who calls it calls [`Self::renew`] after a failure.
@@ -65,8 +68,8 @@ impl Connection {
             return Ok(client.clone());
         }
         let make = Arc::clone(&self.make);
-        // Reads files of the host, which may hang.
-        let made = tokio::task::spawn_blocking(move || make()).await;
+        // Reads files of the host.
+        let made = self.calls.run(Path::new("the credentials"), move || make()).await;
         let (client, chosen_by) = made.map_err(|error| ask("read the credentials", error.to_string()))??;
         *held = Held { client: Some(client.clone()), chosen_by };
         Ok(client)
@@ -223,4 +226,28 @@ fn unreachable(what: &str, error: &kube::Error) -> KubernetesError {
 
 fn unanswered(what: &str, limit: Duration) -> KubernetesError {
     KubernetesError::Unanswered { what: what.to_owned(), seconds: limit.as_secs() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn credentials_on_a_disk_that_hangs_cost_one_limit() {
+        let (release, held) = mpsc::channel();
+        let held = std::sync::Mutex::new(held);
+        let make = move || -> Result<(Client, String), KubernetesError> {
+            held.lock().unwrap().recv().unwrap();
+            Err(ask("read the credentials", "the disk is back".to_owned()))
+        };
+        let connection = Connection { calls: BoundedCalls::new(Duration::from_millis(50)), ..Connection::by(make) };
+        let mut errors = Vec::new();
+        for _ in 0..2 {
+            errors.push(connection.client().await.err().unwrap().to_string());
+        }
+        assert!(errors[0].contains("did not respond") && errors[1].contains("still blocked"), "{errors:?}");
+        release.send(()).unwrap();
+    }
 }

@@ -17,6 +17,7 @@ pub use error::KubeletError;
 pub use told::{KubeletPod, KubeletPods, KubeletProcess};
 pub use way::KubeletAccess;
 
+use std::path::Path;
 use std::time::Duration;
 
 use http::header::{AUTHORIZATION, CONNECTION, DATE, HOST};
@@ -29,6 +30,7 @@ use jiff::Timestamp;
 use tokio::time::timeout;
 
 use super::error::whole;
+use crate::rooted::BoundedCalls;
 use error::Right;
 use way::{Stream, Way};
 
@@ -41,6 +43,7 @@ const LARGEST_ANSWER_BYTES: usize = 64 << 20;
 pub struct Kubelet {
     access: KubeletAccess,
     answer: Duration,
+    calls: BoundedCalls,
 }
 
 /// One answer.
@@ -55,7 +58,7 @@ struct Told {
 impl Kubelet {
     /// A kubelet to be reached like this. Nothing is opened.
     pub fn new(access: KubeletAccess) -> Self {
-        Self { access, answer: ANSWER }
+        Self { access, answer: ANSWER, calls: BoundedCalls::default() }
     }
 
     /// The same with another limit for each answer.
@@ -88,8 +91,8 @@ impl Kubelet {
 
     async fn try_ask(&self, path: &'static str, right: Right) -> Result<Told, KubeletError> {
         let access = self.access.clone();
-        // Reads files of the host, which may hang.
-        let way = tokio::task::spawn_blocking(move || access.way()).await;
+        // Reads files of the host. The limit of the answer ends the wait.
+        let way = self.calls.run(Path::new("the credentials"), move || access.way()).await;
         let way = way.map_err(|error| reach(path, &error))??;
         let stream = way.open().await.map_err(|error| reach(path, &error))?;
         let answer = send(stream, path, &way).await.map_err(|error| reach(path, &error))?;
