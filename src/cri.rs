@@ -56,6 +56,13 @@ pub struct CriOptions {
 
 // === impl CriOptions ===
 
+impl CriOptions {
+    /// The longest wait for the first answer of a service, and for whatever a pass can do without.
+    fn first_answer_timeout(&self) -> Duration {
+        self.answer_timeout.min(self.read_timeout)
+    }
+}
+
 impl Default for CriOptions {
     fn default() -> Self {
         Self {

@@ -83,9 +83,7 @@ impl Loaded {
             None => Origin::BuiltIn,
         }
     }
-}
 
-impl Loaded {
     /// What is allowed and probably not meant, a sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let high = self.origins.get("images.high_threshold_percent");

@@ -56,7 +56,7 @@ struct Stage {
 
 impl Breaker {
     pub(super) fn new(runtime: &Socket, options: &CriOptions) -> Self {
-        let answer_timeout = options.answer_timeout.min(options.read_timeout);
+        let answer_timeout = options.first_answer_timeout();
         let max_bytes = options.max_message_bytes;
         Self { runtime: runtime.clone(), answer_timeout, max_bytes, shared: Arc::default(), stage: None }
     }

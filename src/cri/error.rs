@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use tonic::{Code, Status};
 
+use super::connect::Method;
+
 /// A runtime that was not found, not reached, or that failed a call.
 #[derive(Debug, thiserror::Error)]
 pub enum CriError {
@@ -131,9 +133,6 @@ pub enum CriError {
         /// What is wrong with it.
         defect: String,
     },
-    /// The task that made a call ended early.
-    #[error("a call ended early: {0}")]
-    Cut(String),
     /// An endpoint that is not a unix socket.
     #[error(
         "{named_by} names the endpoint {endpoint}; only unix sockets are spoken to, as unix:///run/containerd/containerd.sock"
@@ -158,6 +157,11 @@ pub enum CriError {
 // === impl CriError ===
 
 impl CriError {
+    /// An answer that lacks something.
+    pub(super) fn defective(call: Method, defect: impl Into<String>) -> Self {
+        Self::Defective { call: call.name(), defect: defect.into() }
+    }
+
     /// A connect that failed, by what the system said.
     pub(super) fn unreached(endpoint: &Path, source: &io::Error) -> Self {
         let endpoint = endpoint.to_path_buf();
@@ -168,11 +172,6 @@ impl CriError {
             // An io::Error cannot be cloned; the number is all that a connect gives.
             _ => Self::Connect { endpoint, source: copy(source) },
         }
-    }
-
-    /// Says whether the runtime did not answer in time, or was not asked because of that.
-    pub fn is_timeout(&self) -> bool {
-        matches!(self, Self::Timeout { .. } | Self::Unanswered { .. } | Self::NotSent { .. })
     }
 
     /// Says whether the object is not there.
@@ -225,7 +224,7 @@ impl CriError {
 
     /// Says whether further calls would fail in the same way and wait for it: the runtime hangs or is away.
     pub fn is_of_runtime(&self) -> bool {
-        self.is_timeout() || self.is_unreachable()
+        self.is_hang() || self.is_unreachable()
     }
 
     /// Says whether a runtime that is starting would answer so.

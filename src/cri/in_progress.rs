@@ -29,18 +29,18 @@ pub struct Removal {
 impl InProgress {
     /// Begins the removal of an object; `None` = one is in progress already.
     pub fn begin(&self, id: &str) -> Option<Removal> {
-        let since = Instant::now();
         let mut ids = self.ids();
-        if ids.get(id).is_some_and(|before| since - *before < LOST_AFTER) {
+        if is_in_progress(&ids, id) {
             return None;
         }
+        let since = Instant::now();
         ids.insert(id.to_owned(), since);
         Some(Removal { all: self.clone(), id: id.to_owned(), since })
     }
 
     /// Says whether a removal of this object is in progress.
     pub fn contains(&self, id: &str) -> bool {
-        self.ids().get(id).is_some_and(|since| since.elapsed() < LOST_AFTER)
+        is_in_progress(&self.ids(), id)
     }
 
     fn ids(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
@@ -58,6 +58,10 @@ impl Drop for Removal {
             ids.remove(&self.id);
         }
     }
+}
+
+fn is_in_progress(ids: &HashMap<String, Instant>, id: &str) -> bool {
+    ids.get(id).is_some_and(|since| since.elapsed() < LOST_AFTER)
 }
 
 #[cfg(test)]

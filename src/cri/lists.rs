@@ -50,7 +50,7 @@ impl<T> Received<T> {
         if self.items.iter().all(|item| !id(item).is_empty()) {
             return Ok(self);
         }
-        Err(CriError::Defective { call: call.name(), defect: "an entry of the list has no id".to_owned() })
+        Err(CriError::defective(call, "an entry of the list has no id"))
     }
 }
 

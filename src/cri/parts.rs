@@ -11,8 +11,9 @@
 //! between two parts is in both, and the later one counts. Sandboxes move from READY to NOTREADY alone.
 
 use std::collections::{BTreeSet, HashMap};
+use std::pin::pin;
 
-use tokio::task::JoinSet;
+use futures::stream::{self, StreamExt};
 
 use super::lists::{Listed, Received};
 use super::reader::RuntimeReader;
@@ -65,10 +66,9 @@ impl<T> List<T> {
 
     /// The same with each object once: a runtime may list one twice, and the later entry counts.
     fn distinct(call: &'static str, received: Received<T>, id: fn(&T) -> &str) -> Self {
-        let streamed = received.streamed;
-        let mut parts = Parts { items: Vec::new(), places: HashMap::new(), id, receipt: ListReceipt::default() };
+        let mut parts = Parts::new(None, id);
+        parts.receipt.streamed = received.streamed;
         parts.add(received);
-        parts.receipt.streamed = streamed;
         parts.into_list(call)
     }
 
@@ -124,7 +124,7 @@ impl RuntimeReader {
     }
 
     async fn containers_in_parts(&self, pods: &[PodUid], refused: &CriError) -> Result<List<Container>, CriError> {
-        let mut parts = Parts::new(refused, lists::Containers::id);
+        let mut parts = Parts::new(Some(refused), lists::Containers::id);
         // Listed after the first part was asked for, so that it has the sandbox of each container that existed then.
         let mut sandboxes = None;
         for (state, wanted) in CONTAINER_STATES {
@@ -152,13 +152,12 @@ impl RuntimeReader {
         sandboxes: &List<Sandbox>,
         parts: &mut Parts<Container>,
     ) -> Result<(), CriError> {
-        let asks = sandboxes.items.iter().map(|Sandbox { id, pod, .. }| {
+        let ask = |Sandbox { id, pod, .. }: Sandbox| {
             let filter = pb::ContainerFilter { pod_sandbox_id: id.to_string(), ..filter.clone() };
-            let reader = self.clone();
-            let part = MissingPart { state, sandbox_id: Some(id.clone()), pod: pod.clone() };
-            (part, async move { reader.some_containers(filter).await })
-        });
-        receive(asks, parts).await?;
+            let part = MissingPart { state, sandbox_id: Some(id), pod };
+            async move { (part, self.some_containers(filter).await) }
+        };
+        receive(sandboxes.items.clone().into_iter().map(ask), parts).await?;
         if !sandboxes.receipt.missing.is_empty() {
             parts.miss(MissingPart { state, sandbox_id: None, pod: None });
         }
@@ -166,7 +165,7 @@ impl RuntimeReader {
     }
 
     async fn sandboxes_in_parts(&self, pods: &[PodUid], refused: &CriError) -> Result<List<Sandbox>, CriError> {
-        let mut parts = Parts::new(refused, lists::Sandboxes::id);
+        let mut parts = Parts::new(Some(refused), lists::Sandboxes::id);
         let mut too_large = Vec::new();
         for (state, wanted) in SANDBOX_STATES {
             let value = pb::PodSandboxStateValue { state: wanted.into() };
@@ -199,40 +198,31 @@ impl RuntimeReader {
         let asks = uids.into_iter().map(|uid| {
             let label_selector = convert::pod_selector(&uid);
             let filter = pb::PodSandboxFilter { label_selector, ..pb::PodSandboxFilter::default() };
-            let reader = self.clone();
             let part = MissingPart { state, sandbox_id: None, pod: Some(PodRef { uid, ..PodRef::default() }) };
-            (part, async move { reader.some_sandboxes(filter).await })
+            async move { (part, self.some_sandboxes(filter).await) }
         });
         receive(asks, parts).await
     }
 }
 
 /// Asks for parts, some at once, and adds each. What is too large is noted as missing.
-async fn receive<T, F>(mut asks: impl Iterator<Item = (MissingPart, F)>, parts: &mut Parts<T>) -> Result<(), CriError>
+async fn receive<T, F>(asks: impl Iterator<Item = F>, parts: &mut Parts<T>) -> Result<(), CriError>
 where
-    T: Send + 'static,
-    F: Future<Output = Result<Received<T>, CriError>> + Send + 'static,
+    F: Future<Output = (MissingPart, Result<Received<T>, CriError>)>,
 {
-    let mut calls = JoinSet::new();
-    loop {
-        while calls.len() < AT_ONCE
-            && let Some((part, ask)) = asks.next()
-        {
-            calls.spawn(async move { (part, ask.await) });
-        }
-        match calls.join_next().await {
-            None => return Ok(()),
-            Some(Ok((part, answer))) => parts.add_or_miss(answer, part)?,
-            Some(Err(broken)) => return Err(CriError::Cut(broken.to_string())),
-        }
+    let mut answers = pin!(stream::iter(asks).buffer_unordered(AT_ONCE));
+    while let Some((part, answer)) = answers.next().await {
+        parts.add_or_miss(answer, part)?;
     }
+    Ok(())
 }
 
 // === impl Parts ===
 
 impl<T> Parts<T> {
-    fn new(refused: &CriError, id: fn(&T) -> &str) -> Self {
-        let receipt = ListReceipt { refused: Some(cause(refused)), ..ListReceipt::default() };
+    /// `refused` is the refusal of the whole list, if parts are received because of it.
+    fn new(refused: Option<&CriError>, id: fn(&T) -> &str) -> Self {
+        let receipt = ListReceipt { refused: refused.map(cause), ..ListReceipt::default() };
         Self { items: Vec::new(), places: HashMap::new(), id, receipt }
     }
 

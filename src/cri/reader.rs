@@ -126,13 +126,9 @@ impl RuntimeReader {
     pub async fn sandbox_image(&self) -> Result<Option<String>, CriError> {
         let request = pb::StatusRequest { verbose: true };
         match self.ask::<_, pb::StatusResponse>(&self.runtime, STATUS, request).await {
-            Ok(answer) if answer.status.is_none() => {
-                Err(CriError::Defective { call: STATUS.name(), defect: "it has no status".to_owned() })
-            }
-            Ok(status) => convert::sandbox_image(&status.info).map_err(|error| CriError::Defective {
-                call: STATUS.name(),
-                defect: format!("its configuration: {error}"),
-            }),
+            Ok(answer) if answer.status.is_none() => Err(CriError::defective(STATUS, "it has no status")),
+            Ok(status) => convert::sandbox_image(&status.info)
+                .map_err(|error| CriError::defective(STATUS, format!("its configuration: {error}"))),
             Err(error) if error.is_unimplemented() => Ok(None),
             Err(error) => Err(error),
         }
@@ -203,7 +199,7 @@ impl RuntimeReader {
         let answer: pb::ImageStatusResponse = self.ask(&self.images, IMAGE_STATUS, request).await?;
         match answer.image.map(convert::image) {
             Some(image) if image.id.is_empty() => {
-                Err(CriError::Defective { call: IMAGE_STATUS.name(), defect: format!("the image {name} has no id") })
+                Err(CriError::defective(IMAGE_STATUS, format!("the image {name} has no id")))
             }
             image => Ok(image),
         }
@@ -218,10 +214,7 @@ impl RuntimeReader {
                 Some(status) if !status.id.is_empty() && status.id.as_str().starts_with(id.as_str()) => {
                     Ok(Some(status))
                 }
-                _ => {
-                    let defect = format!("it has no status of container {id}");
-                    Err(CriError::Defective { call: CONTAINER_STATUS.name(), defect })
-                }
+                _ => Err(CriError::defective(CONTAINER_STATUS, format!("it has no status of container {id}"))),
             },
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
@@ -302,7 +295,7 @@ impl RuntimeReader {
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
     {
-        let limit = self.options.answer_timeout.min(self.options.read_timeout);
+        let limit = self.options.first_answer_timeout();
         let max_bytes = self.options.max_message_bytes;
         match self.read(limit, on, call, || on.unary(call, request.clone(), max_bytes)).await {
             Err(CriError::Timeout { call, seconds }) => {
@@ -327,7 +320,7 @@ impl RuntimeReader {
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
     {
-        let limit = self.options.answer_timeout.min(self.options.read_timeout);
+        let limit = self.options.first_answer_timeout();
         match tokio::time::timeout(limit, on.unary(call, request, self.options.max_message_bytes)).await {
             Ok(answer) => answer.map_err(|status| on.error(call, status)),
             Err(_) => Err(CriError::Timeout { call: call.name(), seconds: limit.as_secs() }),

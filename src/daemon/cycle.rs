@@ -14,7 +14,7 @@ use super::node::Node;
 use super::pressure::Gauge;
 use super::saved::{self, Checked};
 use crate::config::{PodSource, Settings};
-use crate::cri::RuntimeWriter;
+use crate::cri::{RuntimeReader, RuntimeWriter};
 use crate::execute::{ExecuteOptions, Executor, Hands, LiveHands, LogRoots, NoteTaker, Outcome, Report, Stop, Summary};
 use crate::model::{Memory, Snapshot};
 use crate::observe::{Observer, StatusFor};
@@ -238,33 +238,33 @@ impl Cycle<LiveHands> {
     pub fn live(settings: Settings, node: &Node, store: Store, started_at: Timestamp) -> Self {
         let options = settings.runtime.options.clone();
         let writer = RuntimeWriter::new(&node.endpoint.runtime, &node.endpoint.images, options);
-        let observer = node.observer(&settings);
-        let (writer, roots) = (writer.with_breaker(observer.reader().breaker()), roots(&settings));
-        let hands = LiveHands { writer, roots: roots.clone() };
-        Self::with(hands, roots, observer, settings, node, store, started_at)
+        let hands = |reader: &RuntimeReader, roots: &LogRoots| LiveHands {
+            writer: writer.with_breaker(reader.breaker()),
+            roots: roots.clone(),
+        };
+        Self::with(hands, settings, node, store, started_at)
     }
 }
 
 impl Cycle<NoteTaker> {
     /// A cycle that only takes notes.
     pub fn dry(settings: Settings, node: &Node, store: Store, started_at: Timestamp) -> Self {
-        let (observer, roots) = (node.observer(&settings), roots(&settings));
-        Self::with(NoteTaker::default(), roots, observer, settings, node, store, started_at)
+        Self::with(|_, _| NoteTaker::default(), settings, node, store, started_at)
     }
 }
 
 impl<H> Cycle<H> {
     fn with(
-        hands: H,
-        roots: LogRoots,
-        observer: Observer,
+        hands: impl FnOnce(&RuntimeReader, &LogRoots) -> H,
         settings: Settings,
         node: &Node,
         store: Store,
         started_at: Timestamp,
     ) -> Self {
+        let (observer, roots) = (node.observer(&settings), roots(&settings));
         // One reader, so that the observations and the rechecks share what is known of a runtime that hangs.
         let reader = observer.reader().clone();
+        let hands = hands(&reader, &roots);
         let (pods, disks) = (Arc::clone(&node.pods), Arc::clone(&node.disks));
         let options = options(&settings, node.space_settle);
         let image_names = observer.image_names();

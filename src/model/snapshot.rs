@@ -302,29 +302,7 @@ impl Snapshot {
     pub fn listed_sandboxes(&self) -> Option<&[Sandbox]> {
         self.sandboxes.as_ref().or(self.partial.sandboxes.as_ref()).map(Vec::as_slice)
     }
-}
 
-// === impl Container ===
-
-impl Container {
-    /// The pod's uid; `None` for a container that no kubelet made.
-    pub fn pod_uid(&self) -> Option<&PodUid> {
-        self.pod.as_ref().map(|pod| &pod.uid).filter(|uid| !uid.is_empty())
-    }
-}
-
-// === impl Sandbox ===
-
-impl Sandbox {
-    /// The pod's uid; `None` for a sandbox that no kubelet made.
-    pub fn pod_uid(&self) -> Option<&PodUid> {
-        self.pod.as_ref().map(|pod| &pod.uid).filter(|uid| !uid.is_empty())
-    }
-}
-
-// === impl Snapshot ===
-
-impl Snapshot {
     /// Since when the runtime's socket exists; `None` = the document does not say.
     pub fn listening_since(&self) -> Seen<Option<Timestamp>> {
         let in_runtime = || self.runtime.as_ref().and_then(|runtime| runtime.listening_since);
@@ -347,6 +325,24 @@ impl Snapshot {
             (Seen::NotSeen(_), Some(None)) => Seen::Seen(None),
             (Seen::NotSeen(cause), None) => Seen::NotSeen(cause.clone()),
         }
+    }
+}
+
+// === impl Container ===
+
+impl Container {
+    /// The pod's uid; `None` for a container that no kubelet made.
+    pub fn pod_uid(&self) -> Option<&PodUid> {
+        self.pod.as_ref().map(|pod| &pod.uid).filter(|uid| !uid.is_empty())
+    }
+}
+
+// === impl Sandbox ===
+
+impl Sandbox {
+    /// The pod's uid; `None` for a sandbox that no kubelet made.
+    pub fn pod_uid(&self) -> Option<&PodUid> {
+        self.pod.as_ref().map(|pod| &pod.uid).filter(|uid| !uid.is_empty())
     }
 }
 

@@ -5,9 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokio::task::JoinSet;
+use futures::stream::{self, StreamExt};
 
 use crate::cri::{CriError, RuntimeReader};
 use crate::model::{Image, ImageId, Seen, Snapshot};
@@ -37,31 +38,24 @@ impl ImageNames {
         let Seen::Seen(images) = &snapshot.images else { return };
         self.forget_other_lists(images);
         let names = names(snapshot);
-        let mut left = names.clone().into_iter().filter(|name| !self.known().ids.contains_key(name));
-        let (mut calls, mut failed, mut hangs) = (JoinSet::new(), BTreeMap::new(), None);
-        loop {
-            while calls.len() < AT_ONCE
-                && hangs.is_none()
-                && let Some(name) = left.next()
-            {
-                let reader = reader.clone();
-                calls.spawn(async move { (reader.image(&name).await, name) });
-            }
-            match calls.join_next().await {
-                None => break,
-                Some(Ok((Ok(image), name))) => self.learn(name, image),
-                Some(Ok((Err(error), name))) => {
-                    hangs = hangs.or(error.is_timeout().then(|| error.to_string()));
-                    failed.insert(name, error.to_string());
-                }
-                Some(Err(broken)) => hangs = Some(broken.to_string()),
+        let unknown = names.clone().into_iter().filter(|name| !self.known().ids.contains_key(name));
+        let calls = stream::iter(unknown).map(|name| async move { (reader.image(&name).await, name) });
+        let mut answers = pin!(calls.buffer_unordered(AT_ONCE));
+        let (mut failed, mut hang) = (BTreeMap::new(), None);
+        while hang.is_none()
+            && let Some((answer, name)) = answers.next().await
+        {
+            match answer {
+                Ok(image) => self.learn(name, image),
+                Err(error) if error.is_hang() => hang = Some(error.to_string()),
+                Err(error) => drop(failed.insert(name, error.to_string())),
             }
         }
-        let unknown = |name: &String| failed.get(name).or(hangs.as_ref()).cloned().unwrap_or_default();
+        let unknown = |name: &String| failed.get(name).or(hang.as_ref()).cloned().unwrap_or_default();
         let known = self.known();
         let answer =
             |name: &String| known.ids.get(name).cloned().map_or_else(|| Seen::NotSeen(unknown(name)), Seen::Seen);
-        snapshot.resolved_images = names.into_iter().map(|name| (name.clone(), answer(&name))).collect();
+        snapshot.resolved_images = names.iter().map(|name| (name.clone(), answer(name))).collect();
     }
 
     /// The image that a name means; `None` = none that is here. Asks the runtime for a name that is new.

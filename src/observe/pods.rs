@@ -15,7 +15,7 @@ pub use kube_api::KubeApi;
 pub use kubelet::KubeletSource;
 pub use kubelet_dir::{Beside, KubeletDirPods};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -126,6 +126,13 @@ impl RuntimePods {
             ..PodList::default()
         }
     }
+}
+
+/// The pods that run, as far as the lists show.
+fn running_uids<'a>(containers: &'a Seen<Vec<Container>>, sandboxes: &'a Seen<Vec<Sandbox>>) -> HashSet<&'a PodUid> {
+    let containers = containers.as_ref().map_or(&[][..], Vec::as_slice);
+    let sandboxes = sandboxes.as_ref().map_or(&[][..], Vec::as_slice);
+    running_pods(containers, sandboxes).map(|pod| &pod.uid).collect()
 }
 
 fn pod(of: &PodRef) -> Pod {

@@ -4,10 +4,11 @@
 //! runtime lists it. A status that fails leaves only the mounts and the end of its own container unknown (I13).
 
 use std::collections::{HashMap, HashSet};
+use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
-use tokio::task::JoinSet;
 
 use crate::cri::{ContainerStatus, CriError, RuntimeReader};
 use crate::model::{Container, ContainerId, ContainerState, Snapshot};
@@ -88,24 +89,17 @@ impl Statuses {
     /// Asks, some at once, and goes on after a failure. A runtime that hangs or is away ends it: each further call would
     /// cost a deadline for the same answer. What came before it is kept.
     async fn ask(&self, reader: &RuntimeReader, ids: Vec<ContainerId>) -> Failed {
-        let mut ids = ids.into_iter();
-        let mut calls = JoinSet::new();
+        let calls = stream::iter(ids).map(|id| async move { (reader.container_status(&id).await, id) });
+        let mut answers = pin!(calls.buffer_unordered(AT_ONCE));
         let mut failed = Failed::default();
-        loop {
-            while calls.len() < AT_ONCE
-                && let Some(id) = ids.next()
-            {
-                let reader = reader.clone();
-                calls.spawn(async move { (reader.container_status(&id).await, id) });
-            }
-            match calls.join_next().await {
-                None => return failed,
-                Some(Ok((Ok(status), id))) => self.learn(&mut failed, id, status),
-                Some(Ok((Err(error), id))) if !error.is_of_runtime() => failed.add(id, &error),
-                Some(Ok((Err(error), _))) => return failed.all(error.to_string()),
-                Some(Err(broken)) => return failed.all(broken.to_string()),
+        while let Some((answer, id)) = answers.next().await {
+            match answer {
+                Ok(status) => self.learn(&mut failed, id, status),
+                Err(error) if error.is_of_runtime() => return failed.all(error.to_string()),
+                Err(error) => failed.add(id, &error),
             }
         }
+        failed
     }
 
     fn learn(&self, failed: &mut Failed, id: ContainerId, status: Option<ContainerStatus>) {

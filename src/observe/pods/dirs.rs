@@ -3,11 +3,11 @@
 //! With a wrong `kubelet_root` no pod has a directory, and one of the proofs that a pod is deleted is lost (I11). The pods
 //! that run show it: the kubelet makes a pod's directory before its sandbox and keeps it while anything of the pod runs.
 
-use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::model::{Container, PodUid, Sandbox, Seen, running_pods};
+use super::running_uids;
+use crate::model::{Container, PodUid, Sandbox, Seen};
 use crate::observe::{ObserveError, logs};
 use crate::rooted::{self, Place};
 
@@ -59,9 +59,7 @@ impl PodDirs {
 
     /// The pods that have a directory of the kubelet that runs these; unavailable if its root must be another one.
     pub fn of_running(self, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Seen<Vec<PodUid>> {
-        let containers = containers.as_ref().map_or(&[][..], Vec::as_slice);
-        let sandboxes = sandboxes.as_ref().map_or(&[][..], Vec::as_slice);
-        let running: HashSet<_> = running_pods(containers, sandboxes).map(|pod| &pod.uid).collect();
+        let running = running_uids(containers, sandboxes);
         if !running.is_empty() && !self.uids.iter().any(|uid| running.contains(uid)) {
             let cause = format!("no running pod has a directory in {}", self.directory.display());
             return Seen::NotSeen(self.with_hint(&cause));

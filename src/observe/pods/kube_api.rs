@@ -1,12 +1,11 @@
 //! The pods that the API server binds to this node.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::PodSource;
 use super::machine::Machine;
+use super::{PodSource, running_uids};
 use crate::kubernetes::{Clock, Connection, Heard, NodeInfo, PodWatch, Timing, pod_exists};
 use crate::model::{Confirms, Container, Pod, PodList, PodRef, PodSourceReport, Sandbox, Seen, running_pods};
 use crate::observe::Answer;
@@ -143,9 +142,7 @@ impl PodSource for KubeApi {
 
 /// Says whether one of these pods runs here.
 fn names_running(pods: &[Pod], containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> bool {
-    let containers = containers.as_ref().map_or(&[][..], Vec::as_slice);
-    let sandboxes = sandboxes.as_ref().map_or(&[][..], Vec::as_slice);
-    let running: HashSet<_> = running_pods(containers, sandboxes).map(|pod| &pod.uid).collect();
+    let running = running_uids(containers, sandboxes);
     pods.iter().any(|pod| running.contains(&pod.uid))
 }
 
