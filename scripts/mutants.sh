@@ -36,7 +36,7 @@ pure_crate() {
     printf '[package]\nname = "kubegc"\nversion = "0.0.0"\nedition = "2024"\n\n[workspace]\n\n[dependencies]\n'
     grep -E '^(humantime|jiff|schemars|serde|serde_json) = ' Cargo.toml
     printf '\n[dev-dependencies]\n'
-    grep -E '^proptest = ' Cargo.toml
+    grep -E '^(insta|proptest) = ' Cargo.toml
   } >"$crate/Cargo.toml"
   cp Cargo.lock "$crate/Cargo.lock"
 }

@@ -112,3 +112,6 @@ fn is_older(now: Timestamp, since: Timestamp, min_age: Duration) -> bool {
 fn seconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

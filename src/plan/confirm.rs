@@ -174,3 +174,6 @@ impl Policy {
         policy
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -359,23 +359,4 @@ impl KeepReason {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_words_of_reasons_are_those_of_the_documents() {
-        let keep = [
-            KeepReason::Running {},
-            KeepReason::NewestOfUnit {},
-            KeepReason::PodsNotSeen { cause: "x".into() },
-            KeepReason::ListFell { list: "containers".into(), before: 2, now: 1, hold_seconds: 600 },
-            KeepReason::ImageGcOff {},
-        ];
-        for reason in keep {
-            let document = serde_json::to_value(&reason).expect("a reason is plain data");
-            assert_eq!(document["reason"], reason.kind());
-        }
-        let remove = RemoveReason::Age { max_age_seconds: 60, unused_seconds: None };
-        assert_eq!(serde_json::to_value(&remove).expect("plain data")["reason"], remove.kind());
-    }
-}
+mod tests;

@@ -1,0 +1,123 @@
+//! What a saved plan may still remove, object by object.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::model::Seen;
+use crate::plan::{Profile, decide};
+
+const AT: &str = "2026-11-21T10:00:00Z";
+
+/// A node with the dead containers of a deleted pod, its sandbox and its logs, and an unused image on a full disk.
+fn node() -> Snapshot {
+    let pod = json!({ "uid": "u", "namespace": "default", "name": "web" });
+    serde_json::from_value(json!({
+        "taken_at": "2026-11-21T12:00:00Z",
+        "containers": { "seen": [
+            { "id": "c", "sandbox_id": "s", "pod": pod, "name": "app", "state": "exited", "created_at": AT },
+            { "id": "foreign", "name": "app", "state": "exited", "created_at": AT },
+        ] },
+        "sandboxes": { "seen": [{ "id": "s", "pod": pod, "state": "not_ready", "created_at": AT }] },
+        "images": { "seen": [{ "id": "sha256:1", "size_bytes": 500 }] },
+        "image_filesystem": { "seen": { "capacity_bytes": 1000, "available_bytes": 100 } },
+        "log_dirs": { "seen": [{ "name": "default_old_v" }] },
+        "log_links": { "seen": [{ "name": "old_default_app-0.log", "target": "missing" }] },
+        "pods": { "seen": { "source": "test", "complete": true } },
+        "memory": { "images": [{ "id": "sha256:1", "first_seen": AT }] },
+    }))
+    .unwrap()
+}
+
+fn policy() -> Policy {
+    Policy { profile: Profile::Kubelet, guards: crate::plan::Guards::of(Profile::Kubelet), ..Policy::default() }
+}
+
+fn saved() -> Plan {
+    decide(&node(), &policy(), Scope::All)
+}
+
+/// The denials by object, once the node has changed.
+fn denials(change: impl FnOnce(&mut Snapshot)) -> (Vec<(String, Denial)>, Plan) {
+    let mut node = node();
+    change(&mut node);
+    let Confirmed { plan, denied } = confirm(saved(), &node, &policy());
+    (denied.into_iter().map(|(action, denial)| (action.target.id(), denial)).collect(), plan)
+}
+
+fn pod_list(pods: Value) -> Seen<crate::model::PodList> {
+    Seen::Seen(serde_json::from_value(json!({ "source": "test", "complete": true, "pods": pods })).unwrap())
+}
+
+#[test]
+fn on_the_same_node_everything_is_confirmed() {
+    let ids: Vec<_> = saved().actions.iter().map(|action| action.target.id()).collect();
+    assert_eq!(ids.len(), 6, "{ids:?}");
+    assert_eq!(denials(|_| ()).0, []);
+}
+
+#[test]
+fn what_is_no_longer_listed_is_already_gone_and_what_cannot_be_listed_is_not() {
+    let (denied, plan) = denials(|node| {
+        node.images = Seen::Seen(Vec::new());
+        node.log_dirs = Seen::NotSeen("dirs unreadable".to_owned());
+        node.log_links = Seen::NotSeen("links unreadable".to_owned());
+    });
+    let unavailable = |source, cause: &str| Denial::Unavailable { source, cause: cause.to_owned() };
+    let expected = |(id, denial): &(String, Denial)| match id.as_str() {
+        "sha256:1" => *denial == Denial::AlreadyGone,
+        id if id.ends_with(".log") => *denial == unavailable("log_links", "links unreadable"),
+        _ => *denial == unavailable("log_dirs", "dirs unreadable"),
+    };
+    assert!(denied.len() == 3 && denied.iter().all(expected), "{denied:#?}");
+    assert!(plan.errors.iter().any(|error| error.to_string().contains("dirs unreadable")), "{:?}", plan.errors);
+}
+
+#[test]
+fn errors_of_the_node_are_added_once_and_only_where_they_denied_something() {
+    let images = |node: &mut Snapshot| node.images = Seen::NotSeen("no answer".to_owned());
+    let (_, plan) = denials(images);
+    assert_eq!(plan.errors.iter().filter(|error| error.to_string().contains("no answer")).count(), 1);
+    let mut again = plan;
+    again.actions = saved().actions;
+    let mut node = node();
+    images(&mut node);
+    let twice = confirm(again, &node, &policy()).plan;
+    assert_eq!(twice.errors.iter().filter(|error| error.to_string().contains("no answer")).count(), 1);
+    let mut containers_only = saved();
+    containers_only.actions.retain(|action| action.target.kind() == Kind::Container);
+    assert_eq!(confirm(containers_only, &node, &policy()).plan.errors, []);
+}
+
+#[test]
+fn of_a_pod_that_is_back_nothing_is_removed_and_a_pod_that_is_not_proven_deleted_says_so() {
+    let (denied, _) = denials(|node| {
+        node.pods = pod_list(json!([{ "uid": "u", "namespace": "default", "name": "web", "phase": "running" }]));
+    });
+    let of_pod: Vec<_> = denied.iter().map(|(id, _)| id.as_str()).collect();
+    assert_eq!(of_pod, ["c", "s"], "{denied:#?}");
+    assert!(denied.iter().any(|(id, denial)| id == "c" && *denial == Denial::PodNotProven), "{denied:#?}");
+}
+
+#[test]
+fn an_action_that_is_carried_out_names_the_pod_and_the_reason_of_the_node() {
+    let mut saved = saved();
+    for action in &mut saved.actions {
+        action.pod = None;
+        if action.reason == (RemoveReason::PodGone {}) {
+            action.reason = RemoveReason::OverUnitLimit { limit: 1 };
+        }
+    }
+    let Confirmed { plan, denied } = confirm(saved, &node(), &policy());
+    assert_eq!(denied, []);
+    let container = plan.actions.iter().find(|action| action.target.id() == "c").unwrap();
+    assert_eq!(container.pod.as_ref().map(|pod| pod.name.as_str()), Some("web"));
+    assert_eq!(container.reason, RemoveReason::PodGone {});
+}
+
+#[test]
+fn a_reserve_holds_images_alone() {
+    let mut saved = saved();
+    saved.images.reserve.clone_from(&saved.actions);
+    let Confirmed { plan, .. } = confirm(saved, &node(), &policy());
+    assert_eq!(plan.images.reserve.iter().map(|action| action.target.kind()).collect::<Vec<_>>(), [Kind::Image]);
+}

@@ -1,0 +1,124 @@
+//! Every reason in one table: its word, the setting that decides, and both sentences.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Each reason for a removal, and each variant of its texts.
+fn removals() -> Value {
+    json!([
+        { "reason": "pod_gone" },
+        { "reason": "pod_terminal" },
+        { "reason": "over_unit_limit", "limit": 3 },
+        { "reason": "over_total_limit", "limit": 4 },
+        { "reason": "superseded" },
+        { "reason": "dangling" },
+        { "reason": "space", "high_threshold_percent": 85, "used_percent": 91 },
+        { "reason": "age", "max_age_seconds": 7200, "unused_seconds": 10800 },
+        { "reason": "age", "max_age_seconds": 7200, "unused_seconds": null },
+        { "reason": "unused" },
+    ])
+}
+
+/// Each reason to keep something, and each variant of its texts.
+fn keeps() -> Value {
+    let at = "2026-11-21T12:00:00Z";
+    json!([
+        { "reason": "running" },
+        { "reason": "younger_than_min_age", "min_age_seconds": 60 },
+        { "reason": "within_unit_limit", "limit": 3 },
+        { "reason": "no_limit" },
+        { "reason": "ready" },
+        { "reason": "has_containers", "containers": 5 },
+        { "reason": "newest_sandbox" },
+        { "reason": "pod_present", "source": "kube-api" },
+        { "reason": "pods_incomplete", "source": "kubelet", "cause": "" },
+        { "reason": "pods_incomplete", "source": "kubelet", "cause": "it just started" },
+        { "reason": "pods_not_seen", "cause": "refused" },
+        { "reason": "target_exists" },
+        { "reason": "target_unknown" },
+        { "reason": "container_not_exited", "state": "running" },
+        { "reason": "in_use", "container": "c1" },
+        { "reason": "image_volume", "container": "c2" },
+        { "reason": "pinned" },
+        { "reason": "below_threshold", "used_percent": 40, "high_threshold_percent": 85 },
+        { "reason": "within_max_age", "max_age_seconds": 7200 },
+        { "reason": "target_reached" },
+        { "reason": "image_gc_off" },
+        { "reason": "used_meanwhile" },
+        { "reason": "step_failed" },
+        { "reason": "list_incomplete", "list": "containers" },
+        { "reason": "possible_image_volume", "container": "c3" },
+        { "reason": "image_volumes_unknown", "container": "c4" },
+        { "reason": "newest_of_unit" },
+        { "reason": "maybe_starting", "created_grace_seconds": 900 },
+        { "reason": "foreign" },
+        { "reason": "not_yet_gone", "absent_since": at, "gone_after_seconds": 120 },
+        { "reason": "not_yet_gone", "absent_since": null, "gone_after_seconds": 120 },
+        { "reason": "pod_still_runs" },
+        { "reason": "pod_dir_exists" },
+        { "reason": "pod_dirs_not_seen", "cause": "permission denied" },
+        { "reason": "pod_not_confirmable", "source": "kube-api" },
+        { "reason": "young_sandbox", "sandbox_grace_seconds": 300 },
+        { "reason": "unrecognized" },
+        { "reason": "pod_in_runtime" },
+        { "reason": "runtime_not_seen", "cause": "no answer" },
+        { "reason": "sandbox_image" },
+        { "reason": "keep_pattern", "pattern": "registry.example/*" },
+        { "reason": "being_pulled" },
+        { "reason": "named_by_pod", "named_by": "default/web-0" },
+        { "reason": "named_by_pod", "named_by": "default/web-0", "as_of": at },
+        { "reason": "runtime_just_started", "settle_seconds": 30 },
+        { "reason": "list_fell", "list": "images", "before": 40, "now": 2, "hold_seconds": 600 },
+        { "reason": "backing_off", "retry_at": at, "failures": 2, "error": "device busy" },
+    ])
+}
+
+fn samples<T: serde::de::DeserializeOwned>(all: Value) -> Vec<T> {
+    serde_json::from_value(all).expect("each sample is a reason")
+}
+
+/// The words that the schema of a reason allows.
+fn words<T: schemars::JsonSchema>() -> BTreeSet<String> {
+    let schema = schemars::schema_for!(T).to_value();
+    let variants = schema["oneOf"].as_array().expect("a reason is one of several");
+    variants.iter().filter_map(|one| Some(one["properties"]["reason"]["const"].as_str()?.to_owned())).collect()
+}
+
+fn line(kind: &str, Explanation { rule, setting, change }: Explanation) -> String {
+    format!("{kind} [{}]: {rule}; changed by: {change}\n", setting.unwrap_or("-"))
+}
+
+#[test]
+fn every_reason_has_its_sentences() {
+    let removed: String =
+        samples::<RemoveReason>(removals()).iter().map(|one| line(one.kind(), one.explain())).collect();
+    let kept: String = samples::<KeepReason>(keeps()).iter().map(|one| line(one.kind(), one.explain())).collect();
+    insta::assert_snapshot!("removals", removed);
+    insta::assert_snapshot!("keeps", kept);
+}
+
+#[test]
+fn the_words_of_reasons_are_those_of_the_documents_and_none_is_missing_here() {
+    let is_sample = |(word, kind): (&Value, &'static str)| {
+        assert_eq!(word["reason"], kind);
+        kind.to_owned()
+    };
+    let (removals, keeps) = (removals(), keeps());
+    let kinds = samples::<RemoveReason>(removals.clone());
+    let removed = removals.as_array().unwrap().iter().zip(kinds.iter().map(RemoveReason::kind)).map(is_sample);
+    assert_eq!(removed.collect::<BTreeSet<_>>(), words::<RemoveReason>());
+    let kinds = samples::<KeepReason>(keeps.clone());
+    let kept = keeps.as_array().unwrap().iter().zip(kinds.iter().map(KeepReason::kind)).map(is_sample);
+    assert_eq!(kept.collect::<BTreeSet<_>>(), words::<KeepReason>());
+}
+
+#[test]
+fn the_guards_are_those_that_only_keep_more_than_the_kubelet() {
+    let guards: Vec<_> =
+        samples::<KeepReason>(keeps()).iter().filter(|one| one.is_guard()).map(KeepReason::kind).collect();
+    let first = guards.first().copied();
+    assert_eq!((first, guards.len()), (Some("newest_of_unit"), 21), "{guards:?}");
+}
