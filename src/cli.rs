@@ -9,23 +9,23 @@ mod config;
 mod demo;
 mod documents;
 mod error;
-mod find;
+mod format;
 mod global;
 mod history;
-mod human;
-mod live;
 mod logging;
+mod lookup;
 mod output;
+mod overrides;
 mod plan;
 mod pods;
+mod reason_text;
 mod render;
 mod run;
 mod saved_plan;
+mod session;
 mod snapshot;
 mod status;
-mod what_if;
 mod why;
-mod words;
 
 use std::process::ExitCode;
 

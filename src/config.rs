@@ -6,7 +6,7 @@
 
 mod duration;
 mod environment;
-mod fault;
+mod error;
 mod keys;
 mod kubelet;
 mod layers;
@@ -19,7 +19,7 @@ mod tests;
 
 pub use duration::text as duration_text;
 pub use environment::Environment;
-pub use fault::{ConfigError, Fault, Origin};
+pub use error::{ConfigError, Fault, Origin};
 pub use keys::{KEYS, Key, find, nearest};
 pub use layers::Typed;
 pub use resolve::{Loaded, load};

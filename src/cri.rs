@@ -19,7 +19,7 @@ mod scripted;
 mod tests;
 mod writer;
 
-pub use crate::rooted;
+pub use crate::host_path;
 pub use breaker::Breaker;
 pub use endpoint::{Candidates, Endpoint, Named, Rule, WELL_KNOWN, resolve};
 pub use error::CriError;

@@ -9,7 +9,7 @@ pub mod node;
 pub mod notify;
 mod pods;
 mod pressure;
-mod saved;
+mod revalidate;
 pub mod schedule;
 pub mod service;
 pub mod signals;

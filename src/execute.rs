@@ -7,16 +7,16 @@
 //!
 //! A dry run takes the same road with hands that only take notes.
 
+mod action_result;
+mod confirm_deletion;
 mod containers;
-mod done;
 mod halt;
-mod hands;
 mod images;
 mod layers;
 mod log_entries;
 mod logs;
 mod outcome;
-mod proof;
+mod remover;
 mod sandboxes;
 mod space;
 mod stop;
@@ -25,9 +25,9 @@ mod summary;
 mod tests;
 
 pub use halt::Halt;
-pub use hands::{Hands, LiveHands, NoteTaker};
 pub use logs::{Erased, LogError, LogFile, LogRoots};
 pub use outcome::{Measure, Outcome, Refusal, Report};
+pub use remover::{Hands, LiveHands, NoteTaker};
 pub use stop::{Stop, Stopper, stop};
 pub use summary::Summary;
 
@@ -40,7 +40,7 @@ use crate::cri::{CriError, RuntimeReader};
 use crate::model::{ContainerId, SandboxId};
 use crate::observe::{Disks, ImageNames, PodSource};
 use crate::plan::{Action, Kind, Plan, Target};
-use done::{Done, ExecuteError};
+use action_result::{Done, ExecuteError};
 use layers::Layers;
 use space::Space;
 
@@ -91,7 +91,7 @@ struct Run<'a, H> {
     plan: &'a Plan,
     stop: &'a Stop,
     noted: Noted,
-    pods_asked: proof::Answers,
+    pods_asked: confirm_deletion::Answers,
     space: Space,
     unanswered: halt::Unanswered,
     /// The action in progress had no answer when the wait after the stop ended.
@@ -114,7 +114,7 @@ impl<H: Hands> Executor<H> {
     /// or because the runtime hangs, are counted in the summary and not reported.
     pub async fn carry_out(&self, plan: &Plan, stop: &Stop, sink: &mut impl FnMut(Report)) -> Summary {
         let space = Space::new(plan.images.stop_at_available_bytes);
-        let (noted, pods_asked) = (Noted::default(), proof::Answers::default());
+        let (noted, pods_asked) = (Noted::default(), confirm_deletion::Answers::default());
         // Time-outs are counted for each kind of object here; the reader limits the waits for an absent runtime.
         let exec = &Self { reader: self.reader.limited(u32::MAX), ..self.clone() };
         let (layers, unanswered, is_overdue, summary) = Default::default();

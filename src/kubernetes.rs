@@ -5,15 +5,15 @@
 //! nothing in the cluster but what a caller asks for by name.
 
 mod access;
+mod api_types;
 mod connection;
 mod error;
 mod items;
 mod kubelet;
 mod list;
-mod live;
 mod node;
+mod pod_lookup;
 mod watch;
-mod wire;
 
 #[cfg(test)]
 pub(crate) mod fake;
@@ -21,14 +21,14 @@ pub(crate) mod fake;
 mod tests;
 
 pub use access::{Access, Candidates, Credentials};
+pub use api_types::NodeInfo;
 pub use connection::Connection;
 pub use error::KubernetesError;
 #[cfg(test)]
 pub(crate) use kubelet::fake as fake_kubelet;
 pub use kubelet::{Kubelet, KubeletAccess, KubeletError, KubeletPod, KubeletPods, KubeletProcess};
-pub use live::pod_exists;
+pub use pod_lookup::pod_exists;
 pub use watch::{Heard, PodWatch};
-pub use wire::NodeInfo;
 
 use std::time::Duration;
 

@@ -6,8 +6,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod host_path;
 pub mod model;
-pub mod rooted;
 
 pub mod cri;
 pub mod kubernetes;

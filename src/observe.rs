@@ -28,11 +28,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::cri::{CriError, List, RuntimeReader};
+use crate::host_path::{self, BoundedCalls};
 use crate::model::{
     Container, FileSystem, Image, ListBytes, ListReceipt, LogDir, Memory, Partial, PodUid, Runtime, Sandbox, Seen,
     Snapshot, SnapshotKind,
 };
-use crate::rooted::{self, BoundedCalls};
 use clock_skew::ClockSkew;
 use pods::PodDirs;
 use status::Statuses;
@@ -248,9 +248,9 @@ impl Observer {
         F: FnOnce(&Path, &Path) -> Result<T, ObserveError> + Send + 'static,
     {
         let (root, path) = (self.places.host_root.clone(), directory.to_owned());
-        let look = move || match rooted::resolve(&root, &path) {
-            Ok(rooted::Place::There(at)) => list(&root, &at),
-            Ok(rooted::Place::Missing(_)) => Ok(T::default()),
+        let look = move || match host_path::resolve(&root, &path) {
+            Ok(host_path::Place::There(at)) => list(&root, &at),
+            Ok(host_path::Place::Missing(_)) => Ok(T::default()),
             Err(source) => Err(ObserveError::List { path, source }),
         };
         self.calls.run(directory, look).await.map_err(ObserveError::from).flatten().into()

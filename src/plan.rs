@@ -10,8 +10,6 @@ mod action;
 mod confirm;
 mod containers;
 mod disk;
-mod doubt;
-mod draft;
 mod explain;
 mod gaps;
 mod guards;
@@ -19,14 +17,16 @@ mod image_keep;
 mod image_use;
 mod image_volumes;
 mod images;
+mod list_sanity;
 mod logs;
 mod names;
 mod pattern;
+mod plan_builder;
 mod pods;
 mod pressure;
 mod reason;
-mod remember;
 mod sandboxes;
+mod update_memory;
 
 pub use action::{
     Action, ImageSummary, ImageTrigger, Kept, Kind, ListNote, Plan, PlanError, PlanKind, PodKnowledge, Target, key,
@@ -42,14 +42,14 @@ pub use names::{container_id_of_link, log_link_name, pod_of_dir, pod_uid_of_dir}
 pub use pattern::Pattern;
 pub use pressure::{Pressure, PressurePolicy};
 pub use reason::{KeepReason, RemoveReason};
-pub use remember::remember;
+pub use update_memory::update_memory;
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::model::Snapshot;
-use draft::{Draft, World};
+use plan_builder::{Draft, World};
 
 /// All that a plan depends on besides the snapshot.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -18,7 +18,6 @@
 //! **One agent per node.** Whoever writes holds a [`Lock`] first. Whoever only reads needs none, see
 //! [`Store::open_read_only`].
 
-mod columns;
 mod error;
 pub mod events;
 mod fallback;
@@ -33,6 +32,7 @@ mod outcomes;
 mod reason;
 mod report;
 mod runs;
+mod sql_types;
 mod store;
 #[cfg(test)]
 mod tests;

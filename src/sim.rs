@@ -25,27 +25,27 @@ mod big;
 mod build;
 mod connection;
 mod defects;
+mod fake_sockets;
 mod filters;
 mod garbage;
 mod image_service;
 mod images;
+mod indexed_map;
 mod lifecycle;
 mod logs;
 mod node;
 mod runtime_service;
 mod script;
 mod server;
-mod shelf;
-mod stand_ins;
 #[cfg(test)]
 mod tests;
 mod view;
 
 pub use defects::Defect;
+pub use fake_sockets::StandIn;
 pub use logs::LogRoots;
 pub use node::{Node, Streaming};
 pub use script::{Call, Fault, Method, Times};
-pub use stand_ins::StandIn;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard};

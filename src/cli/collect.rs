@@ -7,11 +7,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::live::{begun, block_on, lock_and_open, memory_only, node};
+use super::overrides::WhatIf;
 use super::plan::ScopeArg;
 use super::render::{self, Paint};
-use super::what_if::WhatIf;
-use super::{CliError, ErrorKind, Format, Output, human, saved_plan};
+use super::session::{begun, block_on, lock_and_open, memory_only, node};
+use super::{CliError, ErrorKind, Format, Output, format, saved_plan};
 use crate::config::Loaded;
 use crate::daemon::schedule::Limits;
 use crate::daemon::{Cycle, Pass, signals};
@@ -136,21 +136,21 @@ fn verdict(pass: &Pass) -> Result<(), CliError> {
     let (failed, left, blind) = (pass.summary.count("failed"), pass.summary.not_begun, blind.count());
     let mut faults = Vec::new();
     if failed > 0 {
-        faults.push(format!("{} failed", human::count(failed, "removal")));
+        faults.push(format!("{} failed", format::count(failed, "removal")));
     }
     let halted: usize = pass.summary.halts.iter().map(|halt| halt.not_begun).sum();
     if left > halted {
-        faults.push(format!("{} not begun, because of a signal", human::count(left - halted, "removal")));
+        faults.push(format!("{} not begun, because of a signal", format::count(left - halted, "removal")));
     }
     faults.extend(pass.summary.halts.iter().map(ToString::to_string));
     if blind > 0 {
         faults.push(format!("{blind} of its steps could not do their work"));
     }
     if pass.summary.shortfall_bytes > 0 {
-        faults.push(format!("the image disk is still {} short", human::size(pass.summary.shortfall_bytes)));
+        faults.push(format!("the image disk is still {} short", format::size(pass.summary.shortfall_bytes)));
     }
     if let Some(note) = pass.not_recorded() {
         faults.push(format!("{note}, so this pass is not in the history"));
     }
-    if faults.is_empty() { Ok(()) } else { Err(CliError::message(ErrorKind::Partial, human::list(&faults))) }
+    if faults.is_empty() { Ok(()) } else { Err(CliError::message(ErrorKind::Partial, format::list(&faults))) }
 }

@@ -5,7 +5,7 @@ use schemars::schema_for;
 
 use super::collect::Collection;
 use super::render::Grid;
-use super::{CliError, Format, Output, human};
+use super::{CliError, Format, Output, format};
 use crate::config::{DEFAULT_TOML, KEYS, Loaded};
 use crate::model::Snapshot;
 use crate::plan::Plan;
@@ -59,7 +59,7 @@ fn check(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let warnings: Vec<_> = loaded.warnings().iter().map(|warning| format!("warning: {warning}\n")).collect();
     let count = match warnings.len() {
         0 => String::new(),
-        count => format!(", with {}", human::count(count, "warning")),
+        count => format!(", with {}", format::count(count, "warning")),
     };
     output.text(&format!("{}the configuration is sound{count}\n", warnings.concat()))
 }

@@ -7,9 +7,9 @@ mod node;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::live::block_on;
 use super::render::{self, Paint};
-use super::{CliError, ErrorKind, Output, human};
+use super::session::block_on;
+use super::{CliError, ErrorKind, Output, format};
 use crate::config::Settings;
 use crate::cri::{Endpoint, Rule};
 use crate::daemon::node::Node;
@@ -94,9 +94,9 @@ impl Inventory {
         let used = self.disk.capacity_bytes.saturating_sub(self.disk.available_bytes);
         let percent = used.saturating_mul(100).div_ceil(self.disk.capacity_bytes.max(1));
         let things = [(self.containers, "container"), (self.sandboxes, "sandbox"), (self.images, "image")];
-        let things = things.map(|(count, thing)| human::count(count, thing));
-        let (used, all) = (human::size(used), human::size(self.disk.capacity_bytes));
-        format!("{}; disk {percent} % full, {used} of {all}.", human::list(&things))
+        let things = things.map(|(count, thing)| format::count(count, thing));
+        let (used, all) = (format::size(used), format::size(self.disk.capacity_bytes));
+        format!("{}; disk {percent} % full, {used} of {all}.", format::list(&things))
     }
 }
 

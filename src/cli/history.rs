@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use jiff::{SignedDuration, Timestamp};
 
 use super::render::Grid;
-use super::{CliError, Format, Output, human, words};
+use super::{CliError, Format, Output, format, reason_text};
 use crate::config::Loaded;
 use crate::daemon::now;
 use crate::plan::{Kind, RemoveReason};
@@ -128,12 +128,12 @@ fn removals_table(entries: &[HistoryEntry], wide: bool) -> String {
     for entry in entries {
         grid.row([
             second(entry.at),
-            words::kind(entry.kind).to_owned(),
-            words::object_id(entry.kind, &entry.id, wide),
-            words::object_name(entry.kind, &entry.id, entry.name.as_deref(), wide),
-            entry.pod.as_ref().map(|pod| words::fit(&pod.to_string(), wide)).unwrap_or_default(),
+            reason_text::kind(entry.kind).to_owned(),
+            reason_text::object_id(entry.kind, &entry.id, wide),
+            reason_text::object_name(entry.kind, &entry.id, entry.name.as_deref(), wide),
+            entry.pod.as_ref().map(|pod| reason_text::fit(&pod.to_string(), wide)).unwrap_or_default(),
             entry.outcome.replace('_', " "),
-            entry.freed_bytes.map(human::size).unwrap_or_default(),
+            entry.freed_bytes.map(format::size).unwrap_or_default(),
             why(entry),
         ]);
     }
@@ -145,7 +145,7 @@ fn why(entry: &HistoryEntry) -> String {
     let mut reason = entry.reason_values.clone();
     reason.insert("reason".to_owned(), entry.reason.as_str().into());
     let reason = serde_json::from_value::<RemoveReason>(reason.into());
-    let why = reason.map_or_else(|_| entry.reason.replace('_', " "), |reason| words::removed(&reason));
+    let why = reason.map_or_else(|_| entry.reason.replace('_', " "), |reason| reason_text::removed(&reason));
     let proven = entry.proven_by.as_ref().map(|source| format!(", says {source}")).unwrap_or_default();
     let detail = entry.detail.as_ref().map(|detail| format!("; {detail}")).unwrap_or_default();
     format!("{why}{proven}{detail}")
@@ -156,7 +156,7 @@ fn runs_table(entries: &[RunEntry]) -> String {
         ["STARTED", "TOOK", "SCOPE", "REMOVED", "GONE ALREADY", "REFUSED", "FAILED", "FREED", "TRIGGER", "ERROR"];
     let mut grid = Grid::new(&columns);
     for entry in entries {
-        let took = |end: Timestamp| human::age(end.duration_since(entry.started_at).as_secs());
+        let took = |end: Timestamp| format::age(end.duration_since(entry.started_at).as_secs());
         grid.row([
             second(entry.started_at),
             entry.finished_at.map_or_else(|| "goes on".to_owned(), took),
@@ -165,7 +165,7 @@ fn runs_table(entries: &[RunEntry]) -> String {
             entry.already_gone.to_string(),
             entry.refused.to_string(),
             entry.failed.to_string(),
-            human::size(entry.freed_bytes),
+            format::size(entry.freed_bytes),
             entry.triggered_by.clone().unwrap_or_default(),
             entry.error.clone().unwrap_or_default(),
         ]);

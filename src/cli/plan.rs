@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 use super::documents::Snapshots;
-use super::live::{all_seen, block_on, look};
+use super::overrides::WhatIf;
 use super::render::{self, Paint};
-use super::what_if::WhatIf;
+use super::session::{all_seen, block_on, look};
 use super::{CliError, Format, Output};
 use crate::config::Loaded;
 use crate::model::Snapshot;

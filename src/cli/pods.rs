@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::human;
+use super::format;
 use crate::model::{Phase, Pod, PodRef, PodSourceReport, Seen, Snapshot};
 use crate::plan::{Plan, PodKnowledge};
 
@@ -33,7 +33,7 @@ impl PodAnswer {
     pub(super) fn text(&self) -> String {
         let deleting = if self.deleting { ", being deleted" } else { "" };
         let title = format!("pod {} ({}), {}{deleting}", self.pod, self.pod.uid, phase(self.phase));
-        format!("{}\n  known from: {}\n", human::printable(&title), human::printable(&self.known_from))
+        format!("{}\n  known from: {}\n", format::printable(&title), format::printable(&self.known_from))
     }
 }
 
@@ -62,7 +62,7 @@ pub(super) fn known_from(plan: &Plan) -> String {
 fn sources(known: &PodKnowledge, now: Timestamp) -> String {
     if known.sources.is_empty() {
         let missing = if known.complete { "" } else { ", not complete" };
-        let pods = human::count(usize::try_from(known.pods).unwrap_or(usize::MAX), "pod");
+        let pods = format::count(usize::try_from(known.pods).unwrap_or(usize::MAX), "pod");
         return format!("{} ({pods}{missing})", known.source);
     }
     known.sources.iter().map(|source| report(source, now)).collect::<Vec<_>>().join(", ")
@@ -71,8 +71,8 @@ fn sources(known: &PodKnowledge, now: Timestamp) -> String {
 /// One source: `kube-api (48 pods, 3s old, in-cluster account)`.
 fn report(source: &PodSourceReport, now: Timestamp) -> String {
     let PodSourceReport { name, chosen_by, pods, as_of, missing } = source;
-    let age = as_of.map(|as_of| format!("{} old", human::age(now.duration_since(as_of).as_secs())));
-    let pods = as_of.map(|_| human::count(usize::try_from(*pods).unwrap_or(usize::MAX), "pod"));
+    let age = as_of.map(|as_of| format!("{} old", format::age(now.duration_since(as_of).as_secs())));
+    let pods = as_of.map(|_| format::count(usize::try_from(*pods).unwrap_or(usize::MAX), "pod"));
     let chosen = Some(chosen_by.clone()).filter(|chosen| !chosen.is_empty());
     let missing = missing.as_ref().map(|cause| format!("not complete: {cause}"));
     let facts: Vec<_> = [pods, age, chosen, missing].into_iter().flatten().collect();

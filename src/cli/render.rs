@@ -5,7 +5,7 @@ mod plan;
 
 use comfy_table::{Cell, Table, presets};
 
-use super::human;
+use super::format;
 
 pub(super) use collection::collection;
 pub(super) use plan::plan;
@@ -35,7 +35,7 @@ impl Grid {
 
     /// One more row.
     pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.0.add_row(cells.map(|cell| Cell::new(human::printable(&cell))));
+        self.0.add_row(cells.map(|cell| Cell::new(format::printable(&cell))));
     }
 
     /// The whole, with a line break at the end of each line and no blanks before it.

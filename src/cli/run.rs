@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::time::Duration;
 
-use super::live::{block_on, lock_and_open, node};
-use super::{CliError, ErrorKind, human};
+use super::session::{block_on, lock_and_open, node};
+use super::{CliError, ErrorKind, format};
 use crate::config::Loaded;
 use crate::daemon::events::Events;
 use crate::daemon::node::Node;
@@ -136,7 +136,7 @@ fn status(scope: Scope, pass: &Result<Pass, StoreError>) -> String {
     let total = pass.tallies.total();
     let (removed, failed, kept) = (total.removed, total.failed, pass.kept());
     let store = pass.not_recorded().map_or_else(String::new, |note| format!("; {note}"));
-    format!("{what}: removed {removed}, failed {failed}, kept {kept}, {} freed{store}", human::size(total.freed_bytes))
+    format!("{what}: removed {removed}, failed {failed}, kept {kept}, {} freed{store}", format::size(total.freed_bytes))
 }
 
 /// Reads the rules anew, and tells the service manager so.

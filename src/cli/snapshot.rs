@@ -1,6 +1,6 @@
 //! `kubegc snapshot`.
 
-use super::live::{self, all_seen, block_on};
+use super::session::{self, all_seen, block_on};
 use super::{CliError, Format, Output};
 use crate::config::Loaded;
 
@@ -10,7 +10,7 @@ pub struct Args {}
 
 /// Looks and prints.
 pub fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let (snapshot, plan) = block_on(live::snapshot(loaded))?;
+    let (snapshot, plan) = block_on(session::snapshot(loaded))?;
     match output.format {
         Some(Format::Yaml) => output.yaml(&snapshot)?,
         _ => output.json(&snapshot)?,

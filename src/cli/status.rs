@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::live::{self, block_on};
-use super::{CliError, Format, Output, human, pods, words};
+use super::session::{self, block_on};
+use super::{CliError, Format, Output, format, pods, reason_text};
 use crate::config::Loaded;
 use crate::daemon::now;
 use crate::model::{FileSystem, ListBytes, Runtime, Seen, Snapshot};
@@ -45,7 +45,7 @@ struct Status {
 
 /// Looks and prints. What does not need the runtime is told without it.
 pub fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let looked = block_on(live::look(loaded, Scope::All));
+    let looked = block_on(session::look(loaded, Scope::All));
     let mut status = Status::begin(loaded)?;
     let trouble = match looked {
         Ok((snapshot, plan)) => {
@@ -83,7 +83,7 @@ impl Status {
             list_bytes: ListBytes::default(),
             pods: Seen::default(),
             to_remove: Seen::default(),
-            last_runs: newest_of_each_scope(live::memory_only(settings)?.runs(RUNS)?),
+            last_runs: newest_of_each_scope(session::memory_only(settings)?.runs(RUNS)?),
             known_from: String::new(),
         })
     }
@@ -111,7 +111,7 @@ impl Status {
     fn large_lists(&self) -> impl Iterator<Item = String> {
         let sizes = &self.list_bytes;
         let large = sizes.receipts().filter(|(_, receipt)| sizes.is_near_limit(receipt));
-        large.map(|(list, receipt)| words::large_list(list, receipt, sizes.limit))
+        large.map(|(list, receipt)| reason_text::large_list(list, receipt, sizes.limit))
     }
 
     fn text(&self) -> String {
@@ -122,13 +122,13 @@ impl Status {
             ("Runtime", told(&self.runtime, |runtime| format!("{} {}", runtime.name, runtime.version))),
             ("Image disk", told(&self.image_filesystem, disk)),
             ("Pods", self.known_from.clone()),
-            ("To remove", told(&self.to_remove, |count| human::count(*count, "object"))),
+            ("To remove", told(&self.to_remove, |count| format::count(*count, "object"))),
         ];
         lines.extend(self.large_lists().map(|warning| ("Warning", warning)));
         lines.extend(self.last_runs.iter().map(|run| ("Last pass", pass(run, self.at))));
         // Without a runtime the node has no name but the one that was set, and the store has a line if something is wrong.
         lines.retain(|(_, value)| !value.is_empty());
-        let line = |(name, value): (&str, String)| format!("{:<12}{}\n", format!("{name}:"), human::printable(&value));
+        let line = |(name, value): (&str, String)| format!("{:<12}{}\n", format!("{name}:"), format::printable(&value));
         lines.into_iter().map(line).collect()
     }
 }
@@ -141,16 +141,16 @@ fn told<T>(seen: &Seen<T>, words: impl FnOnce(&T) -> String) -> String {
 }
 
 fn disk(disk: &FileSystem) -> String {
-    let (free, all) = (human::size(disk.available_bytes), human::size(disk.capacity_bytes));
+    let (free, all) = (format::size(disk.available_bytes), format::size(disk.capacity_bytes));
     format!("{free} of {all} free, {}", disk.mountpoint.display())
 }
 
 /// One run: `images, 12s ago: removed 3, failed 1, freed 1.2GiB`.
 fn pass(run: &RunEntry, now: Timestamp) -> String {
-    let age = human::age(now.duration_since(run.started_at).as_secs());
+    let age = format::age(now.duration_since(run.started_at).as_secs());
     let dry = if run.dry { ", dry" } else { "" };
     let trouble = run.error.as_ref().map_or_else(String::new, |error| format!("; {error}"));
-    let (removed, failed, freed) = (run.removed, run.failed, human::size(run.freed_bytes));
+    let (removed, failed, freed) = (run.removed, run.failed, format::size(run.freed_bytes));
     format!("{}{dry}, {age} ago: removed {removed}, failed {failed}, freed {freed}{trouble}", run.scope)
 }
 

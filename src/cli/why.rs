@@ -7,11 +7,11 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::documents::Snapshots;
-use super::find::{Found, find};
-use super::live::{block_on, look};
+use super::lookup::{Found, find};
 use super::pods::{self, PodAnswer};
 use super::render::Paint;
-use super::{CliError, ErrorKind, Format, Output, human};
+use super::session::{block_on, look};
+use super::{CliError, ErrorKind, Format, Output, format};
 use crate::config::Loaded;
 use crate::model::Seen;
 use crate::plan::{Explanation, Kind, Plan, PodKnowledge, Scope, decide};
@@ -138,13 +138,13 @@ impl Answer {
             Decision::NextInLine => "stays, and is next in line if the space is short".to_owned(),
             Decision::Keep => paint.green("stays"),
         };
-        let mut text = format!("{}\n  {decision}: {}\n", human::printable(&self.title), human::printable(&self.rule));
+        let mut text = format!("{}\n  {decision}: {}\n", format::printable(&self.title), format::printable(&self.rule));
         if let Some(setting) = &self.setting {
             let _ = writeln!(text, "  setting: {} = {} ({})", setting.key, setting.value, setting.origin);
         }
         let _ = writeln!(text, "  what would change it: {}", self.change);
         if let Some(known_from) = &self.known_from {
-            let _ = writeln!(text, "  pods known from: {}", human::printable(known_from));
+            let _ = writeln!(text, "  pods known from: {}", format::printable(known_from));
         }
         text
     }

@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use toml::Value;
 
 use super::duration;
-use super::fault::{Fault, Origin};
+use super::error::{Fault, Origin};
 use super::layers::Entry;
 
 /// A field of `KubeletConfiguration` and how it is read.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use super::fault::{Fault, Origin};
+use super::error::{Fault, Origin};
 use super::keys::{self, KEYS, Key};
 use super::{Environment, kubelet};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::fault::{ConfigError, Fault, Origin};
+use super::error::{ConfigError, Fault, Origin};
 use super::keys::{self, Key};
 use super::layers::{Entry, Layers, is_section};
 use super::slot::Wrong;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use super::fault::ConfigError;
+use super::error::ConfigError;
 use super::layers::Layers;
 use super::resolve::settle;
 use super::*;

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::rooted::{self, Place};
+use super::host_path::{self, Place};
 use super::{CriError, CriOptions, RuntimeReader};
 
 /// Sockets of the runtimes and distributions we know, the commonest first. `/var/run` is `/run` on all of them.
@@ -190,7 +190,7 @@ fn seen(host_root: &Path, path: &Path) -> PathBuf {
     if host_root == Path::new("/") {
         return path.to_path_buf();
     }
-    match rooted::resolve(host_root, path) {
+    match host_path::resolve(host_root, path) {
         Ok(Place::There(beneath)) => beneath,
         _ if path.exists() => path.to_path_buf(),
         Ok(Place::Missing(beneath)) => beneath,

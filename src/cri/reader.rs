@@ -18,8 +18,8 @@ use super::generated as pb;
 use super::lists::{self, Listed, Received};
 use super::retry::Retry;
 use super::{CriError, CriOptions, convert};
+use crate::host_path::BoundedCalls;
 use crate::model::{Container, ContainerId, ContainerState, Image, PodRef, PodUid, Runtime, Sandbox, SandboxId};
-use crate::rooted::BoundedCalls;
 
 const OLD_VERSION: Method = Method("/runtime.v1alpha2.RuntimeService/Version");
 const STATUS: Method = Method("/runtime.v1.RuntimeService/Status");

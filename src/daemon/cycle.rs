@@ -12,13 +12,13 @@ use jiff::Timestamp;
 use super::clock::{self, Clock};
 use super::node::Node;
 use super::pressure::Gauge;
-use super::saved::{self, Checked};
+use super::revalidate::{self, Checked};
 use crate::config::{PodSource, Settings};
 use crate::cri::{RuntimeReader, RuntimeWriter};
 use crate::execute::{ExecuteOptions, Executor, Hands, LiveHands, LogRoots, NoteTaker, Outcome, Report, Stop, Summary};
 use crate::model::{Memory, Snapshot};
 use crate::observe::{Observer, StatusFor};
-use crate::plan::{AgeFrom, Kind, Plan, Policy, Pressure, PressurePolicy, Scope, decide, key, remember};
+use crate::plan::{AgeFrom, Kind, Plan, Policy, Pressure, PressurePolicy, Scope, decide, key, update_memory};
 use crate::record::events::Ended;
 use crate::record::{RunId, Store, StoreError, StoreNote, Tallies, after_outcomes, note};
 
@@ -151,7 +151,7 @@ impl<H: Hands> Cycle<H> {
             self.observer.resolve_image_names(&mut snapshot).await;
             self.observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
         }
-        let Checked { plan, refused } = saved::check(plan, &snapshot, &rules.settings.policy);
+        let Checked { plan, refused } = revalidate::check(plan, &snapshot, &rules.settings.policy);
         self.carry_out(&rules, Planned { scope: Scope::All, snapshot, plan, refused }, stop, watch).await
     }
 
@@ -179,7 +179,7 @@ impl<H: Hands> Cycle<H> {
         mut watch: impl FnMut(&Plan, &Report),
     ) -> Result<Pass, StoreError> {
         let Planned { scope, snapshot, plan, refused } = planned;
-        let learnt = remember(&snapshot, &rules.settings.policy);
+        let learnt = update_memory(&snapshot, &rules.settings.policy);
         self.store().learn(&snapshot.memory, &learnt)?;
         let mut run = Underway::begin(&mut self.store(), &self.clock, snapshot.taken_at, scope, H::IS_DRY)?;
         if let Some(pressure) = &plan.pressure {

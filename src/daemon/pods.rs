@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::clock;
 use crate::config::{KubeletSettings, PodSource, Settings};
+use crate::host_path::{self, Place};
 use crate::kubernetes::{Candidates, Connection, Kubelet, KubeletAccess, KubernetesError, Timing};
 use crate::observe::{
     self, Beside, CombinedPods, FoundPods, KubeApi, KubeletDirPods, KubeletSource, NoPods, Part, RuntimePods,
 };
-use crate::rooted::{self, Place};
 
 /// Who wanted a source, as `plan` shows it.
 const SET: &str = "pods.source";
@@ -54,7 +54,7 @@ impl PlaceOfPods {
             ));
         }
         let directory = self.settings.kubelet_root.join("pods");
-        if matches!(rooted::resolve(&self.settings.host_root, &directory), Ok(Place::There(_))) {
+        if matches!(host_path::resolve(&self.settings.host_root, &directory), Ok(Place::There(_))) {
             found.push(self.part(PodSource::KubeletDir, AUTO, format!("{} exists", directory.display())));
         }
         Ok(found)

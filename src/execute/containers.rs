@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use super::done::{Done, ExecuteError};
+use super::action_result::{Done, ExecuteError};
 use super::{Erased, Hands, LogError, Refusal, Run};
 use crate::cri::ContainerStatus;
 use crate::model::{ContainerId, ContainerState, LinkTarget, PodRef};

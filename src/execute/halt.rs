@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::done::ExecuteError;
+use super::action_result::ExecuteError;
 use super::{Hands, Run};
 use crate::cri::CriError;
 use crate::plan::Kind;

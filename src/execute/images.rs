@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::done::{Done, ExecuteError};
+use super::action_result::{Done, ExecuteError};
 use super::{Hands, Outcome, Refusal, Run};
 use crate::cri::Only;
 use crate::model::{Container, ContainerState, Image, ImageId, Pod, PodRef};

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::done::Done;
+use super::action_result::Done;
 use super::{Erased, Hands, Measure, Outcome, Report, Run};
 use crate::model::ContainerId;
 use crate::plan::{Action, Kind, Target};

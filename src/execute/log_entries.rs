@@ -4,12 +4,12 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 
-use super::done::{Done, ExecuteError};
+use super::action_result::{Done, ExecuteError};
 use super::{Hands, LogError, Refusal, Run};
 use crate::cri::Only;
+use crate::host_path::{self, Place};
 use crate::model::{ContainerId, ContainerState, EntryKind, LinkTarget, PodUid};
 use crate::plan::{container_id_of_link, pod_uid_of_dir};
-use crate::rooted::{self, Place};
 
 impl<H: Hands> Run<'_, H> {
     /// Removes a log directory of a pod of which nothing is in the runtime and which the kubelet does not know (I11).
@@ -95,7 +95,7 @@ impl<H: Hands> Run<'_, H> {
 
 /// Says whether a directory of the host, links on the way included, has an entry of any kind by this name.
 fn has_entry(host_root: &Path, directory: &Path, name: &str) -> io::Result<bool> {
-    let Place::There(at) = rooted::resolve(host_root, directory)? else { return Ok(false) };
+    let Place::There(at) = host_path::resolve(host_root, directory)? else { return Ok(false) };
     match std::fs::symlink_metadata(at.join(name)) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

@@ -4,7 +4,7 @@
 //! walked again from its root, one open directory at a time; no link is followed, no mount is crossed, and what turns
 //! out to be another kind of entry than expected stays. Nothing here decides what goes, and nothing asks the runtime.
 
-mod folder;
+mod dir;
 mod roots;
 #[cfg(test)]
 pub(super) mod tests;
@@ -14,7 +14,7 @@ pub use roots::{LogFile, LogRoots};
 
 use std::path::{Path, PathBuf};
 
-use crate::rooted::CallError;
+use crate::host_path::CallError;
 
 /// What came off the disk.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -1,6 +1,6 @@
 //! Sandboxes: stopped, which gives back their network, then removed.
 
-use super::done::{Done, ExecuteError};
+use super::action_result::{Done, ExecuteError};
 use super::{Hands, Refusal, Run};
 use crate::cri::Only;
 use crate::model::{SandboxId, SandboxState};

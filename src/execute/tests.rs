@@ -3,11 +3,11 @@
 #![expect(clippy::disallowed_methods, reason = "a test may remove its own files")]
 
 mod as_root;
+mod confirm_deletion;
 mod containers;
 mod hang;
 mod images;
 mod logs;
-mod proof;
 mod run;
 mod sandboxes;
 mod space;
@@ -20,10 +20,10 @@ use std::time::Duration;
 
 use super::*;
 use crate::cri::{CriOptions, RuntimeWriter};
+use crate::host_path::BoundedCalls;
 use crate::model::{ContainerState, PodRef, Seen};
 use crate::observe::{NoPods, ToldDisk};
 use crate::plan::{ImageSummary, LogPolicy, PlanKind, Profile, RemoveReason};
-use crate::rooted::BoundedCalls;
 use crate::sim::{Method, Node, Sim};
 
 const WEB: &str = "docker.io/library/web:1";

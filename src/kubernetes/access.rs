@@ -10,7 +10,7 @@ use kube::config::{AuthInfo, Config, Kubeconfig};
 
 use super::KubernetesError;
 use super::error::whole;
-use crate::rooted::{self, Place};
+use crate::host_path::{self, Place};
 
 /// Where the kubelet's own credentials lie on a node that kubeadm made.
 const KUBEADM: &str = "/etc/kubernetes/kubelet.conf";
@@ -157,7 +157,7 @@ pub(super) fn seen(host_root: &Path, path: &Path) -> Option<PathBuf> {
     if path.is_relative() {
         return own();
     }
-    match rooted::resolve(host_root, path) {
+    match host_path::resolve(host_root, path) {
         Ok(Place::There(beneath)) => Some(beneath),
         _ => own(),
     }

@@ -13,8 +13,8 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::error::{About, whole};
-use super::{Access, Candidates, KubernetesError, wire};
-use crate::rooted::BoundedCalls;
+use super::{Access, Candidates, KubernetesError, api_types};
+use crate::host_path::BoundedCalls;
 
 /// The largest answer that is taken whole. Lists and watches are taken piece by piece.
 const LARGEST_ANSWER_BYTES: usize = 8 << 20;
@@ -152,7 +152,7 @@ async fn refusal(what: &str, response: Response<Body>, limit: Duration) -> Kuber
         Ok(body) => body,
         Err(error) => return error,
     };
-    match serde_json::from_slice::<wire::Status>(&body) {
+    match serde_json::from_slice::<api_types::Status>(&body) {
         Ok(status) if status.is_failure(code) => refused(what, status),
         _ => {
             let text = String::from_utf8_lossy(&body).trim().chars().take(80).collect();
@@ -162,7 +162,7 @@ async fn refusal(what: &str, response: Response<Body>, limit: Duration) -> Kuber
 }
 
 /// An error that the API server itself told.
-pub(super) fn refused(what: &str, status: wire::Status) -> KubernetesError {
+pub(super) fn refused(what: &str, status: api_types::Status) -> KubernetesError {
     let (what, message) = (what.to_owned(), status.message);
     if status.code == 403 {
         return KubernetesError::Forbidden { what, message };

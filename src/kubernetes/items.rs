@@ -6,7 +6,7 @@
 
 use crate::model::Pod;
 
-use super::wire::{ApiPod, ListHead};
+use super::api_types::{ApiPod, ListHead};
 
 /// Far above any pod: the API takes objects of some 3 MiB at most.
 const LARGEST_ITEM_BYTES: usize = 16 << 20;

@@ -5,8 +5,8 @@
 //! read-only port, which speaks plainly and is shown nothing.
 
 mod error;
-mod told;
-mod way;
+mod response;
+mod transport;
 
 #[cfg(test)]
 pub(crate) mod fake;
@@ -14,8 +14,8 @@ pub(crate) mod fake;
 mod tests;
 
 pub use error::KubeletError;
-pub use told::{KubeletPod, KubeletPods, KubeletProcess};
-pub use way::KubeletAccess;
+pub use response::{KubeletPod, KubeletPods, KubeletProcess};
+pub use transport::KubeletAccess;
 
 use std::path::Path;
 use std::time::Duration;
@@ -30,9 +30,9 @@ use jiff::Timestamp;
 use tokio::time::timeout;
 
 use super::error::whole;
-use crate::rooted::BoundedCalls;
+use crate::host_path::BoundedCalls;
 use error::Right;
-use way::{Stream, Way};
+use transport::{Stream, Way};
 
 /// The longest wait for a whole answer. The kubelet is on this host.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -70,7 +70,7 @@ impl Kubelet {
     /// The pods that it has now. While it starts they are fewer than it should have, and nothing in the answer says so.
     pub async fn pods(&self) -> Result<KubeletPods, KubeletError> {
         let Told { at, text } = self.ask("/pods", Right::PODS).await?;
-        told::pods(at, &text).map_err(|cause| KubeletError::Understand { path: "/pods", cause })
+        response::pods(at, &text).map_err(|cause| KubeletError::Understand { path: "/pods", cause })
     }
 
     /// Fails unless it says that it is well.
@@ -81,7 +81,7 @@ impl Kubelet {
     /// What it says of its own process.
     pub async fn process(&self) -> Result<KubeletProcess, KubeletError> {
         let Told { text, .. } = self.ask("/metrics", Right::METRICS).await?;
-        told::process(&text).map_err(|cause| KubeletError::Understand { path: "/metrics", cause })
+        response::process(&text).map_err(|cause| KubeletError::Understand { path: "/metrics", cause })
     }
 
     async fn ask(&self, path: &'static str, right: Right) -> Result<Told, KubeletError> {

@@ -6,9 +6,9 @@ use http::Request;
 use kube::core::Request as Path;
 use kube::core::params::ListParams;
 
+use super::api_types::ListMetadata;
 use super::connection::{ask, chunk, unreadable};
 use super::items::Items;
-use super::wire::ListMetadata;
 use super::{Connection, KubernetesError};
 use crate::model::Pod;
 

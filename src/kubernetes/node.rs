@@ -6,8 +6,8 @@ use std::time::Duration;
 use kube::core::Request as Path;
 use kube::core::params::GetParams;
 
+use super::api_types::{ApiNode, NodeInfo};
 use super::connection::{ask, unreadable};
-use super::wire::{ApiNode, NodeInfo};
 use super::{Connection, KubernetesError};
 use crate::model::is_object_name;
 

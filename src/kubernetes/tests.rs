@@ -1,12 +1,12 @@
 //! The room against an API server in memory, with a clock that stands still and jumps.
 
 mod access;
+mod api_types;
 mod list;
-mod live;
+mod pod_lookup;
 mod tls;
 mod trouble;
 mod watch;
-mod wire;
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -16,10 +16,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::api_types::{ApiPod, NodeInfo, Object, Status};
 use super::connection::{ask, piece, refused, unreadable};
 use super::list::{all_pods, on, pods_at};
 use super::node::Doubt;
-use super::wire::{ApiPod, NodeInfo, Object, Status};
 use super::{Clock, Connection, KubernetesError, Timing, node};
 use crate::model::{Pod, Seen, is_object_name};
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 use nix::sys::statvfs::statvfs;
 
 use super::{Answer, ObserveError};
+use crate::host_path::{self, BoundedCalls};
 use crate::model::FileSystem;
-use crate::rooted::{self, BoundedCalls};
 
 /// The longest wait for statvfs, as cAdvisor's.
 const GUARD: Duration = Duration::from_secs(2);
@@ -50,7 +50,7 @@ impl HostDisks {
 
     async fn look(&self, mountpoint: &Path) -> Result<FileSystem, ObserveError> {
         let (root, path, probe) = (self.host_root.clone(), mountpoint.to_owned(), Arc::clone(&self.probe));
-        let look = move || probe(&rooted::resolve(&root, &path)?.into_path());
+        let look = move || probe(&host_path::resolve(&root, &path)?.into_path());
         let measured = self.calls.run(mountpoint, look).await?;
         let measured = measured.map_err(|source| ObserveError::Measure { path: mountpoint.to_owned(), source })?;
         Ok(FileSystem { mountpoint: mountpoint.to_owned(), ..measured })
@@ -86,7 +86,7 @@ fn probe(path: &Path) -> io::Result<FileSystem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rooted::CallError;
+    use crate::host_path::CallError;
 
     #[tokio::test]
     async fn a_directory_of_this_host_is_measured_and_keeps_the_runtimes_name() {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::rooted::CallError;
+use crate::host_path::CallError;
 
 /// A look that failed. Its text becomes the cause in a `NotSeen`.
 #[derive(Debug, thiserror::Error)]

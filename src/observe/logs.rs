@@ -10,8 +10,8 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use super::ObserveError;
+use crate::host_path::{self, Place};
 use crate::model::{EntryKind, LinkTarget, LogDir, LogLink};
-use crate::rooted::{self, Place};
 
 /// Every entry of the pod log root, whatever it is, by name.
 pub fn dirs(root: &Path) -> Result<Vec<LogDir>, ObserveError> {
@@ -75,7 +75,7 @@ fn target(host_root: &Path, path: &Path) -> LinkTarget {
             answer => answer.map(|_| Place::There(path.to_owned())),
         }
     } else {
-        rooted::resolve(host_root, path)
+        host_path::resolve(host_root, path)
     };
     match place {
         Ok(Place::There(_)) => LinkTarget::Exists,

@@ -1,16 +1,16 @@
 //! Which pods should be here, and what the kubelet's directories tell of them.
 
+mod auto;
 mod combined;
 mod dirs;
-mod found;
 mod kube_api;
 mod kubelet;
 mod kubelet_dir;
 mod machine;
 
+pub use auto::FoundPods;
 pub use combined::{CombinedPods, Part};
 pub use dirs::PodDirs;
-pub use found::FoundPods;
 pub use kube_api::KubeApi;
 pub use kubelet::KubeletSource;
 pub use kubelet_dir::{Beside, KubeletDirPods};

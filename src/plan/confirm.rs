@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
-use super::draft::{Draft, World};
+use super::plan_builder::{Draft, World};
 use super::{Action, KeepReason, Kind, Plan, PlanError, Policy, RemoveReason, Scope, Target, key};
 use crate::model::Snapshot;
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::draft::{Draft, World};
+use super::plan_builder::{Draft, World};
 use super::pods::{Asks, Standing};
 use super::{KeepReason, Kind, RemoveReason, Target};
 use crate::model::{Container, ContainerState, PodUid};

@@ -186,7 +186,7 @@ mod tests {
         let mut node = node(&json!([{ "state": "exited", "sandbox_id": "s-a", "pod": { "uid": "a" } }]));
         node.memory.absent_since.clear();
         node.sandboxes = crate::model::Seen::Seen(Vec::new());
-        let memory = crate::plan::remember(&node, &Policy::default());
+        let memory = crate::plan::update_memory(&node, &Policy::default());
         let absent: Vec<_> = memory.absent_since.iter().map(|absence| absence.uid.as_str()).collect();
         assert_eq!(absent, ["b"]);
     }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use jiff::Timestamp;
 
-use super::draft::World;
 use super::image_use::{Use, Uses, full_name, is_named, may_be_named, names};
+use super::plan_builder::World;
 use super::{KeepReason, Kind};
 use crate::model::{Container, Image, Pod, Seen, Snapshot};
 

@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 
-use super::draft::World;
 use super::image_use::{full_name, names};
+use super::plan_builder::World;
 use super::{KeepReason, PlanError};
 use crate::model::{Container, ContainerState, Image, Pod, PodUid};
 

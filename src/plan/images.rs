@@ -14,11 +14,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::disk::{self, Usage};
-use super::doubt::doubt;
-use super::draft::{Draft, World};
 use super::image_keep::Keepers;
 use super::image_use::by_id;
 use super::image_volumes::UnknownVolumes;
+use super::list_sanity::doubt;
+use super::plan_builder::{Draft, World};
 use super::{Action, ImageTrigger, KeepReason, Kind, PlanError, RemoveReason, Target};
 use crate::model::{Image, ImageMemory, Seen};
 

@@ -10,7 +10,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::draft::{Draft, World};
+use super::plan_builder::{Draft, World};
 use super::pods::{Asks, Standing};
 use super::{KeepReason, Kind, RemoveReason, Target, names};
 use crate::model::{

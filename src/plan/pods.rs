@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 
-use super::doubt::doubt;
+use super::list_sanity::doubt;
 use super::{Guards, KeepReason, Policy};
 use crate::model::{Pod, PodList, PodRef, PodUid, Seen, Snapshot, running_pods};
 

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use super::draft::{Draft, World};
+use super::plan_builder::{Draft, World};
 use super::pods::{Asks, Standing};
 use super::{KeepReason, Kind, RemoveReason, Target};
 use crate::model::{PodUid, Sandbox, SandboxId, SandboxState};

@@ -5,15 +5,15 @@
 //! the writes as client-go does. Nothing here holds up a pass: the way is a queue that drops what does not fit, and each
 //! write has a limit. Whoever may not write events is told so once and asked again after a rest.
 
-mod announcer;
 mod api;
-mod bucket;
+mod event_recorder;
 mod notices;
+mod rate_limiter;
 mod sink;
 #[cfg(test)]
 mod tests;
 
-pub use announcer::{Announcements, Announcer, announcements};
 pub use api::ApiSink;
+pub use event_recorder::{Announcements, Announcer, announcements};
 pub use notices::{Ended, Notice, Notices, Reason};
 pub use sink::{EventSink, NodeEvent, SinkError};

@@ -7,11 +7,11 @@ use rusqlite::types::{Type, Value};
 use rusqlite::{Row, Transaction, params_from_iter};
 use serde::Serialize;
 
-use super::columns::{count, from_json, integer, json, moment, nanos, nanos_before};
 use super::error::StoreError;
 use super::memory::count_removal;
 use super::reason::word_and_values;
 use super::runs::RunId;
+use super::sql_types::{count, from_json, integer, json, moment, nanos, nanos_before};
 use super::store::Store;
 use crate::execute::{Outcome, Report};
 use crate::model::PodRef;

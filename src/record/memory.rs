@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction};
 use serde::Serialize;
 
-use super::columns::{count, from_json, integer, json, moment, nanos};
 use super::error::StoreError;
+use super::sql_types::{count, from_json, integer, json, moment, nanos};
 use super::store::Store;
 use crate::model::{Absence, Failure, ImageMemory, ListCounts, ListFall, Memory};
 use crate::plan::Kind;

@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use rusqlite::{Connection, Row, Transaction};
 use serde::Serialize;
 
-use super::columns::{count, integer, json, moment, nanos};
 use super::error::StoreError;
 use super::report::Tally;
+use super::sql_types::{count, integer, json, moment, nanos};
 use super::store::Store;
 use crate::plan::Scope;
 

@@ -9,10 +9,10 @@ use jiff::Timestamp;
 
 use super::SimError;
 use super::images::hex;
+use super::indexed_map::POD_UID;
 use super::lifecycle::{nanoseconds, protobuf_state};
 use super::logs::{LogEntry, link_name};
 use super::node::{Node, Streaming};
-use super::shelf::POD_UID;
 use crate::cri::generated as pb;
 use crate::model::ContainerState;
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use super::indexed_map::POD_UID;
 use super::node::{Container, Node, Sandbox};
-use super::shelf::POD_UID;
 use crate::cri::generated as pb;
 
 type Labels = HashMap<String, String>;

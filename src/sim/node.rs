@@ -7,8 +7,8 @@ use jiff::Timestamp;
 
 use super::SimError;
 use super::images::{Images, Layers};
+use super::indexed_map::{Labeled, Shelf};
 use super::logs::{LogEntry, LogRoots};
-use super::shelf::{Labeled, Shelf};
 use crate::cri::generated as pb;
 use crate::model::{ContainerState, FileSystem, SandboxState};
 

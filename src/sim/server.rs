@@ -16,9 +16,9 @@ use tonic::{Response, Status};
 use super::SimError;
 use super::connection::Connection;
 use super::defects::Answer;
+use super::fake_sockets::Old;
 use super::node::Node;
 use super::script::{Fault, Method, Script};
-use super::stand_ins::Old;
 use crate::cri::generated::{image_service_server::ImageServiceServer, runtime_service_server::RuntimeServiceServer};
 
 /// What the handle and the server share. Locks are never held across an await, and never two at once.

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use kubegc::model::{Container, ContainerState, Image, Pod, PodUid, SandboxState, Seen, Snapshot};
 use kubegc::plan::{
-    Confirmed, Guards, Kind, Plan, Policy, Profile, RemoveReason, Scope, Target, confirm, decide, remember,
+    Confirmed, Guards, Kind, Plan, Policy, Profile, RemoveReason, Scope, Target, confirm, decide, update_memory,
 };
 use nodes::{a_node, a_policy, now};
 use proptest::prelude::*;
@@ -138,7 +138,7 @@ proptest! {
 
     #[test]
     fn memory_never_calls_a_new_image_old_or_a_present_pod_absent(node in a_node(), policy in a_policy()) {
-        let memory = remember(&node, &policy);
+        let memory = update_memory(&node, &policy);
         let known = |id| node.memory.images.iter().any(|image| image.id == id);
         if node.containers.as_ref().is_some() && node.images.as_ref().is_some() {
             for image in memory.images.iter().filter(|image| !known(image.id.clone())) {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Grid, Paint};
-use crate::cli::{human, words};
+use crate::cli::{format, reason_text};
 use crate::daemon::Pass;
 use crate::execute::{Measure, Outcome, Report, Summary};
 use crate::plan::Kind;
@@ -18,17 +18,17 @@ pub(in crate::cli) fn collection(pass: &Pass, wide: bool, paint: Paint) -> Strin
         let numbers =
             [tally.removed + tally.would_remove, tally.already_gone, tally.refused, tally.failed, tally.not_needed];
         let [removed, gone, refused, failed, not_needed] = numbers.map(|number| number.to_string());
-        grid.row([words::kind(kind).to_owned(), removed, gone, refused, failed, not_needed, freed]);
+        grid.row([reason_text::kind(kind).to_owned(), removed, gone, refused, failed, not_needed, freed]);
     }
     if !pass.reports.is_empty() {
         text += &grid.text();
         text.push('\n');
     }
     for error in &pass.plan.errors {
-        let _ = writeln!(text, "{} {}", paint.red("Error:"), human::printable(&words::plan_error(error)));
+        let _ = writeln!(text, "{} {}", paint.red("Error:"), format::printable(&reason_text::plan_error(error)));
     }
     for halt in &pass.summary.halts {
-        let _ = writeln!(text, "{} {}", paint.red("Error:"), human::printable(&halt.to_string()));
+        let _ = writeln!(text, "{} {}", paint.red("Error:"), format::printable(&halt.to_string()));
     }
     let _ = writeln!(text, "{}", sum(pass, paint));
     text
@@ -42,10 +42,10 @@ fn told(reports: &[Report], wide: bool) -> String {
         let target = &report.action.target;
         let id = target.id();
         grid.row([
-            words::kind(target.kind()).to_owned(),
-            words::object_id(target.kind(), &id, wide),
-            words::object_name(target.kind(), &id, target.name(), wide),
-            report.action.pod.as_ref().map(|pod| words::fit(&pod.to_string(), wide)).unwrap_or_default(),
+            reason_text::kind(target.kind()).to_owned(),
+            reason_text::object_id(target.kind(), &id, wide),
+            reason_text::object_name(target.kind(), &id, target.name(), wide),
+            report.action.pod.as_ref().map(|pod| reason_text::fit(&pod.to_string(), wide)).unwrap_or_default(),
             report.outcome.kind().replace('_', " "),
             freed(report.freed_bytes, (report.outcome == (Outcome::Removed {})).then_some(report.measure)),
             why(report),
@@ -58,10 +58,10 @@ fn told(reports: &[Report], wide: bool) -> String {
 fn freed(bytes: Option<u64>, measure: Option<Measure>) -> String {
     match (bytes.unwrap_or_default(), measure) {
         (_, None) | (0, Some(Measure::Measured)) => String::new(),
-        (bytes, Some(Measure::Measured)) => human::size(bytes),
-        (bytes, Some(Measure::Estimated)) => format!("~{} (estimated)", human::size(bytes)),
+        (bytes, Some(Measure::Measured)) => format::size(bytes),
+        (bytes, Some(Measure::Estimated)) => format!("~{} (estimated)", format::size(bytes)),
         (0, Some(Measure::Unknown)) => "unknown".to_owned(),
-        (bytes, Some(Measure::Unknown)) => format!("at least {}", human::size(bytes)),
+        (bytes, Some(Measure::Unknown)) => format!("at least {}", format::size(bytes)),
     }
 }
 
@@ -69,7 +69,7 @@ fn freed(bytes: Option<u64>, measure: Option<Measure>) -> String {
 fn reclaimed(summary: &Summary) -> String {
     let part = |measure: Measure| match summary.freed_by(measure) {
         0 => String::new(),
-        bytes => format!(", {} reclaimed ({})", human::size(bytes), measure.as_str()),
+        bytes => format!(", {} reclaimed ({})", format::size(bytes), measure.as_str()),
     };
     let is_unknown = summary.measure.values().any(|measure| *measure == Measure::Unknown);
     let rest = if is_unknown { ", more is unknown" } else { "" };
@@ -86,7 +86,7 @@ fn why(report: &Report) -> String {
     match &report.outcome {
         Outcome::Failed { error } => error.clone(),
         Outcome::Refused { refusal } => note.unwrap_or_else(|| refusal.to_string()),
-        _ => note.unwrap_or_else(|| words::removed(&report.action.reason)),
+        _ => note.unwrap_or_else(|| reason_text::removed(&report.action.reason)),
     }
 }
 
@@ -96,12 +96,12 @@ fn sum(pass: &Pass, paint: Paint) -> String {
         (kind, usize::try_from(tally.removed + tally.would_remove).unwrap_or(usize::MAX))
     };
     let some = Kind::ALL.into_iter().map(counted).filter(|(_, count)| *count > 0);
-    let things: Vec<_> = some.map(|(kind, count)| human::count(count, words::kind(kind))).collect();
+    let things: Vec<_> = some.map(|(kind, count)| format::count(count, reason_text::kind(kind))).collect();
     let kept = pass.kept();
     if things.is_empty() {
         return format!("{} {kept} stay.", paint.bold("Nothing removed."));
     }
     let total = pass.tallies.total();
     let word = if total.would_remove > 0 { "Would be removed:" } else { "Removed:" };
-    format!("{} {}{}. {kept} stay.", paint.bold(word), human::list(&things), paint.green(&reclaimed(&pass.summary)))
+    format!("{} {}{}. {kept} stay.", paint.bold(word), format::list(&things), paint.green(&reclaimed(&pass.summary)))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::{Grid, Paint};
-use crate::cli::{human, pods, words};
+use crate::cli::{format, pods, reason_text};
 use crate::plan::{Action, ImageSummary, ImageTrigger, Kept, Kind, Plan, Target};
 
 /// The plan as a table; `wide` names everything that stays and leaves no name short.
@@ -20,15 +20,15 @@ pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
         text.push('\n');
     }
     if let Some(pressure) = &plan.pressure {
-        let _ = writeln!(text, "{} {}", paint.yellow("Pressure:"), human::printable(&words::pressure(pressure)));
+        let _ = writeln!(text, "{} {}", paint.yellow("Pressure:"), format::printable(&reason_text::pressure(pressure)));
     }
-    let _ = writeln!(text, "Pods: {}", human::printable(&pods::known_from(plan)));
+    let _ = writeln!(text, "Pods: {}", format::printable(&pods::known_from(plan)));
     for note in &plan.lists {
-        let _ = writeln!(text, "{} {}", paint.yellow("Lists:"), human::printable(&words::list_note(note)));
+        let _ = writeln!(text, "{} {}", paint.yellow("Lists:"), format::printable(&reason_text::list_note(note)));
     }
     text += &images(&plan.images, paint);
     for error in &plan.errors {
-        let _ = writeln!(text, "{} {}", paint.red("Error:"), human::printable(&words::plan_error(error)));
+        let _ = writeln!(text, "{} {}", paint.red("Error:"), format::printable(&reason_text::plan_error(error)));
     }
     let _ = writeln!(text, "{}", summary(plan, paint));
     text
@@ -39,13 +39,13 @@ fn actions(actions: &[Action], wide: bool) -> String {
     for action in actions {
         let id = action.target.id();
         grid.row([
-            words::kind(action.target.kind()).to_owned(),
-            words::object_id(action.target.kind(), &id, wide),
+            reason_text::kind(action.target.kind()).to_owned(),
+            reason_text::object_id(action.target.kind(), &id, wide),
             name(&action.target, wide),
-            action.pod.as_ref().map(|pod| words::fit(&pod.to_string(), wide)).unwrap_or_default(),
-            action.age_seconds.map(human::age).unwrap_or_default(),
+            action.pod.as_ref().map(|pod| reason_text::fit(&pod.to_string(), wide)).unwrap_or_default(),
+            action.age_seconds.map(format::age).unwrap_or_default(),
             size(&action.target),
-            words::removed(&action.reason),
+            reason_text::removed(&action.reason),
         ]);
     }
     grid.text()
@@ -53,7 +53,7 @@ fn actions(actions: &[Action], wide: bool) -> String {
 
 /// What goes under this name; of an image with many tags the first and how many more.
 fn name(target: &Target, wide: bool) -> String {
-    let name = words::object_name(target.kind(), &target.id(), target.name(), wide);
+    let name = reason_text::object_name(target.kind(), &target.id(), target.name(), wide);
     match target {
         Target::RemoveImage { tags, .. } if tags.len() > 1 => format!("{name} +{}", tags.len() - 1),
         _ => name,
@@ -62,7 +62,7 @@ fn name(target: &Target, wide: bool) -> String {
 
 fn size(target: &Target) -> String {
     match target {
-        Target::RemoveImage { estimated_bytes, .. } => human::size(*estimated_bytes),
+        Target::RemoveImage { estimated_bytes, .. } => format::size(*estimated_bytes),
         _ => String::new(),
     }
 }
@@ -71,11 +71,12 @@ fn size(target: &Target) -> String {
 fn kept(kept: &[Kept]) -> String {
     let mut counts = BTreeMap::<_, usize>::new();
     for one in kept {
-        *counts.entry((one.kind, words::kept(one.kind, &one.reason))).or_default() += 1;
+        *counts.entry((one.kind, reason_text::kept(one.kind, &one.reason))).or_default() += 1;
     }
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by_key(|((kind, _), count)| (*kind, std::cmp::Reverse(*count)));
-    let things: Vec<_> = counts.iter().map(|((kind, _), count)| human::count(*count, words::kind(*kind))).collect();
+    let things: Vec<_> =
+        counts.iter().map(|((kind, _), count)| format::count(*count, reason_text::kind(*kind))).collect();
     let width = things.iter().map(String::len).max().unwrap_or_default();
     let lines = counts.iter().zip(things).map(|(((_, why), _), thing)| format!("  {thing:width$}   {why}\n"));
     lines.collect()
@@ -84,13 +85,13 @@ fn kept(kept: &[Kept]) -> String {
 fn all_kept(kept: &[Kept]) -> String {
     let mut grid = Grid::new(&["KIND", "ID", "NAME", "POD", "WHY"]);
     for one in kept {
-        let why = words::kept(one.kind, &one.reason);
+        let why = reason_text::kept(one.kind, &one.reason);
         grid.row([
-            words::kind(one.kind).to_owned(),
-            words::object_id(one.kind, &one.id, true),
-            words::object_name(one.kind, &one.id, one.name.as_deref(), true),
+            reason_text::kind(one.kind).to_owned(),
+            reason_text::object_id(one.kind, &one.id, true),
+            reason_text::object_name(one.kind, &one.id, one.name.as_deref(), true),
             one.pod.as_ref().map(ToString::to_string).unwrap_or_default(),
-            words::detail(&one.reason).map_or(why.clone(), |detail| format!("{why}: {detail}")),
+            reason_text::detail(&one.reason).map_or(why.clone(), |detail| format!("{why}: {detail}")),
         ]);
     }
     grid.text()
@@ -100,14 +101,14 @@ fn images(images: &ImageSummary, paint: Paint) -> String {
     let mut text = String::new();
     if images.triggered_by == Some(ImageTrigger::PercentUsed) {
         let used = images.used_percent.unwrap_or_default();
-        let _ = writeln!(text, "Image disk: {used} % used, {} to free.", human::size(images.target_bytes));
+        let _ = writeln!(text, "Image disk: {used} % used, {} to free.", format::size(images.target_bytes));
     }
     if images.shortfall_bytes > 0 {
-        let short = format!("{} short", human::size(images.shortfall_bytes));
+        let short = format!("{} short", format::size(images.shortfall_bytes));
         let _ = writeln!(text, "{} of it, even if every image that may go is gone.", paint.yellow(&short));
     }
     if !images.reserve.is_empty() {
-        let next = human::count(images.reserve.len(), "image");
+        let next = format::count(images.reserve.len(), "image");
         let _ = writeln!(text, "{next} next in line, if the measured space is short after these.");
     }
     text
@@ -119,10 +120,10 @@ fn summary(plan: &Plan, paint: Paint) -> String {
     }
     let counted = |kind: Kind| (kind, plan.actions.iter().filter(|action| action.target.kind() == kind).count());
     let some = Kind::ALL.into_iter().map(counted).filter(|(_, count)| *count > 0);
-    let things: Vec<_> = some.map(|(kind, count)| human::count(count, words::kind(kind))).collect();
+    let things: Vec<_> = some.map(|(kind, count)| format::count(count, reason_text::kind(kind))).collect();
     let bytes: u64 = plan.actions.iter().map(|action| estimate(&action.target)).sum();
-    let about = if bytes > 0 { format!(", about {}", human::size(bytes)) } else { String::new() };
-    format!("{} {}{about}. {} stay.", paint.bold("To remove:"), human::list(&things), plan.kept.len())
+    let about = if bytes > 0 { format!(", about {}", format::size(bytes)) } else { String::new() };
+    format!("{} {}{about}. {} stay.", paint.bold("To remove:"), format::list(&things), plan.kept.len())
 }
 
 fn estimate(target: &Target) -> u64 {

@@ -4,11 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::folder::Folder;
+use super::dir::Folder;
 use super::{Erased, LogError, tree};
+use crate::host_path::{self, BoundedCalls, Place};
 use crate::model::{EntryKind, LinkTarget, PodRef};
 use crate::plan::{LogPolicy, pod_uid_of_dir};
-use crate::rooted::{self, BoundedCalls, Place};
 
 /// The two log roots, as they are configured and as the agent reaches them. Clones share the bounded calls.
 #[derive(Clone, Debug)]
@@ -128,7 +128,7 @@ impl LogRoots {
     /// Says whether the pod log root is on the same disk as a directory of the host.
     pub fn is_on_disk_of(&self, directory: &Path) -> Result<bool, LogError> {
         let device = |path: &Path| {
-            let resolved = rooted::resolve(&self.host_root, path)?.into_path();
+            let resolved = host_path::resolve(&self.host_root, path)?.into_path();
             std::fs::metadata(resolved).map(|metadata| metadata.dev())
         };
         let device = |path: &Path| device(path).map_err(|error| LogError::io("find the disk of", path, error));
@@ -137,7 +137,7 @@ impl LogRoots {
 
     /// Follows a link as the host would.
     fn target_of(&self, path: &Path) -> LinkTarget {
-        match rooted::resolve(&self.host_root, path) {
+        match host_path::resolve(&self.host_root, path) {
             Ok(Place::There(_)) => LinkTarget::Exists,
             Ok(Place::Missing(_)) => LinkTarget::Missing,
             Err(_) => LinkTarget::Unknown,
@@ -169,7 +169,7 @@ impl LogRoots {
     /// The directory that a configured root means. Its links are the administrator's choice and are followed as on the
     /// host, the root's own included; beneath it none is (I7). `None` = it does not exist.
     fn resolve(&self, root: &Path) -> Result<Option<PathBuf>, LogError> {
-        let place = rooted::resolve(&self.host_root, root).map_err(|error| LogError::io("resolve", root, error))?;
+        let place = host_path::resolve(&self.host_root, root).map_err(|error| LogError::io("resolve", root, error))?;
         match place {
             Place::There(path) if path == self.host_root => Err(LogError::foreign(root, "it cannot be a log root")),
             Place::There(path) => Ok(Some(path)),

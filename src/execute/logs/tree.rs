@@ -7,7 +7,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use super::folder::{Entry, Folder};
+use super::dir::{Entry, Folder};
 use super::{Erased, LogError};
 use crate::model::EntryKind;
 

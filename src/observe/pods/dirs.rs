@@ -7,9 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::running_uids;
+use crate::host_path::{self, Place};
 use crate::model::{Container, PodUid, Sandbox, Seen};
 use crate::observe::{ObserveError, logs};
-use crate::rooted::{self, Place};
 
 /// Roots of kubelets beside the default, `/var/lib/kubelet`.
 const OTHER_ROOTS: [&str; 4] = [
@@ -44,10 +44,10 @@ impl PodDirs {
     /// The directory cannot be listed.
     pub fn list(host_root: &Path, kubelet_root: &Path) -> Result<Self, ObserveError> {
         let directory = kubelet_root.join("pods");
-        let place = rooted::resolve(host_root, &directory);
+        let place = host_path::resolve(host_root, &directory);
         let is_other = |root: &&'static str| {
             kubelet_root != Path::new(root)
-                && matches!(rooted::resolve(host_root, &Path::new(root).join("pods")), Ok(Place::There(_)))
+                && matches!(host_path::resolve(host_root, &Path::new(root).join("pods")), Ok(Place::There(_)))
         };
         let other_root = OTHER_ROOTS.into_iter().find(|root| is_other(root));
         match place {

@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 
 use super::machine::Machine;
 use super::{PodSource, running_uids};
+use crate::host_path::BoundedCalls;
 use crate::kubernetes::{Clock, Connection, Heard, NodeInfo, PodWatch, Timing, pod_exists};
 use crate::model::{Confirms, Container, Pod, PodList, PodRef, PodSourceReport, Sandbox, Seen, running_pods};
 use crate::observe::Answer;
-use crate::rooted::BoundedCalls;
 
 /// A watch of the pods with `spec.nodeName` of this node, begun at the first question.
 pub struct KubeApi {

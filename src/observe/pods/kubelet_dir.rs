@@ -6,9 +6,9 @@
 use std::path::PathBuf;
 
 use super::{PodSource, dirs};
+use crate::host_path::{self, BoundedCalls, Place};
 use crate::model::{Container, PodList, PodSourceReport, Sandbox, Seen};
 use crate::observe::{Answer, ObserveError};
-use crate::rooted::{self, BoundedCalls, Place};
 
 /// The directories of pods that the kubelet made.
 pub struct KubeletDirPods {
@@ -39,7 +39,7 @@ impl KubeletDirPods {
     /// How many there are.
     async fn count(&self) -> Result<usize, ObserveError> {
         let (root, path) = (self.host_root.clone(), self.directory.clone());
-        let look = move || match rooted::resolve(&root, &path) {
+        let look = move || match host_path::resolve(&root, &path) {
             Ok(Place::There(at)) => Ok(dirs::uids(&at)?.len()),
             Ok(Place::Missing(_)) => Err(ObserveError::List { path, source: std::io::ErrorKind::NotFound.into() }),
             Err(source) => Err(ObserveError::List { path, source }),

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use crate::host_path::{self, Place};
 use crate::kubernetes::NodeInfo;
-use crate::rooted::{self, Place};
 
 /// The kernel's own id of this boot, the same in every container.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -26,7 +26,7 @@ pub(super) struct Machine {
 impl Machine {
     /// Reads the ids of the host whose root is mounted at `host_root`.
     pub fn of_host(host_root: &Path) -> Self {
-        let on_host = |path: &&str| match rooted::resolve(host_root, path.as_ref()) {
+        let on_host = |path: &&str| match host_path::resolve(host_root, path.as_ref()) {
             Ok(Place::There(at)) => id(&at),
             _ => None,
         };

@@ -166,7 +166,7 @@ fn the_last_use_of_an_image_is_found_by_either_spelling_of_its_id() {
     node.memory.images[0].id = ID.into();
     let plan = plan(&node, &Policy::default());
     assert_eq!(plan.actions[0].age_seconds, Some(24 * 60 * 60), "{plan:?}");
-    let memory = crate::plan::remember(&node, &Policy::default());
+    let memory = crate::plan::update_memory(&node, &Policy::default());
     assert_eq!(memory.images[0].first_seen, node.memory.images[0].first_seen);
     assert_eq!(memory.images.len(), 1);
 }
@@ -205,7 +205,7 @@ fn an_image_that_is_listed_twice_and_used_by_one_of_its_names_was_last_used_now(
         "id": "c1", "name": "app", "state": "exited", "created_at": "2026-11-20T12:00:00Z", "image": "other:1",
     }] }))
     .unwrap();
-    let memory = crate::plan::remember(&node, &Policy::default());
+    let memory = crate::plan::update_memory(&node, &Policy::default());
     assert_eq!((memory.images.len(), memory.images[0].last_used), (1, Some(node.taken_at)));
 }
 
@@ -258,15 +258,15 @@ fn what_the_runtime_named_last_is_remembered() {
     let node = with_sandbox_image(custom, json!({ "seen": custom }), None);
     let mut silent = with_sandbox_image(custom, json!({ "not_seen": "no answer" }), None);
     for _ in 0..2 {
-        silent.memory = crate::plan::remember(&node, &Policy::default());
-        silent.memory = crate::plan::remember(&silent, &Policy::default());
+        silent.memory = crate::plan::update_memory(&node, &Policy::default());
+        silent.memory = crate::plan::update_memory(&silent, &Policy::default());
         assert_eq!(plan(&silent, &Policy::default()).kept[0].reason, KeepReason::SandboxImage {});
     }
 }
 
 /// The memory after a pass with a complete list in which a pod names the image.
 fn after_a_list(images: &[&str]) -> crate::model::Memory {
-    crate::plan::remember(&node(naming(images)), &Policy::default())
+    crate::plan::update_memory(&node(naming(images)), &Policy::default())
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn images_that_pods_named_in_the_last_complete_list_stay_until_there_is_another(
             let reason =
                 KeepReason::NamedByPod { named_by: "default/web".into(), as_of: "2026-11-21T12:00:00Z".parse().ok() };
             assert_eq!(plan(&node, &Policy::default()).kept[0].reason, reason, "{case}");
-            let after = crate::plan::remember(&node, &Policy::default());
+            let after = crate::plan::update_memory(&node, &Policy::default());
             assert_eq!(after.named_images, node.memory.named_images, "{case}: remembered on");
         }
     }
@@ -301,7 +301,7 @@ fn the_moment_of_an_unchanged_list_is_kept_to_within_minutes() {
     for (minutes, is_written) in [(4, false), (5, true)] {
         node.memory = known.clone();
         node.taken_at = known.named_images.as_ref().unwrap().as_of + jiff::SignedDuration::from_mins(minutes);
-        let after = crate::plan::remember(&node, &Policy::default());
+        let after = crate::plan::update_memory(&node, &Policy::default());
         assert_eq!(after.named_images != known.named_images, is_written, "{minutes} min");
     }
 }

@@ -13,7 +13,7 @@ use crate::model::{
     Absence, Confirms, Container, ContainerState, FileSystem, LogDir, Memory, Phase, Pod, PodList, PodRef, Runtime,
     Sandbox, SandboxState, Seen, Snapshot,
 };
-use crate::plan::{Guards, Kind, Policy, Profile, Scope, decide, remember};
+use crate::plan::{Guards, Kind, Policy, Profile, Scope, decide, update_memory};
 
 /// What the limits take of any pod.
 const EXCESS: &[&str] = &["older", "first sandbox"];
@@ -147,7 +147,7 @@ fn goes(looks: Vec<Look>, policy: &Policy) -> Vec<String> {
             .iter()
             .map(|action| action.target.id().replace("/var/log/pods/default_web_u", "logs"))
             .collect();
-        memory = remember(&node, policy);
+        memory = update_memory(&node, policy);
     }
     goes
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::model::Snapshot;
-use crate::plan::{Policy, decide, remember};
+use crate::plan::{Policy, decide, update_memory};
 
 /// One run from a shell: looks at so many seconds, plans, and ends. What it would remove.
 fn run(path: &Path, seconds: i64, pods: &serde_json::Value) -> Vec<String> {
@@ -21,7 +21,7 @@ fn run(path: &Path, seconds: i64, pods: &serde_json::Value) -> Vec<String> {
     .unwrap();
     snapshot.memory = store.memory(at(0)).unwrap();
     let policy = Policy::default();
-    store.learn(&snapshot.memory, &remember(&snapshot, &policy)).unwrap();
+    store.learn(&snapshot.memory, &update_memory(&snapshot, &policy)).unwrap();
     decide(&snapshot, &policy, Scope::Containers).actions.iter().map(|action| action.target.id()).collect()
 }
 

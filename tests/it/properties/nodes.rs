@@ -7,7 +7,7 @@ use kubegc::model::{
     Absence, Container, ContainerState, EntryKind, FileSystem, Image, ImageMemory, LinkTarget, ListCounts, LogDir,
     LogLink, Memory, Phase, Pod, PodList, PodRef, PodUid, Runtime, Sandbox, SandboxState, Seen, Snapshot,
 };
-use kubegc::plan::{Kind, Plan, Policy, key, remember};
+use kubegc::plan::{Kind, Plan, Policy, key, update_memory};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -339,7 +339,7 @@ pub fn carried_out(node: &Snapshot, plan: &Plan, policy: &Policy) -> Snapshot {
     node.images = retain(node.images, |image: &Image| is_left(Kind::Image, image.id.as_str()));
     node.image_filesystem =
         node.image_filesystem.map(|disk| FileSystem { available_bytes: disk.available_bytes + freed, ..disk });
-    node.memory = remember(before, policy);
+    node.memory = update_memory(before, policy);
     // The agent counts what it removed itself, so its own work is no sharp fall.
     node.memory.last_counts = None;
     node

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kubegc::model::{Container, FileSystem, Image, ImageMemory, Memory, Seen, Snapshot};
-use kubegc::plan::{KeepReason, Policy, Scope, decide, remember};
+use kubegc::plan::{KeepReason, Policy, Scope, decide, update_memory};
 use serde_json::Value;
 
 use super::{at, blank, cases, kubelet, removed, safe, seconds, seen, text, texts};
@@ -175,7 +175,7 @@ fn expect_records(case: &Value) {
             .map(|image| Image { id: image[0].as_str().unwrap().into(), ..Image::default() });
         let containers = from["used"].as_array().unwrap().iter().map(|id| user_of(id.as_str().unwrap()));
         let (images, containers) = (seen(images.collect()), seen(containers.collect()));
-        memory = remember(&Snapshot { taken_at, images, containers, memory, ..blank() }, &kubelet());
+        memory = update_memory(&Snapshot { taken_at, images, containers, memory, ..blank() }, &kubelet());
         if let Some(count) = from["expect_record_count"].as_u64() {
             assert_eq!(memory.images.len() as u64, count, "{}", text(case, "name"));
         }

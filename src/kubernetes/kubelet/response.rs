@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::kubernetes::wire::ApiPod;
+use crate::kubernetes::api_types::ApiPod;
 use crate::model::Pod;
 
 /// The pods that a kubelet has.

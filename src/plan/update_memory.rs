@@ -6,8 +6,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use super::doubt;
 use super::image_use::{Uses, by_id};
+use super::list_sanity;
 use super::pods::Pods;
 use super::{Policy, names};
 use crate::model::{
@@ -19,7 +19,7 @@ use crate::model::{
 const REFRESH: Duration = Duration::from_mins(5);
 
 /// The memory after this snapshot.
-pub fn remember(snapshot: &Snapshot, policy: &Policy) -> Memory {
+pub fn update_memory(snapshot: &Snapshot, policy: &Policy) -> Memory {
     let before = &snapshot.memory;
     let (last_counts, fall) = lists(snapshot, policy);
     Memory {
@@ -40,9 +40,9 @@ fn lists(snapshot: &Snapshot, policy: &Policy) -> (Option<ListCounts>, Option<Li
     if before.is_none() && snapshot.containers.as_ref().is_none() {
         return (None, None);
     }
-    match doubt::fall(snapshot, &policy.guards) {
+    match list_sanity::fall(snapshot, &policy.guards) {
         Some(fall) => (Some(fall.baseline), Some(fall.level)),
-        None => (Some(doubt::counts(snapshot, before.unwrap_or_default())), None),
+        None => (Some(list_sanity::counts(snapshot, before.unwrap_or_default())), None),
     }
 }
 

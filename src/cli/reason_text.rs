@@ -2,7 +2,7 @@
 //!
 //! What is kept is counted by these words, so those for [`kept`] name settings and never one object.
 
-use super::human;
+use super::format;
 use crate::config::duration_text;
 use crate::model::ListReceipt;
 use crate::plan::{KeepReason, Kind, ListNote, PlanError, Pressure, RemoveReason};
@@ -27,7 +27,7 @@ pub(super) fn removed(reason: &RemoveReason) -> String {
             format!("disk {used_percent} % used, images.high_threshold_percent = {high_threshold_percent}")
         }
         RemoveReason::Age { max_age_seconds, unused_seconds: Some(unused) } => {
-            format!("unused for {}, images.max_age = {}", human::age(*unused), seconds(*max_age_seconds))
+            format!("unused for {}, images.max_age = {}", format::age(*unused), seconds(*max_age_seconds))
         }
         RemoveReason::Age { max_age_seconds, unused_seconds: None } => {
             format!("never used, images.max_age = {}", seconds(*max_age_seconds))
@@ -61,7 +61,7 @@ pub(super) fn kept(kind: Kind, reason: &KeepReason) -> String {
         Keep::RuntimeJustStarted { settle_seconds } => {
             format!("the runtime started just now, guards.settle = {}", seconds(*settle_seconds))
         }
-        Keep::KeepPattern { pattern } => format!("matches images.keep, {}", human::printable(pattern)),
+        Keep::KeepPattern { pattern } => format!("matches images.keep, {}", format::printable(pattern)),
         Keep::PodPresent { source } => format!("its pod is in the list from {source}"),
         Keep::PodsIncomplete { source, .. } => format!("the list of pods from {source} is not complete"),
         Keep::ContainerNotExited { .. } => "its container has not ended".to_owned(),
@@ -116,14 +116,14 @@ pub(super) fn detail(reason: &KeepReason) -> Option<String> {
         Keep::InUse { container }
         | Keep::ImageVolume { container }
         | Keep::PossibleImageVolume { container }
-        | Keep::ImageVolumesUnknown { container } => human::short_id(container).to_owned(),
-        Keep::HasContainers { containers } => human::count(*containers, "container"),
+        | Keep::ImageVolumesUnknown { container } => format::short_id(container).to_owned(),
+        Keep::HasContainers { containers } => format::count(*containers, "container"),
         Keep::NamedByPod { named_by, as_of: None } => named_by.clone(),
         Keep::NamedByPod { named_by, as_of: Some(as_of) } => format!("{named_by}, in the pod list of {as_of}"),
         Keep::NotYetGone { absent_since: Some(since), .. } => format!("missing since {since}"),
         Keep::PodsNotSeen { cause } | Keep::RuntimeNotSeen { cause } | Keep::PodDirsNotSeen { cause } => cause.clone(),
         Keep::BackingOff { retry_at, failures, error } => {
-            format!("{}, next try at {retry_at}: {error}", human::count(*failures as usize, "failure"))
+            format!("{}, next try at {retry_at}: {error}", format::count(*failures as usize, "failure"))
         }
         _ => return None,
     })
@@ -134,7 +134,7 @@ pub(super) fn pressure(pressure: &Pressure) -> String {
     match pressure {
         Pressure::Asked {} => "everything goes that nothing needs, as was asked for".to_owned(),
         Pressure::FreeBytes { mountpoint, free_bytes, limit_bytes } => {
-            let (free, limit) = (human::size(*free_bytes), human::size(*limit_bytes));
+            let (free, limit) = (format::size(*free_bytes), format::size(*limit_bytes));
             format!("{} has {free} free, pressure.free_bytes = {limit}", mountpoint.display())
         }
         other => other.to_string(),
@@ -145,16 +145,16 @@ pub(super) fn pressure(pressure: &Pressure) -> String {
 pub(super) fn list_note(note: &ListNote) -> String {
     let ListNote { list, parts, bytes, complete, cause } = note;
     let incomplete = if *complete { "" } else { "; parts are missing" };
-    let parts = human::count(usize::try_from(*parts).unwrap_or(usize::MAX), "part");
-    format!("{list} received in {parts} of {} together{incomplete}: {cause}", human::size(*bytes))
+    let parts = format::count(usize::try_from(*parts).unwrap_or(usize::MAX), "part");
+    format!("{list} received in {parts} of {} together{incomplete}: {cause}", format::size(*bytes))
 }
 
 /// A list that soon does not fit into one message, or does not fit any more.
 pub(super) fn large_list(list: &str, receipt: &ListReceipt, limit: u64) -> String {
     let size = format!(
         "list of {list} is {}, usual limit on one message is {}",
-        human::size(receipt.bytes),
-        human::size(limit)
+        format::size(receipt.bytes),
+        format::size(limit)
     );
     let hint = "hint: lower containers.max_containers, or raise max_send_message_size in the runtime's configuration";
     match &receipt.refused {
@@ -168,8 +168,8 @@ pub(super) fn plan_error(error: &PlanError) -> String {
     match error {
         PlanError::FreeDiskSpaceFailed { target_bytes, estimated_bytes, used_percent } => format!(
             "the image disk is {used_percent} % used: {} are to be freed, and all images that may go have {}",
-            human::size(*target_bytes),
-            human::size(*estimated_bytes)
+            format::size(*target_bytes),
+            format::size(*estimated_bytes)
         ),
         other => other.to_string(),
     }
@@ -180,7 +180,7 @@ pub(super) fn object_id(kind: Kind, id: &str, wide: bool) -> String {
     match kind {
         Kind::LogDir | Kind::LogLink => String::new(),
         _ if wide => id.to_owned(),
-        _ => human::short_id(id).to_owned(),
+        _ => format::short_id(id).to_owned(),
     }
 }
 
@@ -196,7 +196,7 @@ pub(super) fn object_name(kind: Kind, id: &str, name: Option<&str>, wide: bool) 
 
 /// A name that is not too wide for the narrow table.
 pub(super) fn fit(text: &str, wide: bool) -> String {
-    if wide { text.to_owned() } else { human::middle(text, NAME_WIDTH) }
+    if wide { text.to_owned() } else { format::middle(text, NAME_WIDTH) }
 }
 
 /// What kind of object it is.

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::bucket::Bucket;
+use super::rate_limiter::Bucket;
 use super::{Ended, EventSink, NodeEvent, Notice, Notices, Reason, SinkError};
 use crate::plan::Scope;
 use crate::record::StoreError;

@@ -1,8 +1,8 @@
 //! How one action ends, inside this room.
 
 use crate::cri::CriError;
+use crate::host_path::CallError;
 use crate::model::ImageId;
-use crate::rooted::CallError;
 
 use super::{LogError, Measure, Outcome, Refusal};
 

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use super::{CombinedPods, PodSource};
+use crate::host_path::BoundedCalls;
 use crate::model::{Container, Pod, PodList, PodRef, Sandbox, Seen};
 use crate::observe::Answer;
-use crate::rooted::BoundedCalls;
 
 /// Looks at files for sources to ask; else says what it looked for.
 type Find = dyn Fn() -> Result<CombinedPods, String> + Send + Sync;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use kube::core::Request as Path;
 use kube::core::params::GetParams;
 
+use super::api_types::ApiPod;
 use super::connection::{ask, unreadable};
 use super::list::{on, pods_at};
-use super::wire::ApiPod;
 use super::{Connection, KubernetesError};
 use crate::model::{Confirms, PodRef, Seen};
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::model::{ListCounts, Memory, Seen, Snapshot};
-use crate::plan::{Guards, KeepReason, Kind, Policy, Profile, RemoveReason, Scope, decide, remember};
+use crate::plan::{Guards, KeepReason, Kind, Policy, Profile, RemoveReason, Scope, decide, update_memory};
 
 /// So long after noon; the minute of a pass.
 fn minute(minute: i64) -> jiff::Timestamp {
@@ -56,7 +56,7 @@ fn passes(rows: &[(i64, [usize; 3])]) -> Vec<(bool, bool)> {
         let plan = decide(&node, &policy(), Scope::All);
         let removes = |kind| plan.actions.iter().any(|action| action.target.kind() == kind);
         decided.push((removes(Kind::Image), removes(Kind::LogDir)));
-        memory = remember(&node, &policy());
+        memory = update_memory(&node, &policy());
     }
     decided
 }
@@ -114,8 +114,8 @@ fn small_lists_are_in_doubt_when_they_fall_to_nothing_or_by_some_objects() {
 
 #[test]
 fn the_baseline_is_one_for_all_passes_and_survives_a_restart() {
-    let before = remember(&node(0, [40, 40, 45], known()), &policy());
-    let after = remember(&node(1, [2, 2, 45], before.clone()), &policy());
+    let before = update_memory(&node(0, [40, 40, 45], known()), &policy());
+    let after = update_memory(&node(1, [2, 2, 45], before.clone()), &policy());
     assert_eq!(after.last_counts, Some(ListCounts { containers: 40, sandboxes: 40, images: 45 }));
     let written = serde_json::to_string(&after).unwrap();
     let images = decide(&node(2, [2, 2, 45], serde_json::from_str(&written).unwrap()), &policy(), Scope::Images);
@@ -126,17 +126,17 @@ fn the_baseline_is_one_for_all_passes_and_survives_a_restart() {
 
 #[test]
 fn a_list_that_was_not_seen_neither_falls_nor_becomes_the_baseline() {
-    let before = remember(&node(0, [40, 40, 45], known()), &policy());
+    let before = update_memory(&node(0, [40, 40, 45], known()), &policy());
     let mut blind = node(1, [40, 40, 45], before.clone());
     blind.containers = Seen::NotSeen("no answer".to_owned());
-    let after = remember(&blind, &policy());
+    let after = update_memory(&blind, &policy());
     assert_eq!((after.last_counts, after.fall), (before.last_counts, None));
 }
 
 #[test]
 fn without_the_guard_no_fall_is_in_doubt() {
     let kubelet = Policy { guards: Guards::of(Profile::Kubelet), ..policy() };
-    let before = remember(&node(0, [40, 40, 45], known()), &kubelet);
+    let before = update_memory(&node(0, [40, 40, 45], known()), &kubelet);
     let plan = decide(&node(1, [2, 2, 45], before), &kubelet, Scope::Images);
     assert!(!plan.actions.is_empty());
 }
@@ -150,7 +150,7 @@ fn settles(socket: i64, at: &[i64]) -> Vec<bool> {
         node.listening_since = Seen::Seen(Some(minute(socket)));
         let plan = decide(&node, &policy(), Scope::All);
         removes.push(plan.actions.iter().any(|action| matches!(action.reason, RemoveReason::PodGone {})));
-        memory = remember(&node, &policy());
+        memory = update_memory(&node, &policy());
     }
     removes
 }

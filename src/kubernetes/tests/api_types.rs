@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::kubernetes::api_types::ApiPod;
 use crate::kubernetes::fake::pod;
-use crate::kubernetes::wire::ApiPod;
 use crate::model::{Phase, Pod};
 
 fn kept(value: &Value) -> Result<Pod, String> {

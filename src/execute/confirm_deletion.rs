@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::done::Done;
+use super::action_result::Done;
 use super::{Hands, Refusal, Run};
 use crate::model::{PodRef, PodUid, Seen};
 use crate::plan::{Action, RemoveReason, Target, pod_uid_of_dir};
