@@ -19,12 +19,13 @@ mod tests;
 
 pub use duration::text as duration_text;
 pub use environment::Environment;
-pub use error::{ConfigError, Fault, Origin};
+pub use error::{ConfigError, ConfigFault, Origin};
 pub use keys::{KEYS, Key, find, nearest};
 pub use layers::Typed;
 pub use resolve::{Loaded, load};
 pub use settings::{
-    Intervals, KubeletSettings, LogFormat, PodSettings, PodSource, PodSources, RuntimeSettings, Settings, StateSettings,
+    Intervals, KubeletSettings, LogFormat, PodSettings, PodSourceName, PodSources, RuntimeSettings, Settings,
+    StateSettings,
 };
 pub use show::{DEFAULT_TOML, schema};
-pub use slot::Wrong;
+pub use slot::InvalidValue;

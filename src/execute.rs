@@ -5,7 +5,7 @@
 //! does not stop the rest, unless the runtime hangs ([`Halt`]). A stop is noticed between actions. The action in progress
 //! ends and is reported, within `stop_wait`.
 //!
-//! A dry run takes the same road with hands that only take notes.
+//! A dry run takes the same road with a remover that only records.
 
 mod action_result;
 mod confirm_deletion;
@@ -25,9 +25,9 @@ mod summary;
 mod tests;
 
 pub use halt::Halt;
-pub use logs::{Erased, LogError, LogFile, LogRoots};
+pub use logs::{LogError, LogFile, LogRoots, RemovedStats};
 pub use outcome::{Measure, Outcome, Refusal, Report};
-pub use remover::{Hands, LiveHands, NoteTaker};
+pub use remover::{DryRun, LiveRemover, Remover};
 pub use stop::{Stop, Stopper, stop};
 pub use summary::Summary;
 
@@ -41,7 +41,7 @@ use crate::model::{ContainerId, SandboxId};
 use crate::observe::{Disks, ImageNames, PodSource};
 use crate::plan::{Action, Kind, Plan, Target};
 use action_result::{Done, ExecuteError};
-use layers::Layers;
+use layers::LayerSizes;
 use space::Space;
 
 /// All that carrying out a plan needs.
@@ -50,7 +50,7 @@ pub struct Executor<H> {
     /// Looks again, right before each removal.
     pub reader: RuntimeReader,
     /// Removes, or takes notes.
-    pub hands: H,
+    pub remover: H,
     /// Has the last word on pods that are to be gone.
     pub pods: Arc<dyn PodSource>,
     /// Measures the file system of the images.
@@ -96,7 +96,7 @@ struct Run<'a, H> {
     unanswered: halt::Unanswered,
     /// The action in progress had no answer when the wait after the stop ended.
     is_overdue: bool,
-    layers: Layers,
+    layers: LayerSizes,
     summary: Summary,
 }
 
@@ -109,7 +109,7 @@ struct Noted {
 
 // === impl Executor ===
 
-impl<H: Hands> Executor<H> {
+impl<H: Remover> Executor<H> {
     /// Carries out a plan. `sink` gets each report as soon as its action ended. Actions that were not begun, after a stop
     /// or because the runtime hangs, are counted in the summary and not reported.
     pub async fn carry_out(&self, plan: &Plan, stop: &Stop, sink: &mut impl FnMut(Report)) -> Summary {
@@ -128,7 +128,7 @@ impl<H: Hands> Executor<H> {
 
 // === impl Run ===
 
-impl<H: Hands> Run<'_, H> {
+impl<H: Remover> Run<'_, H> {
     async fn planned(&mut self, sink: &mut impl FnMut(Report)) {
         for action in &self.plan.actions {
             let kind = action.target.kind();
@@ -183,7 +183,7 @@ impl<H: Hands> Run<'_, H> {
     }
 
     async fn recheck_and_remove(&mut self, action: &Action) -> Result<Done, ExecuteError> {
-        if self.exec.hands.is_in_progress(&action.target.id()) {
+        if self.exec.remover.is_in_progress(&action.target.id()) {
             return Ok(Done::refused(Refusal::RemovalInProgress));
         }
         // First, so that no wait for an answer lies between the look at the object itself and its removal.

@@ -20,27 +20,27 @@ const MOST_LINKS: usize = 40;
 
 /// Where a path of the host leads.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Place {
+pub enum Resolved {
     /// To this, as the agent names it.
-    There(PathBuf),
+    Exists(PathBuf),
     /// Nowhere: some part of it does not exist. The path it would have, as far as links could be followed.
     Missing(PathBuf),
 }
 
-// === impl Place ===
+// === impl Resolved ===
 
-impl Place {
+impl Resolved {
     /// The path, there or not.
     pub fn into_path(self) -> PathBuf {
         match self {
-            Self::There(path) | Self::Missing(path) => path,
+            Self::Exists(path) | Self::Missing(path) => path,
         }
     }
 }
 
 /// Follows `path` as a process of the host would, every link included, and never leaves `root`. Fails where the system
 /// fails, but for a missing part; also after too many links.
-pub fn resolve(root: &Path, path: &Path) -> io::Result<Place> {
+pub fn resolve(root: &Path, path: &Path) -> io::Result<Resolved> {
     let mut ahead: VecDeque<OsString> = parts(path).collect();
     let mut real = PathBuf::new();
     let mut links = 0;
@@ -53,7 +53,7 @@ pub fn resolve(root: &Path, path: &Path) -> io::Result<Place> {
         let kind = match std::fs::symlink_metadata(&here) {
             Ok(metadata) => metadata.file_type(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Place::Missing(ahead.iter().fold(here, |path, part| path.join(part))));
+                return Ok(Resolved::Missing(ahead.iter().fold(here, |path, part| path.join(part))));
             }
             Err(error) => return Err(error),
         };
@@ -73,7 +73,7 @@ pub fn resolve(root: &Path, path: &Path) -> io::Result<Place> {
             ahead.push_front(part);
         }
     }
-    Ok(Place::There(root.join(real)))
+    Ok(Resolved::Exists(root.join(real)))
 }
 
 /// The steps of a path; `/` and `.` are none.
@@ -124,7 +124,11 @@ mod tests {
             ("/var/../run/./crio", "run/crio"),
             ("/", ""),
         ] {
-            assert_eq!(resolve(host.path(), path.as_ref()).unwrap(), Place::There(host.path().join(place)), "{path}");
+            assert_eq!(
+                resolve(host.path(), path.as_ref()).unwrap(),
+                Resolved::Exists(host.path().join(place)),
+                "{path}"
+            );
         }
     }
 
@@ -134,7 +138,7 @@ mod tests {
         for (path, place) in
             [("/var/run/new/new.sock", "run/new/new.sock"), ("/var/nowhere", "run/absent/x"), ("/absent", "absent")]
         {
-            let place = Place::Missing(host.path().join(place));
+            let place = Resolved::Missing(host.path().join(place));
             assert_eq!(resolve(host.path(), path.as_ref()).unwrap(), place, "{path}");
         }
     }

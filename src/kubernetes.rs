@@ -20,7 +20,7 @@ pub(crate) mod fake;
 #[cfg(test)]
 mod tests;
 
-pub use access::{Access, Candidates, Credentials};
+pub use access::{Access, CredentialCandidates, Credentials};
 pub use api_types::NodeInfo;
 pub use connection::Connection;
 pub use error::KubernetesError;

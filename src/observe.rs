@@ -11,11 +11,12 @@ mod logs;
 mod pods;
 mod status;
 
-pub use disk::{Disks, HostDisks, ToldDisk};
+pub use disk::{DiskFn, Disks, HostDisks};
 pub use error::ObserveError;
 pub use image_names::ImageNames;
 pub use pods::{
-    Beside, CombinedPods, FoundPods, KubeApi, KubeletDirPods, KubeletSource, NoPods, Part, PodSource, RuntimePods,
+    AutoPodSource, CombinedPods, KubeApi, KubeletDirPods, KubeletSource, NoPods, OtherSources, PodSource, RuntimePods,
+    SourceEntry,
 };
 pub use status::StatusFor;
 
@@ -249,8 +250,8 @@ impl Observer {
     {
         let (root, path) = (self.places.host_root.clone(), directory.to_owned());
         let look = move || match host_path::resolve(&root, &path) {
-            Ok(host_path::Place::There(at)) => list(&root, &at),
-            Ok(host_path::Place::Missing(_)) => Ok(T::default()),
+            Ok(host_path::Resolved::Exists(at)) => list(&root, &at),
+            Ok(host_path::Resolved::Missing(_)) => Ok(T::default()),
             Err(source) => Err(ObserveError::List { path, source }),
         };
         self.calls.run(directory, look).await.map_err(ObserveError::from).flatten().into()

@@ -49,7 +49,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::model::Snapshot;
-use plan_builder::{Draft, World};
+use plan_builder::{Context, PlanBuilder};
 
 /// All that a plan depends on besides the snapshot.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -81,20 +81,20 @@ pub enum Scope {
 
 /// Decides one pass.
 pub fn decide(snapshot: &Snapshot, policy: &Policy, scope: Scope) -> Plan {
-    let world = World::new(snapshot, policy);
-    let mut draft = Draft::default();
-    steps(&world, &mut draft, scope);
-    draft.into_plan(snapshot, policy)
+    let context = Context::new(snapshot, policy);
+    let mut builder = PlanBuilder::default();
+    steps(&context, &mut builder, scope);
+    builder.into_plan(snapshot, policy)
 }
 
-fn steps<'a>(world: &World<'a>, draft: &mut Draft<'a>, scope: Scope) {
+fn steps<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, scope: Scope) {
     if scope != Scope::Images {
-        containers::decide(world, draft);
-        sandboxes::decide(world, draft);
-        logs::decide(world, draft);
+        containers::decide(context, builder);
+        sandboxes::decide(context, builder);
+        logs::decide(context, builder);
     }
     if scope != Scope::Containers {
-        images::decide(world, draft);
+        images::decide(context, builder);
     }
 }
 

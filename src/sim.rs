@@ -58,7 +58,7 @@ use nix::sys::time::TimeSpec;
 use tempfile::TempDir;
 
 use crate::model::FileSystem;
-use server::{Place, Server, Shared};
+use server::{RunIn, Server, Shared};
 
 /// Bytes in a mebibyte.
 pub const MIB: u64 = 1 << 20;
@@ -73,7 +73,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Sim {
     shared: Arc<Shared>,
     server: Option<Server>,
-    place: Place,
+    place: RunIn,
     dir: TempDir,
 }
 
@@ -121,17 +121,17 @@ pub enum SimError {
 impl Sim {
     /// Writes the node's log files, opens the socket and serves. Needs no async runtime.
     pub fn start(node: Node) -> Result<Self, SimError> {
-        Self::start_at(node, Place::OwnThread)
+        Self::start_at(node, RunIn::OwnThread)
     }
 
     /// The same in tasks of the caller's runtime, which must be a tokio runtime. Time that stands still there and goes
     /// forward by itself while nothing is to be done does so for both sides: a call that hangs costs no real time. Its files
     /// are in memory, if the host has `/dev/shm`.
     pub fn start_here(node: Node) -> Result<Self, SimError> {
-        Self::start_at(node, Place::CallersRuntime)
+        Self::start_at(node, RunIn::CallersRuntime)
     }
 
-    fn start_at(mut node: Node, place: Place) -> Result<Self, SimError> {
+    fn start_at(mut node: Node, place: RunIn) -> Result<Self, SimError> {
         let dir = tempfile::Builder::new().prefix("kubegc-sim-").tempdir_in(place.files());
         let dir = dir.map_err(SimError::Directory)?;
         node.settle(dir.path())?;
@@ -247,20 +247,20 @@ impl Sim {
     }
 
     /// Takes the socket away with all connections, as a runtime that stops. Calls under way get no answer.
-    pub fn vanish(&mut self) {
+    pub fn stop_listening(&mut self) {
         self.shared.unlink();
         self.server = None;
     }
 
-    /// Says whether the server runs: false after [`Sim::vanish`] and once [`Fault::Vanish`] struck.
+    /// Says whether the server runs: false after [`Sim::stop_listening`] and once [`Fault::Vanish`] struck.
     pub fn is_there(&self) -> bool {
         self.server.as_ref().is_some_and(Server::runs)
     }
 
     /// Brings the socket back with the state as it is, as a runtime that restarts. Nothing happens if it is there.
-    pub fn come_back(&mut self) -> Result<(), SimError> {
+    pub fn listen_again(&mut self) -> Result<(), SimError> {
         if !self.is_there() {
-            self.vanish();
+            self.stop_listening();
             self.server = Some(Server::start(&self.shared, self.place)?);
         }
         Ok(())

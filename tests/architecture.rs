@@ -69,7 +69,7 @@ fn only_execute_is_given_a_writer() {
         .iter()
         .map(|fault| fault.split(':').next().unwrap().to_owned())
         .collect();
-    // Whoever builds the executor makes the writer and hands it over.
+    // Whoever builds the executor creates the writer and the remover.
     takers.retain(|path| !path.ends_with("src/daemon/cycle.rs"));
     assert!(takers.is_empty(), "{takers:?}");
 }

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::overrides::WhatIf;
+use super::overrides::Overrides;
 use super::plan::ScopeArg;
 use super::render::{self, Paint};
 use super::session::{begun, block_on, lock_and_open, memory_only, node};
@@ -15,7 +15,7 @@ use super::{CliError, ErrorKind, Format, Output, format, saved_plan};
 use crate::config::Loaded;
 use crate::daemon::schedule::Limits;
 use crate::daemon::{Cycle, Pass, signals};
-use crate::execute::{Hands, Report, Stop, Summary};
+use crate::execute::{Remover, Report, Stop, Summary};
 use crate::plan::{Plan, PlanError};
 use crate::record::StoreError;
 
@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "all")]
     scope: ScopeArg,
     #[command(flatten)]
-    what_if: WhatIf,
+    what_if: Overrides,
 }
 
 /// What became of it all, for programs.
@@ -91,7 +91,7 @@ async fn collect(args: &Args, saved: Option<Plan>, loaded: &Loaded, stop: &Stop)
     Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?)
 }
 
-async fn one_pass<H: Hands>(
+async fn one_pass<H: Remover>(
     cycle: Cycle<H>,
     args: &Args,
     saved: Option<Plan>,

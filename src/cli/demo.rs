@@ -12,11 +12,11 @@ use super::session::block_on;
 use super::{CliError, ErrorKind, Output, format};
 use crate::config::Settings;
 use crate::cri::{Endpoint, Rule};
-use crate::daemon::node::Node;
+use crate::daemon::node::LocalNode;
 use crate::daemon::{Cycle, look_and_plan, now};
 use crate::execute::Stop;
 use crate::model::{FileSystem, Memory, PodList, Seen};
-use crate::observe::{Answer, PodSource, ToldDisk};
+use crate::observe::{Answer, DiskFn, PodSource};
 use crate::plan::Scope;
 use crate::record::Store;
 use crate::sim::Sim;
@@ -47,8 +47,8 @@ async fn show(sim: &Sim, pods: PodList, memory: &Memory, output: &mut Output) ->
     let paint = Paint { on: output.color };
     let settings = settings(sim);
     let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint(), chosen_by: Rule::Flag };
-    let disks = Arc::new(ToldDisk(sim.disk_reader()));
-    let node = Node { endpoint, disks, pods: Arc::new(DemoPods(pods)), space_settle: Duration::ZERO };
+    let disks = Arc::new(DiskFn(sim.disk_reader()));
+    let node = LocalNode { endpoint, disks, pods: Arc::new(DemoPods(pods)), space_settle: Duration::ZERO };
     let mut store = Store::in_memory()?;
     store.learn(&Memory::default(), memory)?;
 

@@ -67,7 +67,7 @@ impl Output {
         self.flush()
     }
 
-    /// Hands everything on.
+    /// Remover everything on.
     pub fn flush(&mut self) -> Result<(), CliError> {
         Ok(self.out.flush()?)
     }

@@ -5,7 +5,7 @@ use crate::plan::Pressure;
 
 /// Flags that ask for more than the settings do.
 #[derive(Debug, clap::Args)]
-pub struct WhatIf {
+pub struct Overrides {
     /// Of pods that finished but still exist, take all dead containers and sandboxes; their log directories stay
     #[arg(long)]
     evict_terminated_pods: bool,
@@ -14,9 +14,9 @@ pub struct WhatIf {
     pressure: bool,
 }
 
-// === impl WhatIf ===
+// === impl Overrides ===
 
-impl WhatIf {
+impl Overrides {
     /// The settings with what the flags ask for.
     pub(super) fn applied(&self, loaded: &Loaded) -> Loaded {
         let mut loaded = loaded.clone();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 use super::documents::Snapshots;
-use super::overrides::WhatIf;
+use super::overrides::Overrides;
 use super::render::{self, Paint};
 use super::session::{all_seen, block_on, look};
 use super::{CliError, Format, Output};
@@ -25,7 +25,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "all")]
     scope: ScopeArg,
     #[command(flatten)]
-    what_if: WhatIf,
+    what_if: Overrides,
 }
 
 /// What to look at.

@@ -7,7 +7,7 @@ use super::session::{block_on, lock_and_open, node};
 use super::{CliError, ErrorKind, format};
 use crate::config::Loaded;
 use crate::daemon::events::Events;
-use crate::daemon::node::Node;
+use crate::daemon::node::LocalNode;
 use crate::daemon::notify::Notifier;
 use crate::daemon::schedule::Limits;
 use crate::daemon::service::{self, PATIENCE};
@@ -97,7 +97,7 @@ fn tell(loaded: &Loaded) {
 /// The node, as soon as its runtime answers; `None` = stopped before. Only a runtime that is away is waited for, and here
 /// alone: a call with a patience of its own would hold up both the first word of it and a stop. For the service manager
 /// the service is ready all the same: that the runtime comes later is no failed start.
-async fn wait_for_node(loaded: &Loaded, stop: &Stop, notifier: &Notifier) -> Result<Option<Node>, CliError> {
+async fn wait_for_node(loaded: &Loaded, stop: &Stop, notifier: &Notifier) -> Result<Option<LocalNode>, CliError> {
     let [mut wait, longest] = WAITS;
     loop {
         let found = tokio::select! {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::{CliError, ErrorKind};
 use crate::config::{Loaded, Settings};
 use crate::cri::{self, CriError, RuntimeReader};
-use crate::daemon::node::Node;
+use crate::daemon::node::LocalNode;
 use crate::daemon::{look_and_plan, now, recall};
 use crate::model::{Memory, Snapshot};
 use crate::observe::{Observer, StatusFor};
@@ -23,13 +23,13 @@ pub(super) fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Re
 }
 
 /// Finds the runtime and asks whether it answers.
-pub(super) async fn node(loaded: &Loaded) -> Result<Node, CliError> {
+pub(super) async fn node(loaded: &Loaded) -> Result<LocalNode, CliError> {
     let settings = &loaded.settings;
     let endpoint = cri::resolve(&loaded.candidates, &settings.runtime.options).await?;
     tracing::info!(endpoint = endpoint.runtime, chosen_by = endpoint.chosen_by.as_str(), "runtime found");
     let reader = RuntimeReader::new(&endpoint.runtime, &endpoint.images, settings.runtime.options.clone());
     reader.check().await?;
-    Ok(Node::of_host(settings, endpoint))
+    Ok(LocalNode::of_host(settings, endpoint))
 }
 
 /// Looks at this node and plans, changing nothing, the memory included.

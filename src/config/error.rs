@@ -28,7 +28,7 @@ pub enum Origin {
 
 /// One fault.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Fault {
+pub struct ConfigFault {
     /// Where it was written.
     pub origin: Origin,
     /// The key and the value as written; `None` = the fault is in the whole.
@@ -42,7 +42,7 @@ pub struct Fault {
 #[error("{}", list(faults))]
 pub struct ConfigError {
     /// Everything that is wrong with it, in the order in which it was read.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<ConfigFault>,
 }
 
 // === impl Origin ===
@@ -71,7 +71,7 @@ impl fmt::Display for Origin {
 
 // === impl Fault ===
 
-impl Fault {
+impl ConfigFault {
     /// A value that is not what is wanted.
     pub(super) fn of(origin: Origin, key: &str, value: impl fmt::Display, right: impl Into<String>) -> Self {
         Self { origin, written: Some((key.to_owned(), value.to_string())), right: right.into() }
@@ -83,7 +83,7 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ConfigFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.written {
             Some((key, value)) => write!(f, "{}: {key} = {value}: {}", self.origin, self.right),
@@ -92,7 +92,7 @@ impl fmt::Display for Fault {
     }
 }
 
-fn list(faults: &[Fault]) -> String {
+fn list(faults: &[ConfigFault]) -> String {
     match faults {
         [one] => one.to_string(),
         many => {

@@ -6,7 +6,7 @@
 use toml::Value;
 
 use super::Settings;
-use super::slot::{Slot, Wrong};
+use super::slot::{InvalidValue, Slot};
 
 /// One setting.
 #[derive(Debug)]
@@ -347,7 +347,7 @@ impl Key {
     }
 
     /// Takes a value as written.
-    pub fn set(&self, settings: &mut Settings, value: &Value) -> Result<(), Wrong> {
+    pub fn set(&self, settings: &mut Settings, value: &Value) -> Result<(), InvalidValue> {
         self.slot.set(settings, value)
     }
 

@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use toml::Value;
 
 use super::duration;
-use super::error::{Fault, Origin};
+use super::error::{ConfigFault, Origin};
 use super::layers::Entry;
 
 /// A field of `KubeletConfiguration` and how it is read.
@@ -38,11 +38,11 @@ const FIELDS: [Field; 5] = [
 ];
 
 /// Reads the file's text. Everything that is wrong with it comes back at once.
-pub(super) fn entries(path: &Path, text: &str) -> (Vec<Entry>, Vec<Fault>) {
+pub(super) fn entries(path: &Path, text: &str) -> (Vec<Entry>, Vec<ConfigFault>) {
     let document = match serde_saphyr::from_str::<Json>(text) {
         Ok(document) => document,
         Err(error) => {
-            let fault = Fault::whole(Origin::File(path.to_owned()), format!("not YAML: {error}"));
+            let fault = ConfigFault::whole(Origin::File(path.to_owned()), format!("not YAML: {error}"));
             return (Vec::new(), vec![fault]);
         }
     };
@@ -55,7 +55,7 @@ pub(super) fn entries(path: &Path, text: &str) -> (Vec<Entry>, Vec<Fault>) {
             Read::Value(value) => entries.push(field.entry(path, value)),
             Read::Wants(wants) => {
                 let origin = Origin::File(path.to_owned());
-                faults.push(Fault::of(origin, field.name, written, format!("wants {wants}")));
+                faults.push(ConfigFault::of(origin, field.name, written, format!("wants {wants}")));
             }
         }
     }
@@ -63,12 +63,12 @@ pub(super) fn entries(path: &Path, text: &str) -> (Vec<Entry>, Vec<Fault>) {
 }
 
 /// Another document would say nothing about images, and saying nothing would look like the defaults.
-fn header(path: &Path, document: &Json) -> Vec<Fault> {
+fn header(path: &Path, document: &Json) -> Vec<ConfigFault> {
     let wanted = [("kind", "KubeletConfiguration"), ("apiVersion", "kubelet.config.k8s.io/v1beta1")];
     let wrong = wanted.into_iter().filter(|(name, value)| document.get(name).and_then(Json::as_str) != Some(value));
     let fault = |(name, value)| {
         let written = document.get(name).unwrap_or(&Json::Null);
-        Fault::of(Origin::File(path.to_owned()), name, written, format!("wants {value}"))
+        ConfigFault::of(Origin::File(path.to_owned()), name, written, format!("wants {value}"))
     };
     wrong.map(fault).collect()
 }
@@ -118,7 +118,7 @@ mod tests {
     fn read_all(body: &str) -> (Vec<(String, String)>, Vec<String>) {
         let (entries, faults) = entries(Path::new("k"), &format!("{HEADER}{body}"));
         let entries = entries.into_iter().map(|entry| (entry.key, entry.value.to_string())).collect();
-        (entries, faults.iter().map(Fault::to_string).collect())
+        (entries, faults.iter().map(ConfigFault::to_string).collect())
     }
 
     fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -156,7 +156,7 @@ mod tests {
             "apiVersion: v1\nkind: Pod\nimageGCHighThresholdPercent: 120\nimageMaximumGCAge: 7d\npodLogsDir: 3\n",
         );
         assert_eq!(entries, Vec::new());
-        let faults: Vec<_> = faults.iter().map(Fault::to_string).collect();
+        let faults: Vec<_> = faults.iter().map(ConfigFault::to_string).collect();
         assert_eq!(
             faults,
             [

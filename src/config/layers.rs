@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use super::error::{Fault, Origin};
+use super::error::{ConfigFault, Origin};
 use super::keys::{self, KEYS, Key};
 use super::{Environment, kubelet};
 
@@ -43,7 +43,7 @@ pub(super) struct Layers {
     /// Values, the weakest first.
     pub(super) entries: Vec<Entry>,
     /// What could not even be read.
-    pub(super) faults: Vec<Fault>,
+    pub(super) faults: Vec<ConfigFault>,
     /// The text of the kubelet's file, where one was named and read.
     pub(super) kubelet: Option<String>,
 }
@@ -105,7 +105,7 @@ impl Layers {
     }
 
     fn unreadable(&mut self, path: &Path, error: &std::io::Error) {
-        self.faults.push(Fault::whole(Origin::File(path.to_owned()), format!("cannot be read: {error}")));
+        self.faults.push(ConfigFault::whole(Origin::File(path.to_owned()), format!("cannot be read: {error}")));
     }
 
     /// Takes a file's text apart into dotted keys.
@@ -113,7 +113,9 @@ impl Layers {
         let origin = Origin::File(path.to_owned());
         match text.parse::<Table>() {
             Ok(table) => flatten(&mut self.entries, "", table, &origin),
-            Err(error) => self.faults.push(Fault::whole(origin, format!("not TOML: {}", error.to_string().trim_end()))),
+            Err(error) => {
+                self.faults.push(ConfigFault::whole(origin, format!("not TOML: {}", error.to_string().trim_end())))
+            }
         }
     }
 
@@ -138,7 +140,7 @@ impl Layers {
                     let (key, value) = (key.trim(), value.trim());
                     self.push(key, typed(keys::find(key), value), Origin::Set);
                 }
-                None => self.faults.push(Fault::whole(Origin::Set, format!("{text:?} is not key=value"))),
+                None => self.faults.push(ConfigFault::whole(Origin::Set, format!("{text:?} is not key=value"))),
             }
         }
     }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::error::{ConfigError, Fault, Origin};
+use super::error::{ConfigError, ConfigFault, Origin};
 use super::keys::{self, Key};
 use super::layers::{Entry, Layers, is_section};
-use super::slot::Wrong;
+use super::slot::InvalidValue;
 use super::{Environment, Settings, Typed, environment};
-use crate::cri::{Candidates, Named};
+use crate::cri::{EndpointCandidates, Named};
 use crate::plan::Guards;
 
 /// The settings in force, and where each comes from.
@@ -17,7 +17,7 @@ pub struct Loaded {
     /// What it all means.
     pub settings: Settings,
     /// Where to look for the runtime.
-    pub candidates: Candidates,
+    pub candidates: EndpointCandidates,
     origins: BTreeMap<&'static str, Origin>,
 }
 
@@ -26,7 +26,7 @@ pub struct Loaded {
 struct Resolver {
     settings: Settings,
     origins: BTreeMap<&'static str, Origin>,
-    faults: Vec<Fault>,
+    faults: Vec<ConfigFault>,
     faulty: Vec<&'static str>,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn settle(layers: Layers) -> Result<Loaded, ConfigError> {
     let Resolver { settings, origins, faults, .. } = resolver;
     if faults.is_empty() {
         let kubelet = kubelet.map_or_else(Named::default, |text| environment::named(&text, environment::KUBELET_KEYS));
-        let candidates = Candidates { kubelet, host_root: settings.host_root.clone(), ..candidates(&entries) };
+        let candidates = EndpointCandidates { kubelet, host_root: settings.host_root.clone(), ..candidates(&entries) };
         Ok(Loaded { settings, candidates, origins })
     } else {
         Err(ConfigError { faults })
@@ -135,7 +135,7 @@ impl Resolver {
     }
 
     fn fault(&mut self, entry: &Entry, right: String) {
-        self.faults.push(Fault::of(entry.origin.clone(), &entry.key, &entry.value, right));
+        self.faults.push(ConfigFault::of(entry.origin.clone(), &entry.key, &entry.value, right));
     }
 
     /// What each alone may say, but not together.
@@ -177,7 +177,7 @@ impl Resolver {
         let blame_left = self.origins.contains_key(left);
         let (key, wants, other) = if blame_left { (left, left_wants, right) } else { (right, right_wants, left) };
         let text = format!("wants {wants} {other}, which is {} ({})", self.value(other), self.origin(other));
-        self.faults.push(Fault::of(self.origin(key), key, self.value(key), text));
+        self.faults.push(ConfigFault::of(self.origin(key), key, self.value(key), text));
     }
 
     fn origin(&self, key: &str) -> Origin {
@@ -197,10 +197,10 @@ fn plain(credential: &'static str) -> Pair {
     Pair(credential, "\"https\" in", "pods.kubelet_endpoint", "\"https\" because of")
 }
 
-fn wants(key: &Key, wrong: Wrong, value: &impl fmt::Display) -> String {
+fn wants(key: &Key, wrong: InvalidValue, value: &impl fmt::Display) -> String {
     match wrong {
-        Wrong::NotAllowed => format!("wants {}", key.allowed()),
-        Wrong::NoUnit => {
+        InvalidValue::NotAllowed => format!("wants {}", key.allowed()),
+        InvalidValue::NoUnit => {
             let number = value.to_string().trim_matches('"').to_owned();
             format!("wants a unit: \"{number}s\" for seconds, \"{number}m\" for minutes")
         }
@@ -208,8 +208,8 @@ fn wants(key: &Key, wrong: Wrong, value: &impl fmt::Display) -> String {
 }
 
 /// Sorts what was said about the sockets by who said it; within one source the last word counts.
-fn candidates(entries: &[Entry]) -> Candidates {
-    let mut candidates = Candidates::default();
+fn candidates(entries: &[Entry]) -> EndpointCandidates {
+    let mut candidates = EndpointCandidates::default();
     for entry in entries {
         let named = match entry.origin {
             Origin::Flag(_) | Origin::Set => &mut candidates.flag,

@@ -74,11 +74,11 @@ pub struct KubeletSettings {
 /// The sources of pods that are asked: `auto` alone, `none` alone, or one or several others in the order written, each
 /// once.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct PodSources(Vec<PodSource>);
+pub struct PodSources(Vec<PodSourceName>);
 
 /// Who says which pods should be here.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum PodSource {
+pub enum PodSourceName {
     /// Whoever can be found.
     #[default]
     Auto,
@@ -187,8 +187,8 @@ impl KubeletSettings {
 
 impl PodSources {
     /// These sources; `None` if they do not go together.
-    pub fn of(sources: Vec<PodSource>) -> Option<Self> {
-        let stands_alone = |source: &PodSource| matches!(source, PodSource::Auto | PodSource::None);
+    pub fn of(sources: Vec<PodSourceName>) -> Option<Self> {
+        let stands_alone = |source: &PodSourceName| matches!(source, PodSourceName::Auto | PodSourceName::None);
         let is_alone = sources.len() == 1 || !sources.iter().any(stands_alone);
         let is_new = |(at, source)| !sources.iter().take(at).any(|before| before == source);
         let fits = !sources.is_empty() && is_alone && sources.iter().enumerate().all(is_new);
@@ -196,19 +196,19 @@ impl PodSources {
     }
 
     /// Each of them.
-    pub fn iter(&self) -> impl Iterator<Item = PodSource> {
+    pub fn iter(&self) -> impl Iterator<Item = PodSourceName> {
         self.0.iter().copied()
     }
 
     /// Says whether this one is among them.
-    pub fn contains(&self, source: PodSource) -> bool {
+    pub fn contains(&self, source: PodSourceName) -> bool {
         self.0.contains(&source)
     }
 }
 
 impl Default for PodSources {
     fn default() -> Self {
-        Self(vec![PodSource::Auto])
+        Self(vec![PodSourceName::Auto])
     }
 }
 

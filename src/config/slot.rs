@@ -7,7 +7,7 @@ use serde_json::json;
 use toml::Value;
 
 use super::duration::{self, LONGEST};
-use super::{LogFormat, PodSource, PodSources, Settings};
+use super::{LogFormat, PodSourceName, PodSources, Settings};
 use crate::plan::{AgeFrom, Pattern, Profile};
 
 /// The way to a field, by the kind of value in it.
@@ -60,7 +60,7 @@ type Field<T> = fn(&mut Settings) -> &mut T;
 
 /// Why a value was not taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Wrong {
+pub enum InvalidValue {
     /// It is not what is allowed there.
     NotAllowed,
     /// A number where a length of time is wanted: seconds or minutes?
@@ -80,7 +80,7 @@ impl Word for Profile {
     const WORDS: &'static [(&'static str, Self)] = &[("safe", Self::Safe), ("kubelet", Self::Kubelet)];
 }
 
-impl Word for PodSource {
+impl Word for PodSourceName {
     const WORDS: &'static [(&'static str, Self)] = &[
         ("auto", Self::Auto),
         ("none", Self::None),
@@ -102,12 +102,12 @@ const MESSAGE_BYTES: std::ops::RangeInclusive<usize> = 64 << 10..=(4 << 30) - 1;
 
 impl Slot {
     /// Takes a value as written.
-    pub(super) fn set(self, s: &mut Settings, value: &Value) -> Result<(), Wrong> {
+    pub(super) fn set(self, s: &mut Settings, value: &Value) -> Result<(), InvalidValue> {
         match self {
             Self::Duration(field) => put(field(s), time(value, Duration::ZERO)?),
             Self::Wait(field) => put(field(s), time(value, Duration::from_secs(1))?),
-            Self::Switch(field) => put(field(s), value.as_bool().ok_or(Wrong::NotAllowed)?),
-            Self::Limit(field) => put(field(s), value.as_integer().ok_or(Wrong::NotAllowed)?),
+            Self::Switch(field) => put(field(s), value.as_bool().ok_or(InvalidValue::NotAllowed)?),
+            Self::Limit(field) => put(field(s), value.as_integer().ok_or(InvalidValue::NotAllowed)?),
             Self::Percent(field) => put(field(s), number(value, 100)?),
             Self::Count(field) => put(field(s), number(value, u64::MAX)?),
             Self::Bytes(field) => put(field(s), bytes(value)?),
@@ -234,45 +234,45 @@ fn put<T>(field: &mut T, value: T) {
     *field = value;
 }
 
-fn text(value: &Value) -> Result<&str, Wrong> {
-    value.as_str().ok_or(Wrong::NotAllowed)
+fn text(value: &Value) -> Result<&str, InvalidValue> {
+    value.as_str().ok_or(InvalidValue::NotAllowed)
 }
 
-fn some_text(value: &Value) -> Result<&str, Wrong> {
-    text(value).ok().filter(|text| !text.trim().is_empty()).ok_or(Wrong::NotAllowed)
+fn some_text(value: &Value) -> Result<&str, InvalidValue> {
+    text(value).ok().filter(|text| !text.trim().is_empty()).ok_or(InvalidValue::NotAllowed)
 }
 
-fn number(value: &Value, most: u64) -> Result<u64, Wrong> {
+fn number(value: &Value, most: u64) -> Result<u64, InvalidValue> {
     let number = value.as_integer().and_then(|number| u64::try_from(number).ok());
-    number.filter(|number| *number <= most).ok_or(Wrong::NotAllowed)
+    number.filter(|number| *number <= most).ok_or(InvalidValue::NotAllowed)
 }
 
 /// A length of time. 0 needs no unit; any other bare number does not say whether it means seconds or minutes.
-fn time(value: &Value, least: Duration) -> Result<Duration, Wrong> {
+fn time(value: &Value, least: Duration) -> Result<Duration, InvalidValue> {
     let time = match value {
         Value::Integer(0) => Duration::ZERO,
-        Value::Integer(_) | Value::Float(_) => return Err(Wrong::NoUnit),
+        Value::Integer(_) | Value::Float(_) => return Err(InvalidValue::NoUnit),
         other => {
             let text = text(other)?.trim();
             if text != "0" && text.parse::<f64>().is_ok() {
-                return Err(Wrong::NoUnit);
+                return Err(InvalidValue::NoUnit);
             }
-            duration::parse(text).ok_or(Wrong::NotAllowed)?
+            duration::parse(text).ok_or(InvalidValue::NotAllowed)?
         }
     };
-    Some(time).filter(|time| (least..=LONGEST).contains(time)).ok_or(Wrong::NotAllowed)
+    Some(time).filter(|time| (least..=LONGEST).contains(time)).ok_or(InvalidValue::NotAllowed)
 }
 
 /// A size: an integer, or a string with a unit of 1024.
-fn bytes(value: &Value) -> Result<usize, Wrong> {
-    size(value)?.filter(|bytes| MESSAGE_BYTES.contains(bytes)).ok_or(Wrong::NotAllowed)
+fn bytes(value: &Value) -> Result<usize, InvalidValue> {
+    size(value)?.filter(|bytes| MESSAGE_BYTES.contains(bytes)).ok_or(InvalidValue::NotAllowed)
 }
 
-fn space(value: &Value) -> Result<u64, Wrong> {
-    size(value)?.map(|bytes| bytes as u64).ok_or(Wrong::NotAllowed)
+fn space(value: &Value) -> Result<u64, InvalidValue> {
+    size(value)?.map(|bytes| bytes as u64).ok_or(InvalidValue::NotAllowed)
 }
 
-fn size(value: &Value) -> Result<Option<usize>, Wrong> {
+fn size(value: &Value) -> Result<Option<usize>, InvalidValue> {
     match value {
         Value::Integer(bytes) => Ok(usize::try_from(*bytes).ok()),
         other => Ok(parse_bytes(text(other)?)),
@@ -299,65 +299,67 @@ fn bytes_text(bytes: usize) -> String {
     whole.map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
-fn endpoint(value: &Value) -> Result<Option<String>, Wrong> {
+fn endpoint(value: &Value) -> Result<Option<String>, InvalidValue> {
     let text = text(value)?.trim();
     let socket = text.strip_prefix("unix://").unwrap_or(text);
     match text {
         "" => Ok(None),
         _ if socket.starts_with('/') && socket.len() > 1 => Ok(Some(text.to_owned())),
-        _ => Err(Wrong::NotAllowed),
+        _ => Err(InvalidValue::NotAllowed),
     }
 }
 
-fn absolute(value: &Value) -> Result<PathBuf, Wrong> {
+fn absolute(value: &Value) -> Result<PathBuf, InvalidValue> {
     let path = Path::new(text(value)?);
     let plain = path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
-    plain.then(|| path.components().collect()).ok_or(Wrong::NotAllowed)
+    plain.then(|| path.components().collect()).ok_or(InvalidValue::NotAllowed)
 }
 
 /// An address of a server: no path, no user, nothing to be asked.
-fn http(value: &Value) -> Result<&str, Wrong> {
+fn http(value: &Value) -> Result<&str, InvalidValue> {
     let text = some_text(value)?;
-    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).ok_or(Wrong::NotAllowed)?;
+    let host =
+        text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).ok_or(InvalidValue::NotAllowed)?;
     let is_plain = !host.is_empty() && !host.contains(['/', '?', '#', '@', ' ']);
-    is_plain.then_some(text).ok_or(Wrong::NotAllowed)
+    is_plain.then_some(text).ok_or(InvalidValue::NotAllowed)
 }
 
-fn log_root(value: &Value) -> Result<PathBuf, Wrong> {
-    absolute(value).ok().filter(|path| path.parent().is_some()).ok_or(Wrong::NotAllowed)
+fn log_root(value: &Value) -> Result<PathBuf, InvalidValue> {
+    absolute(value).ok().filter(|path| path.parent().is_some()).ok_or(InvalidValue::NotAllowed)
 }
 
 /// A list of names; a single name stands for a list of one, as `--set images.keep=…` gives it.
-fn patterns(value: &Value) -> Result<Vec<Pattern>, Wrong> {
+fn patterns(value: &Value) -> Result<Vec<Pattern>, InvalidValue> {
     let one = [value.clone()];
     let list = value.as_array().map_or(&one[..], Vec::as_slice);
     list.iter().map(|name| Ok(Pattern::from(some_text(name)?))).collect()
 }
 
-fn optional_file(value: &Value) -> Result<Option<PathBuf>, Wrong> {
+fn optional_file(value: &Value) -> Result<Option<PathBuf>, InvalidValue> {
     let text = text(value)?;
     Ok((!text.is_empty()).then(|| text.into()))
 }
 
 /// Words with commas between them, that go together.
-fn pod_sources(value: &Value) -> Result<PodSources, Wrong> {
+fn pod_sources(value: &Value) -> Result<PodSources, InvalidValue> {
     let words = text(value)?.split(',').map(|word| known(word.trim())).collect::<Result<Vec<_>, _>>()?;
-    PodSources::of(words).ok_or(Wrong::NotAllowed)
+    PodSources::of(words).ok_or(InvalidValue::NotAllowed)
 }
 
 /// What a JSON Schema can say of them.
 fn pod_sources_pattern() -> String {
-    let together: Vec<_> = words::<PodSource>().into_iter().filter(|word| !["auto", "none"].contains(word)).collect();
+    let together: Vec<_> =
+        words::<PodSourceName>().into_iter().filter(|word| !["auto", "none"].contains(word)).collect();
     let one = format!("({})", together.join("|"));
     format!("^(auto|none|{one}(,{one})*)$")
 }
 
-fn word<T: Word>(value: &Value) -> Result<T, Wrong> {
+fn word<T: Word>(value: &Value) -> Result<T, InvalidValue> {
     known(text(value)?)
 }
 
-fn known<T: Word>(text: &str) -> Result<T, Wrong> {
-    T::WORDS.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or(Wrong::NotAllowed)
+fn known<T: Word>(text: &str) -> Result<T, InvalidValue> {
+    T::WORDS.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or(InvalidValue::NotAllowed)
 }
 
 fn written<T: Word>(value: T) -> Value {
@@ -405,13 +407,13 @@ mod tests {
 
     #[test]
     fn a_number_without_a_unit_is_not_a_duration_but_zero_is() {
-        assert_eq!(time(&120.into(), Duration::ZERO), Err(Wrong::NoUnit));
-        assert_eq!(time(&"120".into(), Duration::ZERO), Err(Wrong::NoUnit));
-        assert_eq!(time(&1.5.into(), Duration::ZERO), Err(Wrong::NoUnit));
-        assert_eq!(time(&"-5m".into(), Duration::ZERO), Err(Wrong::NotAllowed));
-        assert_eq!(time(&"200y".into(), Duration::ZERO), Err(Wrong::NotAllowed));
+        assert_eq!(time(&120.into(), Duration::ZERO), Err(InvalidValue::NoUnit));
+        assert_eq!(time(&"120".into(), Duration::ZERO), Err(InvalidValue::NoUnit));
+        assert_eq!(time(&1.5.into(), Duration::ZERO), Err(InvalidValue::NoUnit));
+        assert_eq!(time(&"-5m".into(), Duration::ZERO), Err(InvalidValue::NotAllowed));
+        assert_eq!(time(&"200y".into(), Duration::ZERO), Err(InvalidValue::NotAllowed));
         assert_eq!(time(&0.into(), Duration::ZERO), Ok(Duration::ZERO));
-        assert_eq!(time(&0.into(), Duration::from_secs(1)), Err(Wrong::NotAllowed));
+        assert_eq!(time(&0.into(), Duration::from_secs(1)), Err(InvalidValue::NotAllowed));
         assert_eq!(time(&"7d".into(), Duration::ZERO), Ok(Duration::from_hours(168)));
     }
 
@@ -420,10 +422,10 @@ mod tests {
         assert_eq!(bytes(&"16MiB".into()), Ok(16 << 20));
         assert_eq!(bytes(&"1 Gi".into()), Ok(1 << 30));
         assert_eq!(space(&"2TiB".into()), Ok(2 << 40));
-        assert_eq!((space(&0.into()), space(&(-1).into())), (Ok(0), Err(Wrong::NotAllowed)));
+        assert_eq!((space(&0.into()), space(&(-1).into())), (Ok(0), Err(InvalidValue::NotAllowed)));
         assert_eq!(bytes(&65536.into()), Ok(65536));
-        assert_eq!(bytes(&"16MB".into()), Err(Wrong::NotAllowed));
-        assert_eq!(bytes(&"99999999999999999999GiB".into()), Err(Wrong::NotAllowed));
+        assert_eq!(bytes(&"16MB".into()), Err(InvalidValue::NotAllowed));
+        assert_eq!(bytes(&"99999999999999999999GiB".into()), Err(InvalidValue::NotAllowed));
         assert_eq!(bytes_text(256 << 20), "256MiB");
         assert_eq!(bytes_text(65537), "65537");
     }
@@ -431,7 +433,7 @@ mod tests {
     #[test]
     fn the_root_of_everything_is_no_log_root() {
         for bad in ["/", "//", "/./", "var/log/pods", "/var/log/../..", ""] {
-            assert_eq!(log_root(&bad.into()), Err(Wrong::NotAllowed), "{bad:?}");
+            assert_eq!(log_root(&bad.into()), Err(InvalidValue::NotAllowed), "{bad:?}");
         }
         assert_eq!(log_root(&"/var/log//pods/".into()), Ok("/var/log/pods".into()));
     }
@@ -441,7 +443,7 @@ mod tests {
         assert_eq!(endpoint(&"".into()), Ok(None));
         assert_eq!(endpoint(&"unix:///run/x.sock".into()), Ok(Some("unix:///run/x.sock".to_owned())));
         assert_eq!(endpoint(&"/run/x.sock".into()), Ok(Some("/run/x.sock".to_owned())));
-        assert_eq!(endpoint(&"tcp://1.2.3.4:5".into()), Err(Wrong::NotAllowed));
-        assert_eq!(endpoint(&"containerd.sock".into()), Err(Wrong::NotAllowed));
+        assert_eq!(endpoint(&"tcp://1.2.3.4:5".into()), Err(InvalidValue::NotAllowed));
+        assert_eq!(endpoint(&"containerd.sock".into()), Err(InvalidValue::NotAllowed));
     }
 }

@@ -8,7 +8,7 @@ use super::error::ConfigError;
 use super::layers::Layers;
 use super::resolve::settle;
 use super::*;
-use crate::cri::{Candidates, Named};
+use crate::cri::{EndpointCandidates, Named};
 use crate::plan::{Guards, Profile};
 
 /// A directory with configuration files in it.
@@ -64,7 +64,7 @@ fn of_toml(text: &str) -> Result<Loaded, ConfigError> {
 }
 
 fn messages(text: &str) -> Vec<String> {
-    of_toml(text).unwrap_err().faults.iter().map(Fault::to_string).collect()
+    of_toml(text).unwrap_err().faults.iter().map(ConfigFault::to_string).collect()
 }
 
 #[test]
@@ -211,13 +211,13 @@ fn what_was_said_about_the_runtime_is_sorted_by_who_said_it() {
         runtime: Some(runtime.to_owned()),
         images: images.map(str::to_owned),
     };
-    let wanted = Candidates {
+    let wanted = EndpointCandidates {
         flag: named("unix:///flag", Some("/set")),
         environment: named("/variable", None),
         config: named("/own", None),
         crictl: named("unix:///crictl", Some("/images")),
         kubelet: named("unix:///kubelet", None),
-        ..Candidates::default()
+        ..EndpointCandidates::default()
     };
     assert_eq!(loaded.candidates, wanted);
     assert_eq!(loaded.settings.runtime.endpoint.as_deref(), Some("unix:///flag"));
@@ -359,8 +359,8 @@ fn each_bad_value_is_told_what_is_right() {
 
 #[test]
 fn sources_of_pods_are_written_as_words_with_commas() {
-    use PodSource::{Auto, KubeApi, Kubelet, KubeletDir, None, Runtime};
-    let rows: [(&str, &[PodSource]); 6] = [
+    use PodSourceName::{Auto, KubeApi, Kubelet, KubeletDir, None, Runtime};
+    let rows: [(&str, &[PodSourceName]); 6] = [
         ("auto", &[Auto]),
         ("none", &[None]),
         ("runtime", &[Runtime]),

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::host_path::{self, Place};
+use super::host_path::{self, Resolved};
 use super::{CriError, CriOptions, RuntimeReader};
 
 /// Sockets of the runtimes and distributions we know, the commonest first. `/var/run` is `/run` on all of them.
@@ -26,7 +26,7 @@ const QUICKLY: Duration = Duration::from_secs(2);
 
 /// All that may say where the runtime is.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Candidates {
+pub struct EndpointCandidates {
     /// `--runtime-endpoint` and `--image-endpoint`.
     pub flag: Named,
     /// `CONTAINER_RUNTIME_ENDPOINT` and `IMAGE_SERVICE_ENDPOINT`.
@@ -80,9 +80,9 @@ pub enum Rule {
     WellKnown,
 }
 
-// === impl Candidates ===
+// === impl EndpointCandidates ===
 
-impl Default for Candidates {
+impl Default for EndpointCandidates {
     fn default() -> Self {
         Self {
             flag: Named::default(),
@@ -96,7 +96,7 @@ impl Default for Candidates {
     }
 }
 
-impl Candidates {
+impl EndpointCandidates {
     fn strongest_first(&self) -> [(Rule, &Named); 5] {
         [
             (Rule::Flag, &self.flag),
@@ -154,7 +154,7 @@ impl std::fmt::Display for Rule {
 }
 
 /// Finds the endpoint. Only the well-known sockets are connected to.
-pub async fn resolve(candidates: &Candidates, options: &CriOptions) -> Result<Endpoint, CriError> {
+pub async fn resolve(candidates: &EndpointCandidates, options: &CriOptions) -> Result<Endpoint, CriError> {
     let root = &candidates.host_root;
     let (runtime, rule) = match candidates.named() {
         Some((rule, endpoint)) => (seen(root, &unix_path(endpoint, rule.as_str())?), rule),
@@ -168,7 +168,7 @@ pub async fn resolve(candidates: &Candidates, options: &CriOptions) -> Result<En
 }
 
 /// Tries the well-known sockets in turn. One that is there and does not work is worth more to the reader than a list.
-async fn first_that_answers(candidates: &Candidates, options: &CriOptions) -> Result<PathBuf, CriError> {
+async fn first_that_answers(candidates: &EndpointCandidates, options: &CriOptions) -> Result<PathBuf, CriError> {
     let answer_timeout = options.answer_timeout.min(QUICKLY);
     let options = CriOptions { patience: Duration::ZERO, answer_timeout, ..options.clone() };
     let mut there = None;
@@ -191,9 +191,9 @@ fn seen(host_root: &Path, path: &Path) -> PathBuf {
         return path.to_path_buf();
     }
     match host_path::resolve(host_root, path) {
-        Ok(Place::There(beneath)) => beneath,
+        Ok(Resolved::Exists(beneath)) => beneath,
         _ if path.exists() => path.to_path_buf(),
-        Ok(Place::Missing(beneath)) => beneath,
+        Ok(Resolved::Missing(beneath)) => beneath,
         Err(_) => host_root.join(path.strip_prefix("/").unwrap_or(path)),
     }
 }

@@ -1,6 +1,6 @@
 //! One pass: look, plan, do, record.
 //!
-//! The whole program in one function, [`Cycle::pass`]. A dry run takes the same road with other hands and a store that
+//! The whole program in one function, [`Cycle::pass`]. A dry run takes the same road with another remover and a store that
 //! is a copy in memory.
 
 use std::collections::HashSet;
@@ -10,12 +10,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::clock::{self, Clock};
-use super::node::Node;
-use super::pressure::Gauge;
+use super::node::LocalNode;
+use super::pressure::PressureMonitor;
 use super::revalidate::{self, Checked};
-use crate::config::{PodSource, Settings};
+use crate::config::{PodSourceName, Settings};
 use crate::cri::{RuntimeReader, RuntimeWriter};
-use crate::execute::{ExecuteOptions, Executor, Hands, LiveHands, LogRoots, NoteTaker, Outcome, Report, Stop, Summary};
+use crate::execute::{
+    DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Outcome, Remover, Report, Stop, Summary,
+};
 use crate::model::{Memory, Snapshot};
 use crate::observe::{Observer, StatusFor};
 use crate::plan::{AgeFrom, Kind, Plan, Policy, Pressure, PressurePolicy, Scope, decide, key, update_memory};
@@ -66,7 +68,7 @@ pub struct Pass {
 }
 
 /// A run that was begun and is not ended: what it has come to so far.
-struct Underway {
+struct RunInProgress {
     id: RunId,
     dry: bool,
     reports: Vec<Report>,
@@ -103,7 +105,7 @@ impl<'a> From<&'a Pass> for Ended<'a> {
 
 // === impl Cycle ===
 
-impl<H: Hands> Cycle<H> {
+impl<H: Remover> Cycle<H> {
     /// Makes one pass. `watch` sees each report as soon as its action ended.
     ///
     /// # Errors
@@ -181,7 +183,7 @@ impl<H: Hands> Cycle<H> {
         let Planned { scope, snapshot, plan, refused } = planned;
         let learnt = update_memory(&snapshot, &rules.settings.policy);
         self.store().learn(&snapshot.memory, &learnt)?;
-        let mut run = Underway::begin(&mut self.store(), &self.clock, snapshot.taken_at, scope, H::IS_DRY)?;
+        let mut run = RunInProgress::begin(&mut self.store(), &self.clock, snapshot.taken_at, scope, H::IS_DRY)?;
         if let Some(pressure) = &plan.pressure {
             self.store().tell_trigger(run.id, &pressure.to_string())?;
         }
@@ -217,10 +219,10 @@ impl<H: Hands> Cycle<H> {
     }
 
     /// What measures the disks of this node.
-    pub fn gauge(&self) -> Gauge {
+    pub fn monitor(&self) -> PressureMonitor {
         let Rules { settings, executor } = &*self.rules();
         let node = vec![settings.policy.logs.pods_root.clone(), settings.kubelet_root.clone()];
-        Gauge::new(executor.reader.clone(), Arc::clone(&executor.disks), node)
+        PressureMonitor::new(executor.reader.clone(), Arc::clone(&executor.disks), node)
     }
 
     /// Takes other rules from the next pass on. The log roots stay: whoever looks at them and whoever removes beneath
@@ -233,42 +235,42 @@ impl<H: Hands> Cycle<H> {
     }
 }
 
-impl Cycle<LiveHands> {
+impl Cycle<LiveRemover> {
     /// A cycle that removes.
-    pub fn live(settings: Settings, node: &Node, store: Store, started_at: Timestamp) -> Self {
+    pub fn live(settings: Settings, node: &LocalNode, store: Store, started_at: Timestamp) -> Self {
         let options = settings.runtime.options.clone();
         let writer = RuntimeWriter::new(&node.endpoint.runtime, &node.endpoint.images, options);
-        let hands = |reader: &RuntimeReader, roots: &LogRoots| LiveHands {
+        let remover = |reader: &RuntimeReader, roots: &LogRoots| LiveRemover {
             writer: writer.with_breaker(reader.breaker()),
             roots: roots.clone(),
         };
-        Self::with(hands, settings, node, store, started_at)
+        Self::with(remover, settings, node, store, started_at)
     }
 }
 
-impl Cycle<NoteTaker> {
+impl Cycle<DryRun> {
     /// A cycle that only takes notes.
-    pub fn dry(settings: Settings, node: &Node, store: Store, started_at: Timestamp) -> Self {
-        Self::with(|_, _| NoteTaker::default(), settings, node, store, started_at)
+    pub fn dry(settings: Settings, node: &LocalNode, store: Store, started_at: Timestamp) -> Self {
+        Self::with(|_, _| DryRun::default(), settings, node, store, started_at)
     }
 }
 
 impl<H> Cycle<H> {
     fn with(
-        hands: impl FnOnce(&RuntimeReader, &LogRoots) -> H,
+        remover: impl FnOnce(&RuntimeReader, &LogRoots) -> H,
         settings: Settings,
-        node: &Node,
+        node: &LocalNode,
         store: Store,
         started_at: Timestamp,
     ) -> Self {
         let (observer, roots) = (node.observer(&settings), roots(&settings));
         // One reader, so that the observations and the rechecks share what is known of a runtime that hangs.
         let reader = observer.reader().clone();
-        let hands = hands(&reader, &roots);
+        let remover = remover(&reader, &roots);
         let (pods, disks) = (Arc::clone(&node.pods), Arc::clone(&node.disks));
         let options = options(&settings, node.space_settle);
         let image_names = observer.image_names();
-        let executor = Executor { reader, hands, pods, disks, image_names, roots, options };
+        let executor = Executor { reader, remover, pods, disks, image_names, roots, options };
         let rules = Mutex::new(Arc::new(Rules { settings, executor }));
         Self { observer, rules, store: Mutex::new(store), started_at, clock: clock::system() }
     }
@@ -300,7 +302,7 @@ pub fn recall(
     taken_at: Timestamp,
 ) -> Result<Memory, StoreError> {
     let mut memory = store.recall(started_at, taken_at)?;
-    if settings.pods.sources.contains(PodSource::None) {
+    if settings.pods.sources.contains(PodSourceName::None) {
         memory.named_images = None;
     }
     Ok(memory)
@@ -346,9 +348,9 @@ fn options(settings: &Settings, space_settle: Duration) -> ExecuteOptions {
     }
 }
 
-// === impl Underway ===
+// === impl RunInProgress ===
 
-impl Underway {
+impl RunInProgress {
     fn begin(
         store: &mut Store,
         clock: &Clock,
@@ -395,7 +397,7 @@ mod tests {
     async fn other_rules_hold_for_the_rechecks_too_and_the_log_roots_stay() {
         let nowhere = || "unix:///nowhere".to_owned();
         let endpoint = Endpoint { runtime: nowhere(), images: nowhere(), chosen_by: Rule::Flag };
-        let node = Node {
+        let node = LocalNode {
             endpoint,
             disks: Arc::new(HostDisks::new("/")),
             pods: Arc::new(NoPods),

@@ -10,7 +10,7 @@ use crate::observe::{self, Disks, HostDisks, Observer, Places};
 
 /// What of a node does not stand in the settings.
 #[derive(Clone)]
-pub struct Node {
+pub struct LocalNode {
     /// Where its runtime is.
     pub endpoint: Endpoint,
     /// What its disks are measured with.
@@ -21,9 +21,9 @@ pub struct Node {
     pub space_settle: Duration,
 }
 
-// === impl Node ===
+// === impl LocalNode ===
 
-impl Node {
+impl LocalNode {
     /// The node that this host is.
     pub fn of_host(settings: &Settings, endpoint: Endpoint) -> Self {
         let disks = Arc::new(HostDisks::new(&settings.host_root));

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::clock;
-use crate::config::{KubeletSettings, PodSource, Settings};
-use crate::host_path::{self, Place};
-use crate::kubernetes::{Candidates, Connection, Kubelet, KubeletAccess, KubernetesError, Timing};
+use crate::config::{KubeletSettings, PodSourceName, Settings};
+use crate::host_path::{self, Resolved};
+use crate::kubernetes::{Connection, CredentialCandidates, Kubelet, KubeletAccess, KubernetesError, Timing};
 use crate::observe::{
-    self, Beside, CombinedPods, FoundPods, KubeApi, KubeletDirPods, KubeletSource, NoPods, Part, RuntimePods,
+    self, AutoPodSource, CombinedPods, KubeApi, KubeletDirPods, KubeletSource, NoPods, OtherSources, RuntimePods,
+    SourceEntry,
 };
 
 /// Who wanted a source, as `plan` shows it.
@@ -17,8 +18,8 @@ const AUTO: &str = "auto";
 /// The sources of pods that the settings mean, for the node of this name. Nothing is asked and no file is looked at yet.
 pub(super) fn pod_source(settings: &Settings, node: &str) -> Arc<dyn observe::PodSource> {
     let place = PlaceOfPods { settings: settings.clone(), node: node.to_owned() };
-    if settings.pods.sources.contains(PodSource::Auto) {
-        return Arc::new(FoundPods::new(move || place.found().map(|parts| CombinedPods::new(parts, clock::now))));
+    if settings.pods.sources.contains(PodSourceName::Auto) {
+        return Arc::new(AutoPodSource::new(move || place.found().map(|parts| CombinedPods::new(parts, clock::now))));
     }
     let parts = settings.pods.sources.iter().map(|source| place.part(source, SET, String::new())).collect();
     let combined = CombinedPods::new(parts, clock::now);
@@ -37,14 +38,14 @@ struct PlaceOfPods {
 impl PlaceOfPods {
     /// What `auto` finds: files, and what was set besides; nobody is asked. The runtime is never among it, because beside a
     /// kubelet it would take what finished for gone.
-    fn found(&self) -> Result<Vec<Part>, String> {
+    fn found(&self) -> Result<Vec<SourceEntry>, String> {
         let api = self.way_to_api_server();
         let mut found = Vec::new();
         if let Ok(why) = &api {
-            found.push(self.part(PodSource::KubeApi, AUTO, why.clone()));
+            found.push(self.part(PodSourceName::KubeApi, AUTO, why.clone()));
         }
         if let Some(key) = told_of(&self.settings.pods.kubelet) {
-            found.push(self.part(PodSource::Kubelet, AUTO, format!("{key} is set")));
+            found.push(self.part(PodSourceName::Kubelet, AUTO, format!("{key} is set")));
         }
         if found.is_empty() {
             let cause = api.err().map_or_else(String::new, |error| error.to_string());
@@ -54,8 +55,8 @@ impl PlaceOfPods {
             ));
         }
         let directory = self.settings.kubelet_root.join("pods");
-        if matches!(host_path::resolve(&self.settings.host_root, &directory), Ok(Place::There(_))) {
-            found.push(self.part(PodSource::KubeletDir, AUTO, format!("{} exists", directory.display())));
+        if matches!(host_path::resolve(&self.settings.host_root, &directory), Ok(Resolved::Exists(_))) {
+            found.push(self.part(PodSourceName::KubeletDir, AUTO, format!("{} exists", directory.display())));
         }
         Ok(found)
     }
@@ -68,25 +69,25 @@ impl PlaceOfPods {
         }
     }
 
-    fn part(&self, source: PodSource, wanted_by: &'static str, why: String) -> Part {
+    fn part(&self, source: PodSourceName, wanted_by: &'static str, why: String) -> SourceEntry {
         let settings = &self.settings;
         let source: Arc<dyn observe::PodSource> = match source {
-            PodSource::Auto | PodSource::None => Arc::new(NoPods),
-            PodSource::Runtime => Arc::new(RuntimePods),
-            PodSource::KubeApi => {
+            PodSourceName::Auto | PodSourceName::None => Arc::new(NoPods),
+            PodSourceName::Runtime => Arc::new(RuntimePods),
+            PodSourceName::KubeApi => {
                 let connection = Arc::new(Connection::new(ways_to_api_server(&self.settings)));
                 let timing = Timing { max_silence: settings.pods.max_silence, ..Timing::default() };
                 let source = KubeApi::new(connection, &self.node, clock::now).with_timing(timing);
                 Arc::new(source.with_host_root(&settings.host_root))
             }
-            PodSource::Kubelet => Arc::new(KubeletSource::new(Kubelet::new(self.kubelet()), clock::now)),
-            PodSource::KubeletDir => {
-                let is_alone = settings.pods.sources.iter().all(|source| source == PodSource::KubeletDir);
-                let beside = if is_alone { Beside::Nobody } else { Beside::Others };
+            PodSourceName::Kubelet => Arc::new(KubeletSource::new(Kubelet::new(self.kubelet()), clock::now)),
+            PodSourceName::KubeletDir => {
+                let is_alone = settings.pods.sources.iter().all(|source| source == PodSourceName::KubeletDir);
+                let beside = if is_alone { OtherSources::None } else { OtherSources::Some };
                 Arc::new(KubeletDirPods::new(&settings.host_root, &settings.kubelet_root, beside))
             }
         };
-        Part { source, wanted_by, why }
+        SourceEntry { source, wanted_by, why }
     }
 
     fn kubelet(&self) -> KubeletAccess {
@@ -99,7 +100,7 @@ impl PlaceOfPods {
             ca,
             token_file,
             client: client_certificate.zip(client_key),
-            account: Candidates::default().account,
+            account: CredentialCandidates::default().account,
             host_root: self.settings.host_root.clone(),
             kubelet_root: self.settings.kubelet_root.clone(),
         }
@@ -107,12 +108,12 @@ impl PlaceOfPods {
 }
 
 /// How the API server is reached, as the settings say.
-pub(super) fn ways_to_api_server(settings: &Settings) -> Candidates {
-    Candidates {
+pub(super) fn ways_to_api_server(settings: &Settings) -> CredentialCandidates {
+    CredentialCandidates {
         kubeconfig: settings.pods.kubeconfig.clone(),
         host_root: settings.host_root.clone(),
         kubelet_root: settings.kubelet_root.clone(),
-        ..Candidates::default()
+        ..CredentialCandidates::default()
     }
 }
 

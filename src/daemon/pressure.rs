@@ -16,7 +16,7 @@ use crate::observe::Disks;
 use crate::plan::{Pressure, PressurePolicy};
 
 /// Measures the disks that may be short.
-pub struct Gauge {
+pub struct PressureMonitor {
     reader: RuntimeReader,
     disks: Arc<dyn Disks>,
     /// Directories on the disk of the node: pod logs, and the kubelet's own.
@@ -27,16 +27,16 @@ pub struct Gauge {
 
 /// When a disk that is short is answered with a pass.
 #[derive(Debug)]
-pub struct Restraint {
+pub struct PressureBackoff {
     first: Duration,
     longest: Duration,
     in_vain: u32,
     not_before: Option<Instant>,
 }
 
-// === impl Gauge ===
+// === impl PressureMonitor ===
 
-impl Gauge {
+impl PressureMonitor {
     /// Measures the disk of the images of the runtime behind `reader`, and those that hold the directories `node`.
     pub fn new(reader: RuntimeReader, disks: Arc<dyn Disks>, node: Vec<PathBuf>) -> Self {
         Self { reader, disks, node, images: None }
@@ -72,9 +72,9 @@ impl Gauge {
     }
 }
 
-// === impl Restraint ===
+// === impl PressureBackoff ===
 
-impl Restraint {
+impl PressureBackoff {
     /// The first wait after a pass in vain is that between two passes over containers.
     pub fn new(intervals: &Intervals) -> Self {
         Self { first: intervals.containers, longest: intervals.max_backoff, in_vain: 0, not_before: None }
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
     use crate::cri::CriOptions;
-    use crate::daemon::schedule::{self, Job, Limits, Passed};
+    use crate::daemon::schedule::{self, Job, Limits, PassResult};
     use crate::execute::stop as stopper;
     use crate::model::FileSystem;
     use crate::observe::{Answer, ObserveError};
@@ -124,20 +124,20 @@ mod tests {
         let intervals = Intervals { containers: minute, images: never, pressure: 10 * second, max_backoff: 5 * minute };
         let (stopper, stop) = stopper();
         let (start, passes) = (Instant::now(), RefCell::new(Vec::new()));
-        let (restraint, busy) = (RefCell::new(Restraint::new(&intervals)), Cell::new(false));
+        let (backoff, busy) = (RefCell::new(PressureBackoff::new(&intervals)), Cell::new(false));
         let limits = Limits { hold_up: never, shutdown: never };
         let schedule = schedule::run(&intervals, &limits, &stop, async |job| {
             assert!(!busy.replace(true), "two at a time");
             let at = start.elapsed().as_secs();
             if job == Job::Pressure && !short(at) {
-                restraint.borrow_mut().relieved();
-            } else if job == Job::Pressure && restraint.borrow().allows(Instant::now()) {
+                backoff.borrow_mut().relieved();
+            } else if job == Job::Pressure && backoff.borrow().allows(Instant::now()) {
                 passes.borrow_mut().push(at);
                 sleep(second).await;
-                restraint.borrow_mut().ended(removes(at), Instant::now());
+                backoff.borrow_mut().ended(removes(at), Instant::now());
             }
             busy.set(false);
-            Passed::Well
+            PassResult::Succeeded
         });
         let end = async {
             sleep(Duration::from_secs(until)).await;
@@ -163,11 +163,11 @@ mod tests {
         let sim = Sim::start(Node::new().image_mountpoint("/images")).unwrap();
         let reader = RuntimeReader::new(&sim.endpoint(), &sim.endpoint(), CriOptions::default());
         let policy = PressurePolicy { free_percent: 10, ..PressurePolicy::default() };
-        let mut gauge = Gauge::new(reader, Arc::new(Free(free)), vec!["/logs".into(), "/kubelet".into()]);
-        assert_eq!(gauge.look(&PressurePolicy::default()).await, None, "off");
+        let mut monitor = PressureMonitor::new(reader, Arc::new(Free(free)), vec!["/logs".into(), "/kubelet".into()]);
+        assert_eq!(monitor.look(&PressurePolicy::default()).await, None, "off");
         assert_eq!(sim.calls().len(), 0, "off, nobody is asked");
-        let all = gauge.look(&policy).await.map(|pressure| pressure.to_string());
-        (all, gauge.look_at_images(&policy).await.is_some())
+        let all = monitor.look(&policy).await.map(|pressure| pressure.to_string());
+        (all, monitor.look_at_images(&policy).await.is_some())
     }
 
     #[tokio::test]

@@ -25,11 +25,11 @@ const LONGEST: Duration = Duration::from_hours(10 * 365 * 24);
 
 /// How a pass went, as far as the schedule cares.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Passed {
+pub enum PassResult {
     /// It did its work.
-    Well,
+    Succeeded,
     /// It could not do its work: the next one waits longer.
-    Badly,
+    Failed,
 }
 
 /// What there is to do.
@@ -54,7 +54,7 @@ pub struct Limits {
 }
 
 /// One of the loops.
-struct Turn<'a> {
+struct Timer<'a> {
     job: Job,
     interval: Duration,
     max_backoff: Duration,
@@ -66,7 +66,7 @@ struct Turn<'a> {
 /// A pass, and since when it runs.
 struct Running<'a> {
     since: Instant,
-    pass: Pin<Box<dyn Future<Output = Passed> + 'a>>,
+    pass: Pin<Box<dyn Future<Output = PassResult> + 'a>>,
 }
 
 /// Runs `work` for each job in turn, until `stop`.
@@ -74,7 +74,7 @@ struct Running<'a> {
 /// Where several are due, a disk that may be short comes first, and containers before images: what they leave decides
 /// which images are unused. While waiting, `stop` is obeyed at once. Work is not cut off by a stop; what runs long checks
 /// `stop` itself. Work that has not ended by [`Limits::shutdown`] is dropped.
-pub async fn run(intervals: &Intervals, limits: &Limits, stop: &Stop, work: impl AsyncFn(Job) -> Passed) {
+pub async fn run(intervals: &Intervals, limits: &Limits, stop: &Stop, work: impl AsyncFn(Job) -> PassResult) {
     let mut turns = turns(intervals, Instant::now());
     while !stop.is_set() {
         let (now, free) = (Instant::now(), free_at(&turns, limits.hold_up));
@@ -95,13 +95,13 @@ pub async fn run(intervals: &Intervals, limits: &Limits, stop: &Stop, work: impl
 }
 
 /// When another pass may begin beside those that run; `None` = none runs.
-fn free_at(turns: &[Turn<'_>], hold_up: Duration) -> Option<Instant> {
+fn free_at(turns: &[Timer<'_>], hold_up: Duration) -> Option<Instant> {
     let begun = turns.iter().filter_map(|turn| turn.running.as_ref()).map(|running| running.since).max()?;
     begun.checked_add(hold_up)
 }
 
 /// Polls the passes that run; ready as soon as one of them ended.
-fn poll_any(turns: &mut [Turn<'_>], context: &mut Context<'_>) -> Poll<()> {
+fn poll_any(turns: &mut [Timer<'_>], context: &mut Context<'_>) -> Poll<()> {
     for turn in turns {
         if let Some(running) = &mut turn.running
             && let Poll::Ready(passed) = running.pass.as_mut().poll(context)
@@ -114,7 +114,7 @@ fn poll_any(turns: &mut [Turn<'_>], context: &mut Context<'_>) -> Poll<()> {
 }
 
 /// Waits for the passes that run, within a limit.
-async fn drain(turns: &mut [Turn<'_>], limit: Duration) {
+async fn drain(turns: &mut [Timer<'_>], limit: Duration) {
     let ended = async {
         while turns.iter().any(|turn| turn.running.is_some()) {
             poll_fn(|context| poll_any(turns, context)).await;
@@ -126,8 +126,8 @@ async fn drain(turns: &mut [Turn<'_>], limit: Duration) {
 }
 
 /// The loops, the more pressing first.
-fn turns<'a>(intervals: &Intervals, now: Instant) -> [Turn<'a>; 3] {
-    let turn = |job, interval, due| Turn::new(job, interval, intervals.max_backoff, due);
+fn turns<'a>(intervals: &Intervals, now: Instant) -> [Timer<'a>; 3] {
+    let turn = |job, interval, due| Timer::new(job, interval, intervals.max_backoff, due);
     [
         turn(Job::Pressure, intervals.pressure, now + intervals.pressure.clamp(SHORTEST, LONGEST)),
         turn(Job::Containers, intervals.containers, now),
@@ -143,9 +143,9 @@ impl Default for Limits {
     }
 }
 
-// === impl Turn ===
+// === impl Timer ===
 
-impl<'a> Turn<'a> {
+impl<'a> Timer<'a> {
     fn new(job: Job, interval: Duration, max_backoff: Duration, due: Instant) -> Self {
         Self { job, interval: interval.max(SHORTEST), max_backoff, due, failures: 0, running: None }
     }
@@ -154,15 +154,15 @@ impl<'a> Turn<'a> {
         self.running.is_none() && self.due <= now
     }
 
-    fn begin(&mut self, pass: impl Future<Output = Passed> + 'a) {
+    fn begin(&mut self, pass: impl Future<Output = PassResult> + 'a) {
         self.running = Some(Running { since: Instant::now(), pass: Box::pin(pass) });
     }
 
-    fn ended(&mut self, passed: Passed, now: Instant) {
+    fn ended(&mut self, passed: PassResult, now: Instant) {
         self.running = None;
         self.failures = match passed {
-            Passed::Well => 0,
-            Passed::Badly => self.failures.saturating_add(1),
+            PassResult::Succeeded => 0,
+            PassResult::Failed => self.failures.saturating_add(1),
         };
         self.due = now + self.wait();
     }
@@ -205,7 +205,7 @@ mod tests {
     async fn passes(
         intervals: Intervals,
         count: usize,
-        pass: impl FnMut(Job, usize) -> (u64, Passed),
+        pass: impl FnMut(Job, usize) -> (u64, PassResult),
     ) -> Vec<(u64, Job)> {
         let (begun, most) = passes_within(&ALONE, intervals, count, pass).await;
         assert_eq!(most, 1, "passes at a time");
@@ -217,7 +217,7 @@ mod tests {
         limits: &Limits,
         intervals: Intervals,
         count: usize,
-        pass: impl FnMut(Job, usize) -> (u64, Passed),
+        pass: impl FnMut(Job, usize) -> (u64, PassResult),
     ) -> (Vec<(u64, Job)>, usize) {
         let (stopper, stop) = stopper();
         let start = Instant::now();
@@ -243,7 +243,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn both_run_at_once_containers_first_and_then_each_at_its_interval() {
-        let begun = passes(intervals(60, 300, 900), 9, |_, _| (0, Passed::Well)).await;
+        let begun = passes(intervals(60, 300, 900), 9, |_, _| (0, PassResult::Succeeded)).await;
         let expected = [(0, C), (0, I), (60, C), (120, C), (180, C), (240, C), (300, C), (300, I), (360, C)];
         assert_eq!(begun, expected);
     }
@@ -251,27 +251,30 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn looks_at_the_disks_come_between_and_before_passes() {
         let intervals = Intervals { pressure: Duration::from_secs(20), ..intervals(60, 300, 900) };
-        let begun = passes(intervals, 8, |_, _| (0, Passed::Well)).await;
+        let begun = passes(intervals, 8, |_, _| (0, PassResult::Succeeded)).await;
         assert_eq!(begun, [(0, C), (0, I), (20, P), (40, P), (60, P), (60, C), (80, P), (100, P)]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_period_counts_from_the_end_of_a_run() {
         let begun =
-            passes(intervals(60, 1000, 1000), 4, |scope, _| (if scope == C { 45 } else { 0 }, Passed::Well)).await;
+            passes(intervals(60, 1000, 1000), 4, |scope, _| (if scope == C { 45 } else { 0 }, PassResult::Succeeded))
+                .await;
         assert_eq!(begun, [(0, C), (45, I), (105, C), (210, C)]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_pass_that_takes_longer_than_the_others_interval_delays_it_and_loses_none() {
         let begun =
-            passes(intervals(60, 300, 900), 6, |scope, _| (if scope == I { 200 } else { 0 }, Passed::Well)).await;
+            passes(intervals(60, 300, 900), 6, |scope, _| (if scope == I { 200 } else { 0 }, PassResult::Succeeded))
+                .await;
         assert_eq!(begun, [(0, C), (0, I), (200, C), (260, C), (320, C), (380, C)]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn containers_that_take_longer_than_their_interval_leave_images_their_turn() {
-        let begun = passes(intervals(1, 30, 900), 6, |scope, _| (if scope == C { 50 } else { 0 }, Passed::Well)).await;
+        let begun =
+            passes(intervals(1, 30, 900), 6, |scope, _| (if scope == C { 50 } else { 0 }, PassResult::Succeeded)).await;
         assert_eq!(begun, [(0, C), (50, I), (51, C), (101, I), (102, C), (152, I)]);
     }
 
@@ -280,7 +283,7 @@ mod tests {
         let limits = Limits { hold_up: Duration::from_secs(30), ..ALONE };
         let intervals = Intervals { pressure: Duration::from_secs(20), ..intervals(60, 50, 900) };
         // The first pass over containers hangs for an hour.
-        let takes = |job, number| (if job == C && number == 1 { 3600 } else { 0 }, Passed::Well);
+        let takes = |job, number| (if job == C && number == 1 { 3600 } else { 0 }, PassResult::Succeeded);
         let (begun, most) = passes_within(&limits, intervals, 8, takes).await;
         // Pressure was due at 20 s and images at once; both wait until 30 s and then keep their rhythm.
         let expected = [(0, C), (30, P), (30, I), (50, P), (70, P), (80, I), (90, P), (110, P)];
@@ -291,7 +294,7 @@ mod tests {
     async fn a_loop_waits_for_each_pass_that_runs_no_longer_than_the_limit() {
         let limits = Limits { hold_up: Duration::from_secs(30), ..ALONE };
         let intervals = Intervals { pressure: Duration::from_secs(40), ..intervals(60, 1, 900) };
-        let takes = |_, _| (100, Passed::Well);
+        let takes = |_, _| (100, PassResult::Succeeded);
         let (begun, most) = passes_within(&limits, intervals, 5, takes).await;
         // Each begins 30 s after the one before it at the earliest, and its own next one after its end.
         assert_eq!((begun.as_slice(), most), (&[(0, C), (30, I), (60, P), (131, I), (161, C)][..], 3));
@@ -301,14 +304,14 @@ mod tests {
     async fn a_shutdown_waits_for_passes_no_longer_than_its_limit() {
         let limits = Limits { shutdown: Duration::from_secs(75), ..ALONE };
         let start = Instant::now();
-        let (begun, _) = passes_within(&limits, intervals(60, 300, 900), 1, |_, _| (3600, Passed::Well)).await;
+        let (begun, _) = passes_within(&limits, intervals(60, 300, 900), 1, |_, _| (3600, PassResult::Succeeded)).await;
         assert_eq!((begun.as_slice(), start.elapsed().as_secs()), (&[(0, C)][..], 75));
     }
 
     #[tokio::test(start_paused = true)]
     async fn failures_in_a_row_wait_twice_as_long_each_up_to_the_longest_wait() {
         let begun = passes(intervals(60, 100_000, 900), 9, |scope, number| {
-            (0, if scope == I || number == 8 { Passed::Well } else { Passed::Badly })
+            (0, if scope == I || number == 8 { PassResult::Succeeded } else { PassResult::Failed })
         })
         .await;
         let waits: Vec<_> = begun.iter().filter(|(_, scope)| *scope == C).map(|(at, _)| *at).collect();
@@ -318,9 +321,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_loops_failures_do_not_slow_the_other() {
-        let begun =
-            passes(intervals(60, 60, 900), 8, |scope, _| (0, if scope == I { Passed::Badly } else { Passed::Well }))
-                .await;
+        let begun = passes(intervals(60, 60, 900), 8, |scope, _| {
+            (0, if scope == I { PassResult::Failed } else { PassResult::Succeeded })
+        })
+        .await;
         assert_eq!(begun, [(0, C), (0, I), (60, C), (120, C), (120, I), (180, C), (240, C), (300, C)]);
     }
 
@@ -328,7 +332,7 @@ mod tests {
     fn a_wait_is_never_shorter_than_the_interval_nor_than_a_second() {
         let turn = |interval, max_backoff, failures| {
             let [interval, max_backoff] = [interval, max_backoff].map(Duration::from_secs);
-            Turn { failures, ..Turn::new(C, interval, max_backoff, Instant::now()) }.wait().as_secs()
+            Timer { failures, ..Timer::new(C, interval, max_backoff, Instant::now()) }.wait().as_secs()
         };
         assert_eq!(turn(3600, 900, 0), 3600);
         assert_eq!(turn(3600, 900, 5), 3600, "the longest wait is shorter than the interval");
@@ -345,7 +349,7 @@ mod tests {
         let intervals = intervals(60, 300, 900);
         let schedule = run(&intervals, &ALONE, &stop, async |_| {
             *begun.borrow_mut() += 1;
-            Passed::Well
+            PassResult::Succeeded
         });
         let pull = async {
             sleep(Duration::from_secs(10)).await;
@@ -357,7 +361,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stop_in_a_pass_lets_it_end_and_begins_no_other() {
-        let begun = passes(intervals(60, 300, 900), 1, |_, _| (30, Passed::Well)).await;
+        let begun = passes(intervals(60, 300, 900), 1, |_, _| (30, PassResult::Succeeded)).await;
         assert_eq!(begun, [(0, C)], "images were due, too");
     }
 

@@ -7,11 +7,11 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use super::cycle::{Cycle, Pass};
-use super::pressure::{Gauge, Restraint};
-use super::schedule::{self, Job, Limits, Passed};
+use super::pressure::{PressureBackoff, PressureMonitor};
+use super::schedule::{self, Job, Limits, PassResult};
 use super::signals::Reload;
 use crate::config::Intervals;
-use crate::execute::{LiveHands, Stop};
+use crate::execute::{LiveRemover, Stop};
 use crate::plan::{PlanError, Policy, Pressure, Scope};
 use crate::record::StoreError;
 
@@ -20,20 +20,20 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What the loops share. A borrow never lasts across a wait.
 struct Service<'a, P, A> {
-    cycle: Cycle<LiveHands>,
+    cycle: Cycle<LiveRemover>,
     stop: &'a Stop,
     hold_up: Duration,
     reload: RefCell<Reload>,
     policy: RefCell<P>,
     after: RefCell<A>,
     /// Used by the loop for pressure alone.
-    relief: Mutex<(Gauge, Restraint)>,
+    relief: Mutex<(PressureMonitor, PressureBackoff)>,
 }
 
 /// Runs all loops until `stop`. At a wish to reload, `policy` is asked for the rules from then on; what it answers with
 /// `None` was told already, and the rules stay. `after` sees what each pass came to, and does not keep the next waiting.
 pub async fn run(
-    cycle: Cycle<LiveHands>,
+    cycle: Cycle<LiveRemover>,
     intervals: &Intervals,
     limits: &Limits,
     stop: &Stop,
@@ -41,7 +41,7 @@ pub async fn run(
     policy: impl FnMut() -> Option<Policy>,
     after: impl FnMut(Scope, &Result<Pass, StoreError>),
 ) {
-    let relief = Mutex::new((cycle.gauge(), Restraint::new(intervals)));
+    let relief = Mutex::new((cycle.monitor(), PressureBackoff::new(intervals)));
     let (reload, policy, after) = (RefCell::new(reload), RefCell::new(policy), RefCell::new(after));
     let service = Service { cycle, stop, hold_up: limits.hold_up, reload, policy, after, relief };
     schedule::run(intervals, limits, stop, async |job| service.job(job).await).await;
@@ -50,14 +50,14 @@ pub async fn run(
 // === impl Service ===
 
 impl<P: FnMut() -> Option<Policy>, A: FnMut(Scope, &Result<Pass, StoreError>)> Service<'_, P, A> {
-    async fn job(&self, job: Job) -> Passed {
+    async fn job(&self, job: Job) -> PassResult {
         self.reload_rules();
         let scope = match job {
             Job::Containers => Scope::Containers,
             Job::Images => Scope::Images,
             Job::Pressure => {
                 Box::pin(self.relieve()).await;
-                return Passed::Well;
+                return PassResult::Succeeded;
             }
         };
         self.ended(scope, &self.cycle.pass(scope, self.stop, |_, _| {}).await)
@@ -77,26 +77,26 @@ impl<P: FnMut() -> Option<Policy>, A: FnMut(Scope, &Result<Pass, StoreError>)> S
     /// images do not wait for containers whose removal hangs.
     async fn relieve(&self) {
         let mut relief = self.relief.lock().await;
-        let (gauge, restraint) = &mut *relief;
-        let Some(pressure) = gauge.look(&self.cycle.pressure()).await else { return restraint.relieved() };
-        if !restraint.allows(Instant::now()) {
+        let (monitor, backoff) = &mut *relief;
+        let Some(pressure) = monitor.look(&self.cycle.pressure()).await else { return backoff.relieved() };
+        if !backoff.allows(Instant::now()) {
             return;
         }
         let mut containers = Box::pin(self.pass_under(pressure, Scope::Containers));
         let early = timeout(self.hold_up, &mut containers).await.ok();
-        let images = Box::pin(self.relieve_images(gauge));
+        let images = Box::pin(self.relieve_images(monitor));
         let removed = if let Some(removed) = early {
             removed + images.await
         } else {
             let (containers, images) = tokio::join!(containers, images);
             containers + images
         };
-        restraint.ended(removed, Instant::now());
+        backoff.ended(removed, Instant::now());
     }
 
     /// Removes unused images if their disk is under pressure. Returns how many.
-    async fn relieve_images(&self, gauge: &mut Gauge) -> u64 {
-        match gauge.look_at_images(&self.cycle.pressure()).await {
+    async fn relieve_images(&self, monitor: &mut PressureMonitor) -> u64 {
+        match monitor.look_at_images(&self.cycle.pressure()).await {
             Some(pressure) if !self.stop.is_set() => self.pass_under(pressure, Scope::Images).await,
             _ => 0,
         }
@@ -110,19 +110,19 @@ impl<P: FnMut() -> Option<Policy>, A: FnMut(Scope, &Result<Pass, StoreError>)> S
         pass.map_or(0, |pass| pass.tallies.total().removed)
     }
 
-    fn ended(&self, scope: Scope, pass: &Result<Pass, StoreError>) -> Passed {
+    fn ended(&self, scope: Scope, pass: &Result<Pass, StoreError>) -> PassResult {
         (self.after.borrow_mut())(scope, pass);
         tell(scope, pass)
     }
 }
 
 /// Tells how a pass went.
-fn tell(scope: Scope, pass: &Result<Pass, StoreError>) -> Passed {
+fn tell(scope: Scope, pass: &Result<Pass, StoreError>) -> PassResult {
     let pass = match pass {
         Ok(pass) => pass,
         Err(error) => {
             tracing::error!(?scope, %error, "pass ended without a record");
-            return Passed::Badly;
+            return PassResult::Failed;
         }
     };
     for error in &pass.plan.errors {
@@ -149,10 +149,10 @@ fn tell(scope: Scope, pass: &Result<Pass, StoreError>) -> Passed {
 
 /// A pass whose observation failed, or that ended because the runtime hangs, makes its loop back off. A disk that stays
 /// full and an object that cannot be removed do not: both have a back-off of their own.
-fn passed(pass: &Pass) -> Passed {
+fn passed(pass: &Pass) -> PassResult {
     let is_blind = pass.plan.errors.iter().any(|error| matches!(error, PlanError::NotSeen { .. }));
     let is_cut_short = pass.summary.halts.iter().any(|halt| halt.kind.is_none());
-    if is_blind || is_cut_short { Passed::Badly } else { Passed::Well }
+    if is_blind || is_cut_short { PassResult::Failed } else { PassResult::Succeeded }
 }
 
 #[cfg(test)]

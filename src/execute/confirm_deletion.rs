@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::action_result::Done;
-use super::{Hands, Refusal, Run};
+use super::{Refusal, Remover, Run};
 use crate::model::{PodRef, PodUid, Seen};
 use crate::plan::{Action, RemoveReason, Target, pod_uid_of_dir};
 
@@ -27,7 +27,7 @@ pub(super) struct Answers {
 
 // === impl Run ===
 
-impl<H: Hands> Run<'_, H> {
+impl<H: Remover> Run<'_, H> {
     /// Why something stays that was to go because its pod is gone; `None` = nothing is against it.
     pub(super) async fn pod_against(&mut self, action: &Action) -> Option<Done> {
         if !self.exec.options.asks_for_pods || action.reason != (RemoveReason::PodGone {}) {

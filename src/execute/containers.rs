@@ -7,12 +7,12 @@
 use std::path::PathBuf;
 
 use super::action_result::{Done, ExecuteError};
-use super::{Erased, Hands, LogError, Refusal, Run};
+use super::{LogError, Refusal, RemovedStats, Remover, Run};
 use crate::cri::ContainerStatus;
 use crate::model::{ContainerId, ContainerState, LinkTarget, PodRef};
 use crate::plan::{Action, log_link_name};
 
-impl<H: Hands> Run<'_, H> {
+impl<H: Remover> Run<'_, H> {
     /// Removes a container that is still in the state in which it was planned (I1).
     pub(super) async fn container(
         &mut self,
@@ -31,18 +31,18 @@ impl<H: Hands> Run<'_, H> {
             return Ok(Done::refused(Refusal::StateChanged));
         }
         if status.state == ContainerState::Unknown {
-            self.exec.hands.stop_container(id, self.exec.options.stop_grace).await?;
+            self.exec.remover.stop_container(id, self.exec.options.stop_grace).await?;
         }
         let pod = status.pod.as_ref().or(action.pod.as_ref());
         let mut left = Vec::new();
-        let mut erased = self.log_files(&status, pod, &mut left).await?;
-        erased += self.link(pod, name, id, &mut left).await?;
-        self.exec.hands.remove_container(id).await?;
+        let mut removed = self.log_files(&status, pod, &mut left).await?;
+        removed += self.link(pod, name, id, &mut left).await?;
+        self.exec.remover.remove_container(id).await?;
         if H::IS_DRY {
             self.noted.containers.insert(id.clone());
         }
-        self.layers.add_logs(erased.bytes);
-        Ok(Done { note: (!left.is_empty()).then(|| left.join("; ")), ..self.removed_container(id, erased) })
+        self.layers.add_logs(removed.bytes);
+        Ok(Done { note: (!left.is_empty()).then(|| left.join("; ")), ..self.removed_container(id, removed) })
     }
 
     /// Removes the log files. A container without a log path has none.
@@ -51,13 +51,13 @@ impl<H: Hands> Run<'_, H> {
         status: &ContainerStatus,
         pod: Option<&PodRef>,
         left: &mut Vec<String>,
-    ) -> Result<Erased, LogError> {
+    ) -> Result<RemovedStats, LogError> {
         if status.log_path.as_os_str().is_empty() {
-            return Ok(Erased::default());
+            return Ok(RemovedStats::default());
         }
         let (path, pod) = (status.log_path.clone(), pod.cloned());
         match self.exec.roots.in_pods(move |roots| roots.log_file(&path, pod.as_ref())).await {
-            Ok(file) => leave_foreign(self.exec.hands.remove_logs(&file).await, left),
+            Ok(file) => leave_foreign(self.exec.remover.remove_logs(&file).await, left),
             Err(error) => leave_foreign(Err(error), left),
         }
     }
@@ -69,10 +69,10 @@ impl<H: Hands> Run<'_, H> {
         name: &str,
         id: &ContainerId,
         left: &mut Vec<String>,
-    ) -> Result<Erased, LogError> {
-        let Some(path) = self.link_path(pod, name, id) else { return Ok(Erased::default()) };
+    ) -> Result<RemovedStats, LogError> {
+        let Some(path) = self.link_path(pod, name, id) else { return Ok(RemovedStats::default()) };
         match self.exec.roots.link_name(&path) {
-            Ok(link) => leave_foreign(self.exec.hands.remove_log_link(&link).await, left),
+            Ok(link) => leave_foreign(self.exec.remover.remove_log_link(&link).await, left),
             Err(error) => leave_foreign(Err(error), left),
         }
     }
@@ -84,7 +84,7 @@ impl<H: Hands> Run<'_, H> {
         if let Some(link) = link
             && let Ok(Some(LinkTarget::Missing)) = self.look_at_link(&link).await
         {
-            self.exec.hands.remove_log_link(&link).await?;
+            self.exec.remover.remove_log_link(&link).await?;
         }
         Ok(Done::gone())
     }
@@ -97,11 +97,11 @@ impl<H: Hands> Run<'_, H> {
 }
 
 /// Goes on without an entry that is not ours, and says so.
-fn leave_foreign(result: Result<Erased, LogError>, left: &mut Vec<String>) -> Result<Erased, LogError> {
+fn leave_foreign(result: Result<RemovedStats, LogError>, left: &mut Vec<String>) -> Result<RemovedStats, LogError> {
     match result {
         Err(error) if error.is_foreign() => {
             left.push(error.to_string());
-            Ok(Erased::default())
+            Ok(RemovedStats::default())
         }
         other => other,
     }

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::action_result::ExecuteError;
-use super::{Hands, Run};
+use super::{Remover, Run};
 use crate::cri::CriError;
 use crate::plan::Kind;
 
@@ -52,7 +52,7 @@ impl std::fmt::Display for Halt {
 
 // === impl Run ===
 
-impl<H: Hands> Run<'_, H> {
+impl<H: Remover> Run<'_, H> {
     /// Says whether an action of this kind may begin. Halts the pass if the runtime does not answer.
     pub(super) async fn may_begin(&mut self, kind: Kind) -> bool {
         if self.stop.is_set() || self.halt_of(kind).is_some() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::action_result::{Done, ExecuteError};
-use super::{Hands, Outcome, Refusal, Run};
+use super::{Outcome, Refusal, Remover, Run};
 use crate::cri::Only;
 use crate::model::{Container, ContainerState, Image, ImageId, Pod, PodRef};
 use crate::plan::{Action, RemoveReason, is_named, may_be_named};
@@ -11,7 +11,7 @@ use crate::plan::{Action, RemoveReason, is_named, may_be_named};
 /// How far the runtime's clock may lag behind the plan's: containers that are younger are asked for their image volumes.
 const CLOCK_SLACK: Duration = Duration::from_mins(1);
 
-impl<H: Hands> Run<'_, H> {
+impl<H: Remover> Run<'_, H> {
     /// Removes an image that nobody uses and that is not pinned (I6). One that was to go for the sake of space stays if
     /// there is enough by now (I9).
     pub(super) async fn image(&mut self, action: &Action, id: &ImageId, tags: &[String]) -> Result<Done, ExecuteError> {
@@ -32,7 +32,7 @@ impl<H: Hands> Run<'_, H> {
         if let Some(pod) = self.named_by(&image).await {
             return Ok(Done { note: Some(format!("the pod {pod} names it")), ..Done::refused(Refusal::NamedByPod) });
         }
-        self.exec.hands.remove_image(id).await?;
+        self.exec.remover.remove_image(id).await?;
         if H::IS_DRY {
             return Ok(Self::removed(None));
         }
@@ -67,7 +67,7 @@ impl<H: Hands> Run<'_, H> {
         if !self.exec.options.keeps_pod_images {
             return None;
         }
-        for pod in self.exec.pods.known_by_now().await.into_iter().filter(|pod| !pod.phase.is_terminal()) {
+        for pod in self.exec.pods.cached_pods().await.into_iter().filter(|pod| !pod.phase.is_terminal()) {
             if self.names(&pod, image).await {
                 let Pod { uid, namespace, name, .. } = pod;
                 return Some(PodRef { uid, namespace, name });
@@ -117,7 +117,7 @@ impl<H: Hands> Run<'_, H> {
     /// The pod of a container with the images that its spec names, where the source of pods has it in memory.
     async fn spec_of(&self, container: &Container) -> Option<Pod> {
         let uid = container.pod_uid()?;
-        let pods = self.exec.pods.known_by_now().await;
+        let pods = self.exec.pods.cached_pods().await;
         pods.into_iter().find(|pod| pod.uid == *uid && !pod.images.is_empty())
     }
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::action_result::Done;
-use super::{Erased, Hands, Measure, Outcome, Report, Run};
+use super::{Measure, Outcome, RemovedStats, Remover, Report, Run};
 use crate::model::ContainerId;
 use crate::plan::{Action, Kind, Target};
 
@@ -23,7 +23,7 @@ const NOISE_BYTES: u64 = 1 << 20;
 
 /// The step in progress. `None` = the last action removed something else.
 #[derive(Debug, Default)]
-pub(super) struct Layers(Option<Step>);
+pub(super) struct LayerSizes(Option<Step>);
 
 /// Consecutive removals of containers and sandboxes.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ struct Step {
 
 // === impl Layers ===
 
-impl Layers {
+impl LayerSizes {
     /// Counts the bytes of a container's log files.
     pub(super) fn add_logs(&mut self, bytes: u64) {
         if let Some(step) = &mut self.0 {
@@ -97,7 +97,7 @@ impl Step {
 
 // === impl Run ===
 
-impl<H: Hands> Run<'_, H> {
+impl<H: Remover> Run<'_, H> {
     /// Begins a step before the first container or sandbox, and ends it before anything else.
     pub(super) async fn begin_or_end_step(&mut self, action: &Action) {
         match action.target.kind() {
@@ -157,7 +157,7 @@ impl<H: Hands> Run<'_, H> {
     }
 
     /// How the removal of a container ends.
-    pub(super) fn removed_container(&self, id: &ContainerId, logs: Erased) -> Done {
+    pub(super) fn removed_container(&self, id: &ContainerId, logs: RemovedStats) -> Done {
         let freed_bytes = self.layers.size(id).map(|size| size + logs.bytes);
         let measure = if freed_bytes.is_some() { Measure::Estimated } else { Measure::Unknown };
         if H::IS_DRY { Self::removed(None) } else { Done { freed_bytes, measure, ..Self::removed(None) } }

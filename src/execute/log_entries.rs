@@ -5,13 +5,13 @@ use std::io;
 use std::path::Path;
 
 use super::action_result::{Done, ExecuteError};
-use super::{Hands, LogError, Refusal, Run};
+use super::{LogError, Refusal, Remover, Run};
 use crate::cri::Only;
-use crate::host_path::{self, Place};
+use crate::host_path::{self, Resolved};
 use crate::model::{ContainerId, ContainerState, EntryKind, LinkTarget, PodUid};
 use crate::plan::{container_id_of_link, pod_uid_of_dir};
 
-impl<H: Hands> Run<'_, H> {
+impl<H: Remover> Run<'_, H> {
     /// Removes a log directory of a pod of which nothing is in the runtime and which the kubelet does not know (I11).
     pub(super) async fn log_dir(&mut self, path: &Path) -> Result<Done, ExecuteError> {
         let name = match self.exec.roots.dir_name(path) {
@@ -32,8 +32,8 @@ impl<H: Hands> Run<'_, H> {
         if self.is_in_runtime(&uid).await? {
             return Ok(Done::refused(Refusal::HasContainers));
         }
-        match self.exec.hands.remove_log_dir(&name).await {
-            Ok(erased) => Ok(Self::removed(Some(erased.bytes))),
+        match self.exec.remover.remove_log_dir(&name).await {
+            Ok(removed) => Ok(Self::removed(Some(removed.bytes))),
             Err(error) => Done::refused_if_foreign(error),
         }
     }
@@ -54,8 +54,8 @@ impl<H: Hands> Run<'_, H> {
         if self.may_still_write(&name).await? {
             return Ok(Done::refused(Refusal::InUseLink));
         }
-        match self.exec.hands.remove_log_link(&name).await {
-            Ok(erased) => Ok(Self::removed(Some(erased.bytes))),
+        match self.exec.remover.remove_log_link(&name).await {
+            Ok(removed) => Ok(Self::removed(Some(removed.bytes))),
             Err(error) => Done::refused_if_foreign(error),
         }
     }
@@ -95,7 +95,7 @@ impl<H: Hands> Run<'_, H> {
 
 /// Says whether a directory of the host, links on the way included, has an entry of any kind by this name.
 fn has_entry(host_root: &Path, directory: &Path, name: &str) -> io::Result<bool> {
-    let Place::There(at) = host_path::resolve(host_root, directory)? else { return Ok(false) };
+    let Resolved::Exists(at) = host_path::resolve(host_root, directory)? else { return Ok(false) };
     match std::fs::symlink_metadata(at.join(name)) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

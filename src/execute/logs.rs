@@ -18,7 +18,7 @@ use crate::host_path::CallError;
 
 /// What came off the disk.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Erased {
+pub struct RemovedStats {
     /// Entries removed, directories included. 0 = there was nothing.
     pub entries: u64,
     /// Bytes given back: the blocks of files that had no other name.
@@ -59,9 +59,9 @@ pub enum LogError {
     Access(#[from] CallError),
 }
 
-// === impl Erased ===
+// === impl RemovedStats ===
 
-impl std::ops::AddAssign for Erased {
+impl std::ops::AddAssign for RemovedStats {
     fn add_assign(&mut self, other: Self) {
         self.entries += other.entries;
         self.bytes += other.bytes;

@@ -4,13 +4,13 @@ use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::{Erased, LogError, LogFile, LogRoots};
+use super::{LogError, LogFile, LogRoots, RemovedStats};
 use crate::cri::{CriError, RuntimeWriter};
 use crate::model::{ContainerId, ImageId, SandboxId};
 
 /// All that changes anything on a node. Whatever is gone already is success. No rechecks here. Clones act as one.
 #[expect(async_fn_in_trait, reason = "both implementations are ours, and whoever spawns names one of them")]
-pub trait Hands: Clone {
+pub trait Remover: Clone {
     /// Says that nothing happens, so that nothing is measured or verified afterwards.
     const IS_DRY: bool;
 
@@ -27,16 +27,16 @@ pub trait Hands: Clone {
     /// Removes an image with all its tags.
     async fn remove_image(&self, id: &ImageId) -> Result<(), CriError>;
     /// Removes a container's log file with its rotated ones.
-    async fn remove_logs(&self, file: &LogFile) -> Result<Erased, LogError>;
+    async fn remove_logs(&self, file: &LogFile) -> Result<RemovedStats, LogError>;
     /// Removes a directory of the pod log root with all that is in it.
-    async fn remove_log_dir(&self, name: &OsStr) -> Result<Erased, LogError>;
+    async fn remove_log_dir(&self, name: &OsStr) -> Result<RemovedStats, LogError>;
     /// Removes a link of the container log root.
-    async fn remove_log_link(&self, name: &OsStr) -> Result<Erased, LogError>;
+    async fn remove_log_link(&self, name: &OsStr) -> Result<RemovedStats, LogError>;
 }
 
 /// Does it.
 #[derive(Clone, Debug)]
-pub struct LiveHands {
+pub struct LiveRemover {
     /// The runtime's part.
     pub writer: RuntimeWriter,
     /// The files' part.
@@ -45,13 +45,13 @@ pub struct LiveHands {
 
 /// Does nothing and notes what would have been done. Clones share the notes.
 #[derive(Clone, Debug, Default)]
-pub struct NoteTaker {
+pub struct DryRun {
     notes: Arc<Mutex<Vec<String>>>,
 }
 
-// === impl LiveHands ===
+// === impl LiveRemover ===
 
-impl Hands for LiveHands {
+impl Remover for LiveRemover {
     const IS_DRY: bool = false;
 
     fn is_in_progress(&self, id: &str) -> bool {
@@ -78,39 +78,39 @@ impl Hands for LiveHands {
         self.writer.remove_image(id).await
     }
 
-    async fn remove_logs(&self, file: &LogFile) -> Result<Erased, LogError> {
+    async fn remove_logs(&self, file: &LogFile) -> Result<RemovedStats, LogError> {
         let file = file.clone();
         self.roots.in_pods(move |roots| roots.remove_logs(&file)).await
     }
 
-    async fn remove_log_dir(&self, name: &OsStr) -> Result<Erased, LogError> {
+    async fn remove_log_dir(&self, name: &OsStr) -> Result<RemovedStats, LogError> {
         let name = name.to_owned();
         self.roots.in_pods(move |roots| roots.remove_dir(&name)).await
     }
 
-    async fn remove_log_link(&self, name: &OsStr) -> Result<Erased, LogError> {
+    async fn remove_log_link(&self, name: &OsStr) -> Result<RemovedStats, LogError> {
         let name = name.to_owned();
         self.roots.in_links(move |roots| roots.remove_link(&name)).await
     }
 }
 
-// === impl NoteTaker ===
+// === impl DryRun ===
 
-impl NoteTaker {
+impl DryRun {
     /// What would have been done, in order, as `ACT WHAT`.
     pub fn notes(&self) -> Vec<String> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Notes an act; what would come of it is nothing.
-    #[expect(clippy::unnecessary_wraps, reason = "the answer of the hands whose place it takes")]
+    #[expect(clippy::unnecessary_wraps, reason = "the answer of the remover whose place it takes")]
     fn note<T: Default, E>(&self, act: &str, what: impl std::fmt::Display) -> Result<T, E> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{act} {what}"));
         Ok(T::default())
     }
 }
 
-impl Hands for NoteTaker {
+impl Remover for DryRun {
     const IS_DRY: bool = true;
 
     fn is_in_progress(&self, _: &str) -> bool {
@@ -137,15 +137,15 @@ impl Hands for NoteTaker {
         self.note("remove image", id)
     }
 
-    async fn remove_logs(&self, file: &LogFile) -> Result<Erased, LogError> {
+    async fn remove_logs(&self, file: &LogFile) -> Result<RemovedStats, LogError> {
         self.note("remove logs", file.path().display())
     }
 
-    async fn remove_log_dir(&self, name: &OsStr) -> Result<Erased, LogError> {
+    async fn remove_log_dir(&self, name: &OsStr) -> Result<RemovedStats, LogError> {
         self.note("remove log directory", name.display())
     }
 
-    async fn remove_log_link(&self, name: &OsStr) -> Result<Erased, LogError> {
+    async fn remove_log_link(&self, name: &OsStr) -> Result<RemovedStats, LogError> {
         self.note("remove log link", name.display())
     }
 }

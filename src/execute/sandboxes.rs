@@ -1,11 +1,11 @@
 //! Sandboxes: stopped, which gives back their network, then removed.
 
 use super::action_result::{Done, ExecuteError};
-use super::{Hands, Refusal, Run};
+use super::{Refusal, Remover, Run};
 use crate::cri::Only;
 use crate::model::{SandboxId, SandboxState};
 
-impl<H: Hands> Run<'_, H> {
+impl<H: Remover> Run<'_, H> {
     /// Removes a sandbox that is not ready and has no containers (I1): its removal would take them with it. The
     /// containers are asked for last.
     pub(super) async fn sandbox(&mut self, id: &SandboxId) -> Result<Done, ExecuteError> {
@@ -19,8 +19,8 @@ impl<H: Hands> Run<'_, H> {
         if containers.iter().any(|container| !self.noted.containers.contains(&container.id)) {
             return Ok(Done::refused(Refusal::HasContainers));
         }
-        self.exec.hands.stop_sandbox(id).await?;
-        self.exec.hands.remove_sandbox(id).await?;
+        self.exec.remover.stop_sandbox(id).await?;
+        self.exec.remover.remove_sandbox(id).await?;
         if H::IS_DRY {
             self.noted.sandboxes.insert(id.clone());
         }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Hands, Run};
+use super::{Remover, Run};
 
 /// The space on the file system of the images, and how much of it is enough.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Space {
 
 // === impl Run ===
 
-impl<H: Hands> Run<'_, H> {
+impl<H: Remover> Run<'_, H> {
     /// Available bytes on the file system of the images; `None` = could not be measured.
     pub(super) async fn available(&mut self) -> Option<u64> {
         if let Mountpoint::NotAsked = self.space.mountpoint {

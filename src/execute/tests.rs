@@ -22,7 +22,7 @@ use super::*;
 use crate::cri::{CriOptions, RuntimeWriter};
 use crate::host_path::BoundedCalls;
 use crate::model::{ContainerState, PodRef, Seen};
-use crate::observe::{NoPods, ToldDisk};
+use crate::observe::{DiskFn, NoPods};
 use crate::plan::{ImageSummary, LogPolicy, PlanKind, Profile, RemoveReason};
 use crate::sim::{Method, Node, Sim};
 
@@ -62,18 +62,18 @@ impl Bench {
         LogRoots { calls: self.calls.clone(), ..LogRoots::new(&self.host_root, policy) }
     }
 
-    fn executor<H>(&self, hands: H) -> Executor<H> {
+    fn executor<H>(&self, remover: H) -> Executor<H> {
         let reader = RuntimeReader::new(&self.sim.endpoint(), &self.sim.endpoint(), self.cri.clone());
-        let disks = self.disks.clone().unwrap_or_else(|| Arc::new(ToldDisk(self.sim.disk_reader())));
+        let disks = self.disks.clone().unwrap_or_else(|| Arc::new(DiskFn(self.sim.disk_reader())));
         let pods = Arc::clone(&self.pods);
         let (image_names, roots) = (Arc::default(), self.roots());
-        Executor { reader, hands, pods, disks, image_names, roots, options: self.options.clone() }
+        Executor { reader, remover, pods, disks, image_names, roots, options: self.options.clone() }
     }
 
-    fn live(&self) -> Executor<LiveHands> {
+    fn live(&self) -> Executor<LiveRemover> {
         let writer = RuntimeWriter::new(&self.sim.endpoint(), &self.sim.endpoint(), self.cri.clone());
-        let mut executor = self.executor(LiveHands { writer, roots: self.roots() });
-        executor.hands.writer = executor.hands.writer.with_breaker(executor.reader.breaker());
+        let mut executor = self.executor(LiveRemover { writer, roots: self.roots() });
+        executor.remover.writer = executor.remover.writer.with_breaker(executor.reader.breaker());
         executor
     }
 
@@ -87,10 +87,10 @@ impl Bench {
         (reports.iter().map(told).collect(), reports, summary)
     }
 
-    /// The same with hands that only take notes.
+    /// The same with a remover that only records.
     async fn rehearse(&self, actions: Vec<Action>) -> Vec<String> {
         let mut reports = Vec::new();
-        let dry = self.executor(NoteTaker::default());
+        let dry = self.executor(DryRun::default());
         dry.carry_out(&plan(actions), &Stop::never(), &mut |report| reports.push(told(&report))).await;
         reports
     }

@@ -59,7 +59,7 @@ struct Spot {
 }
 
 /// A call in progress. Dropping it frees the place, however the call ended.
-struct Turn {
+struct PlaceLock {
     spot: Arc<Spot>,
     _lock: OwnedMutexGuard<()>,
 }
@@ -96,7 +96,7 @@ impl BoundedCalls {
         let ended_early = || CallError::Aborted { place: place.to_owned() };
         let turn = timeout(self.limit, Arc::clone(&spot.turn).lock_owned()).await.map_err(|_| timed_out())?;
         let (sender, mut result) = oneshot::channel();
-        let turn = Turn { spot: Arc::clone(&spot), _lock: turn };
+        let turn = PlaceLock { spot: Arc::clone(&spot), _lock: turn };
         let thread = move || {
             let _turn = turn;
             let _sent = sender.send(call());
@@ -121,9 +121,9 @@ impl BoundedCalls {
     }
 }
 
-// === impl Turn ===
+// === impl PlaceLock ===
 
-impl Drop for Turn {
+impl Drop for PlaceLock {
     fn drop(&mut self) {
         self.spot.is_blocked.store(false, Ordering::SeqCst);
     }

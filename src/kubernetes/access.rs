@@ -10,14 +10,14 @@ use kube::config::{AuthInfo, Config, Kubeconfig};
 
 use super::KubernetesError;
 use super::error::whole;
-use crate::host_path::{self, Place};
+use crate::host_path::{self, Resolved};
 
 /// Where the kubelet's own credentials lie on a node that kubeadm made.
 const KUBEADM: &str = "/etc/kubernetes/kubelet.conf";
 
 /// Where to look for credentials, the first that exists counts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Candidates {
+pub struct CredentialCandidates {
     /// The kubeconfig that was set. If there is one, nothing else is looked at.
     pub kubeconfig: Option<PathBuf>,
     /// The directory of a pod's service account, as this process sees it. Default
@@ -49,9 +49,9 @@ pub enum Credentials {
     Account,
 }
 
-// === impl Candidates ===
+// === impl CredentialCandidates ===
 
-impl Default for Candidates {
+impl Default for CredentialCandidates {
     fn default() -> Self {
         Self {
             kubeconfig: None,
@@ -62,7 +62,7 @@ impl Default for Candidates {
     }
 }
 
-impl Candidates {
+impl CredentialCandidates {
     /// Finds the credentials that count: the kubeconfig that was set, the pod's service account, the kubelet's own. Looks
     /// at files only; nobody is asked.
     ///
@@ -158,7 +158,7 @@ pub(super) fn seen(host_root: &Path, path: &Path) -> Option<PathBuf> {
         return own();
     }
     match host_path::resolve(host_root, path) {
-        Ok(Place::There(beneath)) => Some(beneath),
+        Ok(Resolved::Exists(beneath)) => Some(beneath),
         _ => own(),
     }
 }

@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::error::{About, whole};
-use super::{Access, Candidates, KubernetesError, api_types};
+use super::{Access, CredentialCandidates, KubernetesError, api_types};
 use crate::host_path::BoundedCalls;
 
 /// The largest answer that is taken whole. Lists and watches are taken piece by piece.
@@ -42,7 +42,7 @@ struct Held {
 
 impl Connection {
     /// A connection with the credentials that are found at the time of the first question. They need not be there yet.
-    pub fn new(candidates: Candidates) -> Self {
+    pub fn new(candidates: CredentialCandidates) -> Self {
         Self::by(move || open(&candidates.find()?))
     }
 

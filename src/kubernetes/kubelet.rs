@@ -32,7 +32,7 @@ use tokio::time::timeout;
 use super::error::whole;
 use crate::host_path::BoundedCalls;
 use error::Right;
-use transport::{Stream, Way};
+use transport::{Stream, Transport};
 
 /// The longest wait for a whole answer. The kubelet is on this host.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -47,7 +47,7 @@ pub struct Kubelet {
 }
 
 /// One answer.
-struct Told {
+struct Answer {
     /// When the kubelet gave it, by its own clock.
     at: Timestamp,
     text: Bytes,
@@ -69,7 +69,7 @@ impl Kubelet {
 
     /// The pods that it has now. While it starts they are fewer than it should have, and nothing in the answer says so.
     pub async fn pods(&self) -> Result<KubeletPods, KubeletError> {
-        let Told { at, text } = self.ask("/pods", Right::PODS).await?;
+        let Answer { at, text } = self.ask("/pods", Right::PODS).await?;
         response::pods(at, &text).map_err(|cause| KubeletError::Understand { path: "/pods", cause })
     }
 
@@ -80,16 +80,16 @@ impl Kubelet {
 
     /// What it says of its own process.
     pub async fn process(&self) -> Result<KubeletProcess, KubeletError> {
-        let Told { text, .. } = self.ask("/metrics", Right::METRICS).await?;
+        let Answer { text, .. } = self.ask("/metrics", Right::METRICS).await?;
         response::process(&text).map_err(|cause| KubeletError::Understand { path: "/metrics", cause })
     }
 
-    async fn ask(&self, path: &'static str, right: Right) -> Result<Told, KubeletError> {
+    async fn ask(&self, path: &'static str, right: Right) -> Result<Answer, KubeletError> {
         let asked = timeout(self.answer, self.try_ask(path, right)).await;
         asked.map_err(|_| KubeletError::Wait { path, seconds: self.answer.as_secs() })?
     }
 
-    async fn try_ask(&self, path: &'static str, right: Right) -> Result<Told, KubeletError> {
+    async fn try_ask(&self, path: &'static str, right: Right) -> Result<Answer, KubeletError> {
         let access = self.access.clone();
         // Reads files of the host. The limit of the answer ends the wait.
         let way = self.calls.run(Path::new("the credentials"), move || access.way()).await;
@@ -103,7 +103,7 @@ impl Kubelet {
             return Err(error::refusal(path, right, status.as_u16(), &text));
         }
         let undated = || KubeletError::Understand { path, cause: "it has no date".to_owned() };
-        Ok(Told { at: at.ok_or_else(undated)?, text })
+        Ok(Answer { at: at.ok_or_else(undated)?, text })
     }
 }
 
@@ -112,7 +112,7 @@ fn reach(path: &'static str, error: &dyn std::error::Error) -> KubeletError {
 }
 
 /// Asks over a connection of its own, which ends with the answer.
-async fn send(stream: Stream, path: &str, way: &Way) -> Result<Response<Incoming>, hyper::Error> {
+async fn send(stream: Stream, path: &str, way: &Transport) -> Result<Response<Incoming>, hyper::Error> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
     let mut request = Request::get(path).header(HOST, way.authority()).header(CONNECTION, "close");

@@ -32,7 +32,7 @@ pub struct HostDisks {
 }
 
 /// The disk of a simulated node, whichever directory is asked for.
-pub struct ToldDisk<F>(pub F);
+pub struct DiskFn<F>(pub F);
 
 type Probe = Arc<dyn Fn(&Path) -> io::Result<FileSystem> + Send + Sync>;
 
@@ -57,7 +57,7 @@ impl HostDisks {
     }
 }
 
-impl<F: Fn() -> FileSystem + Send + Sync> Disks for ToldDisk<F> {
+impl<F: Fn() -> FileSystem + Send + Sync> Disks for DiskFn<F> {
     fn measure<'a>(&'a self, _: &'a Path) -> Answer<'a, Result<FileSystem, ObserveError>> {
         Box::pin(async { Ok((self.0)()) })
     }

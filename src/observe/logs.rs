@@ -10,7 +10,7 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use super::ObserveError;
-use crate::host_path::{self, Place};
+use crate::host_path::{self, Resolved};
 use crate::model::{EntryKind, LinkTarget, LogDir, LogLink};
 
 /// Every entry of the pod log root, whatever it is, by name.
@@ -72,14 +72,14 @@ fn target(host_root: &Path, path: &Path) -> LinkTarget {
         // The system follows faster than we do, and there are thousands of these.
         match fs::metadata(host_root.join(path)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return LinkTarget::Missing,
-            answer => answer.map(|_| Place::There(path.to_owned())),
+            answer => answer.map(|_| Resolved::Exists(path.to_owned())),
         }
     } else {
         host_path::resolve(host_root, path)
     };
     match place {
-        Ok(Place::There(_)) => LinkTarget::Exists,
-        Ok(Place::Missing(_)) => LinkTarget::Missing,
+        Ok(Resolved::Exists(_)) => LinkTarget::Exists,
+        Ok(Resolved::Missing(_)) => LinkTarget::Missing,
         Err(_) => LinkTarget::Unknown,
     }
 }

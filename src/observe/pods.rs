@@ -8,12 +8,12 @@ mod kubelet;
 mod kubelet_dir;
 mod machine;
 
-pub use auto::FoundPods;
-pub use combined::{CombinedPods, Part};
+pub use auto::AutoPodSource;
+pub use combined::{CombinedPods, SourceEntry};
 pub use dirs::PodDirs;
 pub use kube_api::KubeApi;
 pub use kubelet::KubeletSource;
-pub use kubelet_dir::{Beside, KubeletDirPods};
+pub use kubelet_dir::{KubeletDirPods, OtherSources};
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -50,7 +50,7 @@ pub trait PodSource: Send + Sync {
 
     /// The pods that it knows of by now, told from memory; for the moment right before an image goes, which a pod may name
     /// since the list was made (I6). A source that would have to ask for them tells none.
-    fn known_by_now(&self) -> Answer<'_, Vec<Pod>> {
+    fn cached_pods(&self) -> Answer<'_, Vec<Pod>> {
         Box::pin(async { Vec::new() })
     }
 }

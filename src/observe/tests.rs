@@ -258,7 +258,7 @@ async fn a_unary_list_that_fails_is_not_seen_either() {
 #[tokio::test]
 async fn everything_of_a_runtime_that_is_away_is_not_seen() {
     let mut sim = Sim::start(node()).unwrap();
-    sim.vanish();
+    sim.stop_listening();
     let snapshot = observed(&sim).await;
     let sources = [
         "containers",
@@ -308,7 +308,7 @@ async fn a_runtime_that_vanishes_in_the_middle_leaves_what_was_seen_and_the_next
     let observer = observer(&sim);
     let snapshot = observer.observe(noon(), Memory::default()).await;
     assert_eq!(not_seen(&snapshot), ["containers", "image_filesystem", "listening_since", "pods"]);
-    sim.come_back().unwrap();
+    sim.listen_again().unwrap();
     assert_eq!(not_seen(&observer.observe(noon(), Memory::default()).await), [""; 0]);
 }
 

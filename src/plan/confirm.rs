@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
-use super::plan_builder::{Draft, World};
+use super::plan_builder::{Context, PlanBuilder};
 use super::{Action, KeepReason, Kind, Plan, PlanError, Policy, RemoveReason, Scope, Target, key};
 use crate::model::Snapshot;
 
@@ -50,11 +50,11 @@ pub(super) struct Selection<'a> {
 pub fn confirm(mut saved: Plan, snapshot: &Snapshot, policy: &Policy) -> Confirmed {
     saved.images.reserve.retain(|action| action.target.kind() == Kind::Image);
     let policy = policy.without_limits();
-    let world = World::new(snapshot, &policy);
-    let mut draft = Draft::only(Selection::of(saved.actions.iter().chain(&saved.images.reserve)));
-    super::steps(&world, &mut draft, Scope::All);
-    let unproven = draft.unproven();
-    let fresh = draft.into_plan(snapshot, &policy);
+    let context = Context::new(snapshot, &policy);
+    let mut builder = PlanBuilder::only(Selection::of(saved.actions.iter().chain(&saved.images.reserve)));
+    super::steps(&context, &mut builder, Scope::All);
+    let unproven = builder.unproven();
+    let fresh = builder.into_plan(snapshot, &policy);
     Comparison::new(&fresh, unproven, snapshot).apply(saved)
 }
 

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::plan_builder::{Draft, World};
-use super::pods::{Asks, Standing};
+use super::plan_builder::{Context, PlanBuilder};
+use super::pods::{Completeness, PodStatus};
 use super::{KeepReason, Kind, RemoveReason, Target};
 use crate::model::{Container, ContainerState, PodUid};
 
@@ -50,60 +50,61 @@ type UnitKey<'a> = (Option<&'a PodUid>, &'a str);
 /// The removable dead containers of one unit, newest first.
 struct Unit<'a> {
     containers: Vec<&'a Container>,
-    standing: Standing,
+    status: PodStatus,
 }
 
 /// The newest instance of each unit in any state (I3), by where it lies in the snapshot; none where the guard is off.
 struct Newest(HashSet<*const Container>);
 
 /// Decides all containers.
-pub(super) fn decide<'a>(world: &World<'a>, draft: &mut Draft<'a>) {
-    let partial = world.snapshot.partial.containers.as_ref();
-    let Some(containers) = draft.need_listed("containers", &world.snapshot.containers, partial) else { return };
-    let newest = Newest::new(containers, world.policy.guards.keep_newest_of_unit);
-    let mut units = units(world, draft, containers);
-    remove_finished_pods(world, draft, &mut units);
-    remove_over_unit_limit(world, draft, &mut units, &newest);
-    remove_over_total_limit(world, draft, &mut units, &newest);
-    keep_rest(world, draft, units);
+pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
+    let partial = context.snapshot.partial.containers.as_ref();
+    let Some(containers) = builder.need_listed("containers", &context.snapshot.containers, partial) else { return };
+    let newest = Newest::new(containers, context.policy.guards.keep_newest_of_unit);
+    let mut units = units(context, builder, containers);
+    remove_finished_pods(context, builder, &mut units);
+    remove_over_unit_limit(context, builder, &mut units, &newest);
+    remove_over_total_limit(context, builder, &mut units, &newest);
+    keep_rest(context, builder, units);
 }
 
 /// Groups the removable dead containers by unit, and puts down why the others stay. Units come in the order of their
 /// oldest container.
-fn units<'a>(world: &World<'a>, draft: &mut Draft<'a>, containers: &'a [Container]) -> Vec<Unit<'a>> {
+fn units<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, containers: &'a [Container]) -> Vec<Unit<'a>> {
     let mut by_unit: HashMap<UnitKey, Vec<&Container>> = HashMap::new();
     for container in containers {
-        match not_removable(world, container) {
-            Some(reason) => keep(draft, container, reason),
+        match not_removable(context, container) {
+            Some(reason) => keep(builder, container, reason),
             None => by_unit.entry(unit_key(container)).or_default().push(container),
         }
     }
-    let mut units: Vec<_> = by_unit.into_values().map(|containers| Unit::new(world, containers)).collect();
+    let mut units: Vec<_> = by_unit.into_values().map(|containers| Unit::new(context, containers)).collect();
     units.sort_by_key(|unit| unit.containers.last().map(|oldest| (oldest.created_at, &oldest.id)));
     units
 }
 
 /// Why a container is no candidate at all.
-fn not_removable(world: &World, container: &Container) -> Option<KeepReason> {
-    let policy = &world.policy.containers;
-    let guards = &world.policy.guards;
+fn not_removable(context: &Context, container: &Container) -> Option<KeepReason> {
+    let policy = &context.policy.containers;
+    let guards = &context.policy.guards;
     if container.state == ContainerState::Running {
         return Some(KeepReason::Running {});
     }
-    if world.gaps.may_lack_containers(container.pod_uid()) {
+    if context.gaps.may_lack_containers(container.pod_uid()) {
         return Some(KeepReason::ListIncomplete { list: "containers".to_owned() });
     }
     if guards.keep_foreign && container.pod_uid().is_none() {
         return Some(KeepReason::Foreign {});
     }
-    if container.state == ContainerState::Created && super::age(world.now, container.created_at) < guards.created_grace
+    if container.state == ContainerState::Created
+        && super::age(context.now, container.created_at) < guards.created_grace
     {
         return Some(KeepReason::MaybeStarting { created_grace_seconds: super::seconds(guards.created_grace) });
     }
-    if !super::is_older(world.now, counted_from(policy, container), policy.min_age) {
+    if !super::is_older(context.now, counted_from(policy, container), policy.min_age) {
         return Some(KeepReason::YoungerThanMinAge { min_age_seconds: super::seconds(policy.min_age) });
     }
-    world.backing_off(Kind::Container, container.id.as_str())
+    context.backing_off(Kind::Container, container.id.as_str())
 }
 
 /// The moment that the age counts from.
@@ -115,27 +116,32 @@ fn counted_from(policy: &ContainerPolicy, container: &Container) -> Timestamp {
 }
 
 /// Takes every candidate of pods that are gone, and with `evict_terminated_pods` of those that finished.
-fn remove_finished_pods<'a>(world: &World<'a>, draft: &mut Draft<'a>, units: &mut [Unit<'a>]) {
+fn remove_finished_pods<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, units: &mut [Unit<'a>]) {
     for unit in units {
-        let reason = match unit.standing {
-            Standing::Gone => RemoveReason::PodGone {},
-            Standing::Present { terminal: true } if world.policy.containers.evict_terminated_pods => {
+        let reason = match unit.status {
+            PodStatus::Gone => RemoveReason::PodGone {},
+            PodStatus::Present { terminal: true } if context.policy.containers.evict_terminated_pods => {
                 RemoveReason::PodTerminal {}
             }
             _ => continue,
         };
         for container in unit.containers.drain(..).rev() {
-            remove(world, draft, container, reason.clone());
+            remove(context, builder, container, reason.clone());
         }
     }
 }
 
 /// Takes the oldest of each unit beyond the limit.
-fn remove_over_unit_limit<'a>(world: &World<'a>, draft: &mut Draft<'a>, units: &mut [Unit<'a>], newest: &Newest) {
-    let limit = world.policy.containers.max_per_pod_container;
+fn remove_over_unit_limit<'a>(
+    context: &Context<'a>,
+    builder: &mut PlanBuilder<'a>,
+    units: &mut [Unit<'a>],
+    newest: &Newest,
+) {
+    let limit = context.policy.containers.max_per_pod_container;
     let Ok(count) = usize::try_from(limit) else { return };
     for unit in units {
-        remove_beyond(world, draft, unit, newest, count, &RemoveReason::OverUnitLimit { limit });
+        remove_beyond(context, builder, unit, newest, count, &RemoveReason::OverUnitLimit { limit });
     }
 }
 
@@ -143,10 +149,15 @@ fn remove_over_unit_limit<'a>(world: &World<'a>, draft: &mut Draft<'a>, units: &
 ///
 /// The share rounds down, is at least 1 and is not topped up: 7 allowed over 3 units of 3 leave 6. Units of pods that
 /// only a guard keeps are not counted: nobody else pays for them.
-fn remove_over_total_limit<'a>(world: &World<'a>, draft: &mut Draft<'a>, units: &mut [Unit<'a>], newest: &Newest) {
-    let limit = world.policy.containers.max_containers;
+fn remove_over_total_limit<'a>(
+    context: &Context<'a>,
+    builder: &mut PlanBuilder<'a>,
+    units: &mut [Unit<'a>],
+    newest: &Newest,
+) {
+    let limit = context.policy.containers.max_containers;
     let Ok(allowed) = usize::try_from(limit) else { return };
-    let is_counted = |unit: &&mut Unit| !unit.containers.is_empty() && !unit.standing.is_guarded();
+    let is_counted = |unit: &&mut Unit| !unit.containers.is_empty() && !unit.status.is_guarded();
     let mut units: Vec<_> = units.iter_mut().filter(is_counted).collect();
     if count(&units) <= allowed {
         return;
@@ -154,11 +165,11 @@ fn remove_over_total_limit<'a>(world: &World<'a>, draft: &mut Draft<'a>, units: 
     let reason = RemoveReason::OverTotalLimit { limit };
     let share = (allowed / units.len().max(1)).max(1);
     for unit in &mut units {
-        remove_beyond(world, draft, unit, newest, share, &reason);
+        remove_beyond(context, builder, unit, newest, share, &reason);
     }
     let surplus = count(&units).saturating_sub(allowed);
     for container in take_oldest(&mut units, surplus) {
-        take(world, draft, container, newest, &reason);
+        take(context, builder, container, newest, &reason);
     }
 }
 
@@ -180,8 +191,8 @@ fn count(units: &[&mut Unit]) -> usize {
 
 /// Takes all but the newest `keep` of a unit, oldest first. What a guard keeps is decided too, and leaves the unit.
 fn remove_beyond<'a>(
-    world: &World<'a>,
-    draft: &mut Draft<'a>,
+    context: &Context<'a>,
+    builder: &mut PlanBuilder<'a>,
     unit: &mut Unit<'a>,
     newest: &Newest,
     keep: usize,
@@ -189,47 +200,47 @@ fn remove_beyond<'a>(
 ) {
     let keep = keep.min(unit.containers.len());
     for container in unit.containers.split_off(keep).into_iter().rev() {
-        take(world, draft, container, newest, reason);
+        take(context, builder, container, newest, reason);
     }
 }
 
 /// Takes one container, unless it is the newest of its unit.
 fn take<'a>(
-    world: &World<'a>,
-    draft: &mut Draft<'a>,
+    context: &Context<'a>,
+    builder: &mut PlanBuilder<'a>,
     container: &'a Container,
     newest: &Newest,
     reason: &RemoveReason,
 ) {
     if newest.keeps(container) {
-        keep(draft, container, KeepReason::NewestOfUnit {});
+        keep(builder, container, KeepReason::NewestOfUnit {});
     } else {
-        remove(world, draft, container, reason.clone());
+        remove(context, builder, container, reason.clone());
     }
 }
 
 /// Puts down why the rest stays.
-fn keep_rest<'a>(world: &World<'a>, draft: &mut Draft<'a>, units: Vec<Unit<'a>>) {
-    let limit = world.policy.containers.max_per_pod_container;
+fn keep_rest<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, units: Vec<Unit<'a>>) {
+    let limit = context.policy.containers.max_per_pod_container;
     for unit in units {
         let within = if limit < 0 { KeepReason::NoLimit {} } else { KeepReason::WithinUnitLimit { limit } };
-        let reason = unit.standing.guard().unwrap_or(within);
+        let reason = unit.status.guard().unwrap_or(within);
         for container in unit.containers {
-            keep(draft, container, reason.clone());
+            keep(builder, container, reason.clone());
         }
     }
 }
 
-fn remove<'a>(world: &World<'a>, draft: &mut Draft<'a>, container: &'a Container, reason: RemoveReason) {
+fn remove<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, container: &'a Container, reason: RemoveReason) {
     let target =
         Target::RemoveContainer { id: container.id.clone(), name: container.name.clone(), state: container.state };
-    if draft.remove(target, container.pod.as_ref(), Some(world.age_seconds(container.created_at)), reason) {
-        draft.container_goes(container);
+    if builder.remove(target, container.pod.as_ref(), Some(context.age_seconds(container.created_at)), reason) {
+        builder.container_goes(container);
     }
 }
 
-fn keep(draft: &mut Draft, container: &Container, reason: KeepReason) {
-    draft.keep(Kind::Container, container.id.as_str(), Some(&container.name), container.pod.as_ref(), reason);
+fn keep(builder: &mut PlanBuilder, container: &Container, reason: KeepReason) {
+    builder.keep(Kind::Container, container.id.as_str(), Some(&container.name), container.pod.as_ref(), reason);
 }
 
 fn unit_key(container: &Container) -> UnitKey<'_> {
@@ -239,11 +250,11 @@ fn unit_key(container: &Container) -> UnitKey<'_> {
 // === impl Unit ===
 
 impl<'a> Unit<'a> {
-    fn new(world: &World<'a>, mut containers: Vec<&'a Container>) -> Self {
+    fn new(context: &Context<'a>, mut containers: Vec<&'a Container>) -> Self {
         containers.sort_by_key(|container| Reverse((container.created_at, &container.id)));
         let pod = containers.iter().find_map(|container| container.pod.as_ref());
-        let standing = world.pods.standing(pod, Asks::Complete);
-        Self { containers, standing }
+        let status = context.pods.status(pod, Completeness::Required);
+        Self { containers, status }
     }
 }
 

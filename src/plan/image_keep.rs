@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use jiff::Timestamp;
 
 use super::image_use::{Use, Uses, full_name, is_named, may_be_named, names};
-use super::plan_builder::World;
+use super::plan_builder::Context;
 use super::{KeepReason, Kind};
 use crate::model::{Container, Image, Pod, Seen, Snapshot};
 
@@ -13,7 +13,7 @@ use crate::model::{Container, Image, Pod, Seen, Snapshot};
 const PAUSE_MAX_BYTES: u64 = 2 << 20;
 
 /// Everything that may hold an image.
-pub(super) struct Keepers<'a> {
+pub(super) struct ImageRetention<'a> {
     uses: Uses<'a>,
     named: HashMap<String, Namer<'a>>,
     pulling: HashSet<String>,
@@ -27,38 +27,38 @@ pub(super) struct Keepers<'a> {
 /// A pod that names an image, and the moment of its list where that is not the list of this snapshot.
 type Namer<'a> = (&'a Pod, Option<Timestamp>);
 
-// === impl Keepers ===
+// === impl ImageRetention ===
 
-impl<'a> Keepers<'a> {
+impl<'a> ImageRetention<'a> {
     pub fn new<'i>(
-        world: &World<'a>,
+        context: &Context<'a>,
         containers: &'a [Container],
         mut images: impl Iterator<Item = &'i Image>,
     ) -> Self {
-        let guards = &world.policy.guards;
-        let sandbox_image = match world.snapshot.sandbox_image() {
+        let guards = &context.policy.guards;
+        let sandbox_image = match context.snapshot.sandbox_image() {
             Seen::Seen(name) if guards.keep_sandbox_image => name,
             _ => None,
         };
         Self {
             uses: Uses::new(containers, guards),
-            named: named(world),
-            pulling: pulls(world).flat_map(|name| meanings(world.snapshot, name)).collect(),
-            unresolved: unresolved(world),
+            named: named(context),
+            pulling: pulls(context).flat_map(|name| meanings(context.snapshot, name)).collect(),
+            unresolved: unresolved(context),
             sandbox_image,
             guess_pause: guards.keep_sandbox_image && sandbox_image.is_none() && !images.any(|image| image.pinned),
         }
     }
 
     /// Why this image stays, if so.
-    pub fn keep(&self, world: &World, image: &Image) -> Option<KeepReason> {
+    pub fn keep(&self, context: &Context, image: &Image) -> Option<KeepReason> {
         self.used(image)
             .or_else(|| image.pinned.then_some(KeepReason::Pinned {}))
             .or_else(|| self.is_sandbox_image(image).then_some(KeepReason::SandboxImage {}))
-            .or_else(|| kept_by_pattern(world, image))
+            .or_else(|| kept_by_pattern(context, image))
             .or_else(|| self.named_by_pod(image))
             .or_else(|| self.is_being_pulled(image).then_some(KeepReason::BeingPulled {}))
-            .or_else(|| world.backing_off(Kind::Image, image.id.as_str()))
+            .or_else(|| context.backing_off(Kind::Image, image.id.as_str()))
     }
 
     fn used(&self, image: &Image) -> Option<KeepReason> {
@@ -90,16 +90,16 @@ impl<'a> Keepers<'a> {
 }
 
 /// The pods whose images are kept. One that terminated needs its image no more where terminated pods are evicted.
-fn kept_namers<'a>(world: &World<'a>) -> impl Iterator<Item = Namer<'a>> {
-    let (is_kept, evicts) = (world.policy.guards.keep_pod_images, world.policy.containers.evict_terminated_pods);
-    namers(world.snapshot).filter(move |(pod, _)| is_kept && !(evicts && pod.phase.is_terminal()))
+fn kept_namers<'a>(context: &Context<'a>) -> impl Iterator<Item = Namer<'a>> {
+    let (is_kept, evicts) = (context.policy.guards.keep_pod_images, context.policy.containers.evict_terminated_pods);
+    namers(context.snapshot).filter(move |(pod, _)| is_kept && !(evicts && pod.phase.is_terminal()))
 }
 
 /// The images that pods of this node name.
-fn named<'a>(world: &World<'a>) -> HashMap<String, Namer<'a>> {
+fn named<'a>(context: &Context<'a>) -> HashMap<String, Namer<'a>> {
     let mut named: HashMap<String, Namer> = HashMap::new();
-    for namer in kept_namers(world) {
-        for name in namer.0.images.iter().flat_map(|name| meanings(world.snapshot, name)) {
+    for namer in kept_namers(context) {
+        for name in namer.0.images.iter().flat_map(|name| meanings(context.snapshot, name)) {
             let known = named.entry(name).or_insert(namer);
             *known = first(*known, namer);
         }
@@ -120,22 +120,22 @@ fn meanings<'a>(snapshot: &'a Snapshot, name: &'a str) -> impl Iterator<Item = S
     id.into_iter().chain([full_name(name).into_owned()])
 }
 
-fn pulls<'a>(world: &World<'a>) -> impl Iterator<Item = &'a str> {
-    let is_kept = world.policy.guards.keep_pod_images;
-    world.snapshot.pulling.iter().filter(move |_| is_kept).map(String::as_str)
+fn pulls<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a str> {
+    let is_kept = context.policy.guards.keep_pod_images;
+    context.snapshot.pulling.iter().filter(move |_| is_kept).map(String::as_str)
 }
 
 /// The names that the runtime failed to resolve.
-fn unresolved<'a>(world: &World<'a>) -> BTreeMap<&'a str, Option<Namer<'a>>> {
-    let is_unresolved = |name: &str| matches!(world.snapshot.resolved_images.get(name), Some(Seen::NotSeen(_)));
+fn unresolved<'a>(context: &Context<'a>) -> BTreeMap<&'a str, Option<Namer<'a>>> {
+    let is_unresolved = |name: &str| matches!(context.snapshot.resolved_images.get(name), Some(Seen::NotSeen(_)));
     let mut names: BTreeMap<&str, Option<Namer>> = BTreeMap::new();
-    for namer in kept_namers(world) {
+    for namer in kept_namers(context) {
         for name in namer.0.images.iter().map(String::as_str).filter(|name| is_unresolved(name)) {
             let known = names.entry(name).or_insert(Some(namer));
             *known = Some(known.map_or(namer, |known| first(known, namer)));
         }
     }
-    for name in pulls(world).filter(|name| is_unresolved(name)) {
+    for name in pulls(context).filter(|name| is_unresolved(name)) {
         names.entry(name).or_insert(None);
     }
     names
@@ -152,8 +152,8 @@ fn namers(snapshot: &Snapshot) -> impl Iterator<Item = Namer<'_>> {
 }
 
 /// The first keep pattern that matches a name of the image.
-fn kept_by_pattern(world: &World, image: &Image) -> Option<KeepReason> {
-    let mut patterns = world.policy.images.keep.iter();
+fn kept_by_pattern(context: &Context, image: &Image) -> Option<KeepReason> {
+    let mut patterns = context.policy.images.keep.iter();
     let pattern = patterns.find(|pattern| names(image).any(|name| pattern.matches(&name)))?;
     Some(KeepReason::KeepPattern { pattern: pattern.as_str().to_owned() })
 }

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use super::image_use::{full_name, names};
-use super::plan_builder::World;
+use super::plan_builder::Context;
 use super::{KeepReason, PlanError};
 use crate::model::{Container, ContainerState, Image, Pod, PodUid};
 
@@ -23,13 +23,13 @@ pub(super) struct UnknownVolumes<'a> {
 // === impl UnknownVolumes ===
 
 impl<'a> UnknownVolumes<'a> {
-    pub fn new(world: &World<'a>, containers: &'a [Container]) -> Self {
+    pub fn new(context: &Context<'a>, containers: &'a [Container]) -> Self {
         let mut unknown: Vec<_> = containers.iter().filter(|container| is_unknown(container)).collect();
         if unknown.is_empty() {
             return Self::default();
         }
         unknown.sort_by(|a, b| a.id.cmp(&b.id));
-        let specs = specs(world);
+        let specs = specs(context);
         let mut found = Self::default();
         for container in unknown {
             match container.pod_uid().and_then(|uid| specs.get(uid)) {
@@ -70,8 +70,8 @@ fn is_unknown(container: &Container) -> bool {
 }
 
 /// The pods of which the spec is known: each names at least one image.
-fn specs<'a>(world: &World<'a>) -> HashMap<&'a PodUid, &'a Pod> {
-    let pods = world.snapshot.pods.as_ref().map_or(&[][..], |list| &list.pods);
+fn specs<'a>(context: &Context<'a>) -> HashMap<&'a PodUid, &'a Pod> {
+    let pods = context.snapshot.pods.as_ref().map_or(&[][..], |list| &list.pods);
     pods.iter().filter(|pod| !pod.images.is_empty()).map(|pod| (&pod.uid, pod)).collect()
 }
 

@@ -14,11 +14,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::disk::{self, Usage};
-use super::image_keep::Keepers;
+use super::image_keep::ImageRetention;
 use super::image_use::by_id;
 use super::image_volumes::UnknownVolumes;
 use super::list_sanity::doubt;
-use super::plan_builder::{Draft, World};
+use super::plan_builder::{Context, PlanBuilder};
 use super::{Action, ImageTrigger, KeepReason, Kind, PlanError, RemoveReason, Target};
 use crate::model::{Image, ImageMemory, Seen};
 
@@ -49,128 +49,130 @@ struct Candidate<'a> {
 }
 
 /// Decides all images.
-pub(super) fn decide<'a>(world: &World<'a>, draft: &mut Draft<'a>) {
-    let Some(images) = draft.need("images", &world.snapshot.images) else { return };
-    let images = by_id(images, &world.policy.guards);
-    let Some(containers) = draft.need("containers", &world.snapshot.containers) else {
-        return keep_all(draft, images.values(), &KeepReason::StepFailed {});
+pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
+    let Some(images) = builder.need("images", &context.snapshot.images) else { return };
+    let images = by_id(images, &context.policy.guards);
+    let Some(containers) = builder.need("containers", &context.snapshot.containers) else {
+        return keep_all(builder, images.values(), &KeepReason::StepFailed {});
     };
-    if draft.need("image_uses", &world.snapshot.image_uses).is_none() {
-        return keep_all(draft, images.values(), &KeepReason::StepFailed {});
+    if builder.need("image_uses", &context.snapshot.image_uses).is_none() {
+        return keep_all(builder, images.values(), &KeepReason::StepFailed {});
     }
-    if world.policy.guards.keep_sandbox_image && draft.need("sandbox_image", &world.snapshot.sandbox_image()).is_none()
+    if context.policy.guards.keep_sandbox_image
+        && builder.need("sandbox_image", &context.snapshot.sandbox_image()).is_none()
     {
-        return keep_all(draft, images.values(), &KeepReason::StepFailed {});
+        return keep_all(builder, images.values(), &KeepReason::StepFailed {});
     }
-    let keepers = Keepers::new(world, containers, images.values());
-    let volumes = UnknownVolumes::new(world, containers);
+    let retention = ImageRetention::new(context, containers, images.values());
+    let volumes = UnknownVolumes::new(context, containers);
     let mut unused = Vec::new();
     for image in images.values() {
-        match keepers.keep(world, image).or_else(|| volumes.keep(image)) {
-            Some(reason) => keep(draft, image, reason),
+        match retention.keep(context, image).or_else(|| volumes.keep(image)) {
+            Some(reason) => keep(builder, image, reason),
             None => unused.push(image),
         }
     }
     if let Some(error) = volumes.unresolved() {
-        return keep_unknown(draft, unused, error);
+        return keep_unknown(builder, unused, error);
     }
-    decide_unused(world, draft, in_order(world, &unused));
+    decide_unused(context, builder, in_order(context, &unused));
 }
 
 /// Keeps all that nothing is known to use, since a container may have it mounted.
-fn keep_unknown(draft: &mut Draft, unused: Vec<&Image>, error: PlanError) {
+fn keep_unknown(builder: &mut PlanBuilder, unused: Vec<&Image>, error: PlanError) {
     if let PlanError::ImageVolumesUnknown { container, .. } = &error {
-        keep_all(draft, unused, &KeepReason::ImageVolumesUnknown { container: container.to_string() });
+        keep_all(builder, unused, &KeepReason::ImageVolumesUnknown { container: container.to_string() });
     }
-    draft.fail(error);
+    builder.fail(error);
 }
 
 /// Unused images in the order in which they go: by last use, never used first, then by first sight, then by id.
-fn in_order<'i>(world: &World, images: &[&'i Image]) -> Vec<Candidate<'i>> {
-    let memory = world.snapshot.memory.images.iter();
+fn in_order<'i>(context: &Context, images: &[&'i Image]) -> Vec<Candidate<'i>> {
+    let memory = context.snapshot.memory.images.iter();
     let memory: std::collections::HashMap<_, _> = memory.map(|past| (&past.id, past)).collect();
     let mut candidates: Vec<_> =
-        images.iter().map(|image| Candidate::new(image, memory.get(&image.id).copied(), world.now)).collect();
+        images.iter().map(|image| Candidate::new(image, memory.get(&image.id).copied(), context.now)).collect();
     candidates.sort_by_key(|candidate| (candidate.last_used, candidate.first_seen, &candidate.image.id));
     candidates
 }
 
-fn decide_unused(world: &World, draft: &mut Draft, candidates: Vec<Candidate>) {
-    let policy = &world.policy.images;
-    if let Some(reason) = doubt(world.snapshot, &world.policy.guards) {
-        return keep_all(draft, candidates.iter().map(|candidate| candidate.image), &reason);
+fn decide_unused(context: &Context, builder: &mut PlanBuilder, candidates: Vec<Candidate>) {
+    let policy = &context.policy.images;
+    if let Some(reason) = doubt(context.snapshot, &context.policy.guards) {
+        return keep_all(builder, candidates.iter().map(|candidate| candidate.image), &reason);
     }
     if policy.all_unused {
-        draft.images.triggered_by = Some(ImageTrigger::AllUnused);
-        return free(world, draft, candidates, i128::MAX, &RemoveReason::Unused {});
+        builder.images.triggered_by = Some(ImageTrigger::AllUnused);
+        return free(context, builder, candidates, i128::MAX, &RemoveReason::Unused {});
     }
     if policy.is_off() {
-        return keep_all_off(world, draft, &candidates);
+        return keep_all_off(context, builder, &candidates);
     }
-    let rest = remove_old(world, draft, candidates);
-    free_space(world, draft, rest);
+    let rest = remove_old(context, builder, candidates);
+    free_space(context, builder, rest);
 }
 
 /// Off, a pass still says that a disk without a capacity cannot be judged.
-fn keep_all_off(world: &World, draft: &mut Draft, candidates: &[Candidate]) {
-    if let Err(error @ PlanError::InvalidDiskCapacity { .. }) = usage(world) {
-        draft.fail(error);
+fn keep_all_off(context: &Context, builder: &mut PlanBuilder, candidates: &[Candidate]) {
+    if let Err(error @ PlanError::InvalidDiskCapacity { .. }) = usage(context) {
+        builder.fail(error);
     }
-    keep_all(draft, candidates.iter().map(|candidate| candidate.image), &KeepReason::ImageGcOff {});
+    keep_all(builder, candidates.iter().map(|candidate| candidate.image), &KeepReason::ImageGcOff {});
 }
 
 /// Takes what was unused for longer than the maximum age; gives back the rest.
-fn remove_old<'i>(world: &World, draft: &mut Draft, candidates: Vec<Candidate<'i>>) -> Vec<Candidate<'i>> {
-    let max_age = world.policy.images.max_age;
-    if max_age.is_zero() || !may_judge_age(world) {
+fn remove_old<'i>(context: &Context, builder: &mut PlanBuilder, candidates: Vec<Candidate<'i>>) -> Vec<Candidate<'i>> {
+    let max_age = context.policy.images.max_age;
+    if max_age.is_zero() || !may_judge_age(context) {
         return candidates;
     }
-    let (old, rest): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|candidate| candidate.is_too_old(world));
+    let (old, rest): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|candidate| candidate.is_too_old(context));
     if !old.is_empty() {
-        draft.images.triggered_by = Some(ImageTrigger::Age);
+        builder.images.triggered_by = Some(ImageTrigger::Age);
     }
     for candidate in old {
-        let unused_seconds = candidate.last_used.map(|at| world.age_seconds(at));
+        let unused_seconds = candidate.last_used.map(|at| context.age_seconds(at));
         let reason = RemoveReason::Age { max_age_seconds: super::seconds(max_age), unused_seconds };
-        remove(world, draft, &candidate, reason);
+        remove(context, builder, &candidate, reason);
     }
     rest
 }
 
 /// The kubelet forgets at its start, so it waits for one maximum age. We remember.
-fn may_judge_age(world: &World) -> bool {
-    let max_age = world.policy.images.max_age;
-    let started = world.snapshot.memory.agent_started_at;
-    world.policy.guards.age_from_first_seen || started.is_some_and(|started| super::age(world.now, started) > max_age)
+fn may_judge_age(context: &Context) -> bool {
+    let max_age = context.policy.images.max_age;
+    let started = context.snapshot.memory.agent_started_at;
+    context.policy.guards.age_from_first_seen
+        || started.is_some_and(|started| super::age(context.now, started) > max_age)
 }
 
 /// Takes what brings the disk from above the high threshold to the low one.
-fn free_space(world: &World, draft: &mut Draft, candidates: Vec<Candidate>) {
-    let policy = &world.policy.images;
-    let usage = match usage(world) {
+fn free_space(context: &Context, builder: &mut PlanBuilder, candidates: Vec<Candidate>) {
+    let policy = &context.policy.images;
+    let usage = match usage(context) {
         Ok(usage) => usage,
         Err(error) => {
-            draft.fail(error);
-            return keep_unless_old(world, draft, &candidates, &KeepReason::StepFailed {});
+            builder.fail(error);
+            return keep_unless_old(context, builder, &candidates, &KeepReason::StepFailed {});
         }
     };
     let high_threshold_percent = policy.high_threshold_percent;
     let used_percent = usage.used_percent();
-    draft.images.used_percent = Some(used_percent);
+    builder.images.used_percent = Some(used_percent);
     let target = usage.bytes_to_free(policy.low_threshold_percent);
-    if used_percent < high_threshold_percent || (target <= 0 && world.policy.guards.measure_space) {
+    if used_percent < high_threshold_percent || (target <= 0 && context.policy.guards.measure_space) {
         let below = KeepReason::BelowThreshold { used_percent, high_threshold_percent };
-        return keep_unless_old(world, draft, &candidates, &below);
+        return keep_unless_old(context, builder, &candidates, &below);
     }
-    draft.images.triggered_by = Some(ImageTrigger::PercentUsed);
-    draft.images.target_bytes = u64::try_from(target).unwrap_or(0);
-    draft.images.stop_at_available_bytes = usage.available_at(policy.low_threshold_percent);
-    free(world, draft, candidates, target, &RemoveReason::Space { high_threshold_percent, used_percent });
-    tell_shortfall(draft, used_percent);
+    builder.images.triggered_by = Some(ImageTrigger::PercentUsed);
+    builder.images.target_bytes = u64::try_from(target).unwrap_or(0);
+    builder.images.stop_at_available_bytes = usage.available_at(policy.low_threshold_percent);
+    free(context, builder, candidates, target, &RemoveReason::Space { high_threshold_percent, used_percent });
+    tell_shortfall(builder, used_percent);
 }
 
-fn usage(world: &World) -> Result<Usage, PlanError> {
-    match &world.snapshot.image_filesystem {
+fn usage(context: &Context) -> Result<Usage, PlanError> {
+    match &context.snapshot.image_filesystem {
         Seen::Seen(file_system) => disk::usage(file_system),
         Seen::NotSeen(cause) => Err(PlanError::NotSeen { source: "image_filesystem".to_owned(), cause: cause.clone() }),
     }
@@ -178,55 +180,55 @@ fn usage(world: &World) -> Result<Usage, PlanError> {
 
 /// Takes images in order until their sizes add up to `target`. The first goes before anything is added up, as in the
 /// kubelet. Under I9 those behind the target become the reserve.
-fn free(world: &World, draft: &mut Draft, candidates: Vec<Candidate>, target: i128, reason: &RemoveReason) {
+fn free(context: &Context, builder: &mut PlanBuilder, candidates: Vec<Candidate>, target: i128, reason: &RemoveReason) {
     let mut freed: i128 = 0;
     let mut is_enough = false;
     for candidate in candidates {
-        if let Some(spared) = candidate.is_spared(world) {
-            keep(draft, candidate.image, spared);
+        if let Some(spared) = candidate.is_spared(context) {
+            keep(builder, candidate.image, spared);
         } else if is_enough {
-            keep(draft, candidate.image, KeepReason::TargetReached {});
-            if world.policy.guards.measure_space {
-                draft.images.reserve.push(candidate.action(world, reason.clone()));
+            keep(builder, candidate.image, KeepReason::TargetReached {});
+            if context.policy.guards.measure_space {
+                builder.images.reserve.push(candidate.action(context, reason.clone()));
             }
         } else {
             freed += i128::from(candidate.image.size_bytes);
             is_enough = freed >= target;
-            remove(world, draft, &candidate, reason.clone());
+            remove(context, builder, &candidate, reason.clone());
         }
     }
-    draft.images.shortfall_bytes = if target == i128::MAX { 0 } else { u64::try_from(target - freed).unwrap_or(0) };
+    builder.images.shortfall_bytes = if target == i128::MAX { 0 } else { u64::try_from(target - freed).unwrap_or(0) };
 }
 
 /// Puts down that not all can be freed, as the kubelet's `FreeDiskSpaceFailed` does.
-fn tell_shortfall(draft: &mut Draft, used_percent: u64) {
-    let (target_bytes, shortfall) = (draft.images.target_bytes, draft.images.shortfall_bytes);
+fn tell_shortfall(builder: &mut PlanBuilder, used_percent: u64) {
+    let (target_bytes, shortfall) = (builder.images.target_bytes, builder.images.shortfall_bytes);
     if shortfall > 0 {
         let estimated_bytes = target_bytes.saturating_sub(shortfall);
-        draft.fail(PlanError::FreeDiskSpaceFailed { target_bytes, estimated_bytes, used_percent });
+        builder.fail(PlanError::FreeDiskSpaceFailed { target_bytes, estimated_bytes, used_percent });
     }
 }
 
 /// Keeps all; where there is a maximum age it names why that did not take them.
-fn keep_unless_old(world: &World, draft: &mut Draft, candidates: &[Candidate], reason: &KeepReason) {
+fn keep_unless_old(context: &Context, builder: &mut PlanBuilder, candidates: &[Candidate], reason: &KeepReason) {
     for candidate in candidates {
-        keep(draft, candidate.image, candidate.is_not_old(world).unwrap_or_else(|| reason.clone()));
+        keep(builder, candidate.image, candidate.is_not_old(context).unwrap_or_else(|| reason.clone()));
     }
 }
 
-fn keep_all<'i>(draft: &mut Draft, images: impl IntoIterator<Item = &'i Image>, reason: &KeepReason) {
+fn keep_all<'i>(builder: &mut PlanBuilder, images: impl IntoIterator<Item = &'i Image>, reason: &KeepReason) {
     for image in images {
-        keep(draft, image, reason.clone());
+        keep(builder, image, reason.clone());
     }
 }
 
-fn keep(draft: &mut Draft, image: &Image, reason: KeepReason) {
-    draft.keep(Kind::Image, image.id.as_str(), image.tags.first().map(String::as_str), None, reason);
+fn keep(builder: &mut PlanBuilder, image: &Image, reason: KeepReason) {
+    builder.keep(Kind::Image, image.id.as_str(), image.tags.first().map(String::as_str), None, reason);
 }
 
-fn remove(world: &World, draft: &mut Draft, candidate: &Candidate, reason: RemoveReason) {
-    let Action { target, pod, age_seconds, reason } = candidate.action(world, reason);
-    draft.remove(target, pod.as_ref(), age_seconds, reason);
+fn remove(context: &Context, builder: &mut PlanBuilder, candidate: &Candidate, reason: RemoveReason) {
+    let Action { target, pod, age_seconds, reason } = candidate.action(context, reason);
+    builder.remove(target, pod.as_ref(), age_seconds, reason);
 }
 
 // === impl Candidate ===
@@ -240,47 +242,47 @@ impl<'a> Candidate<'a> {
 
     /// Says whether it was unused for strictly longer than the maximum age. To the kubelet a never-used image is
     /// infinitely old, however new; we count from its first sight and ask the minimum age too.
-    fn is_too_old(&self, world: &World) -> bool {
-        let max_age = world.policy.images.max_age;
-        if !world.policy.guards.age_from_first_seen {
-            return self.last_used.is_none_or(|at| super::age(world.now, at) > max_age);
+    fn is_too_old(&self, context: &Context) -> bool {
+        let max_age = context.policy.images.max_age;
+        if !context.policy.guards.age_from_first_seen {
+            return self.last_used.is_none_or(|at| super::age(context.now, at) > max_age);
         }
         let since = self.last_used.max(self.first_seen);
-        since.is_none_or(|at| super::age(world.now, at) > max_age) && !self.is_too_young(world)
+        since.is_none_or(|at| super::age(context.now, at) > max_age) && !self.is_too_young(context)
     }
 
     /// Why the maximum age, if there is one, did not take it.
-    fn is_not_old(&self, world: &World) -> Option<KeepReason> {
-        let policy = &world.policy.images;
+    fn is_not_old(&self, context: &Context) -> Option<KeepReason> {
+        let policy = &context.policy.images;
         let min_age_seconds = super::seconds(policy.min_age);
         let max_age_seconds = super::seconds(policy.max_age);
-        match self.is_too_young(world) {
+        match self.is_too_young(context) {
             _ if policy.max_age.is_zero() => None,
             true => Some(KeepReason::YoungerThanMinAge { min_age_seconds }),
             false => Some(KeepReason::WithinMaxAge { max_age_seconds }),
         }
     }
 
-    fn is_too_young(&self, world: &World) -> bool {
-        self.first_seen.is_some_and(|at| !super::is_older(world.now, at, world.policy.images.min_age))
+    fn is_too_young(&self, context: &Context) -> bool {
+        self.first_seen.is_some_and(|at| !super::is_older(context.now, at, context.policy.images.min_age))
     }
 
     /// Why it does not go for space.
-    fn is_spared(&self, world: &World) -> Option<KeepReason> {
-        if self.last_used.is_some_and(|at| at >= world.now) {
+    fn is_spared(&self, context: &Context) -> Option<KeepReason> {
+        if self.last_used.is_some_and(|at| at >= context.now) {
             return Some(KeepReason::UsedMeanwhile {});
         }
-        let min_age_seconds = super::seconds(world.policy.images.min_age);
-        self.is_too_young(world).then_some(KeepReason::YoungerThanMinAge { min_age_seconds })
+        let min_age_seconds = super::seconds(context.policy.images.min_age);
+        self.is_too_young(context).then_some(KeepReason::YoungerThanMinAge { min_age_seconds })
     }
 
-    fn action(&self, world: &World, reason: RemoveReason) -> Action {
+    fn action(&self, context: &Context, reason: RemoveReason) -> Action {
         let target = Target::RemoveImage {
             id: self.image.id.clone(),
             tags: self.image.tags.clone(),
             estimated_bytes: self.image.size_bytes,
         };
-        Action { target, pod: None, age_seconds: self.first_seen.map(|at| world.age_seconds(at)), reason }
+        Action { target, pod: None, age_seconds: self.first_seen.map(|at| context.age_seconds(at)), reason }
     }
 }
 

@@ -10,8 +10,8 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::plan_builder::{Draft, World};
-use super::pods::{Asks, Standing};
+use super::plan_builder::{Context, PlanBuilder};
+use super::pods::{Completeness, PodStatus};
 use super::{KeepReason, Kind, RemoveReason, Target, names};
 use crate::model::{
     Container, ContainerId, ContainerState, EntryKind, LinkTarget, LogDir, LogLink, PodRef, PodUid, Seen,
@@ -34,47 +34,47 @@ struct ById<'a> {
 }
 
 /// Decides log directories, then links.
-pub(super) fn decide<'a>(world: &World<'a>, draft: &mut Draft<'a>) {
-    if let Some(dirs) = draft.need("log_dirs", &world.snapshot.log_dirs)
+pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
+    if let Some(dirs) = builder.need("log_dirs", &context.snapshot.log_dirs)
         && !dirs.is_empty()
     {
-        decide_dirs(world, draft, dirs);
+        decide_dirs(context, builder, dirs);
     }
-    if let Some(links) = draft.need("log_links", &world.snapshot.log_links) {
-        decide_links(world, draft, links);
+    if let Some(links) = builder.need("log_links", &context.snapshot.log_links) {
+        decide_links(context, builder, links);
     }
 }
 
-fn decide_dirs<'a>(world: &World<'a>, draft: &mut Draft<'a>, dirs: &[LogDir]) {
-    let in_runtime = in_runtime(world, draft);
+fn decide_dirs<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dirs: &[LogDir]) {
+    let in_runtime = in_runtime(context, builder);
     let mut dirs: Vec<_> = dirs.iter().collect();
     dirs.sort_by(|a, b| a.name.cmp(&b.name));
     for dir in dirs {
-        let path = world.policy.logs.pods_root.join(&dir.name);
+        let path = context.policy.logs.pods_root.join(&dir.name);
         let id = path.display().to_string();
         let pod = names::pod_of_dir(&dir.name);
-        let age = dir.modified_at.map(|at| world.age_seconds(at));
-        match dir_stays(world, &in_runtime, dir).or_else(|| world.backing_off(Kind::LogDir, &id)) {
-            Some(reason) => draft.keep(Kind::LogDir, &id, None, pod.as_ref(), reason),
+        let age = dir.modified_at.map(|at| context.age_seconds(at));
+        match dir_stays(context, &in_runtime, dir).or_else(|| context.backing_off(Kind::LogDir, &id)) {
+            Some(reason) => builder.keep(Kind::LogDir, &id, None, pod.as_ref(), reason),
             None => {
-                draft.remove(Target::RemoveLogDir { path }, pod.as_ref(), age, RemoveReason::PodGone {});
+                builder.remove(Target::RemoveLogDir { path }, pod.as_ref(), age, RemoveReason::PodGone {});
             }
         }
     }
 }
 
 /// Why a log directory stays.
-fn dir_stays(world: &World, in_runtime: &Seen<HashSet<&PodUid>>, dir: &LogDir) -> Option<KeepReason> {
+fn dir_stays(context: &Context, in_runtime: &Seen<HashSet<&PodUid>>, dir: &LogDir) -> Option<KeepReason> {
     let known = names::pod_of_dir(&dir.name);
-    let is_careful = world.policy.guards.keep_unrecognized_logs;
+    let is_careful = context.policy.guards.keep_unrecognized_logs;
     let pod = known.clone().unwrap_or_else(|| PodRef { uid: names::pod_uid_of_dir(&dir.name), ..PodRef::default() });
     if dir.entry != EntryKind::Directory || !is_one_name(pod.uid.as_str()) || (is_careful && known.is_none()) {
         return Some(KeepReason::Unrecognized {});
     }
-    match world.pods.standing(Some(&pod), Asks::Complete) {
-        Standing::Present { .. } => return Some(KeepReason::PodPresent { source: world.pods.source() }),
-        Standing::Unproven(reason) => return Some(reason),
-        Standing::Gone => {}
+    match context.pods.status(Some(&pod), Completeness::Required) {
+        PodStatus::Present { .. } => return Some(KeepReason::PodPresent { source: context.pods.source() }),
+        PodStatus::Unproven(reason) => return Some(reason),
+        PodStatus::Gone => {}
     }
     match in_runtime {
         Seen::Seen(uids) => uids.contains(&pod.uid).then_some(KeepReason::PodInRuntime {}),
@@ -83,32 +83,32 @@ fn dir_stays(world: &World, in_runtime: &Seen<HashSet<&PodUid>>, dir: &LogDir) -
 }
 
 /// The pods of which this pass leaves something in the runtime.
-fn in_runtime<'a>(world: &World<'a>, draft: &Draft<'a>) -> Seen<HashSet<&'a PodUid>> {
-    let (containers, sandboxes) = match (&world.snapshot.containers, &world.snapshot.sandboxes) {
+fn in_runtime<'a>(context: &Context<'a>, builder: &PlanBuilder<'a>) -> Seen<HashSet<&'a PodUid>> {
+    let (containers, sandboxes) = match (&context.snapshot.containers, &context.snapshot.sandboxes) {
         (Seen::Seen(containers), Seen::Seen(sandboxes)) => (containers, sandboxes),
         (Seen::NotSeen(cause), _) | (_, Seen::NotSeen(cause)) => return Seen::NotSeen(cause.clone()),
     };
-    let containers = containers.iter().filter(|container| draft.leaves(container));
-    let sandboxes = sandboxes.iter().filter(|sandbox| !draft.gone_sandboxes.contains(&sandbox.id));
+    let containers = containers.iter().filter(|container| builder.leaves(container));
+    let sandboxes = sandboxes.iter().filter(|sandbox| !builder.gone_sandboxes.contains(&sandbox.id));
     let uids = containers.filter_map(|container| container.pod_uid());
     Seen::Seen(uids.chain(sandboxes.filter_map(|sandbox| sandbox.pod_uid())).collect())
 }
 
-fn decide_links(world: &World, draft: &mut Draft, links: &[LogLink]) {
-    let containers = match &world.snapshot.containers {
-        Seen::Seen(containers) if is_any_dangling(links) => Seen::Seen(ById::new(containers, draft)),
+fn decide_links(context: &Context, builder: &mut PlanBuilder, links: &[LogLink]) {
+    let containers = match &context.snapshot.containers {
+        Seen::Seen(containers) if is_any_dangling(links) => Seen::Seen(ById::new(containers, builder)),
         Seen::Seen(_) => Seen::Seen(ById::default()),
         Seen::NotSeen(cause) => Seen::NotSeen(cause.clone()),
     };
     let mut links: Vec<_> = links.iter().collect();
     links.sort_by(|a, b| a.name.cmp(&b.name));
     for link in links {
-        let path = world.policy.logs.containers_root.join(&link.name);
+        let path = context.policy.logs.containers_root.join(&link.name);
         let id = path.display().to_string();
-        match link_stays(world, &containers, link).or_else(|| world.backing_off(Kind::LogLink, &id)) {
-            Some(reason) => draft.keep(Kind::LogLink, &id, None, None, reason),
+        match link_stays(context, &containers, link).or_else(|| context.backing_off(Kind::LogLink, &id)) {
+            Some(reason) => builder.keep(Kind::LogLink, &id, None, None, reason),
             None => {
-                draft.remove(Target::RemoveLogLink { path }, None, None, RemoveReason::Dangling {});
+                builder.remove(Target::RemoveLogLink { path }, None, None, RemoveReason::Dangling {});
             }
         }
     }
@@ -120,8 +120,8 @@ fn is_any_dangling(links: &[LogLink]) -> bool {
 }
 
 /// Why a log link stays. A dangling link whose container has not ended is normal: its log is being rotated.
-fn link_stays(world: &World, containers: &Seen<ById>, link: &LogLink) -> Option<KeepReason> {
-    let is_careful = world.policy.guards.keep_unrecognized_logs;
+fn link_stays(context: &Context, containers: &Seen<ById>, link: &LogLink) -> Option<KeepReason> {
+    let is_careful = context.policy.guards.keep_unrecognized_logs;
     if !is_log(&link.name) || (is_careful && !names::is_log_link(&link.name)) {
         return Some(KeepReason::Unrecognized {});
     }
@@ -150,8 +150,8 @@ fn is_log(name: &str) -> bool {
 
 impl<'a> ById<'a> {
     /// The containers that this pass leaves.
-    fn new(containers: &'a [Container], draft: &Draft) -> Self {
-        let is_left = |container: &&Container| draft.leaves(container);
+    fn new(containers: &'a [Container], builder: &PlanBuilder) -> Self {
+        let is_left = |container: &&Container| builder.leaves(container);
         let mut containers: Vec<_> = containers.iter().filter(is_left).collect();
         containers.sort_by(|a, b| a.id.cmp(&b.id));
         Self {

@@ -15,7 +15,7 @@ use super::{
 use crate::model::{Container, PodRef, SandboxId, Seen, Snapshot};
 
 /// The facts that every step looks at.
-pub(super) struct World<'a> {
+pub(super) struct Context<'a> {
     pub snapshot: &'a Snapshot,
     pub policy: &'a Policy,
     pub pods: Pods<'a>,
@@ -25,7 +25,7 @@ pub(super) struct World<'a> {
 
 /// What the steps have decided so far.
 #[derive(Default)]
-pub(super) struct Draft<'a> {
+pub(super) struct PlanBuilder<'a> {
     actions: Vec<Action>,
     kept: Vec<Kept>,
     errors: Vec<PlanError>,
@@ -39,9 +39,9 @@ pub(super) struct Draft<'a> {
     pub gone_sandboxes: HashSet<&'a SandboxId>,
 }
 
-// === impl World ===
+// === impl Context ===
 
-impl<'a> World<'a> {
+impl<'a> Context<'a> {
     pub fn new(snapshot: &'a Snapshot, policy: &'a Policy) -> Self {
         let (pods, gaps) = (Pods::new(snapshot, policy), Gaps::new(snapshot));
         Self { snapshot, policy, pods, gaps, now: snapshot.taken_at }
@@ -66,10 +66,10 @@ impl<'a> World<'a> {
     }
 }
 
-// === impl Draft ===
+// === impl PlanBuilder ===
 
-impl<'a> Draft<'a> {
-    /// A draft that removes nothing else. Objects that are not selected and that nothing keeps are left out of it.
+impl<'a> PlanBuilder<'a> {
+    /// A builder that removes nothing else. Objects that are not selected and that nothing keeps are left out of it.
     pub fn only(selection: Selection<'a>) -> Self {
         Self { selection: Some(selection), ..Self::default() }
     }

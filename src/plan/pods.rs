@@ -28,7 +28,7 @@ pub(super) struct Pods<'a> {
 }
 
 /// What is known of one pod.
-pub(super) enum Standing {
+pub(super) enum PodStatus {
     /// It is in the list.
     Present {
         /// It finished.
@@ -42,9 +42,9 @@ pub(super) enum Standing {
 
 /// Whether a step asks for a complete list. The kubelet's sandbox step does not (spec 4).
 #[derive(Clone, Copy, Eq, PartialEq)]
-pub(super) enum Asks {
-    Complete,
-    Any,
+pub(super) enum Completeness {
+    Required,
+    NotRequired,
 }
 
 // === impl Pods ===
@@ -72,30 +72,30 @@ impl<'a> Pods<'a> {
     }
 
     /// What is known of a pod; `None` = of an object without pod labels.
-    pub fn standing(&self, pod: Option<&PodRef>, asks: Asks) -> Standing {
+    pub fn status(&self, pod: Option<&PodRef>, completeness: Completeness) -> PodStatus {
         let no_pod = PodRef::default();
         let pod = pod.unwrap_or(&no_pod);
         let list = match self.list {
             Seen::Seen(list) => list,
-            Seen::NotSeen(cause) => return Standing::Unproven(KeepReason::PodsNotSeen { cause: cause.clone() }),
+            Seen::NotSeen(cause) => return PodStatus::Unproven(KeepReason::PodsNotSeen { cause: cause.clone() }),
         };
         if let Some(listed) = self.listed.get(&pod.uid) {
-            let terminal = listed.phase.is_terminal() && (list.complete || asks == Asks::Any);
+            let terminal = listed.phase.is_terminal() && (list.complete || completeness == Completeness::NotRequired);
             return self.present(&pod.uid, terminal);
         }
-        if !list.complete && (self.is_careful() || asks == Asks::Complete) {
-            return Standing::Unproven(KeepReason::PodsIncomplete {
+        if !list.complete && (self.is_careful() || completeness == Completeness::Required) {
+            return PodStatus::Unproven(KeepReason::PodsIncomplete {
                 source: list.source.clone(),
                 cause: missing(list),
             });
         }
         if !self.all_that_runs {
-            return Standing::Unproven(KeepReason::ListIncomplete { list: "containers".to_owned() });
+            return PodStatus::Unproven(KeepReason::ListIncomplete { list: "containers".to_owned() });
         }
         if !self.is_careful() {
-            return Standing::Gone;
+            return PodStatus::Gone;
         }
-        self.unproven(list, pod).map_or(Standing::Gone, Standing::Unproven)
+        self.unproven(list, pod).map_or(PodStatus::Gone, PodStatus::Unproven)
     }
 
     /// Says whether this look shows a pod to be away: the half of I11 that one look can tell. `None` = cannot be told.
@@ -121,14 +121,14 @@ impl<'a> Pods<'a> {
 
     /// A pod of the list. A terminated one is not to be evicted while something of it runs, or while the lists of the
     /// runtime, in which that would show, are not trusted.
-    fn present(&self, uid: &PodUid, terminal: bool) -> Standing {
+    fn present(&self, uid: &PodUid, terminal: bool) -> PodStatus {
         if !(terminal && self.evicts_terminal && self.is_careful()) {
-            return Standing::Present { terminal };
+            return PodStatus::Present { terminal };
         }
         match &self.doubt {
-            _ if self.running.contains(uid) => Standing::Unproven(KeepReason::PodStillRuns {}),
-            Some(doubt) => Standing::Unproven(doubt.clone()),
-            None => Standing::Present { terminal },
+            _ if self.running.contains(uid) => PodStatus::Unproven(KeepReason::PodStillRuns {}),
+            Some(doubt) => PodStatus::Unproven(doubt.clone()),
+            None => PodStatus::Present { terminal },
         }
     }
 
@@ -162,9 +162,9 @@ impl<'a> Pods<'a> {
     }
 }
 
-// === impl Standing ===
+// === impl PodStatus ===
 
-impl Standing {
+impl PodStatus {
     /// Says whether one of our guards is what keeps the pod's objects.
     pub fn is_guarded(&self) -> bool {
         matches!(self, Self::Unproven(reason) if reason.is_guard())

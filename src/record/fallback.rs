@@ -10,7 +10,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::error::{StoreError, StoreNote, is_damage};
-use super::file::{self, Beside, Identity, Trouble};
+use super::file::{self, CopyMode, Identity, Trouble};
 use super::merge;
 use super::store::{COPY, Place, REOPEN, State, Store};
 
@@ -73,8 +73,8 @@ impl Fallback {
             Trouble::Error(error) if error.is_foreign() => return Err(error),
             trouble => Cause::of_trouble(path, trouble),
         };
-        let beside = if cause.is_full { Beside::Nobody } else { Beside::Anybody };
-        let copy = match file::copy(path, beside) {
+        let mode = if cause.is_full { CopyMode::Exclusive } else { CopyMode::Shared };
+        let copy = match file::copy(path, mode) {
             Ok(copy) => copy,
             Err(Trouble::Error(error)) if error.is_foreign() => return Err(error),
             Err(Trouble::Damaged(detail)) => {

@@ -16,7 +16,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::error::{StoreError, StoreNote, is_damage};
-use super::migrations::{self, MIGRATIONS, Standing};
+use super::migrations::{self, MIGRATIONS, PodStatus};
 
 /// How long a statement waits for another program's transaction. A reader never makes a writer wait, so only two
 /// programs that bring an old file up to date together meet here. A pass waits for it at most once or twice: then the
@@ -45,13 +45,13 @@ pub(super) enum Trouble {
     Error(StoreError),
 }
 
-/// Who may be at work on a file that is copied.
+/// Whether another process may use the file that is copied.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Beside {
-    /// Perhaps an agent, which must not notice.
-    Anybody,
-    /// Nobody: the caller holds the lock. Works without space on the disk.
-    Nobody,
+pub(super) enum CopyMode {
+    /// An agent may use it, and must not notice.
+    Shared,
+    /// The caller holds the lock. Works without space on the disk.
+    Exclusive,
 }
 
 // === impl Trouble ===
@@ -144,9 +144,9 @@ fn is_emptied(path: &Path) -> bool {
 /// in the middle of a pass would stop every pass that comes to it.
 fn check(path: &Path, connection: &Connection) -> Result<(), Trouble> {
     match migrations::standing(connection, MIGRATIONS).map_err(|error| classify(path, error))? {
-        Standing::Usable => {}
-        Standing::NotOurs => return Err(StoreError::NotOurs { path: path.to_owned() }.into()),
-        Standing::Newer(found) => {
+        PodStatus::Usable => {}
+        PodStatus::NotOurs => return Err(StoreError::NotOurs { path: path.to_owned() }.into()),
+        PodStatus::Newer(found) => {
             let known = u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX);
             return Err(StoreError::Newer { path: path.to_owned(), found, known }.into());
         }
@@ -180,7 +180,7 @@ pub(super) fn in_memory() -> rusqlite::Result<Connection> {
 ///   index of the log, which is shared memory that happens to have a name.
 /// - There is none: the file was closed cleanly, and nobody has it open. It is read as an immutable one, without locks
 ///   and without making a log. If it changed all the same meanwhile, the copy is made again.
-pub(super) fn copy(path: &Path, beside: Beside) -> Result<Option<Connection>, Trouble> {
+pub(super) fn copy(path: &Path, mode: CopyMode) -> Result<Option<Connection>, Trouble> {
     match File::open(path).and_then(|file| file.metadata()) {
         Ok(_) if is_emptied(path) => return Err(Trouble::Damaged(EMPTIED.to_owned())),
         Ok(file) if file.len() == 0 => return Ok(None),
@@ -188,16 +188,16 @@ pub(super) fn copy(path: &Path, beside: Beside) -> Result<Option<Connection>, Tr
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(cause) => return Err(StoreError::Access { path: path.to_owned(), cause }.into()),
     }
-    let mut copy = read_whole(path, beside).map_err(|error| classify(path, error))?;
+    let mut copy = read_whole(path, mode).map_err(|error| classify(path, error))?;
     check(path, &copy)?;
     migrations::migrate(&mut copy, MIGRATIONS).map_err(|error| classify(path, error))?;
     Ok(Some(copy))
 }
 
-fn read_whole(path: &Path, beside: Beside) -> rusqlite::Result<Connection> {
+fn read_whole(path: &Path, mode: CopyMode) -> rusqlite::Result<Connection> {
     for _ in 0..COPIES {
         let before = Look::at(path);
-        let source = source(path, &before, beside)?;
+        let source = source(path, &before, mode)?;
         source.busy_timeout(BUSY)?;
         let mut copy = Connection::open_in_memory()?;
         transfer(&source, &mut copy)?;
@@ -209,14 +209,14 @@ fn read_whole(path: &Path, beside: Beside) -> rusqlite::Result<Connection> {
 }
 
 /// Opens a file for nothing but being copied.
-fn source(path: &Path, look: &Look, beside: Beside) -> rusqlite::Result<Connection> {
-    match (look.has_log, beside) {
+fn source(path: &Path, look: &Look, mode: CopyMode) -> rusqlite::Result<Connection> {
+    match (look.has_log, mode) {
         (false, _) => {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
             Connection::open_with_flags(immutable_uri(path), flags)
         }
-        (true, Beside::Anybody) => Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY),
-        (true, Beside::Nobody) => {
+        (true, CopyMode::Shared) => Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY),
+        (true, CopyMode::Exclusive) => {
             // With the exclusive lock SQLite keeps the index of the log on the heap: a full disk has no room for it.
             let source = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
             keep_log(&source, true)?;

@@ -42,7 +42,7 @@ pub(super) const APPLICATION_ID: i64 = 0x6b67_6300;
 
 /// How far a file is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Standing {
+pub(super) enum PodStatus {
     /// No schema yet, or one of ours that is not newer than the list.
     Usable,
     /// One of ours with more steps than the list has.
@@ -52,18 +52,18 @@ pub(super) enum Standing {
 }
 
 /// Looks at a file without changing it.
-pub(super) fn standing(connection: &Connection, steps: &[&str]) -> rusqlite::Result<Standing> {
+pub(super) fn standing(connection: &Connection, steps: &[&str]) -> rusqlite::Result<PodStatus> {
     let version = version(connection)?;
     let application: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     Ok(match (application == APPLICATION_ID, tables) {
-        (true, _) if version as usize > steps.len() => Standing::Newer(version),
-        (true, _) | (false, 0) => Standing::Usable,
-        (false, _) => Standing::NotOurs,
+        (true, _) if version as usize > steps.len() => PodStatus::Newer(version),
+        (true, _) | (false, 0) => PodStatus::Usable,
+        (false, _) => PodStatus::NotOurs,
     })
 }
 
-/// Brings a file that is [`Standing::Usable`] up to the end of the list, all of it or nothing.
+/// Brings a file that is [`PodStatus::Usable`] up to the end of the list, all of it or nothing.
 ///
 /// The transaction is exclusive from its first moment, so that of two programs that open an old file together one does
 /// the work and the other finds it done.
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(row, (2, 7));
         assert_eq!(
             standing(&connection, MIGRATIONS).unwrap(),
-            Standing::Newer(u32::try_from(steps.len()).unwrap()),
+            PodStatus::Newer(u32::try_from(steps.len()).unwrap()),
             "the program of before sees it"
         );
     }
@@ -145,8 +145,8 @@ mod tests {
     #[test]
     fn tables_of_another_program_are_not_ours() {
         let connection = fresh();
-        assert_eq!(standing(&connection, MIGRATIONS).unwrap(), Standing::Usable, "nothing is there yet");
+        assert_eq!(standing(&connection, MIGRATIONS).unwrap(), PodStatus::Usable, "nothing is there yet");
         connection.execute_batch("CREATE TABLE songs (title TEXT); PRAGMA user_version = 1").unwrap();
-        assert_eq!(standing(&connection, MIGRATIONS).unwrap(), Standing::NotOurs);
+        assert_eq!(standing(&connection, MIGRATIONS).unwrap(), PodStatus::NotOurs);
     }
 }

@@ -114,7 +114,7 @@ impl Store {
     /// # Errors
     /// A newer version's file, another program's, a damaged one, one that may not be read.
     pub fn open_read_only(path: &Path) -> Result<Option<Self>, StoreError> {
-        match file::copy(path, file::Beside::Anybody) {
+        match file::copy(path, file::CopyMode::Shared) {
             Ok(copy) => Ok(copy.map(|connection| Self::new(path, connection, Place::Copy))),
             Err(trouble) => Err(trouble.into_error(path)),
         }

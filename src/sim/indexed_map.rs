@@ -16,16 +16,16 @@ pub(super) trait Labeled {
 
 /// Things by id.
 #[derive(Debug)]
-pub(super) struct Shelf<T> {
+pub(super) struct IndexedMap<T> {
     /// What the things are, for error messages.
     kind: &'static str,
     items: BTreeMap<String, T>,
     pods: HashMap<String, BTreeSet<String>>,
 }
 
-// === impl Shelf ===
+// === impl IndexedMap ===
 
-impl<T: Labeled> Shelf<T> {
+impl<T: Labeled> IndexedMap<T> {
     pub(super) fn of(kind: &'static str) -> Self {
         Self { kind, items: BTreeMap::new(), pods: HashMap::new() }
     }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::SimError;
 use super::images::{Images, Layers};
-use super::indexed_map::{Labeled, Shelf};
+use super::indexed_map::{IndexedMap, Labeled};
 use super::logs::{LogEntry, LogRoots};
 use crate::cri::generated as pb;
 use crate::model::{ContainerState, FileSystem, SandboxState};
@@ -18,8 +18,8 @@ const NOON: i64 = 1_795_262_400;
 /// All that a node is. Built with verbs, changed by calls, hooks and tests.
 #[derive(Debug)]
 pub struct Node {
-    pub(super) sandboxes: Shelf<Sandbox>,
-    pub(super) containers: Shelf<Container>,
+    pub(super) sandboxes: IndexedMap<Sandbox>,
+    pub(super) containers: IndexedMap<Container>,
     pub(super) images: Images,
     pub(super) presents: Presents,
     pub(super) disk: Disk,
@@ -112,8 +112,8 @@ impl Node {
     pub fn new() -> Self {
         let noon = Timestamp::from_second(NOON).unwrap_or_default();
         Self {
-            sandboxes: Shelf::of("sandbox"),
-            containers: Shelf::of("container"),
+            sandboxes: IndexedMap::of("sandbox"),
+            containers: IndexedMap::of("container"),
             images: Images::default(),
             presents: Presents::default(),
             disk: Disk { capacity_bytes: 100 << 30, other_bytes: 0 },

@@ -64,7 +64,7 @@ pub enum Fault {
     BreakOff,
     /// It is done, and the answer has a defect.
     Answer(Defect),
-    /// Nothing is done, and the socket goes with all connections, until [`super::Sim::come_back`].
+    /// Nothing is done, and the socket goes with all connections, until [`super::Sim::listen_again`].
     Vanish,
 }
 

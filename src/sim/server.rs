@@ -46,7 +46,7 @@ pub(super) struct Server {
 
 /// Where a server runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Place {
+pub(super) enum RunIn {
     /// On a thread with a runtime of its own.
     OwnThread,
     /// In tasks of the caller's runtime.
@@ -64,9 +64,9 @@ enum Work {
 #[derive(Clone, Debug)]
 pub(super) struct Service(pub(super) Arc<Shared>);
 
-// === impl Place ===
+// === impl RunIn ===
 
-impl Place {
+impl RunIn {
     /// The directory for the files of a node.
     pub(super) fn files(self) -> PathBuf {
         let memory = PathBuf::from("/dev/shm");
@@ -184,14 +184,14 @@ impl Shared {
 
 impl Server {
     /// Opens the socket and serves it. In the caller's runtime it must be called within that runtime.
-    pub(super) fn start(shared: &Arc<Shared>, place: Place) -> Result<Self, SimError> {
+    pub(super) fn start(shared: &Arc<Shared>, place: RunIn) -> Result<Self, SimError> {
         let failed = |source| SimError::Listen { path: shared.socket.clone(), source };
         let listener = UnixListener::bind(&shared.socket).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         shared.stop.send_replace(false);
         let work = match place {
-            Place::OwnThread => Work::thread(listener, shared.clone())?,
-            Place::CallersRuntime => Work::task(listener, shared.clone()),
+            RunIn::OwnThread => Work::thread(listener, shared.clone())?,
+            RunIn::CallersRuntime => Work::task(listener, shared.clone()),
         };
         Ok(Self { shared: shared.clone(), work })
     }

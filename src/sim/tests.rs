@@ -183,10 +183,10 @@ async fn the_socket_vanishes_and_comes_back_with_the_same_state() {
         Ok::<_, Status>(list.into_inner().containers.len())
     };
     assert_eq!(listed().await.unwrap(), 1);
-    sim.vanish();
+    sim.stop_listening();
     assert!(!sim.socket().exists() && !sim.is_there());
     assert!(listed().await.is_err());
-    sim.come_back().unwrap();
+    sim.listen_again().unwrap();
     assert_eq!(listed().await.unwrap(), 1, "the connection heals by itself");
 }
 
@@ -196,7 +196,7 @@ async fn the_socket_vanishes_in_the_middle_of_a_call() {
     sim.fault(Method::RemoveContainer, Fault::Vanish, Times::N(1));
     assert!(is_broken(&remove(&sim, "c1").await));
     assert!(!sim.socket().exists());
-    sim.come_back().unwrap();
+    sim.listen_again().unwrap();
     assert!(sim.is_there());
     assert_eq!(sim.state().container_ids(), ["c1"]);
     assert!(remove(&sim, "c1").await.is_ok());

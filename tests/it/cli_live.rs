@@ -549,7 +549,7 @@ fn the_status_tells_who_collects_and_what_it_sees() {
     assert!(told.contains("To remove:  0 objects\n") && told.contains("Last pass:  all, 0s ago: removed "), "{told}");
     let document: serde_json::Value = serde_json::from_str(host.run(&["status", "-o", "json"]).trim()).unwrap();
     assert_eq!((&document["kind"], &document["last_runs"][0]["scope"]), (&"Status".into(), &"all".into()));
-    host.sim.vanish();
+    host.sim.stop_listening();
     let told = host.run(&["status"]);
     assert!(told.starts_with("exit Some(3)") && told.contains("Runtime:    not seen: "), "{told}");
     assert!(told.contains("Last pass:  all, "), "what is recorded needs no runtime: {told}");

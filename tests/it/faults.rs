@@ -1,4 +1,4 @@
-//! A pass over a runtime that fails, hangs, is late, loses answers, goes away or changes under its hands.
+//! A pass over a runtime that fails, hangs, is late, loses answers, goes away or changes meanwhile.
 //!
 //! What must stay is taken from a pass without faults; what a fault leaves undone, the next pass does.
 
@@ -68,7 +68,7 @@ async fn faulted(streaming: Streaming, method: Method, fault: Fault, times: Time
     bench.pass().await;
     assert_eq!(missing(survivors, &bench.remains()), [""; 0], "{case}: what must stay is gone");
     bench.sim.heal();
-    bench.sim.come_back().unwrap();
+    bench.sim.listen_again().unwrap();
     let mut bench = bench.unlimited();
     let pass = bench.pass().await;
     let (remains, told) = (bench.remains(), (pass.plan.errors.as_slice(), not_removed(&pass)));
@@ -137,7 +137,7 @@ async fn a_runtime_that_goes_in_mid_pass_and_comes_back_finds_the_same_agent() {
     let run = bench.last_run();
     assert!(run.error.is_some_and(|error| error.contains("cri.sock")), "the record tells why");
 
-    bench.sim.come_back().unwrap();
+    bench.sim.listen_again().unwrap();
     bench.pass().await;
     assert_eq!(bench.remains(), survivors);
     assert_eq!(bench.last_run().error, None);
@@ -146,8 +146,8 @@ async fn a_runtime_that_goes_in_mid_pass_and_comes_back_finds_the_same_agent() {
 #[tokio::test(start_paused = true)]
 async fn a_runtime_restarted_between_two_passes_goes_unnoticed() {
     passes_after(|bench| {
-        bench.sim.vanish();
-        bench.sim.come_back().unwrap();
+        bench.sim.stop_listening();
+        bench.sim.listen_again().unwrap();
     })
     .await;
 }

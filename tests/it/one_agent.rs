@@ -97,11 +97,11 @@ async fn a_second_signal_ends_the_service_at_once() {
 #[tokio::test]
 async fn a_service_that_starts_before_its_runtime_waits_and_then_works() {
     let mut sim = sim();
-    sim.vanish();
+    sim.stop_listening();
     let home = Home::new(&sim, "");
     let mut service = home.start(&["run"]);
     service.says("waiting for the runtime").await;
-    sim.come_back().unwrap();
+    sim.listen_again().unwrap();
     service.says("pass done").await;
     assert_eq!(sim.state().container_ids().len(), 4);
 }
@@ -109,7 +109,7 @@ async fn a_service_that_starts_before_its_runtime_waits_and_then_works() {
 #[tokio::test]
 async fn a_service_that_waits_for_its_runtime_stops_at_a_signal() {
     let mut sim = sim();
-    sim.vanish();
+    sim.stop_listening();
     let home = Home::new(&sim, "");
     let mut service = home.start(&["run"]);
     service.says("waiting for the runtime").await;
@@ -131,7 +131,7 @@ async fn while_the_runtime_is_away_the_service_knocks_seldom_and_works_when_it_i
     let mut service = home.start(&["run"]);
     service.says("pass done").await;
     service.says("pass done").await;
-    sim.vanish();
+    sim.stop_listening();
     let listener = UnixListener::bind(sim.socket()).unwrap();
     // Whoever knocks is turned away, which is seen as a runtime that is away.
     let knocks = tokio::task::spawn_blocking(move || {
@@ -144,9 +144,9 @@ async fn while_the_runtime_is_away_the_service_knocks_seldom_and_works_when_it_i
     let took = tokio::time::timeout(Duration::from_mins(1), knocks).await.expect("it goes on knocking").unwrap();
     assert!(took > Duration::from_secs(2), "nine knocks within {took:?}");
 
-    sim.vanish();
+    sim.stop_listening();
     sim.state().also(|node| node.pod("default", "gone-9", "gone-9").exited("app", WEB).stopped()).unwrap();
-    sim.come_back().unwrap();
+    sim.listen_again().unwrap();
     let at_work = async {
         while sim.state().container_ids().len() > 4 {
             service.says("pass done").await;

@@ -115,9 +115,9 @@ async fn in_the_callers_runtime_a_call_that_hangs_takes_no_real_time_and_the_soc
     let error = reader.images().await.unwrap_err();
     assert!(matches!(error, CriError::Timeout { .. }), "{error}");
     assert_eq!(started.elapsed().as_secs(), CriOptions::default().read_timeout.as_secs());
-    sim.vanish();
+    sim.stop_listening();
     assert!(!sim.is_there() && reader.images().await.is_err());
-    sim.come_back().unwrap();
+    sim.listen_again().unwrap();
     assert!(sim.is_there() && reader.images().await.is_ok());
     sim.fault(Method::ListImages, Fault::Vanish, Times::N(1));
     assert!(reader.images().await.is_err() && !sim.is_there());

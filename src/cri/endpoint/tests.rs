@@ -10,24 +10,24 @@ fn named(runtime: &str, images: &str) -> Named {
 }
 
 /// Every place names one; no well-known socket is tried.
-fn all() -> Candidates {
-    Candidates {
+fn all() -> EndpointCandidates {
+    EndpointCandidates {
         flag: named("/flag", "/flag-i"),
         environment: named("/env", "/env-i"),
         config: named("/config", "/config-i"),
         crictl: named("unix:///crictl", "unix:///crictl-i"),
         kubelet: named("unix:///kubelet", "unix:///kubelet-i"),
         well_known: Vec::new(),
-        ..Candidates::default()
+        ..EndpointCandidates::default()
     }
 }
 
-async fn found(candidates: &Candidates) -> (String, String, Rule) {
+async fn found(candidates: &EndpointCandidates) -> (String, String, Rule) {
     let endpoint = resolve(candidates, &CriOptions::default()).await.unwrap();
     (endpoint.runtime, endpoint.images, endpoint.chosen_by)
 }
 
-async fn error(candidates: &Candidates) -> CriError {
+async fn error(candidates: &EndpointCandidates) -> CriError {
     resolve(candidates, &CriOptions::default()).await.unwrap_err()
 }
 
@@ -48,25 +48,29 @@ async fn the_strongest_place_that_names_an_endpoint_wins() {
 
 #[tokio::test]
 async fn the_image_endpoint_is_the_runtimes_unless_another_is_named() {
-    let none = Candidates { well_known: Vec::new(), ..Candidates::default() };
+    let none = EndpointCandidates { well_known: Vec::new(), ..EndpointCandidates::default() };
     let rows = [
-        ("a flag alone", Candidates { flag: named("/a", ""), ..none.clone() }, ("/a", "/a")),
+        ("a flag alone", EndpointCandidates { flag: named("/a", ""), ..none.clone() }, ("/a", "/a")),
         (
             "the flag names the runtime, the configuration the images",
-            Candidates { flag: named("/a", ""), config: named("/b", "/b-i"), ..none.clone() },
+            EndpointCandidates { flag: named("/a", ""), config: named("/b", "/b-i"), ..none.clone() },
             ("/a", "/b-i"),
         ),
         (
             "crictl's images do not go with another runtime",
-            Candidates { flag: named("/a", ""), crictl: all().crictl, ..none.clone() },
+            EndpointCandidates { flag: named("/a", ""), crictl: all().crictl, ..none.clone() },
             ("/a", "/a"),
         ),
         (
             "crictl names the runtime, the flag the images",
-            Candidates { flag: named("", "/a-i"), crictl: all().crictl, ..none.clone() },
+            EndpointCandidates { flag: named("", "/a-i"), crictl: all().crictl, ..none.clone() },
             ("/crictl", "/a-i"),
         ),
-        ("crictl names the runtime alone", Candidates { crictl: named("/c", ""), ..none.clone() }, ("/c", "/c")),
+        (
+            "crictl names the runtime alone",
+            EndpointCandidates { crictl: named("/c", ""), ..none.clone() },
+            ("/c", "/c"),
+        ),
     ];
     for (row, candidates, (runtime, images)) in rows {
         let (found_runtime, found_images, _) = found(&candidates).await;
@@ -82,8 +86,9 @@ async fn only_unix_sockets_are_endpoints() {
     for endpoint in
         ["tcp://127.0.0.1:1", "npipe:////./pipe/containerd", "http://x", "run/x.sock", "unix://run/x.sock", "~"]
     {
-        let candidates = Candidates { config: named(endpoint, ""), ..all() };
-        let error = error(&Candidates { flag: Named::default(), environment: Named::default(), ..candidates }).await;
+        let candidates = EndpointCandidates { config: named(endpoint, ""), ..all() };
+        let error =
+            error(&EndpointCandidates { flag: Named::default(), environment: Named::default(), ..candidates }).await;
         assert!(error.is_configuration() && !error.is_unreachable(), "{endpoint}");
         assert!(error.to_string().starts_with(&format!("runtime.endpoint names the endpoint {endpoint};")), "{error}");
     }
@@ -91,7 +96,7 @@ async fn only_unix_sockets_are_endpoints() {
 
 #[tokio::test]
 async fn the_error_for_an_image_endpoint_names_what_named_it() {
-    let candidates = Candidates { flag: named("/a", ""), environment: named("", "tcp://x"), ..all() };
+    let candidates = EndpointCandidates { flag: named("/a", ""), environment: named("", "tcp://x"), ..all() };
     assert!(error(&candidates).await.to_string().starts_with("IMAGE_SERVICE_ENDPOINT names the endpoint tcp://x;"));
 }
 
@@ -105,10 +110,10 @@ async fn of_the_well_known_sockets_the_first_that_answers_is_taken() {
     let script = |_: &str| vec![say(&pb::VersionResponse::default())];
     let runtime = Scripted::start_with_paths(&at("run"), script);
     let options = CriOptions { answer_timeout: Duration::from_millis(100), ..CriOptions::default() };
-    let mut candidates = Candidates {
+    let mut candidates = EndpointCandidates {
         host_root: host.path().into(),
         well_known: ["/absent", "/stale", "/mute", "/run/cri.sock"].map(PathBuf::from).into(),
-        ..Candidates::default()
+        ..EndpointCandidates::default()
     };
     let endpoint = resolve(&candidates, &options).await.unwrap();
     assert_eq!((endpoint.runtime.as_str(), endpoint.chosen_by), (runtime.endpoint(), Rule::WellKnown));

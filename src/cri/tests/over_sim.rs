@@ -94,10 +94,10 @@ async fn reader_and_writer_survive_a_runtime_that_goes_and_comes_back() {
     let (reader, writer) = (reader(&sim), writer(&sim, BOUND));
     within(reader.images()).await.unwrap();
     within(writer.stop_sandbox(&"absent".into())).await.unwrap();
-    sim.vanish();
+    sim.stop_listening();
     assert!(within(reader.images()).await.unwrap_err().is_unreachable());
     assert!(within(writer.stop_sandbox(&"absent".into())).await.unwrap_err().is_unreachable());
-    sim.come_back().unwrap();
+    sim.listen_again().unwrap();
     assert_eq!(within(reader.images()).await.unwrap().len(), 2);
     within(writer.remove_container(&exited(&sim))).await.unwrap();
     assert_eq!(sim.state().container_ids().len(), 3);

@@ -42,7 +42,7 @@ fn kubelet(change: impl FnOnce(&mut KubeletSettings)) -> PodSettings {
     pods
 }
 
-fn only(sources: &[PodSource]) -> PodSettings {
+fn only(sources: &[PodSourceName]) -> PodSettings {
     PodSettings { sources: PodSources::of(sources.to_vec()).unwrap(), ..PodSettings::default() }
 }
 
@@ -134,9 +134,9 @@ async fn auto_looks_again_until_there_is_somebody() {
 
 #[tokio::test]
 async fn sources_that_are_set_are_asked_as_they_are() {
-    use PodSource::{KubeletDir, None, Runtime};
+    use PodSourceName::{KubeletDir, None, Runtime};
     let host = Host::with(&[PODS]);
-    let rows: [(&[PodSource], &str, Option<bool>); 4] = [
+    let rows: [(&[PodSourceName], &str, Option<bool>); 4] = [
         (&[None], "none", Option::None),
         (&[Runtime], "runtime", Some(true)),
         (&[Runtime, KubeletDir], "runtime+kubelet-dir", Some(true)),
@@ -154,7 +154,7 @@ async fn sources_that_are_set_are_asked_as_they_are() {
 
 #[tokio::test]
 async fn the_kubelet_is_asked_as_set() {
-    let mut pods = only(&[PodSource::Kubelet]);
+    let mut pods = only(&[PodSourceName::Kubelet]);
     pods.kubelet.client_certificate = Some("/c".into());
     pods.kubelet.client_key = Some("/k".into());
     let place = PlaceOfPods { settings: Host::with(&[]).settings(pods), node: " Node-1 ".to_owned() };

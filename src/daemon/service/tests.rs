@@ -11,7 +11,7 @@ use crate::config::Settings;
 use crate::cri::{Endpoint, Rule};
 use crate::execute::{Outcome, Stopper, stop};
 use crate::model::ListCounts;
-use crate::observe::{RuntimePods, ToldDisk};
+use crate::observe::{DiskFn, RuntimePods};
 use crate::record::Store;
 use crate::sim::{Fault, GIB, Method, Node, Sim, Times};
 
@@ -40,10 +40,10 @@ fn settings(sim: &Sim) -> Settings {
     settings
 }
 
-fn cycle(sim: &Sim, settings: Settings) -> Cycle<LiveHands> {
+fn cycle(sim: &Sim, settings: Settings) -> Cycle<LiveRemover> {
     let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint(), chosen_by: Rule::Flag };
-    let disks = Arc::new(ToldDisk(sim.disk_reader()));
-    let node = node::Node { endpoint, disks, pods: Arc::new(RuntimePods), space_settle: Duration::ZERO };
+    let disks = Arc::new(DiskFn(sim.disk_reader()));
+    let node = node::LocalNode { endpoint, disks, pods: Arc::new(RuntimePods), space_settle: Duration::ZERO };
     let store = Store::open(&settings.state.path).unwrap().store;
     Cycle::live(settings, &node, store, clock::now())
 }
@@ -135,11 +135,11 @@ async fn a_pass_that_a_hanging_runtime_ends_is_recorded_and_makes_its_loop_wait_
     let pass = cycle.pass(Scope::Containers, &Stop::never(), |_, _| {}).await.unwrap();
     assert_eq!((pass.reports.len(), pass.summary.not_begun), (1, pass.plan.actions.len() - 1));
     assert!(matches!(pass.reports[0].outcome, Outcome::Failed { .. }));
-    assert_eq!(passed(&pass), Passed::Badly);
+    assert_eq!(passed(&pass), PassResult::Failed);
 
     sim.heal();
     let pass = cycle.pass(Scope::Containers, &Stop::never(), |_, _| {}).await.unwrap();
-    assert_eq!((pass.summary.not_begun, passed(&pass)), (0, Passed::Well));
+    assert_eq!((pass.summary.not_begun, passed(&pass)), (0, PassResult::Succeeded));
     assert_eq!(sim.state().container_ids().len(), 1, "the removal that hangs is in progress, the other one was done");
 }
 

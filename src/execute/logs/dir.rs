@@ -8,13 +8,13 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use nix::dir::Dir;
+use nix::dir::Dir as RawDir;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
 use nix::unistd::UnlinkatFlags;
 
-use super::{Erased, LogError};
+use super::{LogError, RemovedStats};
 use crate::model::EntryKind;
 
 /// The unit of `st_blocks`, whatever the block size of the file system.
@@ -22,8 +22,8 @@ const BLOCK_BYTES: u64 = 512;
 
 /// An open directory.
 #[derive(Debug)]
-pub struct Folder {
-    dir: Dir,
+pub struct Dir {
+    dir: RawDir,
     /// The kernel's number of the mount. Device numbers would not tell a bind mount of the same file system.
     mount: u64,
     path: PathBuf,
@@ -31,34 +31,34 @@ pub struct Folder {
 
 /// What a name stands for, without following it.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct DirEntry {
     /// Its kind.
     pub kind: EntryKind,
     /// What its removal gives back.
     pub bytes: u64,
 }
 
-// === impl Folder ===
+// === impl Dir ===
 
-impl Folder {
+impl Dir {
     /// Opens a root by its resolved path. `None` = it does not exist. A link that took its place since is not followed.
     pub fn open(path: &Path) -> Result<Option<Self>, LogError> {
-        Self::opened(Dir::open(path, flags(), Mode::empty()), path.to_owned())
+        Self::opened(RawDir::open(path, flags(), Mode::empty()), path.to_owned())
     }
 
     /// Opens a directory in this one, on the same mount. `None` = it is not there.
     pub fn enter(&self, name: &OsStr) -> Result<Option<Self>, LogError> {
         let path = self.path.join(name);
-        let Some(folder) = Self::opened(Dir::openat(&self.dir, name, flags(), Mode::empty()), path)? else {
+        let Some(dir) = Self::opened(RawDir::openat(&self.dir, name, flags(), Mode::empty()), path)? else {
             return Ok(None);
         };
-        if folder.mount != self.mount {
-            return Err(LogError::foreign(folder.path, "another file system is mounted there"));
+        if dir.mount != self.mount {
+            return Err(LogError::foreign(dir.path, "another file system is mounted there"));
         }
-        Ok(Some(folder))
+        Ok(Some(dir))
     }
 
-    fn opened(dir: nix::Result<Dir>, path: PathBuf) -> Result<Option<Self>, LogError> {
+    fn opened(dir: nix::Result<RawDir>, path: PathBuf) -> Result<Option<Self>, LogError> {
         match dir {
             Ok(dir) => {
                 let mount = mount_of(&dir).map_err(|error| LogError::io("tell the mount of", &path, error))?;
@@ -76,9 +76,9 @@ impl Folder {
     }
 
     /// What a name stands for; `None` = nothing.
-    pub fn look(&self, name: &OsStr) -> Result<Option<Entry>, LogError> {
+    pub fn look(&self, name: &OsStr) -> Result<Option<DirEntry>, LogError> {
         match fstatat(&self.dir, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(Some(Entry::from(&stat))),
+            Ok(stat) => Ok(Some(DirEntry::from(&stat))),
             Err(Errno::ENOENT) => Ok(None),
             Err(error) => Err(LogError::io("look at", &self.path_of(name), error)),
         }
@@ -99,20 +99,20 @@ impl Folder {
     }
 
     /// Removes whatever but a directory: a link goes itself, what it names stays.
-    pub fn unlink(&self, name: &OsStr, entry: Entry) -> Result<Erased, LogError> {
+    pub fn unlink(&self, name: &OsStr, entry: DirEntry) -> Result<RemovedStats, LogError> {
         self.unlink_as(name, UnlinkatFlags::NoRemoveDir, entry.bytes)
     }
 
     /// Removes an empty directory.
-    pub fn unlink_dir(&self, name: &OsStr) -> Result<Erased, LogError> {
+    pub fn unlink_dir(&self, name: &OsStr) -> Result<RemovedStats, LogError> {
         self.unlink_as(name, UnlinkatFlags::RemoveDir, 0)
     }
 
     #[expect(clippy::disallowed_methods, reason = "the one place where files go: a single name in an open directory")]
-    fn unlink_as(&self, name: &OsStr, flag: UnlinkatFlags, bytes: u64) -> Result<Erased, LogError> {
+    fn unlink_as(&self, name: &OsStr, flag: UnlinkatFlags, bytes: u64) -> Result<RemovedStats, LogError> {
         match nix::unistd::unlinkat(&self.dir, name, flag) {
-            Ok(()) => Ok(Erased { entries: 1, bytes }),
-            Err(Errno::ENOENT) => Ok(Erased::default()),
+            Ok(()) => Ok(RemovedStats { entries: 1, bytes }),
+            Err(Errno::ENOENT) => Ok(RemovedStats::default()),
             Err(error) => Err(LogError::io("remove", &self.path_of(name), error)),
         }
     }
@@ -120,7 +120,7 @@ impl Folder {
 
 // === impl Entry ===
 
-impl From<&FileStat> for Entry {
+impl From<&FileStat> for DirEntry {
     fn from(stat: &FileStat) -> Self {
         let kind = match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
             SFlag::S_IFDIR => EntryKind::Directory,
@@ -138,7 +138,7 @@ fn flags() -> OFlag {
 }
 
 /// The number of the mount that an open directory lies on. Any kernel tells it here; `statx` only from 5.8 on.
-fn mount_of(dir: &Dir) -> std::io::Result<u64> {
+fn mount_of(dir: &RawDir) -> std::io::Result<u64> {
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", dir.as_fd().as_raw_fd()))?;
     let number = info.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
     number.ok_or_else(|| std::io::Error::other("no mnt_id in /proc/self/fdinfo"))

@@ -4,9 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::dir::Folder;
-use super::{Erased, LogError, tree};
-use crate::host_path::{self, BoundedCalls, Place};
+use super::dir::Dir;
+use super::{LogError, RemovedStats, tree};
+use crate::host_path::{self, BoundedCalls, Resolved};
 use crate::model::{EntryKind, LinkTarget, PodRef};
 use crate::plan::{LogPolicy, pod_uid_of_dir};
 
@@ -81,30 +81,30 @@ impl LogRoots {
     }
 
     /// Removes a pod's log directory with all that is in it. Nothing there is success.
-    pub fn remove_dir(&self, name: &OsStr) -> Result<Erased, LogError> {
+    pub fn remove_dir(&self, name: &OsStr) -> Result<RemovedStats, LogError> {
         match self.pods()? {
             Some(root) => tree::remove_tree(&root, name),
-            None => Ok(Erased::default()),
+            None => Ok(RemovedStats::default()),
         }
     }
 
     /// Removes a container's log files. Nothing there is success.
-    pub fn remove_logs(&self, file: &LogFile) -> Result<Erased, LogError> {
-        let mut folder = self.pods()?;
+    pub fn remove_logs(&self, file: &LogFile) -> Result<RemovedStats, LogError> {
+        let mut dir = self.pods()?;
         for name in &file.folders {
-            folder = match folder {
+            dir = match dir {
                 Some(parent) => parent.enter(name)?,
-                None => return Ok(Erased::default()),
+                None => return Ok(RemovedStats::default()),
             };
         }
-        folder.map_or(Ok(Erased::default()), |mut folder| tree::remove_logs(&mut folder, &file.name))
+        dir.map_or(Ok(RemovedStats::default()), |mut dir| tree::remove_logs(&mut dir, &file.name))
     }
 
     /// Removes a log link, which must be one. Nothing there is success.
-    pub fn remove_link(&self, name: &OsStr) -> Result<Erased, LogError> {
+    pub fn remove_link(&self, name: &OsStr) -> Result<RemovedStats, LogError> {
         match self.links()? {
             Some(root) => tree::remove_link(&root, name),
-            None => Ok(Erased::default()),
+            None => Ok(RemovedStats::default()),
         }
     }
 
@@ -138,8 +138,8 @@ impl LogRoots {
     /// Follows a link as the host would.
     fn target_of(&self, path: &Path) -> LinkTarget {
         match host_path::resolve(&self.host_root, path) {
-            Ok(Place::There(_)) => LinkTarget::Exists,
-            Ok(Place::Missing(_)) => LinkTarget::Missing,
+            Ok(Resolved::Exists(_)) => LinkTarget::Exists,
+            Ok(Resolved::Missing(_)) => LinkTarget::Missing,
             Err(_) => LinkTarget::Unknown,
         }
     }
@@ -153,17 +153,17 @@ impl LogRoots {
         self.calls.run(root, move || work(&roots)).await?
     }
 
-    fn pods(&self) -> Result<Option<Folder>, LogError> {
+    fn pods(&self) -> Result<Option<Dir>, LogError> {
         self.open(&self.policy.pods_root)
     }
 
-    fn links(&self) -> Result<Option<Folder>, LogError> {
+    fn links(&self) -> Result<Option<Dir>, LogError> {
         self.open(&self.policy.containers_root)
     }
 
     /// Opens a root. `None` = it does not exist.
-    fn open(&self, root: &Path) -> Result<Option<Folder>, LogError> {
-        self.resolve(root)?.map_or(Ok(None), |resolved| Folder::open(&resolved))
+    fn open(&self, root: &Path) -> Result<Option<Dir>, LogError> {
+        self.resolve(root)?.map_or(Ok(None), |resolved| Dir::open(&resolved))
     }
 
     /// The directory that a configured root means. Its links are the administrator's choice and are followed as on the
@@ -171,9 +171,9 @@ impl LogRoots {
     fn resolve(&self, root: &Path) -> Result<Option<PathBuf>, LogError> {
         let place = host_path::resolve(&self.host_root, root).map_err(|error| LogError::io("resolve", root, error))?;
         match place {
-            Place::There(path) if path == self.host_root => Err(LogError::foreign(root, "it cannot be a log root")),
-            Place::There(path) => Ok(Some(path)),
-            Place::Missing(_) => Ok(None),
+            Resolved::Exists(path) if path == self.host_root => Err(LogError::foreign(root, "it cannot be a log root")),
+            Resolved::Exists(path) => Ok(Some(path)),
+            Resolved::Missing(_) => Ok(None),
         }
     }
 

@@ -46,11 +46,11 @@ impl Host {
         fs::write(self.at(path), "line\n").unwrap();
     }
 
-    fn remove_pod(&self) -> Result<Erased, LogError> {
+    fn remove_pod(&self) -> Result<RemovedStats, LogError> {
         self.roots.remove_dir(OsStr::new("default_web_uid-1"))
     }
 
-    fn remove_logs(&self, path: &str) -> Result<Erased, LogError> {
+    fn remove_logs(&self, path: &str) -> Result<RemovedStats, LogError> {
         self.roots.remove_logs(&self.roots.log_file(Path::new(path), Some(&web()))?)
     }
 
@@ -112,10 +112,10 @@ fn a_pod_directory_goes_with_links_odd_names_and_hidden_files_and_nothing_else_c
     host.file("var/log/pods/default_web-2_uid-2");
     let before = host.outside();
 
-    let erased = host.remove_pod().unwrap();
+    let removed = host.remove_pod().unwrap();
 
     assert_eq!(names(&host.at("var/log/pods")), ["default_web-2_uid-2"]);
-    assert_eq!(erased.entries, 16, "the pod's directory, app, 0.log, 5 links, 6 odd names, a directory, a fifo");
+    assert_eq!(removed.entries, 16, "the pod's directory, app, 0.log, 5 links, 6 odd names, a directory, a fifo");
     assert_eq!(host.outside(), before);
 }
 
@@ -240,7 +240,7 @@ fn a_root_that_is_a_dangling_link_a_file_or_the_whole_host_has_nothing_to_remove
     let host = Host::new();
     fs::rename(host.at("var/log/pods"), host.at("var/log/moved")).unwrap();
     symlink("/absent", host.at("var/log/pods")).unwrap();
-    assert_eq!(host.remove_pod().unwrap(), Erased::default());
+    assert_eq!(host.remove_pod().unwrap(), RemovedStats::default());
     for target in ["/etc/passwd", "/"] {
         fs::remove_file(host.at("var/log/pods")).unwrap();
         symlink(target, host.at("var/log/pods")).unwrap();
@@ -286,13 +286,13 @@ fn links_on_the_way_to_a_root_are_the_hosts_own() {
 #[test]
 fn what_is_not_there_is_removed_already() {
     let host = Host::new();
-    assert_eq!(host.roots.remove_dir(OsStr::new("default_gone_uid-3")).unwrap(), Erased::default());
-    assert_eq!(host.remove_logs("/var/log/pods/default_web_uid-1/gone/0.log").unwrap(), Erased::default());
-    assert_eq!(host.roots.remove_link(OsStr::new("gone.log")).unwrap(), Erased::default());
+    assert_eq!(host.roots.remove_dir(OsStr::new("default_gone_uid-3")).unwrap(), RemovedStats::default());
+    assert_eq!(host.remove_logs("/var/log/pods/default_web_uid-1/gone/0.log").unwrap(), RemovedStats::default());
+    assert_eq!(host.roots.remove_link(OsStr::new("gone.log")).unwrap(), RemovedStats::default());
     assert_eq!(host.roots.look_at_link(OsStr::new("gone.log")).unwrap(), None);
     fs::rename(host.at("var/log"), host.at("var/moved")).unwrap();
-    assert_eq!(host.remove_pod().unwrap(), Erased::default());
-    assert_eq!(host.roots.remove_link(OsStr::new("gone.log")).unwrap(), Erased::default());
+    assert_eq!(host.remove_pod().unwrap(), RemovedStats::default());
+    assert_eq!(host.roots.remove_link(OsStr::new("gone.log")).unwrap(), RemovedStats::default());
 }
 
 #[test]
@@ -369,11 +369,11 @@ fn log_files_of_other_instances_and_containers_stay() {
     symlink(host.at("etc/passwd"), host.pod().join("app/1.log.link")).unwrap();
     let before = host.outside();
 
-    let erased = host.remove_logs("/var/log/pods/default_web_uid-1/app/1.log").unwrap();
+    let removed = host.remove_logs("/var/log/pods/default_web_uid-1/app/1.log").unwrap();
 
     let left = names(&host.pod().join("app"));
     assert_eq!(left, ["0.log", "1", "1.log.d", "1.log2", "1.logs", "10.log", "11.log", "x1.log"]);
-    assert_eq!(erased.entries, 5);
+    assert_eq!(removed.entries, 5);
     assert_eq!(host.outside(), before);
 }
 

@@ -7,8 +7,8 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use super::dir::{Entry, Folder};
-use super::{Erased, LogError};
+use super::dir::{Dir, DirEntry};
+use super::{LogError, RemovedStats};
 use crate::model::EntryKind;
 
 /// Names read at a time.
@@ -20,33 +20,33 @@ const MAX_DEPTH: usize = 64;
 const MAX_ENTRIES: u64 = if cfg!(test) { 2_000 } else { 1_000_000 };
 
 /// Removes the directory `name` with all that is in it. Something else by that name stays.
-pub fn remove_tree(parent: &Folder, name: &OsStr) -> Result<Erased, LogError> {
-    let mut erased = Erased::default();
-    remove_dir(parent, name, 0, &mut erased)?;
-    Ok(erased)
+pub fn remove_tree(parent: &Dir, name: &OsStr) -> Result<RemovedStats, LogError> {
+    let mut removed = RemovedStats::default();
+    remove_dir(parent, name, 0, &mut removed)?;
+    Ok(removed)
 }
 
 /// Removes the files that begin with a log file's name: the live one, rotated, compressed and temporary ones.
-pub fn remove_logs(folder: &mut Folder, log: &OsStr) -> Result<Erased, LogError> {
-    let mut erased = Erased::default();
+pub fn remove_logs(dir: &mut Dir, log: &OsStr) -> Result<RemovedStats, LogError> {
+    let mut removed = RemovedStats::default();
     loop {
-        let names = folder.names(BATCH, |name| is_log_of(name, log))?;
-        let before = erased.entries;
+        let names = dir.names(BATCH, |name| is_log_of(name, log))?;
+        let before = removed.entries;
         for name in &names {
-            remove_file(folder, name, &mut erased)?;
+            remove_file(dir, name, &mut removed)?;
         }
-        if names.len() < BATCH || erased.entries == before {
-            return Ok(erased);
+        if names.len() < BATCH || removed.entries == before {
+            return Ok(removed);
         }
     }
 }
 
 /// Removes `name` if it is a symbolic link. Something else by that name stays.
-pub fn remove_link(folder: &Folder, name: &OsStr) -> Result<Erased, LogError> {
-    match folder.look(name)? {
-        None => Ok(Erased::default()),
-        Some(entry) if entry.kind == EntryKind::Symlink => folder.unlink(name, entry),
-        Some(_) => Err(LogError::foreign(folder.path_of(name), "it is not a symbolic link")),
+pub fn remove_link(dir: &Dir, name: &OsStr) -> Result<RemovedStats, LogError> {
+    match dir.look(name)? {
+        None => Ok(RemovedStats::default()),
+        Some(entry) if entry.kind == EntryKind::Symlink => dir.unlink(name, entry),
+        Some(_) => Err(LogError::foreign(dir.path_of(name), "it is not a symbolic link")),
     }
 }
 
@@ -57,50 +57,50 @@ fn is_log_of(name: &OsStr, log: &OsStr) -> bool {
 }
 
 /// Removes a file or a link; a directory that has a log's name is none, and stays for its pod's end.
-fn remove_file(folder: &Folder, name: &OsStr, erased: &mut Erased) -> Result<(), LogError> {
-    let Some(entry) = folder.look(name)? else { return Ok(()) };
+fn remove_file(dir: &Dir, name: &OsStr, removed: &mut RemovedStats) -> Result<(), LogError> {
+    let Some(entry) = dir.look(name)? else { return Ok(()) };
     if entry.kind != EntryKind::Directory {
-        *erased += folder.unlink(name, entry)?;
+        *removed += dir.unlink(name, entry)?;
     }
     Ok(())
 }
 
-fn remove_dir(parent: &Folder, name: &OsStr, depth: usize, erased: &mut Erased) -> Result<(), LogError> {
+fn remove_dir(parent: &Dir, name: &OsStr, depth: usize, removed: &mut RemovedStats) -> Result<(), LogError> {
     if depth >= MAX_DEPTH {
         return Err(LogError::foreign(parent.path_of(name), "it lies too deep"));
     }
-    let Some(mut folder) = parent.enter(name)? else { return Ok(()) };
-    empty(&mut folder, depth, erased)?;
-    *erased += parent.unlink_dir(name)?;
+    let Some(mut dir) = parent.enter(name)? else { return Ok(()) };
+    empty(&mut dir, depth, removed)?;
+    *removed += parent.unlink_dir(name)?;
     Ok(())
 }
 
 /// Removes what is in a directory, batch after batch, as long as that gets anywhere.
-fn empty(folder: &mut Folder, depth: usize, erased: &mut Erased) -> Result<(), LogError> {
+fn empty(dir: &mut Dir, depth: usize, removed: &mut RemovedStats) -> Result<(), LogError> {
     loop {
-        let names = folder.names(BATCH, |_| true)?;
-        let before = erased.entries;
+        let names = dir.names(BATCH, |_| true)?;
+        let before = removed.entries;
         let mut failure = None;
         for name in &names {
-            if let Err(error) = remove_entry(folder, name, depth, erased) {
+            if let Err(error) = remove_entry(dir, name, depth, removed) {
                 failure.get_or_insert(error);
             }
         }
         match failure {
-            Some(error) if names.len() < BATCH || erased.entries == before => return Err(error.nested()),
+            Some(error) if names.len() < BATCH || removed.entries == before => return Err(error.nested()),
             None if names.len() < BATCH => return Ok(()),
             _ => {}
         }
     }
 }
 
-fn remove_entry(folder: &Folder, name: &OsStr, depth: usize, erased: &mut Erased) -> Result<(), LogError> {
-    if erased.entries >= MAX_ENTRIES {
-        return Err(LogError::foreign(folder.path_of(name), "there is too much for one pass"));
+fn remove_entry(dir: &Dir, name: &OsStr, depth: usize, removed: &mut RemovedStats) -> Result<(), LogError> {
+    if removed.entries >= MAX_ENTRIES {
+        return Err(LogError::foreign(dir.path_of(name), "there is too much for one pass"));
     }
-    match folder.look(name)? {
+    match dir.look(name)? {
         None => Ok(()),
-        Some(Entry { kind: EntryKind::Directory, .. }) => remove_dir(folder, name, depth + 1, erased),
-        Some(entry) => folder.unlink(name, entry).map(|gone| *erased += gone),
+        Some(DirEntry { kind: EntryKind::Directory, .. }) => remove_dir(dir, name, depth + 1, removed),
+        Some(entry) => dir.unlink(name, entry).map(|gone| *removed += gone),
     }
 }

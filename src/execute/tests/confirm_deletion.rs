@@ -25,7 +25,7 @@ impl PodSource for Scripted {
         Box::pin(async { Seen::NotSeen("nobody lists here".to_owned()) })
     }
 
-    fn known_by_now(&self) -> Answer<'_, Vec<Pod>> {
+    fn cached_pods(&self) -> Answer<'_, Vec<Pod>> {
         let known = self.known.clone();
         Box::pin(async { known })
     }

@@ -173,7 +173,7 @@ async fn space_that_comes_back_late_spares_the_reserve() {
     let measures = Arc::new(Mutex::new(VecDeque::from([10, 20, 20, 20, 20, 30, 30, 50, 50])));
     let left = Arc::clone(&measures);
     let next = move || left.lock().unwrap().pop_front().expect("measured too often");
-    let disks = ToldDisk(move || FileSystem { available_bytes: next(), ..FileSystem::default() });
+    let disks = DiskFn(move || FileSystem { available_bytes: next(), ..FileSystem::default() });
     let executor = Executor { disks: Arc::new(disks), ..bench.live() };
     let mut reports = Vec::new();
     let plan = space(&["a"], &["b", "c"], 50);
@@ -200,7 +200,7 @@ impl PodSource for InMemory {
         Box::pin(async { Seen::default() })
     }
 
-    fn known_by_now(&self) -> crate::observe::Answer<'_, Vec<crate::model::Pod>> {
+    fn cached_pods(&self) -> crate::observe::Answer<'_, Vec<crate::model::Pod>> {
         Box::pin(async { self.0.clone() })
     }
 }

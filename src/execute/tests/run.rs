@@ -49,7 +49,7 @@ async fn a_plan_is_carried_out_in_its_order_and_each_action_told_at_once() {
 async fn a_dry_run_takes_the_same_road_and_changes_nothing() {
     let bench = Bench::new(gone());
     let (before, state) = (bench.files(), format!("{:?}", bench.sim.state()));
-    let executor = bench.executor(NoteTaker::default());
+    let executor = bench.executor(DryRun::default());
     let mut reports = Vec::new();
     executor.carry_out(&plan(all(&bench)), &Stop::never(), &mut |report| reports.push(told(&report))).await;
     let expected = ["c1", "c2", "s1", "default_web_u1", "default_db_u2", "sha256:aa"];
@@ -57,7 +57,7 @@ async fn a_dry_run_takes_the_same_road_and_changes_nothing() {
     assert_eq!(bench.writes(), Vec::<String>::new());
     assert_eq!((bench.files(), format!("{:?}", bench.sim.state())), (before, state));
     assert_eq!(
-        executor.hands.notes(),
+        executor.remover.notes(),
         [
             "remove logs default_web_u1/app/0.log",
             "remove log link web_default_app-c1.log",
@@ -96,9 +96,9 @@ async fn a_dry_run_leaves_the_reserve_alone() {
     let mut plan = plan(Vec::new());
     plan.images.stop_at_available_bytes = 2 * GIB;
     plan.images.reserve = all(&bench).split_off(5);
-    let executor = bench.executor(NoteTaker::default());
+    let executor = bench.executor(DryRun::default());
     executor.carry_out(&plan, &Stop::never(), &mut |report| panic!("{report:?}")).await;
-    assert_eq!(executor.hands.notes(), Vec::<String>::new());
+    assert_eq!(executor.remover.notes(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -152,12 +152,12 @@ async fn a_stop_keeps_the_reserve_from_being_touched() {
 #[tokio::test]
 async fn a_runtime_that_is_away_removes_nothing_and_every_action_fails() {
     let mut bench = Bench::new(gone());
-    bench.sim.vanish();
+    bench.sim.stop_listening();
     let before = bench.files();
     let (told, _, summary) = bench.carry_out_plan(&plan(all(&bench))).await;
     assert_eq!(summary.count("failed"), 6, "{told:?}");
     assert_eq!(bench.files(), before);
-    bench.sim.come_back().unwrap();
+    bench.sim.listen_again().unwrap();
     let told = bench.carry_out(all(&bench)).await;
     assert!(told.iter().all(|line| line.ends_with(" removed")), "{told:?}");
 }

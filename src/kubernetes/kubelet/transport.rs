@@ -43,7 +43,7 @@ pub struct KubeletAccess {
 }
 
 /// A way that is ready to be taken: all files are read.
-pub(super) struct Way {
+pub(super) struct Transport {
     authority: String,
     token: Option<HeaderValue>,
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
@@ -71,19 +71,19 @@ struct Expected {
 
 impl KubeletAccess {
     /// Reads what is needed to go.
-    pub(super) fn way(&self) -> Result<Way, KubeletError> {
+    pub(super) fn way(&self) -> Result<Transport, KubeletError> {
         let unusable = |cause: String| KubeletError::UseEndpoint { endpoint: self.endpoint.clone(), cause };
         let address: Uri = self.endpoint.parse().map_err(|error: http::uri::InvalidUri| unusable(error.to_string()))?;
         let port = address.port_u16().unwrap_or(if self.is_plain() { 10255 } else { 10250 });
         let host = address.host().ok_or_else(|| unusable("it names no host".to_owned()))?;
         let authority = format!("{host}:{port}");
         if self.is_plain() {
-            return Ok(Way { authority, token: None, tls: None });
+            return Ok(Transport { authority, token: None, tls: None });
         }
         let names = self.names(host);
         let name = names.first().cloned().ok_or_else(|| unusable("its host is no name".to_owned()))?;
         let config = self.tls(names)?;
-        Ok(Way { authority, token: self.token()?, tls: Some((Arc::new(config), name)) })
+        Ok(Transport { authority, token: self.token()?, tls: Some((Arc::new(config), name)) })
     }
 
     fn is_plain(&self) -> bool {
@@ -146,9 +146,9 @@ impl KubeletAccess {
     }
 }
 
-// === impl Way ===
+// === impl Transport ===
 
-impl Way {
+impl Transport {
     pub(super) fn authority(&self) -> &str {
         &self.authority
     }

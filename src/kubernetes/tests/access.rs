@@ -6,7 +6,7 @@ use std::path::Path;
 use kube::client::Client;
 use tempfile::TempDir;
 
-use crate::kubernetes::{Access, Candidates, Connection, Credentials, KubernetesError};
+use crate::kubernetes::{Access, Connection, CredentialCandidates, Credentials, KubernetesError};
 
 const KUBECONFIG: &str = r"
 apiVersion: v1
@@ -52,12 +52,16 @@ impl Host {
         self.root().join(path.trim_start_matches('/'))
     }
 
-    fn candidates(&self) -> Candidates {
-        Candidates { account: self.dir.path().join("account"), host_root: self.root(), ..Candidates::default() }
+    fn candidates(&self) -> CredentialCandidates {
+        CredentialCandidates {
+            account: self.dir.path().join("account"),
+            host_root: self.root(),
+            ..CredentialCandidates::default()
+        }
     }
 
-    fn set(&self, kubeconfig: impl AsRef<Path>) -> Candidates {
-        Candidates { kubeconfig: Some(kubeconfig.as_ref().to_owned()), ..self.candidates() }
+    fn set(&self, kubeconfig: impl AsRef<Path>) -> CredentialCandidates {
+        CredentialCandidates { kubeconfig: Some(kubeconfig.as_ref().to_owned()), ..self.candidates() }
     }
 }
 
@@ -65,7 +69,7 @@ fn told(found: Result<Access, KubernetesError>) -> String {
     found.map_or_else(|error| format!("error: {error}"), |access| access.chosen_by)
 }
 
-fn fault(candidates: &Candidates) -> String {
+fn fault(candidates: &CredentialCandidates) -> String {
     candidates.find().unwrap().config().unwrap_err().to_string()
 }
 

@@ -16,7 +16,7 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 use super::seconds;
-use crate::kubernetes::{Candidates, Connection, KubernetesError};
+use crate::kubernetes::{Connection, CredentialCandidates, KubernetesError};
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
@@ -70,7 +70,7 @@ impl Server {
             self.port
         );
         let kubeconfig = Some(self.write("kubeconfig", &text));
-        Connection::new(Candidates { kubeconfig, ..Candidates::default() })
+        Connection::new(CredentialCandidates { kubeconfig, ..CredentialCandidates::default() })
     }
 }
 

@@ -15,15 +15,15 @@ use crate::observe::Answer;
 type Find = dyn Fn() -> Result<CombinedPods, String> + Send + Sync;
 
 /// The sources that are found.
-pub struct FoundPods {
+pub struct AutoPodSource {
     find: Arc<Find>,
     found: OnceLock<CombinedPods>,
     calls: BoundedCalls,
 }
 
-// === impl FoundPods ===
+// === impl AutoPodSource ===
 
-impl FoundPods {
+impl AutoPodSource {
     /// The sources that `find` finds; it runs within a limit, since a file system may not respond.
     pub fn new(find: impl Fn() -> Result<CombinedPods, String> + Send + Sync + 'static) -> Self {
         Self { find: Arc::new(find), found: OnceLock::new(), calls: BoundedCalls::default() }
@@ -43,7 +43,7 @@ impl FoundPods {
     }
 }
 
-impl PodSource for FoundPods {
+impl PodSource for AutoPodSource {
     fn name(&self) -> &str {
         self.found.get().map_or("auto", PodSource::name)
     }
@@ -66,10 +66,10 @@ impl PodSource for FoundPods {
         self.found.get().is_none_or(PodSource::has_kubelet)
     }
 
-    fn known_by_now(&self) -> Answer<'_, Vec<Pod>> {
+    fn cached_pods(&self) -> Answer<'_, Vec<Pod>> {
         Box::pin(async move {
             match self.found.get() {
-                Some(found) => found.known_by_now().await,
+                Some(found) => found.cached_pods().await,
                 None => Vec::new(),
             }
         })

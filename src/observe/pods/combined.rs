@@ -16,12 +16,12 @@ use crate::observe::Answer;
 /// Several sources that are asked together.
 pub struct CombinedPods {
     name: String,
-    parts: Vec<Part>,
+    parts: Vec<SourceEntry>,
     clock: Clock,
 }
 
 /// One of several sources.
-pub struct Part {
+pub struct SourceEntry {
     /// The source.
     pub source: Arc<dyn PodSource>,
     /// Who wanted it, as `auto` or `pods.source`.
@@ -34,7 +34,7 @@ pub struct Part {
 
 impl CombinedPods {
     /// These sources together.
-    pub fn new(parts: Vec<Part>, clock: Clock) -> Self {
+    pub fn new(parts: Vec<SourceEntry>, clock: Clock) -> Self {
         let name = parts.iter().map(|part| part.source.name()).collect::<Vec<_>>().join("+");
         Self { name, parts, clock }
     }
@@ -106,8 +106,8 @@ impl PodSource for CombinedPods {
         self.parts.iter().any(|part| part.source.has_kubelet())
     }
 
-    fn known_by_now(&self) -> Answer<'_, Vec<Pod>> {
-        let asked = self.parts.iter().map(|part| part.source.known_by_now()).collect();
+    fn cached_pods(&self) -> Answer<'_, Vec<Pod>> {
+        let asked = self.parts.iter().map(|part| part.source.cached_pods()).collect();
         Box::pin(async move { all(asked).await.concat() })
     }
 
@@ -119,7 +119,7 @@ impl PodSource for CombinedPods {
 
 // === impl Part ===
 
-impl Part {
+impl SourceEntry {
     fn chosen_by(&self, told: &str) -> String {
         let why = if told.is_empty() { &self.why } else { told };
         if why.is_empty() { self.wanted_by.to_owned() } else { format!("{}: {why}", self.wanted_by) }

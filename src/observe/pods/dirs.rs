@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::running_uids;
-use crate::host_path::{self, Place};
+use crate::host_path::{self, Resolved};
 use crate::model::{Container, PodUid, Sandbox, Seen};
 use crate::observe::{ObserveError, logs};
 
@@ -47,12 +47,12 @@ impl PodDirs {
         let place = host_path::resolve(host_root, &directory);
         let is_other = |root: &&'static str| {
             kubelet_root != Path::new(root)
-                && matches!(host_path::resolve(host_root, &Path::new(root).join("pods")), Ok(Place::There(_)))
+                && matches!(host_path::resolve(host_root, &Path::new(root).join("pods")), Ok(Resolved::Exists(_)))
         };
         let other_root = OTHER_ROOTS.into_iter().find(|root| is_other(root));
         match place {
-            Ok(Place::There(at)) => Ok(Self { uids: uids(&at)?, directory, is_missing: false, other_root }),
-            Ok(Place::Missing(_)) => Ok(Self { uids: Vec::new(), directory, is_missing: true, other_root }),
+            Ok(Resolved::Exists(at)) => Ok(Self { uids: uids(&at)?, directory, is_missing: false, other_root }),
+            Ok(Resolved::Missing(_)) => Ok(Self { uids: Vec::new(), directory, is_missing: true, other_root }),
             Err(source) => Err(ObserveError::List { path: directory, source }),
         }
     }

@@ -126,7 +126,7 @@ impl PodSource for KubeApi {
         })
     }
 
-    fn known_by_now(&self) -> Answer<'_, Vec<Pod>> {
+    fn cached_pods(&self) -> Answer<'_, Vec<Pod>> {
         Box::pin(async move {
             match self.watch().tell().await {
                 Seen::Seen(heard) => heard.pods,

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use super::{PodSource, dirs};
-use crate::host_path::{self, BoundedCalls, Place};
+use crate::host_path::{self, BoundedCalls, Resolved};
 use crate::model::{Container, PodList, PodSourceReport, Sandbox, Seen};
 use crate::observe::{Answer, ObserveError};
 
@@ -14,43 +14,43 @@ use crate::observe::{Answer, ObserveError};
 pub struct KubeletDirPods {
     host_root: PathBuf,
     directory: PathBuf,
-    beside: Beside,
+    others: OtherSources,
     calls: BoundedCalls,
 }
 
 /// Who else is asked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Beside {
+pub enum OtherSources {
     /// Nobody: then no list is complete.
-    Nobody,
+    None,
     /// Sources that list pods.
-    Others,
+    Some,
 }
 
 // === impl KubeletDirPods ===
 
 impl KubeletDirPods {
     /// The directory `pods` of the kubelet's root, as the host names it.
-    pub fn new(host_root: impl Into<PathBuf>, kubelet_root: impl Into<PathBuf>, beside: Beside) -> Self {
+    pub fn new(host_root: impl Into<PathBuf>, kubelet_root: impl Into<PathBuf>, others: OtherSources) -> Self {
         let directory = kubelet_root.into().join("pods");
-        Self { host_root: host_root.into(), directory, beside, calls: BoundedCalls::default() }
+        Self { host_root: host_root.into(), directory, others, calls: BoundedCalls::default() }
     }
 
     /// How many there are.
     async fn count(&self) -> Result<usize, ObserveError> {
         let (root, path) = (self.host_root.clone(), self.directory.clone());
         let look = move || match host_path::resolve(&root, &path) {
-            Ok(Place::There(at)) => Ok(dirs::uids(&at)?.len()),
-            Ok(Place::Missing(_)) => Err(ObserveError::List { path, source: std::io::ErrorKind::NotFound.into() }),
+            Ok(Resolved::Exists(at)) => Ok(dirs::uids(&at)?.len()),
+            Ok(Resolved::Missing(_)) => Err(ObserveError::List { path, source: std::io::ErrorKind::NotFound.into() }),
             Err(source) => Err(ObserveError::List { path, source }),
         };
         self.calls.run(&self.directory, look).await?
     }
 
     fn listed(&self, count: usize) -> PodList {
-        let missing = match self.beside {
-            Beside::Nobody => Some("a directory proves presence, never absence".to_owned()),
-            Beside::Others => None,
+        let missing = match self.others {
+            OtherSources::None => Some("a directory proves presence, never absence".to_owned()),
+            OtherSources::Some => None,
         };
         let complete = missing.is_none();
         let name = self.name().to_owned();
@@ -84,7 +84,7 @@ mod tests {
     async fn directories_vouch_beside_others_and_never_alone() {
         let host = tempfile::tempdir().unwrap();
         fs::create_dir_all(host.path().join("kubelet/pods/u1")).unwrap();
-        for (beside, complete) in [(Beside::Others, true), (Beside::Nobody, false)] {
+        for (beside, complete) in [(OtherSources::Some, true), (OtherSources::None, false)] {
             let list = ask(&KubeletDirPods::new(host.path(), "/kubelet", beside)).await;
             let list = list.as_ref().unwrap();
             assert_eq!((list.complete, list.pods.len(), list.sources[0].pods), (complete, 0, 1), "{beside:?}");
@@ -95,7 +95,7 @@ mod tests {
     #[tokio::test]
     async fn a_directory_that_is_not_there_or_not_one_is_not_seen() {
         let host = tempfile::tempdir().unwrap();
-        let source = KubeletDirPods::new(host.path(), "/kubelet", Beside::Others);
+        let source = KubeletDirPods::new(host.path(), "/kubelet", OtherSources::Some);
         assert_eq!(ask(&source).await.cause(), Some("cannot list /kubelet/pods: entity not found"));
         fs::create_dir(host.path().join("kubelet")).unwrap();
         fs::write(host.path().join("kubelet/pods"), "").unwrap();

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use crate::host_path::{self, Place};
+use crate::host_path::{self, Resolved};
 use crate::kubernetes::NodeInfo;
 
 /// The kernel's own id of this boot, the same in every container.
@@ -27,7 +27,7 @@ impl Machine {
     /// Reads the ids of the host whose root is mounted at `host_root`.
     pub fn of_host(host_root: &Path) -> Self {
         let on_host = |path: &&str| match host_path::resolve(host_root, path.as_ref()) {
-            Ok(Place::There(at)) => id(&at),
+            Ok(Resolved::Exists(at)) => id(&at),
             _ => None,
         };
         Self { boot: id(BOOT_ID.as_ref()), machine: MACHINE_IDS.iter().find_map(on_host) }

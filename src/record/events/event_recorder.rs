@@ -21,14 +21,14 @@ const REST: SignedDuration = SignedDuration::from_mins(30);
 
 /// The passes' end of the way.
 #[derive(Debug)]
-pub struct Announcements {
+pub struct EventQueue {
     notices: Notices,
     queue: mpsc::Sender<(Timestamp, Vec<Notice>)>,
 }
 
 /// The other end: writes what comes.
 #[derive(Debug)]
-pub struct Announcer<S> {
+pub struct EventRecorder<S> {
     sink: S,
     node: String,
     queue: mpsc::Receiver<(Timestamp, Vec<Notice>)>,
@@ -40,9 +40,9 @@ pub struct Announcer<S> {
 }
 
 /// The way from the passes of a node to its events.
-pub fn announcements<S: EventSink>(node: &str, sink: S) -> (Announcements, Announcer<S>) {
+pub fn start_recorder<S: EventSink>(node: &str, sink: S) -> (EventQueue, EventRecorder<S>) {
     let (sender, queue) = mpsc::channel(QUEUE);
-    let announcer = Announcer {
+    let announcer = EventRecorder {
         sink,
         node: node.to_owned(),
         queue,
@@ -51,12 +51,12 @@ pub fn announcements<S: EventSink>(node: &str, sink: S) -> (Announcements, Annou
         rests_until: None,
         is_told: false,
     };
-    (Announcements { notices: Notices::default(), queue: sender }, announcer)
+    (EventQueue { notices: Notices::default(), queue: sender }, announcer)
 }
 
-// === impl Announcements ===
+// === impl EventQueue ===
 
-impl Announcements {
+impl EventQueue {
     /// Takes what there is to tell of a pass, and returns at once.
     pub fn announce(&mut self, now: Timestamp, scope: Scope, pass: Result<Ended<'_>, &StoreError>) {
         let notices = self.notices.of(scope, pass);
@@ -66,9 +66,9 @@ impl Announcements {
     }
 }
 
-// === impl Announcer ===
+// === impl EventRecorder ===
 
-impl<S: EventSink> Announcer<S> {
+impl<S: EventSink> EventRecorder<S> {
     /// Writes what comes, until the passes are over.
     pub async fn run(mut self) {
         while let Some((now, notices)) = self.queue.recv().await {

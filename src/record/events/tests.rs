@@ -229,14 +229,14 @@ impl EventSink for Script {
 
 /// Announces passes at moments in seconds, each written before the next is announced.
 async fn announced(script: &Script, passes: impl IntoIterator<Item = (i64, Scope, Pass)>) {
-    let (mut announcements, announcer) = announcements("node-1", script.clone());
+    let (mut events, recorder) = start_recorder("node-1", script.clone());
     let announce = async move {
         for (at, scope, Pass { plan, tallies, summary }) in passes {
-            announcements.announce(seconds(at), scope, Ok(Ended { plan: &plan, tallies: &tallies, summary: &summary }));
+            events.announce(seconds(at), scope, Ok(Ended { plan: &plan, tallies: &tallies, summary: &summary }));
             tokio::task::yield_now().await;
         }
     };
-    tokio::join!(announce, announcer.run());
+    tokio::join!(announce, recorder.run());
 }
 
 #[tokio::test]
@@ -329,17 +329,17 @@ impl EventSink for Deaf {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_does_not_answer_holds_up_no_pass() {
-    let (mut announcements, announcer) = announcements("node-1", Deaf);
+    let (mut events, recorder) = start_recorder("node-1", Deaf);
     let pass = blind("containers");
     let announce = async move {
         for at in 0..1000 {
             let ended = Ended { plan: &pass.plan, tallies: &pass.tallies, summary: &pass.summary };
-            announcements.announce(seconds(at), Scope::Containers, Ok(ended));
+            events.announce(seconds(at), Scope::Containers, Ok(ended));
         }
         tokio::time::Instant::now()
     };
     let began = tokio::time::Instant::now();
-    let (announced, ()) = tokio::join!(announce, announcer.run());
+    let (announced, ()) = tokio::join!(announce, recorder.run());
     assert_eq!(announced, began);
     assert!(began.elapsed() <= Duration::from_secs(170), "each write has its limit: {:?}", began.elapsed());
 }

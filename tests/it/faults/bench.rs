@@ -9,11 +9,11 @@ use jiff::{SignedDuration, Timestamp};
 
 use kubegc::config::Settings;
 use kubegc::cri::{Endpoint, Rule};
-use kubegc::daemon::node::Node as Place;
+use kubegc::daemon::node::LocalNode as Place;
 use kubegc::daemon::{Cycle, Pass, now};
-use kubegc::execute::{LiveHands, Outcome, Stop};
+use kubegc::execute::{LiveRemover, Outcome, Stop};
 use kubegc::model::{Absence, Container, ImageMemory, Memory, Phase, Pod, PodList, Sandbox, Seen};
-use kubegc::observe::{Answer, PodSource, ToldDisk};
+use kubegc::observe::{Answer, DiskFn, PodSource};
 use kubegc::plan::Scope;
 use kubegc::record::{RunEntry, Store};
 use kubegc::sim::{GIB, MIB, Node, Sim, Streaming};
@@ -34,7 +34,7 @@ const BOUND: Duration = Duration::from_secs(30);
 /// A node, and the agent on it.
 pub struct Bench {
     pub sim: Sim,
-    cycle: Cycle<LiveHands>,
+    cycle: Cycle<LiveRemover>,
 }
 
 /// A complete list that never changes.
@@ -183,11 +183,11 @@ fn past(sim: &Sim) -> Memory {
     }
 }
 
-fn cycle(sim: &Sim, limit: Duration) -> Cycle<LiveHands> {
+fn cycle(sim: &Sim, limit: Duration) -> Cycle<LiveRemover> {
     let settings = settings(sim, limit);
     let store = Store::open(&settings.state.path).unwrap().store;
     let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint(), chosen_by: Rule::Flag };
-    let disks = Arc::new(ToldDisk(sim.disk_reader()));
+    let disks = Arc::new(DiskFn(sim.disk_reader()));
     let place = Place { endpoint, disks, pods: Arc::new(Listed(pods())), space_settle: Duration::ZERO };
     Cycle::live(settings, &place, store, now())
 }

@@ -94,7 +94,7 @@ async fn whole(cell: Cell, reference: &Reference) -> Vec<Failure> {
             run.rounds(often).await;
             expect::untouched(&mut run, reference, method, fault, often);
             run.stage.sim.heal();
-            run.stage.sim.come_back().unwrap();
+            run.stage.sim.listen_again().unwrap();
         }
         Trouble::Clock { by, when } => run.clock_rounds(by, when).await,
     }

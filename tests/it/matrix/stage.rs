@@ -8,12 +8,12 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use kubegc::config::Settings;
 use kubegc::cri::{Endpoint, Rule};
-use kubegc::daemon::node::Node as Place;
+use kubegc::daemon::node::LocalNode as Place;
 use kubegc::daemon::service::PATIENCE;
 use kubegc::daemon::{Cycle, Pass};
-use kubegc::execute::{LiveHands, Stop};
+use kubegc::execute::{LiveRemover, Stop};
 use kubegc::model::{Container, PodList, PodRef, Sandbox, Seen};
-use kubegc::observe::{Answer, PodSource, ToldDisk};
+use kubegc::observe::{Answer, DiskFn, PodSource};
 use kubegc::plan::{Pattern, Pressure, Scope};
 use kubegc::record::{Store, StoreError};
 use kubegc::sim::{Sim, Streaming};
@@ -31,7 +31,7 @@ pub struct Stage {
     pub sim: Sim,
     pub clock: Arc<TestClock>,
     pub pods: PodList,
-    cycle: Option<Cycle<LiveHands>>,
+    cycle: Option<Cycle<LiveRemover>>,
 }
 
 /// A pass as the service makes it.
@@ -71,7 +71,7 @@ impl Stage {
     pub fn start_agent(&mut self, store: Store) {
         self.cycle = None;
         let endpoint = Endpoint { runtime: self.sim.endpoint(), images: self.sim.endpoint(), chosen_by: Rule::Flag };
-        let disks = Arc::new(ToldDisk(self.sim.disk_reader()));
+        let disks = Arc::new(DiskFn(self.sim.disk_reader()));
         let pods = Arc::new(Listed(self.pods.clone()));
         let place = Place { endpoint, disks, pods, space_settle: Duration::ZERO };
         let started = self.clock.now();

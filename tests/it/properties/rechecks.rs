@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kubegc::cri::{CriOptions, RuntimeReader, RuntimeWriter};
-use kubegc::execute::{ExecuteOptions, Executor, Hands, LiveHands, LogRoots, NoteTaker, Outcome, Report, Stop};
+use kubegc::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Outcome, Remover, Report, Stop};
 use kubegc::model::{
     Confirms, Container, ContainerState, EntryKind, LinkTarget, Pod, PodList, PodRef, Sandbox, SandboxState, Seen,
     Snapshot,
 };
-use kubegc::observe::{Answer, Observer, Places, PodSource, StatusFor, ToldDisk};
+use kubegc::observe::{Answer, DiskFn, Observer, Places, PodSource, StatusFor};
 use kubegc::plan::{Guards, Plan, Policy, Scope, decide};
 use kubegc::sim::{GIB, MIB, Node, Sim};
 use proptest::prelude::*;
@@ -105,9 +105,9 @@ impl Bench {
         let mut snapshot = observer.observe(now(), memory).await;
         observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
         let plan = decide(&snapshot, &self.policy, Scope::All);
-        let dry = carried_out(&self.executor(NoteTaker::default()), &plan).await;
+        let dry = carried_out(&self.executor(DryRun::default()), &plan).await;
         let writer = RuntimeWriter::new(&self.sim.endpoint(), &self.sim.endpoint(), CriOptions::default());
-        let live = carried_out(&self.executor(LiveHands { writer, roots: self.roots() }), &plan).await;
+        let live = carried_out(&self.executor(LiveRemover { writer, roots: self.roots() }), &plan).await;
         (plan, dry, live)
     }
 
@@ -119,12 +119,12 @@ impl Bench {
             container_logs: roots.containers,
             ..Places::default()
         };
-        let disks = Arc::new(ToldDisk(self.sim.disk_reader()));
+        let disks = Arc::new(DiskFn(self.sim.disk_reader()));
         Observer::new(self.reader(), places, "n1", Arc::clone(&self.pods) as Arc<dyn PodSource>, disks)
     }
 
     /// As the daemon makes it for these guards.
-    fn executor<H>(&self, hands: H) -> Executor<H> {
+    fn executor<H>(&self, remover: H) -> Executor<H> {
         let asks = !self.policy.guards.gone_after.is_zero();
         let options = ExecuteOptions {
             kubelet_pods: asks.then(|| self.kubelet_root().join("pods")),
@@ -133,10 +133,10 @@ impl Bench {
             space_settle: Duration::ZERO,
             ..ExecuteOptions::default()
         };
-        let disks = Arc::new(ToldDisk(self.sim.disk_reader()));
+        let disks = Arc::new(DiskFn(self.sim.disk_reader()));
         let pods = Arc::clone(&self.pods) as Arc<dyn PodSource>;
         let (reader, image_names, roots) = (self.reader(), Arc::default(), self.roots());
-        Executor { reader, hands, pods, disks, image_names, roots, options }
+        Executor { reader, remover, pods, disks, image_names, roots, options }
     }
 
     fn reader(&self) -> RuntimeReader {
@@ -152,7 +152,7 @@ impl Bench {
     }
 }
 
-async fn carried_out<H: Hands>(executor: &Executor<H>, plan: &Plan) -> Vec<Report> {
+async fn carried_out<H: Remover>(executor: &Executor<H>, plan: &Plan) -> Vec<Report> {
     let mut reports = Vec::new();
     executor.carry_out(plan, &Stop::never(), &mut |report| reports.push(report)).await;
     reports
@@ -234,7 +234,7 @@ impl PodSource for Listed {
         Box::pin(async { self.0.clone() })
     }
 
-    fn known_by_now(&self) -> Answer<'_, Vec<Pod>> {
+    fn cached_pods(&self) -> Answer<'_, Vec<Pod>> {
         Box::pin(async { self.0.as_ref().map(|list| list.pods.clone()).unwrap_or_default() })
     }
 

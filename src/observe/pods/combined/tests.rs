@@ -21,7 +21,7 @@ impl PodSource for Says {
         Box::pin(async { self.list.clone() })
     }
 
-    fn known_by_now(&self) -> Answer<'_, Vec<Pod>> {
+    fn cached_pods(&self) -> Answer<'_, Vec<Pod>> {
         Box::pin(async { self.list.as_ref().map(|list| list.pods.clone()).unwrap_or_default() })
     }
 
@@ -47,7 +47,7 @@ fn unseen(cause: &str) -> Seen<PodList> {
 }
 
 fn combined(says: Vec<Says>) -> CombinedPods {
-    let part = |says| Part { source: Arc::new(says), wanted_by: "auto", why: "found".to_owned() };
+    let part = |says| SourceEntry { source: Arc::new(says), wanted_by: "auto", why: "found".to_owned() };
     CombinedPods::new(says.into_iter().map(part).collect(), noon)
 }
 
@@ -175,7 +175,7 @@ async fn a_pod_exists_if_anybody_says_so_and_is_away_if_all_do() {
 async fn what_any_of_them_knows_by_now_is_known() {
     let says = |list| Says { name: "x", list, exists: Seen::Seen(false) };
     let combined = combined([list(true, vec![pod("a")]), unseen(""), list(false, vec![pod("b")])].map(says).into());
-    assert_eq!(combined.known_by_now().await, [pod("a"), pod("b")]);
+    assert_eq!(combined.cached_pods().await, [pod("a"), pod("b")]);
 }
 
 /// A source that answers only once another was asked too.
@@ -197,7 +197,7 @@ impl PodSource for Meets {
 #[tokio::test]
 async fn all_are_asked_at_the_same_time() {
     let barrier = Arc::new(tokio::sync::Barrier::new(3));
-    let part = |_| Part { source: Arc::new(Meets(Arc::clone(&barrier))), wanted_by: "auto", why: String::new() };
+    let part = |_| SourceEntry { source: Arc::new(Meets(Arc::clone(&barrier))), wanted_by: "auto", why: String::new() };
     let combined = CombinedPods::new((0..3).map(part).collect(), noon);
     let (containers, sandboxes) = (Seen::Seen(Vec::new()), Seen::Seen(Vec::new()));
     let asked = combined.list(&containers, &sandboxes);

@@ -130,7 +130,7 @@ async fn a_pod_is_asked_for_anew_and_not_in_the_list() {
     let source = source(&api);
     assert!(list(&source, &[], &[]).await.as_ref().is_some());
     let a = pod_ref("a");
-    assert_eq!(source.known_by_now().await.len(), 1);
+    assert_eq!(source.cached_pods().await.len(), 1);
     assert_eq!(source.still_exists(&a).await, Seen::Seen(true));
     api.remove("a");
     assert_eq!(source.still_exists(&a).await, Seen::Seen(false));

@@ -126,7 +126,7 @@ impl NodeRig {
         status_of(&found, container).unwrap_or_else(|| panic!("{pod} has no status of {container}")).clone()
     }
 
-    /// What the container before the last one logged, as the kubelet hands it out; the refusal if it does not.
+    /// What the container before the last one logged, as the kubelet serves it; the refusal if it does not.
     pub async fn previous_log(&self, pod: &str, container: &str) -> Result<String, kube::Error> {
         let which = LogParams { container: Some(container.to_owned()), previous: true, ..LogParams::default() };
         self.pods().logs(pod, &which).await
