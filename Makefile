@@ -1,32 +1,32 @@
-# Names for the things one does; what they do stands in scripts/ and in the test harness.
+# Entry points; the logic is in scripts/.
 .PHONY: demo test test-fast test-node node-up node-down check bench build clean
 
-demo: ## build, and collect a simulated node before your eyes
+demo: ## build, then plan and collect on a simulated node in memory
 	scripts/demo.sh
 
-build: ## the release binary, target/release/kubegc
+build: ## build the release binary, target/release/kubegc
 	scripts/setup.sh build
 	cargo build --release --locked
 
-test: ## every test, containerd and a real node included; as root
+test: ## run every test, containerd and a real node included; as root
 	scripts/test.sh
 
-test-fast: ## what needs no root
+test-fast: ## run the tests that need no root
 	scripts/test.sh fast
 
-test-node: ## what runs on a real node with a kubelet; as root
+test-node: ## run the tests on a real node with a kubelet; as root
 	scripts/test.sh node
 
-node-up: ## a real node to try things on: etcd, kube-apiserver, kubelet, containerd; as root
+node-up: ## start a real node for experiments: etcd, kube-apiserver, kubelet, containerd; as root
 	scripts/node.sh up
 
-node-down: ## ends it
+node-down: ## stop that node
 	scripts/node.sh down
 
-check: ## format, lints, docs
+check: ## check format, lints and docs
 	scripts/check.sh
 
-bench: ## planning alone, and whole plans against a bare client
+bench: ## run the benchmarks: planning alone, whole plans against a bare client, the watch of pods
 	scripts/bench.sh
 
 clean:

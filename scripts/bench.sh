@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the benchmarks. Figures are ratios within one run: machines are noisy.
+# Runs the benchmarks. The figures are ratios within one run, because absolute times vary between runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh build

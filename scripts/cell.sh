@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
-# Runs programs in a cell: a pid and a mount namespace of its own, told what to do on standard input.
+# Runs programs in a cell: a pid and a mount namespace of their own. Standard input takes orders.
 #
 #   scripts/cell.sh DIR CGROUP
 #
-# DIR/start holds an executable for each program that the cell can run; DIR/enter, if there is one, is sourced first and
-# mounts what is the cell's own. What a program says is in DIR/NAME.log. Orders, each answered with itself when it is done:
+# DIR/start has an executable for each program that the cell can run. The script sources DIR/enter first, if it exists;
+# it mounts the cell's own directories. DIR/NAME.log has the output of program NAME. The script prints each order when
+# it is done:
 #
-#   start NAME    starts it (again: what it started lives on between, as when a service is restarted)
-#   stop NAME     ends it kindly, after 5 s with SIGKILL, as a service manager does
-#   kill NAME     ends it with SIGKILL
-#   pause NAME    stops it where it stands (SIGSTOP); resume NAME lets it go on
+#   start NAME    starts the program, or starts it again; its child processes survive, as when a service is restarted
+#   stop NAME     sends SIGTERM, and SIGKILL after 5 s, as a service manager does
+#   kill NAME     sends SIGKILL
+#   pause NAME    sends SIGSTOP; resume NAME sends SIGCONT
 #
-# End of input ends the cell: the kernel kills everything in it and drops its mounts, and a disk at DIR/containerd is
-# unmounted, so that a test which dies, however it dies, leaves nothing but files. DIR/pid says by which process the
-# namespaces can be entered (`nsenter --target PID --mount --pid`).
+# End of input ends the cell: the kernel kills all its processes and drops its mounts, and the script unmounts a disk at
+# DIR/containerd. So a test leaves nothing but files, even if it is killed. DIR/pid has the process whose namespaces can
+# be entered (`nsenter --target PID --mount --pid`).
 set -euo pipefail
 
 if [ "${1:-}" != inside ]; then

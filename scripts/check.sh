@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Format, lints and docs, each with warnings as errors.
+# Checks format, lints and docs. Warnings are errors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh build

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Makes three containerd versions ready for the tests, and touches nothing of the host's.
+# Prepares three containerd versions for the tests, and changes nothing on the host.
 #
 #   scripts/containerd.sh            prints one line per version:  1.6<TAB>DIR
 #
-# DIR/bin holds containerd, ctr, containerd-shim-runc-v2 and runc of that version (put it first in PATH, containerd
-# finds its shim and runc there), DIR/containerd.version what it calls itself, DIR/sandbox-image the name of the image
-# that it runs in sandboxes. Beside them, printed as `busybox`, is a static busybox from which the tests build images.
+# DIR/bin has containerd, ctr, containerd-shim-runc-v2 and runc of that version. Put it first in PATH: containerd finds
+# its shim and runc there. DIR/containerd.version has the version that containerd prints, DIR/sandbox-image the name of
+# its sandbox image. The line `busybox` names a directory with a static busybox, from which the tests build images.
 #
 #   1.6  Debian 12 (bookworm)     1.7  Debian 13 (trixie)     2  Debian unstable (sid)
 #
-# No package is installed (`packages.sh`). What is in the cache is not fetched again: a second run uses no network.
-# `rm -r` of the cache is the way to newer packages.
+# The script installs no package (`packages.sh`). It does not fetch again what is in the cache, so a second run uses no
+# network. To get newer packages, delete the cache.
 set -euo pipefail
 
 # shellcheck source=scripts/packages.sh

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Makes the container image: a static binary and nothing else, packed as an OCI layout in a tar, without any daemon.
+# Builds the container image: one static binary, packed as an OCI layout in a tar file, without a daemon.
 #
 #   scripts/image.sh [--profile PROFILE] [--name NAME] [FILE]
 #
-# PROFILE is cargo's, release unless told otherwise; NAME the image's name, ghcr.io/kubegc/kubegc:VERSION; FILE where it
-# goes, target/image/kubegc.tar. `ctr -n k8s.io images import FILE` takes it, and so do skopeo, podman and crane.
+# PROFILE is cargo's profile (default: release), NAME the name of the image (default: ghcr.io/kubegc/kubegc:VERSION),
+# FILE the output (default: target/image/kubegc.tar). `ctr -n k8s.io images import FILE` imports it; skopeo, podman and
+# crane read it too.
 #
-# The same sources, compiler and gzip make the same bytes: files are sorted, have no times and no owners, and paths of
-# this machine are not in the binary.
+# The same sources, compiler and gzip produce the same bytes: files are sorted and have no times and no owners, and the
+# binary has no paths of the build machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Makes etcd, kube-apiserver and kubelet ready for the tests on a real node, and touches nothing of the host's.
+# Prepares etcd, kube-apiserver and kubelet for the tests on a real node, and changes nothing on the host.
 #
 #   scripts/kubernetes.sh            prints one line each:  etcd<TAB>DIR  kubernetes<TAB>DIR
 #
-# DIR/bin holds the programs. etcd is Debian 12's. Debian has Kubernetes 1.20.2 as source with the client alone built, so
-# kube-apiserver and kubelet are built from that source with Debian 12's Go: some 5 minutes on 2 cores, once, and 3 GB of
-# disk while it lasts. No package is installed (`packages.sh`). What is in the cache is neither fetched nor built again.
+# DIR/bin has the programs. etcd is Debian 12's. Debian has the source of Kubernetes 1.20.2, but a package of the client
+# only, so the script builds kube-apiserver and kubelet from that source with Debian 12's Go. That takes some 5 minutes
+# on 2 cores, once, and 3 GB of disk during the build. The script installs no package (`packages.sh`). It neither
+# fetches nor builds again what is in the cache.
 set -euo pipefail
 
 # shellcheck source=scripts/packages.sh

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Mutation testing: changes the code in one place at a time and runs the tests, which must notice. Prints the mutants that no
-# test notices; all results are in target/mutants/*/mutants.out. Takes from half an hour to a day, so `make test` leaves it out.
+# Mutation testing: changes the code in one place at a time and runs the tests, which must fail. Prints the mutants that
+# no test detects; all results are in target/mutants/*/mutants.out. Takes from half an hour to a day, so `make test`
+# does not run it.
 #
-#   scripts/mutants.sh plan [OPTION…]        the rooms model and plan, alone: a few seconds for each mutant
-#   scripts/mutants.sh FILE… [-- OPTION…]    other files, as src/execute/images.rs: a minute or more for each mutant
+#   scripts/mutants.sh plan [OPTION…]        only the rooms model and plan: a few seconds for each mutant
+#   scripts/mutants.sh FILE… [-- OPTION…]    other files, such as src/execute/images.rs: a minute or more for each mutant
 #
-# OPTION is one of cargo-mutants, as --shard 0/4 or --list.
+# OPTION is an option of cargo-mutants, such as --shard 0/4 or --list.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -34,7 +35,7 @@ pure_crate() {
   printf '#![allow(warnings)]\nmod properties;\nmod vectors;\n' >"$crate/tests/it/main.rs"
   {
     printf '[package]\nname = "kubegc"\nversion = "0.0.0"\nedition = "2024"\n\n[workspace]\n\n[dependencies]\n'
-    grep -E '^(humantime|jiff|schemars|serde|serde_json) = ' Cargo.toml
+    grep -E '^(jiff|schemars|serde|serde_json|strum) = ' Cargo.toml
     printf '\n[dev-dependencies]\n'
     grep -E '^(insta|proptest) = ' Cargo.toml
   } >"$crate/Cargo.toml"

@@ -1,21 +1,22 @@
 #!/usr/bin/env bash
-# Writes everything that one real node needs to run in a cell (`scripts/cell.sh`): etcd, kube-apiserver, containerd, kubelet.
+# Writes all files that a real node needs to run in a cell (`scripts/cell.sh`): etcd, kube-apiserver, containerd,
+# kubelet.
 #
 #   scripts/node-files.sh DIR ADDRESS CGROUP CONTAINERD [KUBELET FLAG…]
 #
-# ADDRESS is a loopback address (127.x.y.z) that no other node has: all ports are the usual ones, on that address, and it
-# is the node's name, since a kubelet takes no loopback address for its own otherwise. CONTAINERD is 1.6 or 1.7: this kubelet
-# speaks CRI v1alpha2, which containerd 2 does not.
+# ADDRESS is a loopback address (127.x.y.z) that no other node has: all ports are the usual ones, on that address. It is
+# also the node's name, because a kubelet accepts a loopback address as its own only then. CONTAINERD is 1.6 or 1.7:
+# this kubelet speaks CRI v1alpha2, and containerd 2 does not.
 #
-# In the cell all paths are a real node's, bound to directories beneath DIR:
+# In the cell all paths are those of a real node, bound to directories below DIR:
 #
 #   DIR/run          /run/containerd, with containerd.sock       DIR/kubelet         /var/lib/kubelet
 #   DIR/containerd   /var/lib/containerd                         DIR/logs/pods       /var/log/pods
 #   DIR/manifests    of static pods                              DIR/logs/containers /var/log/containers
 #
-# DIR/kubeconfig/NAME: admin may do everything, kubelet is the kubelet's own, kubegc and restricted may do nothing until a
-# binding says so, nor may account, the service account under packaging/; what that asks for is in DIR/audit.log.
-# DIR/kubelet.yaml is the kubelet's configuration.
+# DIR/kubeconfig/NAME: admin has all permissions, and kubelet is the kubelet's own. kubegc, restricted and account (the
+# service account of packaging/) have no permissions until a binding grants some. DIR/audit.log has the requests of
+# account. DIR/kubelet.yaml is the kubelet's configuration.
 set -euo pipefail
 
 dir=$1 address=$2 cgroup=$3 version=$4

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# One real node to try things on: etcd, kube-apiserver, containerd and kubelet in a cell, as the tests have them.
+# Runs one real node for experiments: etcd, kube-apiserver, containerd and kubelet in a cell, as in the tests.
 #
-#   scripts/node.sh up              starts it and says how to use it
-#   scripts/node.sh order WORDS     as `order pause kubelet`; scripts/cell.sh lists the orders
-#   scripts/node.sh exec COMMAND…   runs a command inside, where all paths are a real node's
-#   scripts/node.sh down            ends it and all that runs on it
+#   scripts/node.sh up              starts the node and prints how to use it
+#   scripts/node.sh order WORDS     sends an order, such as `order pause kubelet`; scripts/cell.sh lists the orders
+#   scripts/node.sh exec COMMAND…   runs a command in the cell, where all paths are those of a real node
+#   scripts/node.sh down            stops the node and everything on it
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

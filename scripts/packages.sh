@@ -1,24 +1,24 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# Debian packages without installing any: to be sourced by the scripts that make programs ready for the tests.
+# Fetches Debian packages without installing them. The scripts that prepare programs for the tests source this file.
 #
-# The packages are fetched through an apt of our own: its lists and archives live in the cache, the host's sources and
-# dpkg database stay as they are, no package is installed, no service is started. Whoever sources this has `cache`, and
-# `apt`, a directory for lists and archives that no other script uses at the same time.
+# apt runs with its own lists and archives in the cache. It does not change the host's sources and dpkg database,
+# installs no package and starts no service. This file sets `cache`. The script that sources it sets `apt`, a directory
+# for lists and archives that no other script uses at the same time.
 
 die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/kubegc-rig
 
-# The mirror this machine already uses for Debian itself (its security and update suites live elsewhere), from the
-# addresses that an update would ask for: 'MIRROR/dists/bookworm/InRelease' …
+# The mirror that this machine uses for Debian itself (its security and update suites are elsewhere), from the
+# addresses that an update would request: 'MIRROR/dists/bookworm/InRelease' …
 mirror() {
   apt-get update --print-uris |
     sed -nE "s#^'(.+)/dists/(bookworm|stable|oldstable|trixie|testing|sid|unstable)/InRelease'.*#\\1#p" | head -n 1
 }
 
-# private_apt SUITE COMMAND…: apt-get with sources, lists and archives of its own. A mirror that has stood still for
-# some weeks will do: what is fetched runs in tests alone, and its signature still counts.
+# private_apt SUITE COMMAND…: apt-get with its own sources, lists and archives. It accepts a mirror that is some weeks
+# old: only tests run what it fetches, and it still verifies the signature.
 private_apt() {
   local suite=$1 home=$apt/$1
   shift
@@ -67,5 +67,5 @@ fetch_source() {
     die "cannot download the source of $package from $suite (offline?): $(reason "$home/log")"
 }
 
-# reason LOG: what went wrong, in apt's words.
+# reason LOG: apt's error message.
 reason() { grep -m 1 '^[EW]:' "$1" || tail -n 1 "$1"; }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Makes a Debian 12 with Rust ready to build kubegc and to run its tests. What is there is left alone, so that a second run takes
+# Prepares a Debian 12 with Rust to build kubegc and to run its tests. It skips what is installed, so a second run takes
 # no time and no network.
 #
-#   scripts/setup.sh build    what the compiler needs: SQLite is built from its C source
-#   scripts/setup.sh          the same, and what the tests need: loop devices with ext4, namespaces, containerd, Kubernetes
+#   scripts/setup.sh build    installs what the compiler needs: SQLite is built from its C source
+#   scripts/setup.sh          also installs what the tests need: loop devices with ext4, namespaces, containerd, Kubernetes
 #
-# As root it installs what is missing; otherwise it says exactly what is missing and ends with 1.
+# As root it installs what is missing. Otherwise it prints what is missing and exits with 1.
 set -euo pipefail
 
 die() { printf 'setup.sh: %s\n' "$*" >&2; exit 1; }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs the tests: all of them, with `fast` those that need neither root nor containerd, with `node` those on a real node.
+# Runs all tests. With `fast` it runs those that need neither root nor containerd, with `node` those on a real node.
 #
-# With cargo-nextest where it is installed, with `cargo test` otherwise: the tests are the same, nextest is only quicker
-# and each test a process. It is not installed from here, building it takes longer than all the tests.
+# It uses cargo-nextest if that is installed, else `cargo test`. The tests are the same; nextest is quicker and runs
+# each test in its own process. The script does not install it, because building it takes longer than all tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
