@@ -1,7 +1,7 @@
-//! The shell: verbs, what they print, and how they end.
+//! The command line: commands, their output and their exit status.
 //!
-//! One file a verb, each an `Args` struct whose doc comments are the help text, and one function. Nothing here is worth a
-//! unit test but the way things are written: decisions are `plan`'s, and what was typed means what `config` says.
+//! Each command has one file, with an `Args` struct whose doc comments are the help text, and one function. Unit tests
+//! here cover output formats only: decisions are in `plan`, and the meaning of flags is in `config`.
 
 mod collect;
 mod completions;
@@ -37,7 +37,7 @@ pub use output::{Format, Output};
 
 /// A garbage collector for Kubernetes nodes: dead containers, sandboxes, logs and unused images.
 ///
-/// `plan` says what would go and why the rest stays, and changes nothing. `collect` does it once. `run` is the service.
+/// `plan` shows what would be removed, and why. `collect` makes one GC pass. `run` is the service.
 #[derive(Debug, Parser)]
 #[command(name = "kubegc", version, max_term_width = 120, subcommand_required = true, arg_required_else_help = true)]
 #[command(after_help = "Exit status: 0 done, 1 failed in part, 2 usage or configuration, 3 runtime not reachable.")]
@@ -62,7 +62,7 @@ enum Verb {
     Completions(completions::Args),
 }
 
-/// Reads the command line, does what it says, and tells how it went.
+/// Parses the command line, runs the command and reports errors.
 pub fn main() -> ExitCode {
     let mut cli = Cli::parse();
     cli.global = cli.global.with_set_before_verb(std::env::args_os());
@@ -71,7 +71,7 @@ pub fn main() -> ExitCode {
     match cli.run(&environment, &mut output).and_then(|()| output.flush()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // What was printed before the error comes before it.
+            // Output that was printed before the error comes first.
             let _ = output.flush();
             error.report(&environment)
         }

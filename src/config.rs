@@ -1,8 +1,8 @@
-//! Settings: what was written where, and what it means.
+//! Settings: their sources, and their resolved values.
 //!
-//! What was typed ([`Typed`], [`Environment`], files) and what it means ([`Settings`]) are two types, and [`load`] is the
-//! way from one to the other. One table, [`KEYS`], knows every key. Nothing but this room reads the environment or a
-//! configuration file, and it reads them once: `plan` gets a [`crate::plan::Policy`] and never asks where it comes from.
+//! The input ([`Typed`], [`Environment`], files) and the result ([`Settings`]) are two types. [`load`] converts the
+//! input into the result. One table, [`KEYS`], lists every key. Only this module reads the environment and the
+//! configuration files, and it reads them once. `plan` receives a [`crate::plan::Policy`], without its origin.
 
 mod duration;
 mod environment;
@@ -17,7 +17,6 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
-pub use duration::text as duration_text;
 pub use environment::Environment;
 pub use error::{ConfigError, ConfigFault, Origin};
 pub use keys::{KEYS, Key, find, nearest};

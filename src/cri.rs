@@ -1,7 +1,8 @@
-//! The container runtime interface: the only room that knows protobuf.
+//! The client of the Container Runtime Interface (CRI).
 //!
-//! Whoever observes gets a [`RuntimeReader`], which has no way to remove anything; only `execute` gets a
-//! [`RuntimeWriter`]. Generated types stay inside, but for the simulated node, which serves them.
+//! Code that observes uses a [`RuntimeReader`], which has no method that removes anything. Only `execute` holds a
+//! [`RuntimeWriter`]. Generated protobuf types are used only in this module and in the simulated node, which serves
+//! them.
 
 mod breaker;
 mod connect;
@@ -27,7 +28,7 @@ pub use parts::List;
 pub use reader::{ContainerStatus, Only, RuntimeReader};
 pub use writer::RuntimeWriter;
 
-/// The generated types and stubs of `proto/cri.proto`, for `sim` and the tests alone.
+/// The generated types and stubs of `proto/cri.proto`. Outside this module, only `sim` and the tests use them.
 #[doc(hidden)]
 #[expect(clippy::all, clippy::pedantic, reason = "generated")]
 pub mod generated {
@@ -36,28 +37,28 @@ pub mod generated {
 
 use std::time::Duration;
 
-/// How the runtime is spoken to.
+/// Settings of the CRI client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CriOptions {
-    /// The longest wait for one reading call. Default 2 min, as the kubelet's `runtimeRequestTimeout`.
+    /// The time limit of one read call. Default 2 min, like the kubelet's `runtimeRequestTimeout`.
     pub read_timeout: Duration,
-    /// The longest wait for one removal. It is not cancelled then, only no longer waited for: a removal that is cut off
-    /// strands records in containerd (containerd#13875). Default 10 min.
+    /// How long the client waits for one removal. After that it stops waiting, but does not cancel the call: a canceled
+    /// removal leaves stray records in containerd (containerd#13875). Default 10 min.
     pub removal_timeout: Duration,
-    /// The largest message taken. Default 256 MiB; tonic's own 4 MiB are passed at about 3,000 containers.
+    /// The largest message that the client accepts. Default 256 MiB. About 3,000 containers exceed tonic's own limit of
+    /// 4 MiB.
     pub max_message_bytes: usize,
-    /// The longest wait for the answer to Version: the first call, and the probe after a call without an answer. Default
-    /// 5 s.
+    /// The time limit of a Version call: the first call, and the probe after a call without an answer. Default 5 s.
     pub answer_timeout: Duration,
-    /// For how long, waits added up, a reading call tries again while the runtime is away. Default 0 = it fails at once;
-    /// the service, which outlives the runtime's restarts, sets some seconds.
+    /// The total back-off time of a read call while the runtime is unavailable. Default 0: the call fails at once. The
+    /// service sets a few seconds, because it outlives restarts of the runtime.
     pub patience: Duration,
 }
 
 // === impl CriOptions ===
 
 impl CriOptions {
-    /// The longest wait for the first answer of a service, and for whatever a pass can do without.
+    /// Returns the time limit for the first answer of a service, and for calls that a pass can do without.
     fn first_answer_timeout(&self) -> Duration {
         self.answer_timeout.min(self.read_timeout)
     }

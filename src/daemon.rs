@@ -1,6 +1,6 @@
-//! The clock, the loops and the signals: when a pass is made, and what one is.
+//! The daemon: clock, schedule, signals, and the GC pass.
 //!
-//! [`cycle`] is the heart: one pass in one function. It holds no policy; what goes is decided in `plan`.
+//! [`cycle`] contains one whole pass in one function. It contains no policy: `plan` decides what is removed.
 
 mod clock;
 pub mod cycle;

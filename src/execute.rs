@@ -1,11 +1,12 @@
-//! Carries out a plan. The only room that destroys, and it chooses nothing.
+//! Carries out a plan. This is the only module that removes objects. It does not choose them.
 //!
-//! Actions go in the plan's order. Each is looked at again by its id right before: a plan is some seconds old, or was
-//! read from a file, and whatever changed since is refused (I1, I6, I7, I11). Not there is success. A failure is told and
-//! does not stop the rest, unless the runtime hangs ([`Halt`]). A stop is noticed between actions. The action in progress
-//! ends and is reported, within `stop_wait`.
+//! Actions run in the order of the plan. Each object is rechecked by its id right before its removal, because a plan is
+//! some seconds old or was read from a file. If the object changed in a way that forbids its removal, the action is
+//! refused (I1, I6, I7, I11). An object that no longer exists counts as success. A failed action is reported and does
+//! not stop the other actions, unless the runtime hangs ([`Halt`]). A shutdown request takes effect between actions.
+//! The action in progress ends and is reported within `stop_wait`.
 //!
-//! A dry run takes the same road with a remover that only records.
+//! A dry run uses the same code with a remover that only records.
 
 mod action_result;
 mod confirm_deletion;
@@ -44,48 +45,50 @@ use action_result::{Done, ExecuteError};
 use layers::LayerSizes;
 use space::Space;
 
-/// All that carrying out a plan needs.
+/// Carries out plans on one node.
 #[derive(Clone)]
 pub struct Executor<H> {
-    /// Looks again, right before each removal.
+    /// Reads the current state of an object for the recheck right before its removal.
     pub reader: RuntimeReader,
-    /// Removes, or takes notes.
+    /// Removes objects, or only records what would be removed.
     pub remover: H,
-    /// Has the last word on pods that are to be gone.
+    /// The pod source, for live lookups and for the images that pods name.
     pub pods: Arc<dyn PodSource>,
-    /// Measures the file system of the images.
+    /// Measures the file systems of the images and of the writable layers.
     pub disks: Arc<dyn Disks>,
-    /// What the runtime said of the names of images.
+    /// Caches the image ids to which the runtime resolves image names.
     pub image_names: Arc<ImageNames>,
-    /// Where logs lie.
+    /// The log roots.
     pub roots: LogRoots,
-    /// How.
+    /// Options of the execution.
     pub options: ExecuteOptions,
 }
 
-/// How a plan is carried out.
+/// Options for carrying out a plan.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ExecuteOptions {
-    /// The kubelet's `pods` directory, by its path on the host: a pod that has a directory there exists, and its logs are
-    /// kept (I11). `None` = not checked, as with `guards.gone_after` 0. Default `None`.
+    /// The kubelet's `pods` directory, as a path on the host. A pod that has a directory there exists, and its logs are
+    /// kept (I11). `None` = no check, as with `guards.gone_after` 0. Default `None`.
     pub kubelet_pods: Option<PathBuf>,
-    /// Whether the source of pods is asked anew before anything goes because its pod is gone (I11). Off with
-    /// `guards.gone_after` 0. Default on.
+    /// Whether a live lookup must confirm that a pod is deleted before anything is removed for that reason (I11). Off
+    /// with `guards.gone_after` 0. Default on.
     pub asks_for_pods: bool,
-    /// Whether an image stays that a pod names by now (I6). Off with `guards.keep_pod_images`. Default on.
+    /// Whether the recheck keeps an image that a pod names by then (I6). Off if `guards.keep_pod_images` is off.
+    /// Default on.
     pub keeps_pod_images: bool,
-    /// What a container in an unknown state gets between the signal and the kill. Default 2 s, the kubelet's least.
+    /// Grace period between the stop signal and the kill, for a container in state unknown. Default 2 s, the minimum of
+    /// the kubelet.
     pub stop_grace: Duration,
-    /// How long a disk that is still short may take to give space back, before an image of the reserve goes. Some
-    /// runtimes answer a removal first and delete later. The measurement after containers waits up to four times as long
-    /// for the space of their writable layers. Default 1 s; 0 = no wait.
+    /// How long to wait for free space before a fallback candidate is removed. Some runtimes answer a removal first and
+    /// delete the data later. The measurement after containers waits up to four times as long for the space of their
+    /// writable layers. Default 1 s; 0 = no wait.
     pub space_settle: Duration,
-    /// How long the action in progress may go on after a shutdown was asked for. A removal without an answer by then is
-    /// left to the runtime. Default 1 min, less than systemd and Kubernetes give the process (90 s).
+    /// How long the action in progress may continue after a shutdown request. After that, kubegc no longer waits for
+    /// the runtime's answer to the removal. Default 1 min, less than systemd and Kubernetes give the process (90 s).
     pub stop_wait: Duration,
 }
 
-/// One plan being carried out.
+/// The execution of one plan.
 struct Run<'a, H> {
     exec: &'a Executor<H>,
     plan: &'a Plan,
@@ -94,13 +97,14 @@ struct Run<'a, H> {
     pods_asked: confirm_deletion::Answers,
     space: Space,
     unanswered: halt::Unanswered,
-    /// The action in progress had no answer when the wait after the stop ended.
+    /// Whether the action in progress had no answer when `stop_wait` ended.
     is_overdue: bool,
     layers: LayerSizes,
     summary: Summary,
 }
 
-/// What a dry run would have removed by now, so that what comes after it is looked at as if it had. Empty otherwise.
+/// Objects that a dry run would have removed so far. Later rechecks treat them as removed. Empty unless this is a dry
+/// run.
 #[derive(Debug, Default)]
 struct Noted {
     containers: BTreeSet<ContainerId>,
@@ -110,12 +114,13 @@ struct Noted {
 // === impl Executor ===
 
 impl<H: Remover> Executor<H> {
-    /// Carries out a plan. `sink` gets each report as soon as its action ended. Actions that were not begun, after a stop
-    /// or because the runtime hangs, are counted in the summary and not reported.
+    /// Carries out a plan. `sink` receives each report as soon as its action ends. Actions that do not begin, because
+    /// of a shutdown or because the runtime hangs, are counted in the summary and not reported.
     pub async fn carry_out(&self, plan: &Plan, stop: &Stop, sink: &mut impl FnMut(Report)) -> Summary {
         let space = Space::new(plan.images.stop_at_available_bytes);
         let (noted, pods_asked) = (Noted::default(), confirm_deletion::Answers::default());
-        // Time-outs are counted for each kind of object here; the reader limits the waits for an absent runtime.
+        // This module counts the time-outs for each kind of object, so the limit of the reader on unanswered calls is
+        // off.
         let exec = &Self { reader: self.reader.limited(u32::MAX), ..self.clone() };
         let (layers, unanswered, is_overdue, summary) = Default::default();
         let mut run = Run { exec, plan, stop, noted, pods_asked, space, unanswered, is_overdue, layers, summary };
@@ -142,8 +147,8 @@ impl<H: Remover> Run<'_, H> {
         self.end_step().await;
     }
 
-    /// Takes images of the reserve while the measured space is short of its target (I9). A dry run frees nothing, so it
-    /// could only take all of them, which would not happen.
+    /// Removes fallback candidates while the measured free space is below its target (I9). A dry run skips this: it
+    /// frees no space, so it would report all of them, while a real pass would stop earlier.
     async fn reserve(&mut self, sink: &mut impl FnMut(Report)) {
         if !H::IS_DRY && !self.is_overdue {
             for action in &self.plan.images.reserve {
@@ -178,7 +183,7 @@ impl<H: Remover> Run<'_, H> {
         self.note_hang(action.target.kind(), error);
         match error {
             ExecuteError::AskRuntime(CriError::InProgress { .. }) => Done::refused(Refusal::RemovalInProgress),
-            error => Done::failed(error),
+            error => Done::of_error(error),
         }
     }
 
@@ -186,7 +191,7 @@ impl<H: Remover> Run<'_, H> {
         if self.exec.remover.is_in_progress(&action.target.id()) {
             return Ok(Done::refused(Refusal::RemovalInProgress));
         }
-        // First, so that no wait for an answer lies between the look at the object itself and its removal.
+        // The live lookup comes first, so that no wait for it lies between the recheck of the object and its removal.
         if let Some(refused) = self.pod_against(action).await {
             return Ok(refused);
         }
@@ -199,7 +204,7 @@ impl<H: Remover> Run<'_, H> {
         }
     }
 
-    /// How an action that went through ends, with the bytes that were measured.
+    /// Returns the result of a successful action, with the measured bytes.
     fn removed(freed_bytes: Option<u64>) -> Done {
         if H::IS_DRY {
             return Done::of(Outcome::WouldRemove {});

@@ -1,10 +1,10 @@
-//! Paths of the host, seen by an agent whose host is mounted somewhere (`host_root`).
+//! Resolves paths of the host for an agent that sees the host beneath a mountpoint (`host_root`).
 //!
-//! The host's links are absolute for the host: `/host/var/run -> /run` must lead to `/host/run`, while the system would
-//! follow it to the agent's own `/run`. So links are followed by hand, beneath the root. This is for finding and looking
-//! only; what is removed is opened without following links, by `execute`.
+//! Symlinks of the host are absolute for the host. `/host/var/run -> /run` must resolve to `/host/run`, but the system
+//! would follow it to the agent's own `/run`. So this module follows symlinks itself, beneath the root. Its results are
+//! only for finding and reading files. For removals, `execute` opens files without following symlinks.
 //!
-//! Whatever accesses the host's file systems does so through [`BoundedCalls`].
+//! All access to the host's file systems uses [`BoundedCalls`].
 
 mod bounded;
 
@@ -15,22 +15,22 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// As many links as the system itself follows.
+/// The limit on followed symlinks, the same as in Linux.
 const MOST_LINKS: usize = 40;
 
-/// Where a path of the host leads.
+/// The result of resolving a path of the host.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Resolved {
-    /// To this, as the agent names it.
+    /// The path exists, here as the agent sees it.
     Exists(PathBuf),
-    /// Nowhere: some part of it does not exist. The path it would have, as far as links could be followed.
+    /// Some part of the path does not exist. Contains the path that it would have, with all existing symlinks followed.
     Missing(PathBuf),
 }
 
 // === impl Resolved ===
 
 impl Resolved {
-    /// The path, there or not.
+    /// Returns the path, whether it exists or not.
     pub fn into_path(self) -> PathBuf {
         match self {
             Self::Exists(path) | Self::Missing(path) => path,
@@ -38,8 +38,10 @@ impl Resolved {
     }
 }
 
-/// Follows `path` as a process of the host would, every link included, and never leaves `root`. Fails where the system
-/// fails, but for a missing part; also after too many links.
+/// Resolves `path` as a process of the host would, following every symlink, and never leaves `root`.
+///
+/// # Errors
+/// As in the system, except for a missing part. Also after too many symlinks.
 pub fn resolve(root: &Path, path: &Path) -> io::Result<Resolved> {
     let mut ahead: VecDeque<OsString> = parts(path).collect();
     let mut real = PathBuf::new();
@@ -76,7 +78,7 @@ pub fn resolve(root: &Path, path: &Path) -> io::Result<Resolved> {
     Ok(Resolved::Exists(root.join(real)))
 }
 
-/// The steps of a path; `/` and `.` are none.
+/// Returns the components of a path without `/` and `.`.
 fn parts(path: &Path) -> impl Iterator<Item = OsString> {
     path.components().filter_map(|component| match component {
         Component::Normal(part) => Some(part.to_owned()),
@@ -91,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// A host with /run, /var/run -> /run and a few odd links.
+    /// A host with /run, /var/run -> /run and a few unusual symlinks.
     fn host() -> tempfile::TempDir {
         let host = tempfile::tempdir().unwrap();
         let at = |path: &str| host.path().join(path);

@@ -1,8 +1,8 @@
-//! The API server and the kubelet's HTTPS door: how to reach them, and what they say of pods; the sister of `cri`.
+//! Access to the API server and to the kubelet's HTTPS endpoint. The counterpart of `cri`.
 //!
-//! What comes from there is reduced to [`crate::model::Pod`] while it arrives, so that 500 pods cost little. This room
-//! never guesses: an answer that was cut, that came from a proxy or that is silent for long says so (I2). It changes
-//! nothing in the cluster but what a caller asks for by name.
+//! Pods are reduced to [`crate::model::Pod`] while they arrive, so that 500 pods need little memory. This module never
+//! guesses. It reports a truncated answer, an answer of a proxy and a long silence as failures (I2). It changes only
+//! the objects in the cluster that a caller names.
 
 mod access;
 mod api_types;
@@ -34,25 +34,26 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// Tells the time. The daemon owns the clock and lends it.
+/// Returns the current time. The daemon owns the clock and passes it in.
 pub type Clock = fn() -> Timestamp;
 
-/// How long the API server is waited for.
+/// Time limits for the API server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timing {
     /// The longest wait for one answer, and for the next piece of a long one. Default 15 s.
     pub answer: Duration,
-    /// How long the first question waits for the first list. Default 10 s.
+    /// How long the first call waits for the first list. Default 10 s.
     pub first_list: Duration,
-    /// After how long without an event, a bookmark or the end of a watch in order a list of pods counts as not seen. After
-    /// half of it the watch is taken for dead and pods are listed anew. Default 3 min.
+    /// After this time without an event, a bookmark or an orderly end of a watch, a list of pods counts as unavailable.
+    /// After half of it the watch counts as dead and the pods are listed again. Default 3 min.
     pub max_silence: Duration,
-    /// After how long the server ends a watch, so that rights are checked again and a quiet server is heard: one of version
-    /// 1.20 sends no bookmark before the first event. Default 1 min; at most 290 s, and a third of the longest silence.
+    /// After this time the server ends a watch. Then permissions are checked again, and a server without events proves
+    /// that it still answers: a server of version 1.20 sends no bookmark before the first event. Default 1 min; at most
+    /// 290 s and a third of `max_silence`.
     pub watch: Duration,
-    /// The first wait after a failure; it doubles. Default 1 s.
+    /// The first back-off after a failure. It doubles with each failure. Default 1 s.
     pub least_pause: Duration,
-    /// The longest wait after a failure, and between two looks for a Node that is not there. Default 30 s.
+    /// The longest back-off after a failure, and the interval between two checks for a missing Node. Default 30 s.
     pub longest_pause: Duration,
 }
 

@@ -1,8 +1,8 @@
 //! kubegc: a garbage collector for Kubernetes nodes.
 //!
-//! The rooms in the order of the flow, which goes one way: [`observe`] builds a [`model::Snapshot`], [`plan`] turns it
-//! into a [`plan::Plan`], [`execute`] carries that out, [`record`] remembers. `ARCHITECTURE.md` draws it and names the
-//! invariants I1 to I12 that the code cites.
+//! Data flows in one direction through the main modules: [`observe`] builds a [`model::Snapshot`], [`plan`] turns it
+//! into a [`plan::Plan`], [`execute`] carries out the plan, and [`record`] stores the results. `ARCHITECTURE.md` has a
+//! diagram and lists the invariants I1 to I14 that the code cites.
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,11 @@
-//! Plain data that every room shares: ids, one moment of the node, what the past tells.
+//! Plain data that every module shares: ids, a snapshot of the node, the memory of earlier passes.
 //!
-//! Nothing here has a handle, a clock or a decision. The JSON shapes are documents that other programs read, so a field
-//! may be added but not renamed: unknown fields are ignored on reading, missing optional ones take their default.
+//! This module has no handles, no clock and no decisions. Other programs read the JSON documents, so a field may be
+//! added but not renamed. Reading ignores unknown fields, and missing optional fields take their default.
 
 #![forbid(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod duration;
 mod ids;
 mod lists;
 mod memory;
@@ -12,7 +13,8 @@ mod pods;
 mod seen;
 mod snapshot;
 
-pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId, canonical_image_id};
+pub use duration::duration_text;
+pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId, canonical_image_id, short_id};
 pub use lists::{ListBytes, ListReceipt, MESSAGE_LIMIT_BYTES, MissingPart, PartState, Partial};
 pub use memory::{Absence, Failure, ImageMemory, ListCounts, ListFall, Memory, NamedImages, RuntimeMemory};
 pub use pods::{Confirms, Phase, Pod, PodList, PodSourceReport, is_object_name, running_pods};

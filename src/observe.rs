@@ -1,7 +1,8 @@
-//! Builds one [`Snapshot`] per pass: asks every source once, in an order in which nothing is missed.
+//! Builds one [`Snapshot`] per pass: reads every source once, in an order that misses nothing.
 //!
-//! It reads only and decides nothing. A source that fails is `NotSeen` with its cause, never an empty list (I2). All calls
-//! to file systems run off the async threads and within a limit, so that a blocked mount costs one time-out, not the pass.
+//! It reads only and decides nothing. A source that fails is `NotSeen` with its cause, never an empty list (I2). All
+//! file system calls run outside the async threads and within a limit, so that a blocked mount costs one time-out, not
+//! the pass.
 
 mod clock_skew;
 mod disk;
@@ -38,19 +39,19 @@ use clock_skew::ClockSkew;
 use pods::PodDirs;
 use status::Statuses;
 
-/// The answer of a source that may be exchanged for another.
+/// The answer of a replaceable source.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// So many calls of a method may go without an answer in one observation (I14).
+/// The most calls of one method that may time out in one observation (I14).
 const MOST_UNANSWERED: u32 = 2;
 
-/// A list for the sources of pods.
+/// A list for the pod sources.
 type Shown<'a, T> = Cow<'a, Seen<Vec<T>>>;
 
-/// Where things lie, as the host names them.
+/// Paths on the host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Places {
-    /// Where the host's root is mounted. Default `/`.
+    /// The mount point of the host's root. Default `/`.
     pub host_root: PathBuf,
     /// The kubelet's directory. Default `/var/lib/kubelet`.
     pub kubelet_root: PathBuf,
@@ -60,7 +61,7 @@ pub struct Places {
     pub container_logs: PathBuf,
 }
 
-/// Observes one node. It remembers what a container's status told, which never changes; one observer serves all passes.
+/// Observes one node. It caches the statuses of containers, which never change, so one observer serves all passes.
 pub struct Observer {
     reader: RuntimeReader,
     places: Places,
@@ -73,7 +74,7 @@ pub struct Observer {
     image_names: Arc<ImageNames>,
 }
 
-/// What the runtime told in one pass.
+/// Everything that was read from the runtime in one pass.
 struct Told {
     runtime: Seen<Runtime>,
     listening_since: Seen<Option<Timestamp>>,
@@ -102,7 +103,7 @@ impl Default for Places {
 // === impl Observer ===
 
 impl Observer {
-    /// An observer of the runtime behind `reader`. Nothing is opened yet.
+    /// Creates an observer of the runtime behind `reader`. Opens nothing yet.
     pub fn new(
         reader: RuntimeReader,
         places: Places,
@@ -115,20 +116,20 @@ impl Observer {
         Self { reader, places, node: node.into(), pods, disks, calls, statuses, clock_skew, image_names }
     }
 
-    /// What the runtime said of names of images so far, to be asked for others too.
+    /// Returns the image names that were resolved so far. Callers may resolve more names.
     pub fn image_names(&self) -> Arc<ImageNames> {
         Arc::clone(&self.image_names)
     }
 
-    /// What reads from the runtime.
+    /// Returns the reader of the runtime.
     pub fn reader(&self) -> &RuntimeReader {
         &self.reader
     }
 
-    /// Takes one snapshot. The order counts (spec 8.2, races 5 and 21): what is compared with a later list is listed
-    /// before it, so that a thing made in between shows up in the list that protects it. Log entries come before
-    /// everything, pulls and images before the containers that use them, sandboxes before the containers in them, and
-    /// pods last.
+    /// Takes one snapshot. The order matters (spec 8.2, races 5 and 21): an object that is compared with a later list
+    /// is listed before that list. So an object that is created in between appears in the list that protects it. Log
+    /// entries come first, then pulls and images before the containers that use them, sandboxes before the containers
+    /// in them, and pods last.
     pub async fn observe(&self, taken_at: Timestamp, memory: Memory) -> Snapshot {
         let log_dirs = self.look(&self.places.pod_logs, |_, at| logs::dirs(at)).await;
         let log_links = self.look(&self.places.container_logs, logs::links).await;
@@ -166,20 +167,20 @@ impl Observer {
         snapshot
     }
 
-    /// Adds to each container what only its own status tells. Apart from [`Self::observe`] because it may take a call for
-    /// each container: a first plan shows whether the answers can matter at all.
+    /// Adds to each container the fields that only its own status contains. This is separate from [`Self::observe`]
+    /// because it may need a call for each container. A first plan shows whether the statuses can matter at all.
     pub async fn fill_statuses(&self, snapshot: &mut Snapshot, what: StatusFor) {
         self.statuses.fill(&self.reader.limited(MOST_UNANSWERED), snapshot, what).await;
     }
 
-    /// Adds which images the names that pods use mean. Apart from [`Self::observe`] because only an image pass needs it.
+    /// Adds the images that the names in pods resolve to. Separate from [`Self::observe`] because only an image pass
+    /// needs it.
     pub async fn resolve_image_names(&self, snapshot: &mut Snapshot) {
         self.image_names.resolve(&self.reader.limited(MOST_UNANSWERED), snapshot).await;
     }
 
-    /// Asks the runtime for everything. One that cannot be reached is asked once: each further call would only wait for
-    /// the same answer.
-    /// `pods` helps to list what is too much for one message.
+    /// Reads everything from the runtime. An unreachable runtime gets one call: each further call would only wait for
+    /// the same error. `pods` helps to list what is too large for one message.
     async fn ask_runtime(&self, now: Timestamp, pods: &[PodUid]) -> Told {
         let reader = self.reader.limited(MOST_UNANSWERED);
         let runtime = match reader.runtime().await {
@@ -195,7 +196,7 @@ impl Observer {
         let pods: Vec<_> = listed.filter_map(|sandbox| sandbox.pod_uid()).chain(pods).cloned().collect();
         let containers = reader.container_list(&pods).await;
         let containers = received(containers, &mut list_bytes.containers, &mut partial.containers);
-        // Looked at again after the lists: a restart between them may have left one short (I12).
+        // Checked after the lists too: a restart between them may have made one incomplete (I12).
         let listening_since = self.listening_since(now).await;
         let runtime = runtime.map(|runtime| Runtime {
             listening_since: listening_since.as_ref().copied().flatten(),
@@ -216,8 +217,8 @@ impl Observer {
         }
     }
 
-    /// Since when the runtime listens: by its socket or, if that is later, by the connection that had to be made again. A
-    /// socket that belongs to the service manager stays the same when the runtime restarts.
+    /// Returns since when the runtime listens: the time of its socket, or of the last reconnect if that is later. A
+    /// socket that the service manager owns does not change when the runtime restarts.
     async fn listening_since(&self, now: Timestamp) -> Seen<Option<Timestamp>> {
         let reconnected = self.reader.reconnected_at().map(|moment| self.clock_skew.date(moment, now));
         Seen::from(self.reader.listening_since().await).map(|since| Some(reconnected.map_or(since, |at| at.max(since))))
@@ -242,7 +243,7 @@ impl Observer {
         }
     }
 
-    /// Looks at a directory of the host. One that does not exist is empty: so it is on a host without a kubelet.
+    /// Reads a directory of the host. A missing directory counts as empty, as on a host without a kubelet.
     async fn look<T, F>(&self, directory: &Path, list: F) -> Seen<T>
     where
         T: Default + Send + 'static,
@@ -276,8 +277,8 @@ impl Told {
         }
     }
 
-    /// The lists for the sources of pods, which look at what runs and at nothing else: incomplete lists that show all
-    /// that runs are as good.
+    /// Returns the lists for the pod sources. These use running objects only, so an incomplete list that shows all
+    /// running objects is sufficient.
     fn for_pods(&self) -> (Shown<'_, Container>, Shown<'_, Sandbox>) {
         let Self { containers, sandboxes, partial, .. } = self;
         let shown = self.list_bytes.shows_all_that_runs();
@@ -285,7 +286,7 @@ impl Told {
     }
 }
 
-/// A list, or what was received of it where that has all that runs.
+/// Returns the list, or its received part if that contains all running objects.
 fn running<'a, T: Clone>(list: &'a Seen<Vec<T>>, partial: Option<&Vec<T>>, shown: bool) -> Shown<'a, T> {
     match partial {
         Some(partial) if shown => Cow::Owned(Seen::Seen(partial.clone())),
@@ -293,7 +294,7 @@ fn running<'a, T: Clone>(list: &'a Seen<Vec<T>>, partial: Option<&Vec<T>>, shown
     }
 }
 
-/// Keeps how a list was received, and its objects apart where parts are missing: such a list is not seen (I2).
+/// Records how a list was received. The objects of an incomplete list are stored apart: such a list is not seen (I2).
 fn received<T>(
     answer: Result<List<T>, CriError>,
     receipt: &mut Option<ListReceipt>,
@@ -314,15 +315,15 @@ fn received<T>(
     }
 }
 
-/// The pods that may have sandboxes here: those with a log directory, whose name ends with the uid, and those that were
-/// missing in earlier passes. A wrong one costs a call.
+/// Returns the pods that may have sandboxes here: those with a log directory, whose name ends with the uid, and those
+/// that were missing in earlier passes. A wrong one costs only a call.
 fn pods_that_may_be_here(log_dirs: &Seen<Vec<LogDir>>, memory: &Memory) -> Vec<PodUid> {
     let names = log_dirs.as_ref().into_iter().flatten().map(|dir| dir.name.as_str());
     let of_dirs = names.filter_map(|name| Some(PodUid::from(name.rsplit_once('_')?.1)));
     of_dirs.chain(memory.absent_since.iter().map(|absence| absence.uid.clone())).collect()
 }
 
-/// Names what is being pulled, and says whether that is all.
+/// Splits the images that are being pulled from whether they are all known.
 fn split(pulls: Seen<Vec<String>>) -> (Vec<String>, Seen<()>) {
     match pulls {
         Seen::Seen(images) => (images, Seen::Seen(())),

@@ -1,8 +1,9 @@
-//! Decides what goes and why the rest stays. Pure: one snapshot and one policy in, one plan out.
+//! Decides what a pass removes and why everything else is kept. Pure: one snapshot and one policy in, one plan out.
 //!
-//! No clock, no I/O, no randomness: `taken_at` is the only now, and shuffled input gives the same plan. The steps come in
-//! the kubelet's order (containers, sandboxes, logs, images), and each sees what those before it leave: a sandbox whose
-//! last containers go in this pass is empty.
+//! There is no clock, no I/O and no randomness. `taken_at` is the only current time, and a snapshot with its lists in
+//! another order gives the same plan. The steps run in the kubelet's order: containers, sandboxes, logs, images. Each
+//! step takes into account what the steps before it remove: a sandbox is empty if this pass removes its last
+//! containers.
 
 #![forbid(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -51,31 +52,31 @@ use jiff::{SignedDuration, Timestamp};
 use crate::model::Snapshot;
 use plan_builder::{Context, PlanBuilder};
 
-/// All that a plan depends on besides the snapshot.
+/// Everything that a plan depends on besides the snapshot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy {
-    /// The set of rules, as the plan names it. The guards are what really counts.
+    /// The name of the set of rules, as the plan shows it. Only `guards` has an effect.
     pub profile: Profile,
-    /// Dead containers, and with `evict_terminated_pods` also sandboxes.
+    /// Limits on dead containers; `evict_terminated_pods` also applies to sandboxes.
     pub containers: ContainerPolicy,
-    /// Log directories and links.
+    /// The directories with logs and log symlinks.
     pub logs: LogPolicy,
-    /// Images.
+    /// Rules for images.
     pub images: ImagePolicy,
-    /// When a disk is so short that everything goes that nothing needs.
+    /// The limits below which a disk has disk pressure, so that a pass removes everything unused.
     pub pressure: PressurePolicy,
-    /// What the kubelet would remove and we keep.
+    /// What kubegc keeps although the kubelet would remove it.
     pub guards: Guards,
 }
 
-/// Which steps a pass takes. The service runs them in two loops, as the kubelet does.
+/// The steps of a pass. The service runs `Containers` and `Images` in two loops, as the kubelet does.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Scope {
-    /// Containers, sandboxes, logs.
+    /// Containers, sandboxes and logs.
     Containers,
     /// Images.
     Images,
-    /// Everything, as from a shell.
+    /// All steps, as for a command in a shell.
     All,
 }
 
@@ -98,17 +99,17 @@ fn steps<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, scope: Scope)
     }
 }
 
-/// The time since a moment; 0 for one in the future, since clocks step.
+/// Returns the time since `since`; 0 if `since` is in the future, because clocks are set back.
 fn age(now: Timestamp, since: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(since)).unwrap_or(Duration::ZERO)
 }
 
-/// Says whether a moment lies at least `min_age` back. The future never does, as in the kubelet.
+/// Says whether `since` is at least `min_age` ago. A time in the future never is, as in the kubelet.
 fn is_older(now: Timestamp, since: Timestamp, min_age: Duration) -> bool {
     SignedDuration::try_from(min_age).is_ok_and(|min_age| now.duration_since(since) >= min_age)
 }
 
-/// Whole seconds, for documents.
+/// Returns whole seconds, for documents.
 fn seconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
 }

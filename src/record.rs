@@ -1,22 +1,23 @@
-//! Remembers: what the past tells, every run, every removal and what became of it.
+//! The store: what earlier passes learned, every run, every removal and its outcome.
 //!
-//! One SQLite file on the node holds it, see [`Store`]. Values go in and values come out; nothing that leaves this room
-//! is a cursor into the file. The room decides nothing and feeds `plan` nothing but [`crate::model::Memory`].
+//! All of it is in one SQLite file on the node, see [`Store`]. Callers pass values in and receive values. This module
+//! never returns a cursor into the file. It makes no decisions, and the only input it gives to `plan` is
+//! [`crate::model::Memory`].
 //!
-//! **Losing nothing.** Each removal is a transaction of its own, so that a kill -9 at any moment loses no more than the
-//! record of the action in flight (I10). The file is in WAL mode with `synchronous = NORMAL`: a commit is one write to
-//! the end of the log and no sync. What was written before a kill lies in the kernel's page cache, which does not die
-//! with the process. A power cut may lose the last commits, but never leaves the file damaged; that is a fair price for
-//! not making a disk that is full already wait for a sync per removal.
+//! **Durability.** Each removal is its own transaction. A kill -9 at any moment loses at most the record of the action
+//! in flight (I10). The file is in WAL mode with `synchronous = NORMAL`: a commit is one write to the end of the log,
+//! without a sync. The kernel's page cache holds what was written before a kill, and it outlives the process. A power
+//! cut may lose the last commits, but never damages the file. With a sync for each removal, every removal would have to
+//! wait for a disk that is already full.
 //!
-//! **When the file cannot be used.** A file of a newer version or of another program is an error at the start, and is not
-//! touched. No other fault of the file stops a pass: on a full disk, after an I/O error, while another program holds a lock,
-//! on a read-only file system the store continues in memory, with all that the file knew or, where that cannot be read,
-//! empty. The next run returns to the file and adds to it what was learnt. A damaged file is set aside and a fresh one
-//! begun. Unknown history means "just now", never "never used", so less is removed and not more.
+//! **When the file cannot be used.** A file of a newer version or of another program is an error at the start, and
+//! kubegc does not change it. No other fault of the file stops a pass: on a full disk, after an I/O error, while
+//! another program holds a lock, or on a read-only file system, the store continues in memory. It has a copy of the
+//! file's data there or, if the file cannot be read, it is empty. The next run returns to the file and adds what was
+//! learned meanwhile. A damaged file is renamed, and the store creates a new one. Unknown history means "just now",
+//! never "never used", so kubegc removes less, not more.
 //!
-//! **One agent per node.** Whoever writes holds a [`Lock`] first. Whoever only reads needs none, see
-//! [`Store::open_read_only`].
+//! **One agent per node.** A writer holds a [`Lock`] first. A reader needs none, see [`Store::open_read_only`].
 
 mod error;
 pub mod events;

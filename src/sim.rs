@@ -1,12 +1,12 @@
-//! A node in memory that speaks both CRI services over a real unix socket.
+//! A simulated node in memory, which serves both CRI services over a real unix socket.
 //!
-//! It stands in for containerd where faults or size matter, and for a whole node in `kubegc demo`: its state changes as
-//! a runtime's does, it remembers every call, and it fails, hangs and answers late on request. It is held to the same
-//! contract tests as containerd. It owns no clock: every time comes from the caller. It touches its socket and its
-//! temporary directory alone, and no production path but the demo may reach it.
+//! It replaces containerd in tests that need faults or large nodes, and a whole node in `kubegc demo`. Its state
+//! changes like that of a runtime. It records every call, and fails, hangs or answers late on request. The same
+//! contract tests run against it and against containerd. It has no clock: every time comes from the caller. It uses
+//! only its socket and its temporary directory. No production code uses it except the demo.
 //!
-//! The server has a thread and a runtime of its own, so that a test may block on another process that speaks with it,
-//! and so that nothing of it is left once that thread is joined.
+//! The server has its own thread and its own async runtime. So a test may block on another process that calls the
+//! server, and nothing of the server remains after that thread is joined.
 //!
 //! ```
 //! use kubegc::sim::{MIB, Node, Sim};
@@ -60,15 +60,15 @@ use tempfile::TempDir;
 use crate::model::FileSystem;
 use server::{RunIn, Server, Shared};
 
-/// Bytes in a mebibyte.
+/// The bytes in a mebibyte.
 pub const MIB: u64 = 1 << 20;
-/// Bytes in a gibibyte.
+/// The bytes in a gibibyte.
 pub const GIB: u64 = 1 << 30;
 
-/// The longest that anything here waits for a call.
+/// The time limit for [`Sim::await_calls`].
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A running simulated node. Dropping it ends the server and removes its directory.
+/// A running simulated node. Dropping it ends the server and deletes its directory.
 #[derive(Debug)]
 pub struct Sim {
     shared: Arc<Shared>,
@@ -77,10 +77,10 @@ pub struct Sim {
     dir: TempDir,
 }
 
-/// What can go wrong with a simulated node itself.
+/// The errors of the simulated node itself.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
-    /// No temporary directory could be made.
+    /// The temporary directory could not be created.
     #[error("make a directory for the simulated node: {0}")]
     Directory(#[source] std::io::Error),
     /// The socket could not be opened.
@@ -88,30 +88,30 @@ pub enum SimError {
     Listen {
         /// The socket.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
     /// The server's thread could not be started.
     #[error("start the server of the simulated node: {0}")]
     Thread(#[source] std::io::Error),
-    /// A log file or link could not be written.
+    /// A log file or symlink could not be written.
     #[error("write {path}: {source}")]
     WriteLog {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A call that was waited for did not come.
+    /// An awaited call did not arrive.
     #[error("{method} came {seen} times, not {wanted}, within {seconds} s")]
     NoCall {
-        /// The call.
+        /// The method.
         method: Method,
-        /// How often it came.
+        /// How many calls arrived.
         seen: usize,
-        /// How often it should have come.
+        /// How many calls should have arrived.
         wanted: usize,
-        /// How long was waited.
+        /// How long the wait lasted.
         seconds: u64,
     },
 }
@@ -119,14 +119,14 @@ pub enum SimError {
 // === impl Sim ===
 
 impl Sim {
-    /// Writes the node's log files, opens the socket and serves. Needs no async runtime.
+    /// Writes the log files of the node, opens the socket and serves it. Needs no async runtime.
     pub fn start(node: Node) -> Result<Self, SimError> {
         Self::start_at(node, RunIn::OwnThread)
     }
 
-    /// The same in tasks of the caller's runtime, which must be a tokio runtime. Time that stands still there and goes
-    /// forward by itself while nothing is to be done does so for both sides: a call that hangs costs no real time. Its files
-    /// are in memory, if the host has `/dev/shm`.
+    /// Like [`Sim::start`], but in tasks of the caller's runtime, which must be a tokio runtime. If that runtime pauses
+    /// its clock and advances it while idle, this applies to client and server: a call that hangs takes no real time.
+    /// Files are in memory if the host has `/dev/shm`.
     pub fn start_here(node: Node) -> Result<Self, SimError> {
         Self::start_at(node, RunIn::CallersRuntime)
     }
@@ -140,12 +140,12 @@ impl Sim {
         Ok(Self { shared, server, place, dir })
     }
 
-    /// The path of the socket, whether or not it is there just now.
+    /// Returns the path of the socket, whether or not the socket exists at present.
     pub fn socket(&self) -> &Path {
         &self.shared.socket
     }
 
-    /// The socket as an endpoint, `unix:///…`.
+    /// Returns the socket as an endpoint, `unix:///…`.
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.socket().display())
     }
@@ -157,64 +157,64 @@ impl Sim {
         utimensat(AT_FDCWD, self.socket(), &at, &at, UtimensatFlags::NoFollowSymlink).map_err(failed)
     }
 
-    /// The directory that holds the socket, the logs and the image mountpoint.
+    /// Returns the directory that contains the socket, the logs and the image mountpoint.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Where the log files and links lie.
+    /// Returns the directories of the log files and symlinks.
     pub fn log_roots(&self) -> LogRoots {
         LogRoots::beneath(self.dir.path())
     }
 
-    /// The node's state, to read or to change. Every call waits while it is held.
+    /// Locks the state of the node for reading or changing. Every call waits while the lock is held.
     pub fn state(&self) -> MutexGuard<'_, Node> {
         self.shared.node()
     }
 
-    /// The simulated disk as it is now. `statvfs` of the mountpoint would show the real one.
+    /// Returns the simulated disk in its current state. `statvfs` on the mountpoint would report the real disk.
     pub fn disk(&self) -> FileSystem {
         self.state().file_system()
     }
 
-    /// The same for somebody who outlives a borrow.
+    /// Returns a function that does the same as [`Sim::disk`] without borrowing the `Sim`.
     pub fn disk_reader(&self) -> impl Fn() -> FileSystem + Send + Sync + 'static {
         let shared = Arc::clone(&self.shared);
         move || shared.node().file_system()
     }
 
-    /// Every call so far, in order of arrival.
+    /// Returns every call so far, in order of arrival.
     pub fn calls(&self) -> Vec<Call> {
         self.shared.script().calls().to_vec()
     }
 
-    /// The ids that a method was called with, in order of arrival.
+    /// Returns the ids that a method was called with, in order of arrival.
     pub fn calls_of(&self, method: Method) -> Vec<String> {
         self.shared.script().calls().iter().filter(|call| call.method == method).map(|call| call.id.clone()).collect()
     }
 
-    /// Forgets the calls so far.
+    /// Clears the record of calls.
     pub fn forget_calls(&self) {
         self.shared.script().forget_calls();
     }
 
-    /// Queues a fault: the next calls of the method meet it, after those that were queued before.
+    /// Queues a fault for the next calls of the method. It applies after the faults that were queued before.
     pub fn fault(&self, method: Method, fault: Fault, times: Times) {
         self.shared.script().queue(method, None, fault, times);
     }
 
-    /// The same for the calls about one object alone, by the id that the caller gives.
+    /// Like [`Sim::fault`], but only for calls about one object, by the id in the request.
     pub fn fault_of(&self, method: Method, id: &str, fault: Fault, times: Times) {
         self.shared.script().queue(method, Some(id), fault, times);
     }
 
-    /// Drops all faults and hooks that still wait. A call that already hangs goes on hanging.
+    /// Removes all queued faults and hooks. A call that already hangs continues to hang.
     pub fn heal(&self) {
         self.shared.script().heal();
     }
 
-    /// Runs `change` on the state when the method is called for the `nth` time from now, counted from 1, before the
-    /// call itself does anything.
+    /// Runs `change` on the state at the `nth` call of the method from now, counted from 1, before the call itself does
+    /// anything.
     pub fn on_call(&self, method: Method, nth: usize, change: impl FnOnce(&mut Node) + Send + 'static) {
         self.shared.script().hook(method, nth, Box::new(change));
     }
@@ -241,23 +241,23 @@ impl Sim {
         })
     }
 
-    /// Breaks every connection; the socket stays.
+    /// Breaks every connection but keeps the socket.
     pub fn cut_connections(&self) {
         self.shared.cut();
     }
 
-    /// Takes the socket away with all connections, as a runtime that stops. Calls under way get no answer.
+    /// Removes the socket and breaks all connections, like a runtime that stops. Calls in progress get no answer.
     pub fn stop_listening(&mut self) {
         self.shared.unlink();
         self.server = None;
     }
 
-    /// Says whether the server runs: false after [`Sim::stop_listening`] and once [`Fault::Vanish`] struck.
+    /// Returns whether the server runs: false after [`Sim::stop_listening`] and after a [`Fault::Vanish`].
     pub fn is_there(&self) -> bool {
         self.server.as_ref().is_some_and(Server::runs)
     }
 
-    /// Brings the socket back with the state as it is, as a runtime that restarts. Nothing happens if it is there.
+    /// Opens the socket again with the current state, like a runtime that restarts. Does nothing if the server runs.
     pub fn listen_again(&mut self) -> Result<(), SimError> {
         if !self.is_there() {
             self.stop_listening();

@@ -1,11 +1,11 @@
-//! The walls between the rooms, as the table in ARCHITECTURE.md draws them.
+//! Checks the dependencies between modules against the table in ARCHITECTURE.md.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Words that `plan` and `model` must not even name.
+/// Words that must not occur in `plan` and `model`.
 const IMPURE: [&str; 10] = [
     "async fn",
     ".await",
@@ -19,11 +19,11 @@ const IMPURE: [&str; 10] = [
     "Timestamp::now",
 ];
 
-/// The crates that speak protobuf, and the rooms that may.
+/// The crates for protobuf, and the modules that may use them.
 const PROTOBUF: [&str; 3] = ["tonic", "prost", "generated"];
 const SPEAK_PROTOBUF: [&str; 2] = ["cri", "sim"];
 
-/// The crates that speak HTTP and TLS, and the rooms that may; `record` for the events that it writes.
+/// The crates for HTTP and TLS, and the modules that may use them. `record` may, for the events that it writes.
 const HTTP: [&str; 5] = ["hyper", "hyper_util", "rustls", "tokio_rustls", "kube"];
 const SPEAK_HTTP: [&str; 4] = ["cri", "sim", "kubernetes", "record"];
 
@@ -69,7 +69,7 @@ fn only_execute_is_given_a_writer() {
         .iter()
         .map(|fault| fault.split(':').next().unwrap().to_owned())
         .collect();
-    // Whoever builds the executor creates the writer and the remover.
+    // The module that builds the executor creates the writer and the remover.
     takers.retain(|path| !path.ends_with("src/daemon/cycle.rs"));
     assert!(takers.is_empty(), "{takers:?}");
 }
@@ -103,7 +103,7 @@ fn faults(of: impl Fn(&File) -> bool, fault: impl Fn(&str) -> Option<String>) ->
     faults
 }
 
-/// Room → the rooms that it may use, from the table in ARCHITECTURE.md.
+/// Returns for each module the modules that it may use, from the table in ARCHITECTURE.md.
 fn table() -> BTreeMap<String, BTreeSet<String>> {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let rows = text.lines().skip_while(|line| !line.starts_with("| room |")).skip(2);
@@ -136,7 +136,7 @@ fn gather(dir: &Path, paths: &mut Vec<PathBuf>) {
     }
 }
 
-/// `x/tests.rs` and what lies beneath `x/tests/` may use whatever they like.
+/// `x/tests.rs` and the files beneath `x/tests/` may use any module.
 fn is_test(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "tests" || part.as_os_str() == "tests.rs")
 }
@@ -152,7 +152,7 @@ fn read(path: &Path) -> File {
     File { lines: lines.map(|(number, line)| (number, line.to_owned())).collect(), path: short, room }
 }
 
-/// The rooms that a line names: `crate::x`, `crate::{x, y::z}`.
+/// Returns the modules that a line uses: `crate::x`, `crate::{x, y::z}`.
 fn rooms_named(line: &str) -> Vec<String> {
     let mut rooms = Vec::new();
     for rest in line.split("crate::").skip(1) {

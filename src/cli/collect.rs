@@ -19,42 +19,44 @@ use crate::execute::{Remover, Report, Stop, Summary};
 use crate::plan::{Plan, PlanError};
 use crate::record::StoreError;
 
-/// Remove once what `plan` shows
+/// Make one GC pass: remove what `plan` shows
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Go all the way, rechecks included, but remove nothing
+    /// Make all checks, but remove nothing
     #[arg(long)]
     dry_run: bool,
-    /// Carry out this plan, as `plan -o json` printed it, and nothing else; what changed since is refused; - is standard input
+    /// Carry out a plan saved with `plan -o json` (- for standard input)
+    ///
+    /// Only objects in the plan are removed. An object that has changed since is refused.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["scope", "evict_terminated_pods", "pressure"])]
     plan: Option<PathBuf>,
-    /// What to look at
+    /// Object kinds to collect
     #[arg(long, value_enum, default_value = "all")]
     scope: ScopeArg,
     #[command(flatten)]
     what_if: Overrides,
 }
 
-/// What became of it all, for programs.
+/// The result of a pass, for programs.
 #[derive(JsonSchema, Serialize)]
 pub(super) struct Collection<'a> {
     /// Always `Collection`.
     kind: &'static str,
-    /// The document's version, 1.
+    /// The version of the document, 1.
     version: u32,
-    /// Nothing was removed: all was only gone through.
+    /// Whether the pass was a dry run, which removes nothing.
     dry_run: bool,
-    /// Each action and what became of it, in order.
+    /// Each action and its result, in order.
     reports: &'a [Report],
-    /// The same, counted.
+    /// The number of actions for each result.
     summary: &'a Summary,
-    /// How many objects stayed.
+    /// The number of objects kept.
     kept: usize,
-    /// Why a step could not do its work.
+    /// Why a step could not be completed.
     errors: &'a [PlanError],
 }
 
-/// Collects once.
+/// Makes one pass.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let saved = args.plan.as_deref().map(saved_plan::read).transpose()?;
     let loaded = &args.what_if.applied(loaded);
@@ -71,7 +73,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
     verdict(&pass)
 }
 
-/// A shutdown that waits for a runtime or a disk that hangs.
+/// Returns the error of a shutdown that waits for an unresponsive runtime or disk.
 fn overdue(shutdown: Duration) -> CliError {
     let message = format!("the pass did not end within {} s of the signal", shutdown.as_secs());
     CliError::message(ErrorKind::Partial, message)
@@ -112,13 +114,13 @@ async fn one_pass<H: Remover>(
     pass
 }
 
-/// On standard error, and only where a person looks on.
+/// Returns a progress bar. It is drawn on standard error, and only on a terminal.
 fn progress() -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {wide_msg}");
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// Prints what became of it all.
+/// Prints the result of the pass.
 fn print(pass: &Pass, dry_run: bool, output: &mut Output) -> Result<(), CliError> {
     let (kept, errors) = (pass.kept(), &pass.plan.errors);
     let (reports, summary) = (&pass.reports, &pass.summary);
@@ -130,7 +132,7 @@ fn print(pass: &Pass, dry_run: bool, output: &mut Output) -> Result<(), CliError
     }
 }
 
-/// Done, or failed in part: cron and scripts look at nothing but the exit status.
+/// Returns an error if a part of the pass failed: cron and scripts check only the exit status.
 fn verdict(pass: &Pass) -> Result<(), CliError> {
     let blind = pass.plan.errors.iter().filter(|error| !matches!(error, PlanError::FreeDiskSpaceFailed { .. }));
     let (failed, left, blind) = (pass.summary.count("failed"), pass.summary.not_begun, blind.count());
@@ -147,7 +149,7 @@ fn verdict(pass: &Pass) -> Result<(), CliError> {
         faults.push(format!("{blind} of its steps could not do their work"));
     }
     if pass.summary.shortfall_bytes > 0 {
-        faults.push(format!("the image disk is still {} short", format::size(pass.summary.shortfall_bytes)));
+        faults.push(format!("the image disk still needs {} of free space", format::size(pass.summary.shortfall_bytes)));
     }
     if let Some(note) = pass.not_recorded() {
         faults.push(format!("{note}, so this pass is not in the history"));

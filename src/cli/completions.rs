@@ -4,10 +4,10 @@ use clap::CommandFactory;
 
 use super::{Cli, CliError, Output};
 
-/// Print completions for a shell
+/// Print shell completions
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The shell
+    /// Shell
     shell: clap_complete::Shell,
 }
 

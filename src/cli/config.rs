@@ -10,7 +10,7 @@ use crate::config::{DEFAULT_TOML, KEYS, Loaded};
 use crate::model::Snapshot;
 use crate::plan::Plan;
 
-/// Check, show and explain the configuration
+/// Check and show the configuration
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -19,15 +19,15 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Read everything and tell all that is wrong
+    /// Check the configuration and report every error
     Check,
-    /// Print the settings in force and where each comes from
+    /// Print the settings in force and their origins
     Show,
-    /// Print a configuration file with every setting, its default and a comment
+    /// Print a commented configuration file with all defaults
     Default,
     /// Print the JSON Schema of a document
     Schema {
-        /// The document
+        /// Document kind
         #[arg(value_enum)]
         of: Document,
     },
@@ -35,17 +35,17 @@ enum Verb {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Document {
-    /// What `kubegc snapshot` prints and `plan --snapshot` reads
+    /// Output of `snapshot`, input of `plan --snapshot`
     Snapshot,
-    /// What `plan -o json` prints and `collect --plan` reads
+    /// Output of `plan -o json`, input of `collect --plan`
     Plan,
-    /// What `collect -o json` prints
+    /// Output of `collect -o json`
     Collection,
     /// The configuration file
     Config,
 }
 
-/// Carries out one of the verbs. Only those that ask what is in force read the configuration.
+/// Runs a subcommand. Only the subcommands that need the settings in force read the configuration.
 pub fn run(args: &Args, load: impl Fn() -> Result<Loaded, CliError>, output: &mut Output) -> Result<(), CliError> {
     match &args.verb {
         Verb::Check => check(&load()?, output),

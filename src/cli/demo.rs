@@ -1,6 +1,6 @@
-//! `kubegc demo`: a busy node in memory, its plan, the collection, the node after.
+//! `kubegc demo`: a busy node in memory, its plan, a pass, and the node after it.
 //!
-//! The same rooms as on a real node, over a real socket; only the runtime behind it is simulated.
+//! The demo uses the same code as a real node, over a real socket. Only the runtime behind the socket is simulated.
 
 mod node;
 
@@ -21,14 +21,14 @@ use crate::plan::Scope;
 use crate::record::Store;
 use crate::sim::Sim;
 
-/// Show what kubegc does, on a node in memory: no root, no runtime, nothing of this machine is touched
+/// Collect a simulated node (no root or runtime needed)
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
 /// The API server of the demo.
 struct DemoPods(PodList);
 
-/// What a node holds, for people.
+/// The numbers of objects on a node, and its disk usage, for display.
 struct Inventory {
     containers: usize,
     sandboxes: usize,
@@ -36,7 +36,7 @@ struct Inventory {
     disk: FileSystem,
 }
 
-/// Shows it.
+/// Runs the demo.
 pub fn run(Args {}: &Args, output: &mut Output) -> Result<(), CliError> {
     let busy = node::busy(now());
     let sim = Sim::start(busy.node).map_err(|error| CliError::new(ErrorKind::Internal, error))?;
@@ -65,7 +65,7 @@ async fn show(sim: &Sim, pods: PodList, memory: &Memory, output: &mut Output) ->
     output.text("\nOn a real node, as root: kubegc plan   (changes nothing)\n")
 }
 
-/// A node that started a moment ago is not to be believed; this one was made that way.
+/// Returns settings without the guard against a runtime that has just started: the simulated one always has.
 fn settings(sim: &Sim) -> Settings {
     let roots = sim.log_roots();
     let mut settings =

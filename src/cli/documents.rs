@@ -1,7 +1,7 @@
-//! Snapshots from a file or from standard input: a stream of JSON documents, read one by one.
+//! Reads snapshots from a file or from standard input: a stream of JSON documents, read one by one.
 //!
-//! One a line is the usual form, and a document over many lines is read too. The next is not read before this one is
-//! asked for, so that a program may write a snapshot, wait for its plan, and then write the next.
+//! Usually each document is on a line of its own. A document over many lines is read too. The next document is read
+//! only when the caller needs it. So a program can write a snapshot, wait for its plan, and then write the next one.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -13,24 +13,24 @@ use serde::Deserialize;
 use super::{CliError, ErrorKind};
 use crate::model::Snapshot;
 
-/// The version that we read.
+/// The supported version of snapshots.
 const VERSION: u32 = 1;
-/// What the name `-` stands for, in messages.
+/// The name of the input `-` in messages.
 const STDIN: &str = "standard input";
 
 /// The snapshots of one input.
 pub struct Snapshots {
     input: Box<dyn BufRead>,
     name: String,
-    /// Lines read so far.
+    /// The number of lines read so far.
     lines: usize,
-    /// The text at hand: whole lines.
+    /// The buffered text: whole lines.
     text: Vec<u8>,
-    /// How much of the text is done with.
+    /// The number of bytes of the text that are parsed.
     done: usize,
 }
 
-/// What a document says it is.
+/// The header of a document.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Header {
@@ -56,18 +56,18 @@ impl Snapshots {
         Self { input, name: name.to_owned(), lines: 0, text: Vec::new(), done: 0 }
     }
 
-    /// The only snapshot that a verb about one snapshot wants: the first.
+    /// Returns the first snapshot, for a command that needs only one.
     pub fn first(mut self) -> Result<Snapshot, CliError> {
         self.next().unwrap_or_else(|| Err(self.empty()))
     }
 
-    /// An input without a snapshot is more likely cut off than meant.
+    /// Returns the error for an input without a snapshot: it is probably truncated.
     pub fn empty(&self) -> CliError {
         let message = format!("no snapshot in {}", self.name);
         CliError::message(ErrorKind::Usage, message).hint("`kubegc snapshot` prints one")
     }
 
-    /// Reads lines until there is text. `false` = the input is at its end.
+    /// Reads lines until there is text. `false` = end of input.
     fn fill(&mut self) -> Result<bool, CliError> {
         loop {
             let rest = self.text.get(self.done..).unwrap_or_default();
@@ -83,7 +83,7 @@ impl Snapshots {
         }
     }
 
-    /// Reads one more line. `false` = there is none.
+    /// Reads one more line. `false` = end of input.
     fn line(&mut self) -> Result<bool, CliError> {
         let read = self.input.read_until(b'\n', &mut self.text);
         let read = read.with_context(|| format!("cannot read {}", self.name));
@@ -92,7 +92,7 @@ impl Snapshots {
         Ok(more)
     }
 
-    /// Reads lines until the document that was begun is whole, as far as brackets tell.
+    /// Reads lines until the current document is complete, judged by its brackets.
     fn complete(&mut self) -> Result<(), CliError> {
         let mut scan = Scan::default();
         let mut from = self.done;
@@ -103,7 +103,7 @@ impl Snapshots {
                 return Ok(());
             }
             if self.text.get(from..).is_some_and(begins_document) {
-                // The line before was cut off; that is where the fault is.
+                // The line before was truncated, so the error is there.
                 self.text.truncate(from);
                 self.lines -= 1;
                 return Ok(());
@@ -131,7 +131,7 @@ impl Snapshots {
         Ok(snapshot)
     }
 
-    /// Says what is wrong: first whether it is a snapshot of ours at all.
+    /// Returns the error. It checks first whether the document is a snapshot of a supported version.
     fn refuse(&self, error: &serde_json::Error) -> CliError {
         if self.rest().starts_with(b"[") {
             return self.error(format_args!("a Snapshot is wanted, and this is a list; write one after the other"));
@@ -156,7 +156,7 @@ impl Snapshots {
         let place = format!(" at line {} column {}", error.line(), error.column());
         let what = error.to_string().replace(&place, "");
         let line = self.line_of_document() + error.line() - 1;
-        // A string that is cut off is told at the line break behind it, which counts as column 0 of the next line.
+        // serde_json reports a truncated string at the line break after it, which counts as column 0 of the next line.
         let place = match error.column() {
             0 => format!("line {}", line - 1),
             column => format!("line {line}, column {column}"),
@@ -168,7 +168,7 @@ impl Snapshots {
         CliError::message(ErrorKind::Usage, format!("{}, line {}: {what}", self.name, self.line_of_document()))
     }
 
-    /// The line on which the document at hand begins, from 1.
+    /// Returns the line on which the current document begins, from 1.
     fn line_of_document(&self) -> usize {
         let after = self.rest().split_inclusive(|byte| *byte == b'\n').count();
         (self.lines + 1).saturating_sub(after.max(1))
@@ -182,7 +182,7 @@ impl Snapshots {
 impl Iterator for Snapshots {
     type Item = Result<Snapshot, CliError>;
 
-    /// The next snapshot. After an error there is no telling where the next document begins: stop.
+    /// Returns the next snapshot. After an error the start of the next document is unknown, so the caller must stop.
     fn next(&mut self) -> Option<Self::Item> {
         match self.fill() {
             Ok(true) => Some(self.parse()),
@@ -192,7 +192,7 @@ impl Iterator for Snapshots {
     }
 }
 
-/// Follows brackets and strings, to tell where a document may end.
+/// Counts brackets and tracks strings, to find where a document may end.
 #[derive(Default)]
 struct Scan {
     depth: usize,
@@ -217,13 +217,13 @@ impl Scan {
         }
     }
 
-    /// No string goes over the end of a line.
+    /// Says whether the document continues on the next line. A string never does.
     fn is_open(&self) -> bool {
         self.depth > 0 && !self.in_string
     }
 }
 
-/// Reads the first document of a text and tells how long it is.
+/// Parses the first document of a text and returns it with its length.
 fn parse<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<(T, usize), serde_json::Error> {
     let mut stream = serde_json::Deserializer::from_slice(text).into_iter::<T>();
     match stream.next() {

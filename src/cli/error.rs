@@ -1,4 +1,4 @@
-//! How the program fails: a kind, which is the exit status, a message, and hints on what to do.
+//! Errors of the program: a kind, which determines the exit status, a message, and hints.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, ErrorKind as Io, IsTerminal, Write as _};
@@ -7,26 +7,26 @@ use std::process::ExitCode;
 use crate::config::{ConfigError, Environment};
 use crate::daemon::signals::Signal;
 
-/// What kind of failure it is. The exit status is decided here and nowhere else.
+/// The kind of an error. The exit status depends on nothing else.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ErrorKind {
-    /// Whoever reads our output has had enough: no failure.
+    /// The reader of the output closed it. This is not a failure.
     BrokenPipe,
     /// Some of the work failed; the rest was done.
     Partial,
-    /// Something went wrong that is neither of the others.
+    /// Any other error.
     Internal,
-    /// The command line, or a document that it names.
+    /// The command line or a document named there is invalid.
     Usage,
-    /// The configuration.
+    /// The configuration is invalid.
     Config,
-    /// The runtime cannot be reached.
+    /// The runtime is unavailable.
     Runtime,
-    /// A second signal cut the work off.
+    /// A second signal aborted the command.
     Aborted(Signal),
 }
 
-/// A failure, as a person is told it.
+/// An error, as shown to the user.
 #[derive(Debug)]
 pub struct CliError {
     kind: ErrorKind,
@@ -37,7 +37,7 @@ pub struct CliError {
 // === impl ErrorKind ===
 
 impl ErrorKind {
-    /// The exit status.
+    /// Returns the exit status.
     pub fn status(self) -> u8 {
         match self {
             Self::BrokenPipe => 0,
@@ -52,39 +52,39 @@ impl ErrorKind {
 // === impl CliError ===
 
 impl CliError {
-    /// A failure of this kind.
+    /// Creates an error of this kind.
     pub fn new(kind: ErrorKind, cause: impl Into<anyhow::Error>) -> Self {
         Self { kind, cause: cause.into(), hints: Vec::new() }
     }
 
-    /// A failure of this kind that is nothing but its message.
+    /// Creates an error of this kind with a message and no cause.
     pub fn message(kind: ErrorKind, message: impl fmt::Display + fmt::Debug + Send + Sync + 'static) -> Self {
         Self { kind, cause: anyhow::Error::msg(message), hints: Vec::new() }
     }
 
-    /// A second signal came before the work in hand was done.
+    /// Creates the error for a second signal, which arrives before the work is done.
     pub fn aborted(signal: Signal) -> Self {
         let message = format!("aborted by a second signal, {}; what was under way may still be done", signal.name());
         Self::message(ErrorKind::Aborted(signal), message)
     }
 
-    /// The same with a word on what to do.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
 
-    /// What kind of failure it is.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// Tells the person and gives the exit status.
+    /// Prints the error and returns the exit status.
     pub fn report(&self, environment: &Environment) -> ExitCode {
         if self.kind != ErrorKind::BrokenPipe {
             let color = io::stderr().is_terminal() && !environment.plain;
-            // Where standard error is closed too, nobody is left to be told.
+            // If standard error is closed too, there is no other output for the error.
             let _ = io::stderr().write_all(self.text(color).as_bytes());
         }
         ExitCode::from(self.kind.status())
@@ -107,7 +107,7 @@ impl fmt::Display for CliError {
 }
 
 impl From<io::Error> for CliError {
-    /// An error of the system, most often while writing output.
+    /// Converts an I/O error, usually from writing output.
     fn from(error: io::Error) -> Self {
         let kind = if error.kind() == Io::BrokenPipe { ErrorKind::BrokenPipe } else { ErrorKind::Internal };
         Self::new(kind, error)
@@ -115,7 +115,7 @@ impl From<io::Error> for CliError {
 }
 
 impl From<serde_json::Error> for CliError {
-    /// An error while writing a document: in the end the writer's.
+    /// Converts an error from writing a document. Its cause is the error of the output.
     fn from(error: serde_json::Error) -> Self {
         io::Error::from(error).into()
     }

@@ -1,12 +1,12 @@
-//! Sizes and ages for people. Documents have bytes and seconds instead.
+//! Formats sizes and ages for display. Documents have bytes and seconds instead.
 
-/// A size in units of 1024: `512B`, `7.0MiB`, `1.2TiB`.
+/// Formats a size in units of 1024: `512B`, `7.0MiB`, `1.2TiB`.
 pub(super) fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
         return format!("{bytes}B");
     }
-    // Tenths of the next unit up, rounded; what would read 1024.0 is 1.0 of the unit above.
+    // Tenths of the next larger unit, rounded. 1024.0 of a unit is 1.0 of the next one.
     let (mut tenths, mut unit) = ((u128::from(bytes) * 10 + 512) / 1024, 0);
     while tenths >= 10240 && unit + 1 < UNITS.len() {
         tenths = (tenths + 512) / 1024;
@@ -15,7 +15,7 @@ pub(super) fn size(bytes: u64) -> String {
     format!("{}.{}{}", tenths / 10, tenths % 10, UNITS.get(unit).unwrap_or(&"EiB"))
 }
 
-/// An age in seconds the way kubectl prints it: `45s`, `3m20s`, `47h`, `2d3h`, `95d`.
+/// Formats an age in seconds as kubectl does: `45s`, `3m20s`, `47h`, `2d3h`, `95d`.
 pub(super) fn age(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
@@ -39,7 +39,7 @@ pub(super) fn age(seconds: i64) -> String {
     }
 }
 
-/// A number of things: `1 image`, `4 images`.
+/// Formats a number of things: `1 image`, `4 images`.
 pub(super) fn count(number: usize, thing: &str) -> String {
     match (number, thing.strip_suffix('y')) {
         (1, _) => format!("1 {thing}"),
@@ -49,7 +49,7 @@ pub(super) fn count(number: usize, thing: &str) -> String {
     }
 }
 
-/// Things one after the other: `a, b and c`.
+/// Joins things: `a, b and c`.
 pub(super) fn list(things: &[String]) -> String {
     match things {
         [] => String::new(),
@@ -58,13 +58,7 @@ pub(super) fn list(things: &[String]) -> String {
     }
 }
 
-/// An id as short as crictl prints it, without the word for its hash.
-pub(super) fn short_id(id: &str) -> &str {
-    let id = id.rsplit(':').next().unwrap_or(id);
-    id.char_indices().nth(13).and_then(|(at, _)| id.get(..at)).unwrap_or(id)
-}
-
-/// Text of at most `width` characters: the middle of a longer one is left out, since both ends tell names apart.
+/// Shortens text to at most `width` characters. It leaves out the middle, because both ends distinguish names.
 pub(super) fn middle(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {
@@ -75,7 +69,7 @@ pub(super) fn middle(text: &str, width: usize) -> String {
     format!("{head}…{tail}")
 }
 
-/// Text that a terminal can be shown: names come from the node, and a name may hold anything.
+/// Makes text safe to print on a terminal: names come from the node and may contain any character.
 pub(super) fn printable(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
@@ -83,6 +77,7 @@ pub(super) fn printable(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::short_id;
 
     #[test]
     fn sizes_have_one_digit_after_the_point() {

@@ -1,7 +1,7 @@
-//! Flags that every verb takes.
+//! Flags that every command accepts.
 //!
-//! Those that mean a setting come from the table of keys, with its doc lines as their help, so that none can be missing
-//! here or mean something else than in a file.
+//! The flags for settings are generated from the table of keys, with its doc lines as their help. So no flag is missing
+//! here, and no flag differs in meaning from its key in a file.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,36 +15,40 @@ use crate::config::{Environment, KEYS, Key, Loaded, Typed, load};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Options of every verb")]
 pub struct Global {
-    /// Read this file instead of /etc/kubegc/kubegc.toml, and conf.d beside it; also `$KUBEGC_CONFIG`
+    /// Configuration file [default: /etc/kubegc/kubegc.toml] [env: `KUBEGC_CONFIG`]
+    ///
+    /// The files in the directory conf.d beside it are read too.
     #[arg(short, long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Take thresholds, ages, sockets and the log root from this KubeletConfiguration
+    /// Read defaults from this KubeletConfiguration file
+    ///
+    /// It provides thresholds, ages, the sockets and the log root.
     #[arg(long, global = true, value_name = "FILE")]
     pub kubelet_config: Option<PathBuf>,
-    /// Set any setting, as `images.low_threshold_percent=60`; may be given again
+    /// Set a configuration key, as `images.low_threshold_percent=60` (repeatable)
     #[arg(long, global = true, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// How to print
+    /// Output format
     #[arg(short = 'o', long = "output", global = true, value_enum, value_name = "FORMAT")]
     pub format: Option<Format>,
-    /// Tell what is done on the way; twice: in detail
+    /// Log more to standard error (-vv for debug)
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
-    /// As -vv
+    /// Log debug messages, as -vv
     #[arg(short = 'D', long, global = true)]
     pub debug: bool,
     #[command(flatten)]
     overrides: Overrides,
 }
 
-/// The flags that mean a setting.
+/// The flags for settings.
 #[derive(Debug, Default)]
 struct Overrides(Vec<(&'static str, String)>);
 
 // === impl Global ===
 
 impl Global {
-    /// Reads all sources and settles what they mean.
+    /// Loads the settings from all sources.
     pub fn load(&self, environment: &Environment) -> Result<Loaded, CliError> {
         let typed = Typed {
             config: self.config.clone(),
@@ -57,10 +61,10 @@ impl Global {
 }
 
 impl Global {
-    /// Adds what was set before the verb to what was set behind it.
+    /// Adds the `--set` flags before the command to those after it.
     ///
-    /// Of an option that may stand on both sides clap keeps what comes behind the verb and drops the rest; for `--set`,
-    /// which may be given again, that would lose settings without a word.
+    /// If a flag is given both before and after the command, clap keeps only those after it. `--set` may be repeated,
+    /// so this would lose settings without a message.
     #[must_use]
     pub fn with_set_before_verb(mut self, words: impl IntoIterator<Item = OsString>) -> Self {
         let command = Self::augment_args(Command::new("kubegc")).allow_external_subcommands(true);

@@ -12,26 +12,26 @@ use crate::daemon::now;
 use crate::plan::{Kind, RemoveReason};
 use crate::record::{HistoryEntry, HistoryFilter, RunEntry, Store};
 
-/// Tell what was removed, when and why, the newest first
+/// Show past removals and their reasons, newest first
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only what has this text in its id, path, name, tags, or pod
+    /// Filter by text in the id, path, name, tag or pod
     text: Option<String>,
-    /// At most so many
+    /// Maximum number of entries
     #[arg(short = 'n', long, default_value_t = 50, value_name = "NUMBER")]
     limit: usize,
-    /// Not before: a duration back from now, as 24h, or a time, as 2026-11-21T12:00:00Z
+    /// Show entries since a duration (24h) or time (2026-11-21T12:00:00Z)
     #[arg(long, value_name = "WHEN", value_parser = when)]
     since: Option<When>,
-    /// Only this kind
+    /// Filter by object kind
     #[arg(long, value_enum)]
     kind: Option<KindArg>,
-    /// Tell of the runs, not of the single removals
+    /// Show runs instead of single removals
     #[arg(long, conflicts_with_all = ["text", "since", "kind"])]
     runs: bool,
 }
 
-/// A moment as a person says it.
+/// A time as the user writes it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum When {
     Ago(Duration),
@@ -80,11 +80,11 @@ fn when(text: &str) -> Result<When, String> {
     ago.or_else(|_| text.parse().map(When::At)).map_err(|_| "wants a duration such as 24h, or a time".to_owned())
 }
 
-/// Reads the store and prints.
+/// Reads the store and prints the history.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let path = &loaded.settings.state.path;
     let Some(store) = Store::open_read_only(path)? else {
-        return nothing(&format!("nothing was removed yet: there is no store at {}\n", path.display()), output);
+        return nothing(&format!("no removals recorded: no store at {}\n", path.display()), output);
     };
     if args.runs { runs(args, &store, output) } else { removals(args, &store, output) }
 }
@@ -115,7 +115,7 @@ fn runs(args: &Args, store: &Store, output: &mut Output) -> Result<(), CliError>
     }
 }
 
-/// Says in words that there is nothing; a program gets no documents.
+/// Prints a message for an empty result. In JSON and YAML nothing is printed.
 fn nothing(words: &str, output: &mut Output) -> Result<(), CliError> {
     match output.format {
         Some(Format::Json | Format::Yaml) => Ok(()),
@@ -140,13 +140,13 @@ fn removals_table(entries: &[HistoryEntry], wide: bool) -> String {
     grid.text()
 }
 
-/// The rule that chose it, or why it stayed after all.
+/// Returns the rule of the removal, or why the object was kept after all.
 fn why(entry: &HistoryEntry) -> String {
     let mut reason = entry.reason_values.clone();
     reason.insert("reason".to_owned(), entry.reason.as_str().into());
     let reason = serde_json::from_value::<RemoveReason>(reason.into());
-    let why = reason.map_or_else(|_| entry.reason.replace('_', " "), |reason| reason_text::removed(&reason));
-    let proven = entry.proven_by.as_ref().map(|source| format!(", says {source}")).unwrap_or_default();
+    let why = reason.map_or_else(|_| entry.reason.replace('_', " "), |reason| reason.explain().phrase.into_owned());
+    let proven = entry.proven_by.as_ref().map(|source| format!(", confirmed by {source}")).unwrap_or_default();
     let detail = entry.detail.as_ref().map(|detail| format!("; {detail}")).unwrap_or_default();
     format!("{why}{proven}{detail}")
 }
@@ -159,7 +159,7 @@ fn runs_table(entries: &[RunEntry]) -> String {
         let took = |end: Timestamp| format::age(end.duration_since(entry.started_at).as_secs());
         grid.row([
             second(entry.started_at),
-            entry.finished_at.map_or_else(|| "goes on".to_owned(), took),
+            entry.finished_at.map_or_else(|| "in progress".to_owned(), took),
             if entry.dry { format!("{}, dry", entry.scope) } else { entry.scope.clone() },
             entry.removed.to_string(),
             entry.already_gone.to_string(),
@@ -173,7 +173,7 @@ fn runs_table(entries: &[RunEntry]) -> String {
     grid.text()
 }
 
-/// A moment to the second.
+/// Formats a time to the second.
 fn second(moment: Timestamp) -> String {
     format!("{moment:.0}")
 }

@@ -1,4 +1,4 @@
-//! What is told on the way, on standard error.
+//! Log messages on standard error.
 
 use std::io::{self, IsTerminal};
 
@@ -9,7 +9,7 @@ use tracing_subscriber::{Layer as _, fmt};
 
 use crate::config::LogFormat;
 
-/// Begins to tell. The service tells of each removal; other verbs only of trouble, unless they are asked to say more.
+/// Starts logging. By default the service logs each removal, and other commands log warnings only.
 pub(super) fn start(is_service: bool, verbose: u8, format: LogFormat, plain: bool) {
     let level = match verbose + u8::from(is_service) {
         0 => LevelFilter::WARN,
@@ -17,13 +17,13 @@ pub(super) fn start(is_service: bool, verbose: u8, format: LogFormat, plain: boo
         2 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
-    // The libraries tell of every frame on the wire.
+    // At a more verbose level the libraries log every network frame.
     let libraries = if level == LevelFilter::TRACE { LevelFilter::DEBUG } else { LevelFilter::WARN };
-    // What became of each action is in the table that `collect` ends with.
+    // The table at the end of `collect` shows the result of each action.
     let outcomes = if level == LevelFilter::WARN { LevelFilter::OFF } else { level };
     let filter = Targets::new().with_default(libraries).with_target("kubegc", level);
     let filter = filter.with_target("kubegc::record::report", outcomes);
-    // Each failed request is told by who made it, once.
+    // The caller of a failed request logs it once.
     let filter =
         filter.with_target("kube_client", if level == LevelFilter::TRACE { libraries } else { LevelFilter::OFF });
     let color = io::stderr().is_terminal() && !plain;
@@ -32,6 +32,6 @@ pub(super) fn start(is_service: bool, verbose: u8, format: LogFormat, plain: boo
         LogFormat::Json => layer.json().boxed(),
         LogFormat::Text => layer.boxed(),
     };
-    // Somebody else may have begun already, as in tests.
+    // Logging may be initialized already, as in tests.
     let _ = tracing_subscriber::registry().with(layer.with_filter(filter)).try_init();
 }

@@ -1,4 +1,4 @@
-//! What a person means by a word: the objects of a snapshot that an id, a name, a pod or a path stands for.
+//! Finds the objects of a snapshot that an ID, a name, a pod or a path refers to.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -6,29 +6,29 @@ use std::path::Path;
 use crate::model::{Container, Image, LogDir, LogLink, PodRef, Sandbox, Snapshot};
 use crate::plan::{Kind, LogPolicy, is_named, log_link_name, pod_of_dir};
 
-/// The shortest piece of an id that is taken for one.
+/// The shortest text that is accepted as the beginning of an ID.
 const MIN_ID: usize = 3;
-/// What image ids and digests begin with.
+/// The prefix of image IDs and digests.
 const SHA256: &str = "sha256:";
 
-/// An object that was meant.
+/// An object that matches.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Found {
-    /// What it is.
+    /// The kind of the object.
     pub(super) kind: Kind,
-    /// Its id as plans name it; for logs its path.
+    /// Its ID as in plans; for logs its path.
     pub(super) id: String,
-    /// The object in a few words.
+    /// A short description of the object.
     pub(super) title: String,
 }
 
-/// A word, ready to be compared.
+/// A word of the user, to compare objects with.
 struct Word<'a> {
     text: &'a str,
     logs: &'a LogPolicy,
 }
 
-/// Finds all that the word may mean, in the order in which a pass treats the kinds.
+/// Finds all objects that match the word, in the order in which a pass handles the kinds.
 pub(super) fn find(snapshot: &Snapshot, logs: &LogPolicy, word: &str) -> Vec<Found> {
     let word = Word { text: word, logs };
     let containers = snapshot.containers.as_ref().into_iter().flatten();
@@ -61,7 +61,7 @@ impl Word<'_> {
         self.id(sandbox.id.as_str()) || self.pod(sandbox.pod.as_ref())
     }
 
-    /// `namespace/name`, a name, a uid, or the beginning of a uid.
+    /// Matches `namespace/name`, a name, a uid, or the beginning of a uid.
     fn pod(&self, pod: Option<&PodRef>) -> bool {
         let Some(pod) = pod else { return false };
         let full = self
@@ -71,7 +71,7 @@ impl Word<'_> {
         full || (!pod.name.is_empty() && pod.name == self.text) || self.id(pod.uid.as_str())
     }
 
-    /// The directory, anything in it, or its pod.
+    /// Matches the directory, a path in it, or its pod.
     fn dir(&self, dir: &LogDir) -> bool {
         let path = self.logs.pods_root.join(&dir.name);
         Path::new(self.text).starts_with(path) || self.text == dir.name || self.pod(pod_of_dir(&dir.name).as_ref())
@@ -81,7 +81,7 @@ impl Word<'_> {
         Path::new(self.text) == self.logs.containers_root.join(&link.name) || self.text == link.name
     }
 
-    /// Any name, a repository without a tag, a digest, or the beginning of an id.
+    /// Matches a name, a repository without a tag, a digest, or the beginning of an ID.
     fn image(&self, image: &Image) -> bool {
         let id = image.id.as_str();
         let digest = |name: &String| name.split_once('@').is_some_and(|(_, digest)| self.hash(digest));

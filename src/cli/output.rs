@@ -1,4 +1,4 @@
-//! Standard output: the format that was asked for, and colour where a person looks on.
+//! Standard output: the requested format, and color on a terminal.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
@@ -11,21 +11,21 @@ use crate::config::Environment;
 /// How to print.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Format {
-    /// For people
+    /// Table
     Table,
-    /// For people, and everything
+    /// Table with all columns
     Wide,
-    /// For programs; one document a line
+    /// JSON, one document per line
     Json,
-    /// For programs and people
+    /// YAML
     Yaml,
 }
 
-/// Where verbs print.
+/// The output of commands.
 pub struct Output {
-    /// The format that was asked for; `None` = the verb's own.
+    /// The requested format; `None` = the default of the command.
     pub format: Option<Format>,
-    /// Whether colour is welcome.
+    /// Whether to use color.
     pub color: bool,
     out: Box<dyn Write>,
 }
@@ -33,20 +33,20 @@ pub struct Output {
 // === impl Output ===
 
 impl Output {
-    /// The process's standard output.
+    /// Creates an output to the process's standard output.
     pub fn of_process(format: Option<Format>, environment: &Environment) -> Self {
         let stdout = io::stdout();
         let color = stdout.is_terminal() && !environment.plain;
         Self { format, color, out: Box::new(BufWriter::new(stdout.lock())) }
     }
 
-    /// Prints text as it is.
+    /// Prints text unchanged.
     pub fn text(&mut self, text: &str) -> Result<(), CliError> {
         Ok(self.out.write_all(text.as_bytes())?)
     }
 
-    /// Prints one compact document on a line of its own, and hands it on at once: the reader may wait for it before it
-    /// sends the next.
+    /// Prints one compact document on a line of its own, and flushes it: the reader may wait for it before it sends the
+    /// next snapshot.
     pub fn json(&mut self, document: &impl Serialize) -> Result<(), CliError> {
         serde_json::to_writer(&mut self.out, document)?;
         self.out.write_all(b"\n")?;
@@ -67,7 +67,7 @@ impl Output {
         self.flush()
     }
 
-    /// Remover everything on.
+    /// Flushes the output.
     pub fn flush(&mut self) -> Result<(), CliError> {
         Ok(self.out.flush()?)
     }

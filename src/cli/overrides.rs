@@ -1,4 +1,4 @@
-//! Flags that ask for more than the settings do.
+//! Flags of one command that remove more than the settings do.
 
 use crate::config::Loaded;
 use crate::plan::Pressure;
@@ -6,10 +6,14 @@ use crate::plan::Pressure;
 /// Flags that ask for more than the settings do.
 #[derive(Debug, clap::Args)]
 pub struct Overrides {
-    /// Of pods that finished but still exist, take all dead containers and sandboxes; their log directories stay
+    /// Also remove dead containers and sandboxes of terminated pods
+    ///
+    /// Their log directories are kept.
     #[arg(long)]
     evict_terminated_pods: bool,
-    /// As when a disk is short: --evict-terminated-pods, and every unused image
+    /// Remove everything unused, as under disk pressure
+    ///
+    /// This implies --evict-terminated-pods and removes every unused image.
     #[arg(long)]
     pressure: bool,
 }
@@ -17,7 +21,7 @@ pub struct Overrides {
 // === impl Overrides ===
 
 impl Overrides {
-    /// The settings with what the flags ask for.
+    /// Returns the settings with the flags applied.
     pub(super) fn applied(&self, loaded: &Loaded) -> Loaded {
         let mut loaded = loaded.clone();
         let policy = &mut loaded.settings.policy;
@@ -28,7 +32,7 @@ impl Overrides {
         loaded
     }
 
-    /// What the plan is to tell of it.
+    /// Returns the cause of the pressure that the plan shows, if the flags request it.
     pub(super) fn pressure(&self) -> Option<Pressure> {
         self.pressure.then_some(Pressure::Asked {})
     }

@@ -13,22 +13,22 @@ use crate::config::Loaded;
 use crate::model::Snapshot;
 use crate::plan::{Plan, Scope, decide};
 
-/// Say what would go and why the rest stays; change nothing
+/// Show what would be removed, and why (read-only)
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Plan for these snapshots, not for this node: a file with one or more, or - for standard input
+    /// Plan for snapshots in a file (- for standard input)
     ///
-    /// With more than one, the plans are printed as JSON, one a line, unless -o says otherwise.
+    /// A file may contain several snapshots. Their plans are printed as JSON, one per line, unless -o is set.
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
-    /// What to look at
+    /// Object kinds to plan for
     #[arg(long, value_enum, default_value = "all")]
     scope: ScopeArg,
     #[command(flatten)]
     what_if: Overrides,
 }
 
-/// What to look at.
+/// The object kinds of a pass.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum ScopeArg {
     /// Containers, sandboxes and logs
@@ -51,7 +51,7 @@ impl From<ScopeArg> for Scope {
     }
 }
 
-/// Plans and prints.
+/// Makes a plan and prints it.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let loaded = args.what_if.applied(loaded);
     let scope = args.scope.into();
@@ -66,7 +66,8 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
     all_seen(&plan)
 }
 
-/// Plans each snapshot as it comes. Only where the format hangs on whether there is a second one, it is waited for.
+/// Makes a plan for each snapshot as soon as it is read. It waits for a second snapshot only if the format depends on
+/// whether there is one.
 fn offline(mut snapshots: Snapshots, decide: impl Fn(&Snapshot) -> Plan, output: &mut Output) -> Result<(), CliError> {
     let Some(first) = snapshots.next().transpose()? else { return Err(snapshots.empty()) };
     let first = decide(&first);

@@ -1,4 +1,4 @@
-//! What is known of pods, and from where, for people.
+//! Formats pods and pod sources for display.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use super::format;
 use crate::model::{Phase, Pod, PodRef, PodSourceReport, Seen, Snapshot};
 use crate::plan::{Plan, PodKnowledge};
 
-/// A pod, as far as it is known.
+/// A pod of the list.
 #[derive(Debug, Serialize)]
 pub(super) struct PodAnswer {
     kind: &'static str,
@@ -15,10 +15,8 @@ pub(super) struct PodAnswer {
     pod: PodRef,
     phase: Phase,
     deleting: bool,
-    /// Where the knowledge of pods came from.
+    /// The pod sources.
     pods: Seen<PodKnowledge>,
-    #[serde(skip)]
-    known_from: String,
 }
 
 // === impl PodAnswer ===
@@ -27,17 +25,17 @@ impl PodAnswer {
     fn new(pod: &Pod, plan: &Plan) -> Self {
         let Pod { uid, namespace, name, phase, deleting, .. } = pod.clone();
         let pod = PodRef { uid, namespace, name };
-        Self { kind: "pod", pod, phase, deleting, pods: plan.pods.clone(), known_from: known_from(plan) }
+        Self { kind: "pod", pod, phase, deleting, pods: plan.pods.clone() }
     }
 
     pub(super) fn text(&self) -> String {
         let deleting = if self.deleting { ", being deleted" } else { "" };
         let title = format!("pod {} ({}), {}{deleting}", self.pod, self.pod.uid, phase(self.phase));
-        format!("{}\n  known from: {}\n", format::printable(&title), format::printable(&self.known_from))
+        format!("{}\n", format::printable(&title))
     }
 }
 
-/// The pods of the list that a word means: `namespace/name`, a name, or a uid.
+/// Returns the pods of the list that a word refers to: `namespace/name`, a name, or a uid.
 pub(super) fn answers(snapshot: &Snapshot, word: &str, plan: &Plan) -> Vec<PodAnswer> {
     let is_meant = |pod: &&Pod| {
         let full = format!("{}/{}", pod.namespace, pod.name);
@@ -47,10 +45,10 @@ pub(super) fn answers(snapshot: &Snapshot, word: &str, plan: &Plan) -> Vec<PodAn
     pods.filter(is_meant).map(|pod| PodAnswer::new(pod, plan)).collect()
 }
 
-/// Where a plan's knowledge of pods came from and how old it was, in one line.
-pub(super) fn known_from(plan: &Plan) -> String {
+/// Formats the pod sources of a plan and the age of their lists, in one line.
+pub(super) fn sources_of(plan: &Plan) -> String {
     match &plan.pods {
-        Seen::NotSeen(cause) => format!("nobody: {cause}"),
+        Seen::NotSeen(cause) => format!("no pod list available: {cause}"),
         Seen::Seen(known) => {
             let dirs = known.dirs_unavailable.as_ref();
             let dirs = dirs.map(|cause| format!("the kubelet's pod directories are unavailable: {cause}"));
@@ -68,7 +66,7 @@ fn sources(known: &PodKnowledge, now: Timestamp) -> String {
     known.sources.iter().map(|source| report(source, now)).collect::<Vec<_>>().join(", ")
 }
 
-/// One source: `kube-api (48 pods, 3s old, in-cluster account)`.
+/// Formats one source: `kube-api (48 pods, 3s old, in-cluster account)`.
 fn report(source: &PodSourceReport, now: Timestamp) -> String {
     let PodSourceReport { name, chosen_by, pods, as_of, missing } = source;
     let age = as_of.map(|as_of| format!("{} old", format::age(now.duration_since(as_of).as_secs())));
@@ -85,7 +83,7 @@ fn phase(phase: Phase) -> &'static str {
         Phase::Running => "running",
         Phase::Succeeded => "succeeded",
         Phase::Failed => "failed",
-        Phase::Unknown => "of a phase that nobody tells",
+        Phase::Unknown => "unknown phase",
     }
 }
 
@@ -116,13 +114,16 @@ mod tests {
         let seen = |sources: &[&serde_json::Value]| {
             plan(&serde_json::json!({ "seen": { "source": "auto", "complete": true, "pods": 48, "sources": sources } }))
         };
-        assert_eq!(known_from(&seen(&[&api, &dir])), "kube-api (48 pods, 3s old, in-cluster account), kubelet-dir");
-        assert_eq!(known_from(&seen(&[&cut])), "kubelet (not complete: it has just started)");
-        assert_eq!(known_from(&seen(&[])), "auto (48 pods)");
+        assert_eq!(sources_of(&seen(&[&api, &dir])), "kube-api (48 pods, 3s old, in-cluster account), kubelet-dir");
+        assert_eq!(sources_of(&seen(&[&cut])), "kubelet (not complete: it has just started)");
+        assert_eq!(sources_of(&seen(&[])), "auto (48 pods)");
         let known =
             serde_json::json!({ "source": "auto", "complete": true, "pods": 1, "dirs_unavailable": "no answer" });
         let expected = "auto (1 pod); the kubelet's pod directories are unavailable: no answer";
-        assert_eq!(known_from(&plan(&serde_json::json!({ "seen": known }))), expected);
-        assert_eq!(known_from(&plan(&serde_json::json!({ "not_seen": "no answer" }))), "nobody: no answer");
+        assert_eq!(sources_of(&plan(&serde_json::json!({ "seen": known }))), expected);
+        assert_eq!(
+            sources_of(&plan(&serde_json::json!({ "not_seen": "no answer" }))),
+            "no pod list available: no answer"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Tables as kubectl prints them: no borders, columns in capitals.
+//! Tables in the style of kubectl: no borders, column names in capitals.
 
 mod collection;
 mod plan;
@@ -13,17 +13,17 @@ pub(super) use plan::plan;
 /// A table without borders.
 pub(super) struct Grid(Table);
 
-/// Colours, or none.
+/// Whether text has color.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Paint {
-    /// Whether there are any.
+    /// Whether color is on.
     pub(super) on: bool,
 }
 
 // === impl Grid ===
 
 impl Grid {
-    /// A table with these columns.
+    /// Creates a table with these columns.
     pub(super) fn new(columns: &[&str]) -> Self {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_header(columns.to_vec());
@@ -33,12 +33,12 @@ impl Grid {
         Self(table)
     }
 
-    /// One more row.
+    /// Adds a row.
     pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
         self.0.add_row(cells.map(|cell| Cell::new(format::printable(&cell))));
     }
 
-    /// The whole, with a line break at the end of each line and no blanks before it.
+    /// Formats the table, with a line break at the end of each line and no blanks before it.
     pub(super) fn text(&self) -> String {
         let lines = self.0.lines().flat_map(|line| [line.trim_end().to_owned(), "\n".to_owned()]);
         lines.collect()
@@ -48,22 +48,22 @@ impl Grid {
 // === impl Paint ===
 
 impl Paint {
-    /// What failed, and what is lost.
+    /// Formats failures and losses.
     pub(super) fn red(self, text: &str) -> String {
         self.escape("31", text)
     }
 
-    /// What wants a look.
+    /// Formats warnings.
     pub(super) fn yellow(self, text: &str) -> String {
         self.escape("33", text)
     }
 
-    /// What came back.
+    /// Formats reclaimed bytes.
     pub(super) fn green(self, text: &str) -> String {
         self.escape("32", text)
     }
 
-    /// What a paragraph is about.
+    /// Formats the title of a paragraph.
     pub(super) fn bold(self, text: &str) -> String {
         self.escape("1", text)
     }

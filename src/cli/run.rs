@@ -17,14 +17,16 @@ use crate::execute::Stop;
 use crate::plan::{Policy, Scope};
 use crate::record::StoreError;
 
-/// Run the service: containers every minute, images every five, until a signal ends it
+/// Run the service until a signal stops it
+///
+/// It makes a pass over containers every minute and over images every five minutes.
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
-/// The shortest and the longest wait for a runtime that is not there when the service starts.
+/// The shortest and the longest wait between attempts to reach the runtime when the service starts.
 const WAITS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(3)];
 
-/// Serves. `manager` is the socket of the service manager that wants to hear of it.
+/// Runs the service. `manager` is the notify socket of the service manager.
 pub fn run(
     Args {}: &Args,
     loaded: Loaded,
@@ -35,8 +37,8 @@ pub fn run(
     block_on(async {
         let (signals, stop, reloads) = signals::listen()?;
         tokio::select! {
-            // The signal, the message to the service manager, the end of the service: in this order, or a service that
-            // ends at once ends without the message.
+            // The order of the branches is the signal, the message to the service manager, the service. In another
+            // order a service that stops immediately sends no message.
             biased;
             signal = signals.aborted() => Err(CliError::aborted(signal)),
             () = say_stopping(&stop, &notifier) => Ok(()),
@@ -45,7 +47,7 @@ pub fn run(
     })
 }
 
-/// Tells the service manager of the stop as soon as it is asked for, and never ends.
+/// Notifies the service manager as soon as a stop is requested. Never returns.
 async fn say_stopping(stop: &Stop, notifier: &Notifier) {
     stop.wait().await;
     notifier.stopping();
@@ -80,7 +82,7 @@ async fn serve(
     Ok(())
 }
 
-/// Says which settings are in force that are not the built-in ones.
+/// Logs the settings in force that differ from the built-in ones.
 fn tell(loaded: &Loaded) {
     tracing::info!(version = env!("CARGO_PKG_VERSION"), profile = %loaded.settings.policy.profile, "starting");
     for key in crate::config::KEYS {
@@ -94,9 +96,9 @@ fn tell(loaded: &Loaded) {
     }
 }
 
-/// The node, as soon as its runtime answers; `None` = stopped before. Only a runtime that is away is waited for, and here
-/// alone: a call with a patience of its own would hold up both the first word of it and a stop. For the service manager
-/// the service is ready all the same: that the runtime comes later is no failed start.
+/// Returns the node as soon as its runtime answers; `None` = stopped before. Only an unreachable runtime is waited for,
+/// and only here. A wait in each call would delay the first log message and a stop. The service manager gets the
+/// message that the service is ready, because a late runtime is no failed start.
 async fn wait_for_node(loaded: &Loaded, stop: &Stop, notifier: &Notifier) -> Result<Option<LocalNode>, CliError> {
     let [mut wait, longest] = WAITS;
     loop {
@@ -120,7 +122,7 @@ async fn wait_for_node(loaded: &Loaded, stop: &Stop, notifier: &Notifier) -> Res
     }
 }
 
-/// What the last pass came to, for `systemctl status`.
+/// Formats the result of the last pass, for `systemctl status`.
 fn status(scope: Scope, pass: &Result<Pass, StoreError>) -> String {
     let what = if scope == Scope::Images { "images" } else { "containers" };
     let pass = match pass {
@@ -139,23 +141,28 @@ fn status(scope: Scope, pass: &Result<Pass, StoreError>) -> String {
     format!("{what}: removed {removed}, failed {failed}, kept {kept}, {} freed{store}", format::size(total.freed_bytes))
 }
 
-/// Reads the rules anew, and tells the service manager so.
+/// Reloads the settings and notifies the service manager.
 fn read_anew(notifier: &Notifier, reload: &mut impl FnMut() -> Result<Loaded, CliError>) -> Option<Policy> {
     notifier.reloading();
     let policy = policy(reload());
-    notifier.ready(if policy.is_some() { "settings read anew" } else { "settings not read anew; the old ones stay" });
+    notifier.ready(if policy.is_some() {
+        "settings reloaded"
+    } else {
+        "settings not reloaded; the previous settings remain in force"
+    });
     policy
 }
 
-/// The rules that were read anew; what is wrong with them is told, and the old ones stay.
+/// Returns the policy of the reloaded settings. If they are invalid, it logs the error, and the previous policy remains
+/// in force.
 fn policy(loaded: Result<Loaded, CliError>) -> Option<Policy> {
     match loaded {
         Ok(loaded) => {
-            tracing::info!("settings read anew");
+            tracing::info!("settings reloaded");
             Some(loaded.settings.policy)
         }
         Err(error) => {
-            tracing::error!(%error, "settings not read anew; the old ones stay");
+            tracing::error!(%error, "settings not reloaded; the previous settings remain in force");
             None
         }
     }

@@ -1,4 +1,4 @@
-//! A plan that was printed before, read again.
+//! Reads a saved plan.
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -26,7 +26,7 @@ fn text(path: &Path) -> io::Result<String> {
     io::stdin().read_to_string(&mut text).map(|_| text)
 }
 
-/// What it says it is comes first: another document would be told as a missing field.
+/// Checks the kind of the document first. Otherwise the error for another document would be a missing field.
 fn parse(text: &str) -> anyhow::Result<Plan> {
     let document: Json = serde_json::from_str(text)?;
     match document.get("kind").and_then(Json::as_str) {

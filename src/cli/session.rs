@@ -1,4 +1,4 @@
-//! This node: its runtime found, its store opened, one look at it.
+//! Access to this node: finds the runtime, opens the store, takes a snapshot.
 
 use anyhow::anyhow;
 use jiff::Timestamp;
@@ -13,8 +13,8 @@ use crate::observe::{Observer, StatusFor};
 use crate::plan::{Plan, Scope, decide};
 use crate::record::{Lock, LockError, Store, StoreError};
 
-/// Runs a verb that waits for the runtime and for signals. One thread is enough: it waits most of the time. What hangs
-/// aside, as a look at a dead disk, does not hold up the end.
+/// Runs a command that waits for the runtime and for signals. One thread is enough, because it waits most of the time.
+/// Background work that hangs, such as access to an unresponsive disk, does not delay the exit.
 pub(super) fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(work);
@@ -22,7 +22,7 @@ pub(super) fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Re
     done
 }
 
-/// Finds the runtime and asks whether it answers.
+/// Finds the runtime and checks whether it answers.
 pub(super) async fn node(loaded: &Loaded) -> Result<LocalNode, CliError> {
     let settings = &loaded.settings;
     let endpoint = cri::resolve(&loaded.candidates, &settings.runtime.options).await?;
@@ -32,14 +32,15 @@ pub(super) async fn node(loaded: &Loaded) -> Result<LocalNode, CliError> {
     Ok(LocalNode::of_host(settings, endpoint))
 }
 
-/// Looks at this node and plans, changing nothing, the memory included.
+/// Takes a snapshot of this node and makes a plan. It changes nothing, not even the memory.
 pub(super) async fn look(loaded: &Loaded, scope: Scope) -> Result<(Snapshot, Plan), CliError> {
     let taken_at = now();
     let (observer, memory) = observer(loaded, taken_at).await?;
     Ok(look_and_plan(&observer, &loaded.settings.policy, scope, taken_at, memory).await)
 }
 
-/// Looks at all that a plan of whatever rules may ask for, and says what a plan with these rules misses.
+/// Takes a snapshot with everything that a plan with any policy needs, and makes a plan with the policy in force, which
+/// shows what is unavailable.
 pub(super) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
     let taken_at = now();
     let (observer, memory) = observer(loaded, taken_at).await?;
@@ -52,7 +53,7 @@ pub(super) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan), CliErr
     Ok((snapshot, plan))
 }
 
-/// Who looks at this node, and what is remembered of it.
+/// Returns the observer of this node, and the memory.
 async fn observer(loaded: &Loaded, taken_at: Timestamp) -> Result<(Observer, Memory), CliError> {
     let node = node(loaded).await?;
     let mut store = memory_only(&loaded.settings)?;
@@ -61,8 +62,8 @@ async fn observer(loaded: &Loaded, taken_at: Timestamp) -> Result<(Observer, Mem
     Ok((node.observer(&loaded.settings), memory))
 }
 
-/// The store for a dry run. One that this user may not read is told, and planned without: with no memory everything
-/// counts as new, so less goes, not more.
+/// Opens the store for a dry run. If this user may not read it, a warning is logged and the plan is made without
+/// memory. Without memory everything counts as new, so less is removed.
 pub(super) fn memory_only(settings: &Settings) -> Result<Store, CliError> {
     let opened = Store::open_read_only(&settings.state.path);
     match opened {
@@ -76,18 +77,18 @@ pub(super) fn memory_only(settings: &Settings) -> Result<Store, CliError> {
     }
 }
 
-/// The store for a run that removes, and the lock that goes with it.
+/// Takes the lock and opens the store, for a pass that removes objects.
 pub(super) fn lock_and_open(settings: &Settings, verb: &'static str) -> Result<(Lock, Store), CliError> {
     let lock = Lock::take(&settings.state.lock, verb)?;
     Ok((lock, Store::open(&settings.state.path)?.store))
 }
 
-/// Since when the store remembers; a one-shot run begins nothing of its own.
+/// Returns since when the store has records. A single pass does not change that time.
 pub(super) fn begun(store: &Store) -> Result<jiff::Timestamp, CliError> {
     Ok(store.begun_at()?.unwrap_or_else(now))
 }
 
-/// A plan that is blind in part is a failure in part, though all that it saw is right.
+/// Returns an error if a list that the plan needs is unavailable, although the decisions of the plan are correct.
 pub(super) fn all_seen(plan: &Plan) -> Result<(), CliError> {
     let blind = plan.errors.iter().find(|error| error.is_unobserved());
     blind.map_or(Ok(()), |error| Err(CliError::message(ErrorKind::Partial, error.to_string())))
@@ -113,7 +114,7 @@ impl From<StoreError> for CliError {
 impl From<LockError> for CliError {
     fn from(error: LockError) -> Self {
         let hint = match &error {
-            LockError::Held { .. } => "`kubegc plan` looks without the lock",
+            LockError::Held { .. } => "`kubegc plan` works without the lock",
             LockError::Dir { .. } | LockError::Open { .. } => {
                 "run kubegc as root, or set state.lock (--lock) to a file that all agents of this node share"
             }

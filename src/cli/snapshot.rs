@@ -4,11 +4,11 @@ use super::session::{self, all_seen, block_on};
 use super::{CliError, Format, Output};
 use crate::config::Loaded;
 
-/// Print all that is known of this node at this moment, for `plan --snapshot` and for bug reports
+/// Print the observed state of this node, for `plan --snapshot`
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
-/// Looks and prints.
+/// Takes a snapshot and prints it.
 pub fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let (snapshot, plan) = block_on(session::snapshot(loaded))?;
     match output.format {

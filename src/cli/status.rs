@@ -11,39 +11,39 @@ use crate::model::{FileSystem, ListBytes, Runtime, Seen, Snapshot};
 use crate::plan::{Plan, PodKnowledge, Scope};
 use crate::record::{Lock, RunEntry};
 
-/// Tell who collects here, what it can see, and how its last passes went
+/// Show the agent, its data sources and its last passes
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
-/// How many runs are looked through for the last of each scope.
+/// The number of runs in which to find the last one of each scope.
 const RUNS: usize = 100;
 
-/// What there is to tell.
+/// The status of the node.
 #[derive(Debug, Serialize)]
 struct Status {
     kind: &'static str,
     version: u32,
     at: Timestamp,
     node: String,
-    /// The agent that holds the node's lock, as `pid 123, run`; `null` = none does.
+    /// The agent that holds the node's lock, as `pid 123, run`; `null` = none.
     agent: Option<String>,
-    /// Why the agent remembers in memory only; `null` = it writes to the store.
+    /// Why the memory of the agent is not written to the store; `null` = it is.
     store: Option<String>,
     runtime: Seen<Runtime>,
     image_filesystem: Seen<FileSystem>,
-    /// How large the runtime's lists are.
+    /// The sizes of the runtime's lists.
     list_bytes: ListBytes,
-    /// Where the knowledge of pods comes from.
+    /// The pod sources.
     pods: Seen<PodKnowledge>,
-    /// How many objects a pass would remove now.
+    /// The number of objects that a pass would remove now.
     to_remove: Seen<usize>,
-    /// The last run of each scope, the newest first.
+    /// The last run of each scope, newest first.
     last_runs: Vec<RunEntry>,
     #[serde(skip)]
-    known_from: String,
+    pod_sources: String,
 }
 
-/// Looks and prints. What does not need the runtime is told without it.
+/// Prints the status. What does not depend on the runtime is printed even if the runtime is unavailable.
 pub fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let looked = block_on(session::look(loaded, Scope::All));
     let mut status = Status::begin(loaded)?;
@@ -68,7 +68,7 @@ pub fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), C
 // === impl Status ===
 
 impl Status {
-    /// What stands in files: who holds the lock, and what is recorded.
+    /// Reads what is in files: the lock and the store.
     fn begin(loaded: &Loaded) -> Result<Self, CliError> {
         let Loaded { settings, .. } = loaded;
         Ok(Self {
@@ -84,12 +84,12 @@ impl Status {
             pods: Seen::default(),
             to_remove: Seen::default(),
             last_runs: newest_of_each_scope(session::memory_only(settings)?.runs(RUNS)?),
-            known_from: String::new(),
+            pod_sources: String::new(),
         })
     }
 
     fn saw(&mut self, snapshot: Snapshot, plan: Plan) {
-        self.known_from = pods::known_from(&plan);
+        self.pod_sources = pods::sources_of(&plan);
         self.to_remove = Seen::Seen(plan.actions.len());
         self.pods = plan.pods;
         self.node = snapshot.node;
@@ -100,14 +100,14 @@ impl Status {
 
     fn saw_nothing(&mut self, error: &CliError) {
         let cause = error.to_string();
-        "nobody: the runtime was not seen".clone_into(&mut self.known_from);
+        "unknown: the runtime is unavailable".clone_into(&mut self.pod_sources);
         self.runtime = Seen::NotSeen(cause.clone());
         self.image_filesystem = Seen::NotSeen(cause.clone());
         self.pods = Seen::NotSeen(cause.clone());
         self.to_remove = Seen::NotSeen(cause);
     }
 
-    /// A warning for each list at half of the limit on one message or more.
+    /// Returns a warning for each list that reaches half of the limit on one message.
     fn large_lists(&self) -> impl Iterator<Item = String> {
         let sizes = &self.list_bytes;
         let large = sizes.receipts().filter(|(_, receipt)| sizes.is_near_limit(receipt));
@@ -117,26 +117,27 @@ impl Status {
     fn text(&self) -> String {
         let mut lines = vec![
             ("Node", self.node.clone()),
-            ("Agent", self.agent.clone().unwrap_or_else(|| "none holds this node's lock".to_owned())),
+            ("Agent", self.agent.clone().unwrap_or_else(|| "none".to_owned())),
             ("Store", self.store.clone().unwrap_or_default()),
-            ("Runtime", told(&self.runtime, |runtime| format!("{} {}", runtime.name, runtime.version))),
-            ("Image disk", told(&self.image_filesystem, disk)),
-            ("Pods", self.known_from.clone()),
-            ("To remove", told(&self.to_remove, |count| format::count(*count, "object"))),
+            ("Runtime", text_of(&self.runtime, |runtime| format!("{} {}", runtime.name, runtime.version))),
+            ("Image disk", text_of(&self.image_filesystem, disk)),
+            ("Pods", self.pod_sources.clone()),
+            ("To remove", text_of(&self.to_remove, |count| format::count(*count, "object"))),
         ];
         lines.extend(self.large_lists().map(|warning| ("Warning", warning)));
         lines.extend(self.last_runs.iter().map(|run| ("Last pass", pass(run, self.at))));
-        // Without a runtime the node has no name but the one that was set, and the store has a line if something is wrong.
+        // If the runtime is unavailable, the name of the node is known only if it is set. The store has a line only if
+        // there is a problem with it.
         lines.retain(|(_, value)| !value.is_empty());
         let line = |(name, value): (&str, String)| format!("{:<12}{}\n", format!("{name}:"), format::printable(&value));
         lines.into_iter().map(line).collect()
     }
 }
 
-fn told<T>(seen: &Seen<T>, words: impl FnOnce(&T) -> String) -> String {
+fn text_of<T>(seen: &Seen<T>, words: impl FnOnce(&T) -> String) -> String {
     match seen {
         Seen::Seen(value) => words(value),
-        Seen::NotSeen(cause) => format!("not seen: {cause}"),
+        Seen::NotSeen(cause) => format!("unavailable: {cause}"),
     }
 }
 
@@ -145,13 +146,13 @@ fn disk(disk: &FileSystem) -> String {
     format!("{free} of {all} free, {}", disk.mountpoint.display())
 }
 
-/// One run: `images, 12s ago: removed 3, failed 1, freed 1.2GiB`.
+/// Formats one run: `images, 12s ago: removed 3, failed 1, freed 1.2GiB`.
 fn pass(run: &RunEntry, now: Timestamp) -> String {
     let age = format::age(now.duration_since(run.started_at).as_secs());
-    let dry = if run.dry { ", dry" } else { "" };
+    let dry = if run.dry { ", dry run" } else { "" };
     let trouble = run.error.as_ref().map_or_else(String::new, |error| format!("; {error}"));
     let (removed, failed, freed) = (run.removed, run.failed, format::size(run.freed_bytes));
-    format!("{}{dry}, {age} ago: removed {removed}, failed {failed}, freed {freed}{trouble}", run.scope)
+    format!("{}{dry}, {age} ago: removed {removed}, failed {failed}, reclaimed {freed}{trouble}", run.scope)
 }
 
 fn newest_of_each_scope(runs: Vec<RunEntry>) -> Vec<RunEntry> {

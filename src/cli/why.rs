@@ -16,13 +16,14 @@ use crate::config::Loaded;
 use crate::model::Seen;
 use crate::plan::{Explanation, Kind, Plan, PodKnowledge, Scope, decide};
 
-/// Say why something stays or goes, and what would change that
+/// Explain why an object is kept or removed
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A container's or sandbox's id, an image's name, digest or id, a pod as namespace/name or uid, or a path of a log;
-    /// the beginning of an id is enough
+    /// Id, image name, pod (namespace/name or uid) or log path
+    ///
+    /// The beginning of an id is enough.
     what: String,
-    /// Ask about this snapshot, not about this node; - is standard input
+    /// Explain a snapshot instead of this node (- for standard input)
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
 }
@@ -43,18 +44,16 @@ struct Answer {
     #[serde(skip)]
     title: String,
     decision: Decision,
-    /// The rule and its values, as plans name them.
+    /// The reason and its values, as in plans.
     reason: Json,
-    /// The rule as a sentence.
+    /// The rule as a clause about the object.
     rule: String,
     setting: Option<Setting>,
-    /// What would change the decision.
+    /// When the decision changes.
     change: String,
-    /// Of what belongs to a pod: where the knowledge of pods came from.
+    /// The pod sources, where the object belongs to a pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pods: Option<Seen<PodKnowledge>>,
-    #[serde(skip)]
-    known_from: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
@@ -73,7 +72,7 @@ struct Setting {
     origin: String,
 }
 
-/// Asks and prints.
+/// Runs the command.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let policy = &loaded.settings.policy;
     let (snapshot, plan) = match &args.snapshot {
@@ -91,15 +90,15 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
     if answers.is_empty() {
         return Err(nothing(&args.what));
     }
-    print(&answers, output)
+    print(&answers, &plan, output)
 }
 
 fn nothing(what: &str) -> CliError {
-    CliError::message(ErrorKind::Usage, format!("nothing here is {what:?}"))
-        .hint("looked at the ids of containers, sandboxes and images, names and digests of images, pods, log paths")
+    CliError::message(ErrorKind::Usage, format!("no container, sandbox, image, pod or path matches {what:?}"))
+        .hint("name an id or its beginning, an image name or digest, a pod as namespace/name or uid, or a log path")
 }
 
-/// What the plan says of an object.
+/// Returns the decision of the plan about an object.
 fn answer(found: Found, plan: &Plan, loaded: &Loaded) -> Option<Answer> {
     let is_it = |kind, id: &str| kind == found.kind && id == found.id;
     let action = |(action, decision): (&crate::plan::Action, _)| {
@@ -118,39 +117,48 @@ fn answer(found: Found, plan: &Plan, loaded: &Loaded) -> Option<Answer> {
     Some(if is_of_pod { answer.with_pods(plan) } else { answer })
 }
 
+// === impl Said ===
+
+impl Said {
+    /// Returns whether the answer depends on the pod sources.
+    fn is_of_pod(&self) -> bool {
+        match self {
+            Self::Pod(_) => true,
+            Self::Object(answer) => answer.pods.is_some(),
+        }
+    }
+}
+
 // === impl Answer ===
 
 impl Answer {
     fn new(found: Found, decision: Decision, reason: Json, said: Explanation, loaded: &Loaded) -> Self {
         let setting = said.setting.and_then(|name| setting(found.kind, name, loaded));
         let Found { kind, id, title } = found;
-        let (rule, change) = (said.rule, said.change.to_owned());
-        Self { kind, id, title, decision, reason, rule, setting, change, pods: None, known_from: None }
+        let (rule, change) = (said.rule.into_owned(), said.change.to_owned());
+        Self { kind, id, title, decision, reason, rule, setting, change, pods: None }
     }
 
     fn with_pods(self, plan: &Plan) -> Self {
-        Self { pods: Some(plan.pods.clone()), known_from: Some(pods::known_from(plan)), ..self }
+        Self { pods: Some(plan.pods.clone()), ..self }
     }
 
     fn text(&self, paint: Paint) -> String {
         let decision = match self.decision {
-            Decision::Remove => paint.yellow("goes"),
-            Decision::NextInLine => "stays, and is next in line if the space is short".to_owned(),
-            Decision::Keep => paint.green("stays"),
+            Decision::Remove => paint.yellow("remove"),
+            Decision::NextInLine => "keep, unless the removals reclaim less space than estimated".to_owned(),
+            Decision::Keep => paint.green("keep"),
         };
         let mut text = format!("{}\n  {decision}: {}\n", format::printable(&self.title), format::printable(&self.rule));
         if let Some(setting) = &self.setting {
             let _ = writeln!(text, "  setting: {} = {} ({})", setting.key, setting.value, setting.origin);
         }
-        let _ = writeln!(text, "  what would change it: {}", self.change);
-        if let Some(known_from) = &self.known_from {
-            let _ = writeln!(text, "  pods known from: {}", format::printable(known_from));
-        }
+        let _ = writeln!(text, "  changes when: {}", self.change);
         text
     }
 }
 
-/// The setting with its value. Containers and images have a `min_age` each.
+/// Returns the setting with its value. Containers and images have a `min_age` each.
 fn setting(kind: Kind, name: &str, loaded: &Loaded) -> Option<Setting> {
     let key = match (name, kind) {
         ("min_age", Kind::Image) => crate::config::find("images.min_age"),
@@ -161,7 +169,7 @@ fn setting(kind: Kind, name: &str, loaded: &Loaded) -> Option<Setting> {
     Some(Setting { key: key.name, value, origin: loaded.origin(key).to_string() })
 }
 
-fn print(answers: &[Said], output: &mut Output) -> Result<(), CliError> {
+fn print(answers: &[Said], plan: &Plan, output: &mut Output) -> Result<(), CliError> {
     match output.format.unwrap_or(Format::Table) {
         Format::Json => output.json(&answers),
         Format::Yaml => output.yaml(&answers),
@@ -171,7 +179,10 @@ fn print(answers: &[Said], output: &mut Output) -> Result<(), CliError> {
                 Said::Pod(pod) => pod.text(),
                 Said::Object(answer) => answer.text(paint),
             };
-            let texts: Vec<_> = answers.iter().map(text).collect();
+            let mut texts: Vec<_> = answers.iter().map(text).collect();
+            if answers.iter().any(Said::is_of_pod) {
+                texts.push(format!("pods: {}\n", format::printable(&pods::sources_of(plan))));
+            }
             output.text(&texts.join("\n"))
         }
     }

@@ -1,49 +1,28 @@
-//! Lengths of time as people and the kubelet write them.
+//! Durations in the notations of kubegc and the kubelet.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
-/// The longest that may be written: 100 years. Beyond it the arithmetic with moments could overflow.
+/// The longest allowed duration: 100 years. A longer one could overflow the arithmetic with times.
 pub(super) const LONGEST: Duration = Duration::from_hours(100 * 8766);
 
 /// The units of Go's `time.ParseDuration`.
 const GO_UNITS: [&str; 7] = ["ns", "us", "µs", "ms", "s", "m", "h"];
 
-/// Reads `2m`, `168h`, `7d`, `1h 30m`, `1.5h`, `0`.
+/// Parses `2m`, `168h`, `7d`, `1h 30m`, `1.5h`, `0`.
 pub(super) fn parse(text: &str) -> Option<Duration> {
     humantime::parse_duration(text).ok()
 }
 
-/// Reads what Go reads: the same without days and longer units, and without spaces.
+/// Parses Go's notation: as [`parse`], without days and longer units, and without spaces.
 pub(super) fn parse_go(text: &str) -> Option<Duration> {
     let mut units = text.split(|c: char| c.is_ascii_digit() || c == '.').filter(|unit| !unit.is_empty());
     units.all(|unit| GO_UNITS.contains(&unit)).then(|| parse(text)).flatten().filter(|time| *time <= LONGEST)
 }
 
-/// Writes a length of time so that `parse` reads it: `2m`, `7d`, `1h30m`.
-pub fn text(time: Duration) -> String {
-    const UNITS: [(u128, &str); 7] = [
-        (86_400_000_000_000, "d"),
-        (3_600_000_000_000, "h"),
-        (60_000_000_000, "m"),
-        (1_000_000_000, "s"),
-        (1_000_000, "ms"),
-        (1_000, "us"),
-        (1, "ns"),
-    ];
-    let (mut rest, mut text) = (time.as_nanos(), String::new());
-    for (size, unit) in UNITS {
-        if rest >= size {
-            let _ = write!(text, "{}{unit}", rest / size);
-            rest %= size;
-        }
-    }
-    if text.is_empty() { "0s".to_owned() } else { text }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::duration_text as text;
 
     #[test]
     fn what_is_written_is_read_again() {

@@ -1,17 +1,17 @@
-//! The environment variables that mean something to us. Nobody else reads the environment.
+//! The environment variables that kubegc reads. No other module reads the environment.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::cri::Named;
 
-/// What crictl reads where it is not told otherwise, beneath the host's root.
+/// The default configuration file of crictl, below the host's root.
 const CRICTL_FILE: &str = "etc/crictl.yaml";
 const CRICTL_KEYS: [&str; 2] = ["runtime-endpoint", "image-endpoint"];
-/// The kubelet's own names for the same.
+/// The kubelet's keys for the same endpoints.
 pub(super) const KUBELET_KEYS: [&str; 2] = ["containerRuntimeEndpoint", "imageServiceEndpoint"];
 
-/// The variables, `None` where unset or empty.
+/// The variables; `None` if unset or empty.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Environment {
     /// `KUBEGC_CONFIG`: as `--config`.
@@ -20,22 +20,22 @@ pub struct Environment {
     pub runtime_endpoint: Option<String>,
     /// `IMAGE_SERVICE_ENDPOINT`, as for crictl.
     pub image_endpoint: Option<String>,
-    /// `KUBECONFIG`, as for kubectl. Of a list the first file counts.
+    /// `KUBECONFIG`, as for kubectl. If it is a list, kubegc uses the first file.
     pub kubeconfig: Option<String>,
-    /// `NODE_NAME`, as a pod spec fills it from `spec.nodeName`.
+    /// `NODE_NAME`, as a pod spec sets it from `spec.nodeName`.
     pub node_name: Option<String>,
-    /// `CRI_CONFIG_FILE`: where crictl's own configuration lies.
+    /// `CRI_CONFIG_FILE`: the path of crictl's own configuration.
     pub crictl_config: Option<PathBuf>,
-    /// `NOTIFY_SOCKET`: where a service manager wants to hear how the service is.
+    /// `NOTIFY_SOCKET`: the socket for status notifications to the service manager.
     pub notify_socket: Option<OsString>,
-    /// `NO_COLOR`, or a terminal that knows no colours (`TERM=dumb`).
+    /// `NO_COLOR`, or a terminal without colors (`TERM=dumb`).
     pub plain: bool,
 }
 
 // === impl Environment ===
 
 impl Environment {
-    /// Reads the process's environment.
+    /// Reads the environment of the process.
     pub fn read() -> Self {
         Self {
             config: variable("KUBEGC_CONFIG").map(PathBuf::from),
@@ -49,7 +49,7 @@ impl Environment {
         }
     }
 
-    /// The variables that mean a key.
+    /// Lists the variables that set a key.
     pub(super) fn settings(&self) -> impl Iterator<Item = (&'static str, &'static str, &str)> {
         let all = [
             ("CONTAINER_RUNTIME_ENDPOINT", "runtime.endpoint", &self.runtime_endpoint),
@@ -60,26 +60,28 @@ impl Environment {
         all.into_iter().filter_map(|(variable, key, value)| Some((variable, key, value.as_deref()?)))
     }
 
-    /// The endpoints in crictl's configuration. The file is a help and not ours: what cannot be read names nothing.
+    /// Reads the endpoints in crictl's configuration. The file is optional and not kubegc's: if it cannot be read, it
+    /// names none.
     pub(super) fn crictl(&self, host_root: &Path) -> Named {
         let path = self.crictl_config.clone().unwrap_or_else(|| host_root.join(CRICTL_FILE));
         std::fs::read_to_string(path).map_or_else(|_| Named::default(), |text| named(&text, CRICTL_KEYS))
     }
 }
 
-/// The endpoints that a YAML file names, by the keys of the runtime's and the image service's.
+/// Returns the endpoints in a YAML file, by the keys of the runtime and the image service.
 pub(super) fn named(text: &str, [runtime, images]: [&str; 2]) -> Named {
     let document: serde_json::Value = serde_saphyr::from_str(text).unwrap_or_default();
     let endpoint = |key| document.get(key).and_then(|value| value.as_str()).map(str::to_owned);
     Named { runtime: endpoint(runtime), images: endpoint(images) }
 }
 
-/// The first file of a list as in `PATH`.
+/// Returns the first file of a list with the format of `PATH`.
 fn first(list: &str) -> Option<String> {
     list.split(':').find(|file| !file.is_empty()).map(str::to_owned)
 }
 
-/// A variable that is not Unicode is none of ours: every value here is a socket, a name or a path that a person typed.
+/// Returns a variable. One that is not Unicode is ignored: every value here is a socket, a name or a path that a person
+/// typed.
 fn variable(name: &str) -> Option<String> {
     raw(name)?.into_string().ok()
 }

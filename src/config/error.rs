@@ -1,22 +1,22 @@
-//! What is wrong with the configuration: all of it at once, each with where, what, and what would be right.
+//! Faults of the configuration. All are reported at once, each with its source, its value and what is allowed.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use crate::plan::Profile;
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Origin {
-    /// Nobody set it.
+    /// The built-in default.
     BuiltIn,
-    /// The profile decides it.
+    /// The profile sets it.
     Profile(Profile),
-    /// The machine's own name for itself.
+    /// The host name of the machine.
     HostName,
-    /// Our configuration file, or one from `conf.d`.
+    /// The configuration file of kubegc, or one from `conf.d`.
     File(PathBuf),
-    /// The kubelet's file, and its own name for the setting.
+    /// The kubelet's file, and the kubelet's name of the setting.
     Kubelet(PathBuf, &'static str),
     /// An environment variable.
     Environment(&'static str),
@@ -29,26 +29,26 @@ pub enum Origin {
 /// One fault.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConfigFault {
-    /// Where it was written.
+    /// The source of the value.
     pub origin: Origin,
-    /// The key and the value as written; `None` = the fault is in the whole.
+    /// The key and the value from the source; `None` = the fault is in the source as a whole.
     pub written: Option<(String, String)>,
-    /// What would be right.
+    /// What is allowed instead, or what is wrong.
     pub right: String,
 }
 
-/// The configuration cannot be used.
+/// The configuration has faults.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", list(faults))]
 pub struct ConfigError {
-    /// Everything that is wrong with it, in the order in which it was read.
+    /// All faults, in the order of reading.
     pub faults: Vec<ConfigFault>,
 }
 
 // === impl Origin ===
 
 impl Origin {
-    /// Says whether it was typed for this one run.
+    /// Returns whether the value is from the command line.
     pub(super) fn is_command_line(&self) -> bool {
         matches!(self, Self::Flag(_) | Self::Set)
     }
@@ -72,12 +72,12 @@ impl fmt::Display for Origin {
 // === impl Fault ===
 
 impl ConfigFault {
-    /// A value that is not what is wanted.
+    /// Creates a fault of one value.
     pub(super) fn of(origin: Origin, key: &str, value: impl fmt::Display, right: impl Into<String>) -> Self {
         Self { origin, written: Some((key.to_owned(), value.to_string())), right: right.into() }
     }
 
-    /// A source that is wrong as a whole.
+    /// Creates a fault of a whole source.
     pub(super) fn whole(origin: Origin, right: impl Into<String>) -> Self {
         Self { origin, written: None, right: right.into() }
     }

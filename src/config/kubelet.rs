@@ -1,7 +1,7 @@
-//! What a kubelet's own configuration file says about garbage collection: `--kubelet-config`.
+//! Garbage-collection settings from a kubelet's configuration file: `--kubelet-config`.
 //!
-//! Only the fields below are read, in the kubelet's spelling and meaning; the hundreds of others are none of ours. Its
-//! endpoints are read where endpoints are looked for, since crictl's file comes before them.
+//! Only the fields below are read, in the kubelet's spelling and meaning. All other fields are ignored. The code that
+//! finds the endpoints reads the endpoints of this file, because crictl's file has precedence over them.
 
 use std::path::Path;
 
@@ -11,21 +11,22 @@ use toml::Value;
 use super::duration;
 use super::error::{ConfigFault, Origin};
 use super::layers::Entry;
+use crate::model::duration_text;
 
-/// A field of `KubeletConfiguration` and how it is read.
+/// A field of `KubeletConfiguration` and its parser.
 struct Field {
     name: &'static str,
     key: &'static str,
     read: fn(&Json) -> Read,
 }
 
-/// What a field gives.
+/// The result of reading a field.
 enum Read {
-    /// The kubelet takes it as unset.
+    /// The kubelet treats it as unset.
     Unset,
     /// A value.
     Value(Value),
-    /// Not what the kubelet would take.
+    /// The kubelet would reject it.
     Wants(&'static str),
 }
 
@@ -37,7 +38,7 @@ const FIELDS: [Field; 5] = [
     Field { name: "podLogsDir", key: "logs.pods_root", read: text },
 ];
 
-/// Reads the file's text. Everything that is wrong with it comes back at once.
+/// Reads the text of the file. Returns all faults at once.
 pub(super) fn entries(path: &Path, text: &str) -> (Vec<Entry>, Vec<ConfigFault>) {
     let document = match serde_saphyr::from_str::<Json>(text) {
         Ok(document) => document,
@@ -62,7 +63,7 @@ pub(super) fn entries(path: &Path, text: &str) -> (Vec<Entry>, Vec<ConfigFault>)
     (entries, faults)
 }
 
-/// Another document would say nothing about images, and saying nothing would look like the defaults.
+/// Checks the header. Another kind of document has no image settings, and would look like the defaults.
 fn header(path: &Path, document: &Json) -> Vec<ConfigFault> {
     let wanted = [("kind", "KubeletConfiguration"), ("apiVersion", "kubelet.config.k8s.io/v1beta1")];
     let wrong = wanted.into_iter().filter(|(name, value)| document.get(name).and_then(Json::as_str) != Some(value));
@@ -86,7 +87,7 @@ fn percent(written: &Json) -> Read {
     percent.map_or(Read::Wants("an integer from 0 to 100"), |percent| Read::Value(percent.into()))
 }
 
-/// The kubelet cannot tell 0 from unset, so 0 means its default.
+/// The kubelet cannot distinguish 0 from unset, so 0 means its default.
 fn minimum_age(written: &Json) -> Read {
     match age(written) {
         Read::Value(value) if value.as_str() == Some("0s") => Read::Value("2m".into()),
@@ -97,7 +98,7 @@ fn minimum_age(written: &Json) -> Read {
 fn age(written: &Json) -> Read {
     let age = written.as_str().and_then(duration::parse_go);
     age.map_or(Read::Wants("a duration as Go writes it, such as \"2m0s\""), |age| {
-        Read::Value(duration::text(age).into())
+        Read::Value(duration_text(age).into())
     })
 }
 

@@ -1,4 +1,5 @@
-//! What was written where, before anyone asks what it means: a flat list of keys and values, the later over the earlier.
+//! The values from all sources, not yet checked: a flat list of keys and values, in which later values override earlier
+//! ones.
 
 use std::path::{Path, PathBuf};
 
@@ -8,54 +9,54 @@ use super::error::{ConfigFault, Origin};
 use super::keys::{self, KEYS, Key};
 use super::{Environment, kubelet};
 
-/// The file that is read where no other is named. It need not be there.
+/// The default configuration file. It is optional.
 const DEFAULT_FILE: &str = "/etc/kubegc/kubegc.toml";
-/// The host's name, as the kernel knows it.
+/// The host name in the kernel.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
-/// What the command line says, as typed.
+/// The input from the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Typed {
-    /// `--config`: read instead of the default file; it must be there.
+    /// `--config`: replaces the default file; it must exist.
     pub config: Option<PathBuf>,
-    /// `--kubelet-config`: a `KubeletConfiguration`; it must be there.
+    /// `--kubelet-config`: a `KubeletConfiguration`; it must exist.
     pub kubelet_config: Option<PathBuf>,
-    /// Flags that mean a key, by their names in [`KEYS`], and their values.
+    /// Flags that set a key, by their names in [`KEYS`], and their values.
     pub flags: Vec<(&'static str, String)>,
     /// `--set key=value`.
     pub set: Vec<String>,
 }
 
-/// One value as written.
+/// One value from a source.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
     /// The dotted key.
     pub(super) key: String,
-    /// The value, of whatever type.
+    /// The value, of any type.
     pub(super) value: Value,
-    /// Where it was written.
+    /// The source of the value.
     pub(super) origin: Origin,
 }
 
-/// All that was written, in order.
+/// All values, in order of precedence.
 #[derive(Debug, Default)]
 pub(super) struct Layers {
-    /// Values, the weakest first.
+    /// Values, the lowest precedence first.
     pub(super) entries: Vec<Entry>,
-    /// What could not even be read.
+    /// Faults of sources that cannot be read.
     pub(super) faults: Vec<ConfigFault>,
-    /// The text of the kubelet's file, where one was named and read.
+    /// The text of the kubelet's file, if one was given and read.
     pub(super) kubelet: Option<String>,
 }
 
 // === impl Layers ===
 
 impl Layers {
-    /// Reads everything. The order here is the order of precedence.
+    /// Reads all sources. The order here is the order of precedence.
     pub(super) fn read(typed: &Typed, environment: &Environment) -> Self {
         let mut layers = Self::default();
         layers.host_name();
-        // Below our own files: a kubelet that leaves images to us has its own collection turned off.
+        // Below kubegc's own files: if a kubelet leaves images to kubegc, its own image collection is off.
         layers.kubelet(typed.kubelet_config.as_deref());
         layers.files(typed.config.as_deref().or(environment.config.as_deref()));
         layers.environment(environment);
@@ -108,13 +109,13 @@ impl Layers {
         self.faults.push(ConfigFault::whole(Origin::File(path.to_owned()), format!("cannot be read: {error}")));
     }
 
-    /// Takes a file's text apart into dotted keys.
+    /// Splits the text of a file into dotted keys.
     pub(super) fn toml(&mut self, path: &Path, text: &str) {
         let origin = Origin::File(path.to_owned());
         match text.parse::<Table>() {
             Ok(table) => flatten(&mut self.entries, "", table, &origin),
             Err(error) => {
-                self.faults.push(ConfigFault::whole(origin, format!("not TOML: {}", error.to_string().trim_end())))
+                self.faults.push(ConfigFault::whole(origin, format!("not TOML: {}", error.to_string().trim_end())));
             }
         }
     }
@@ -146,7 +147,7 @@ impl Layers {
     }
 }
 
-/// The files of a drop-in directory in the order of their names; none where there is no such directory.
+/// Lists the files of a drop-in directory, sorted by name; none if the directory does not exist.
 fn drop_ins(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(directory) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -154,14 +155,14 @@ fn drop_ins(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     };
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
-    // An editor's swap file is hidden.
+    // Hidden files include the swap files of editors.
     paths.retain(|path| path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b".")));
     paths.sort();
     Ok(paths)
 }
 
-/// Appends the leaves of a table. A table in the place of a value, and an empty table, stay as they are: whoever knows
-/// the keys refuses them.
+/// Appends the leaves of a table. A table in place of a value, and an empty table, are kept as they are: the check
+/// against the known keys rejects them.
 fn flatten(entries: &mut Vec<Entry>, prefix: &str, table: Table, origin: &Origin) {
     for (name, value) in table {
         let key = format!("{prefix}{name}");
@@ -173,13 +174,13 @@ fn flatten(entries: &mut Vec<Entry>, prefix: &str, table: Table, origin: &Origin
     }
 }
 
-/// Says whether keys begin with this name and a dot.
+/// Returns whether keys begin with this name and a dot.
 pub(super) fn is_section(key: &str) -> bool {
     KEYS.iter().any(|known| known.name.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// Reads what the command line gives: TOML where it parses as such, a string otherwise, so that neither `2m` nor `85` needs
-/// quotes. Where the key wants text, what looks like a number is text too: a node may be named `12345`.
+/// Parses a value from the command line: as TOML if possible, otherwise as a string, so that neither `2m` nor `85`
+/// needs quotes. A text setting also takes a number as text: a node may be named `12345`.
 fn typed(key: Option<&Key>, text: &str) -> Value {
     let value = text.parse().unwrap_or_else(|_| text.into());
     if key.is_some_and(|key| !key.can_be(&value)) { text.into() } else { value }

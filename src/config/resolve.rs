@@ -1,4 +1,5 @@
-//! What was written becomes what it means: keys are known, values allowed, and all of them fit together.
+//! Resolves the input into settings: checks that keys are known, that values are allowed, and that the settings fit
+//! together.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,17 +12,17 @@ use super::{Environment, Settings, Typed, environment};
 use crate::cri::{EndpointCandidates, Named};
 use crate::plan::Guards;
 
-/// The settings in force, and where each comes from.
+/// The settings in force, and the origin of each.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// What it all means.
+    /// The resolved settings.
     pub settings: Settings,
-    /// Where to look for the runtime.
+    /// Where to look for the runtime's sockets.
     pub candidates: EndpointCandidates,
     origins: BTreeMap<&'static str, Origin>,
 }
 
-/// The work in progress.
+/// The state while resolving.
 #[derive(Default)]
 struct Resolver {
     settings: Settings,
@@ -30,21 +31,21 @@ struct Resolver {
     faulty: Vec<&'static str>,
 }
 
-/// Reads all sources and settles them.
+/// Reads and resolves all sources.
 ///
-/// From weak to strong: built-in, `--kubelet-config`, the configuration file, `conf.d/*.toml` by name, the environment,
-/// flags, `--set`.
+/// From lowest to highest precedence: built-in, `--kubelet-config`, the configuration file, `conf.d/*.toml` by name,
+/// the environment, flags, `--set`.
 ///
 /// # Errors
 ///
-/// Every fault there is, not only the first.
+/// All faults, not only the first.
 pub fn load(typed: &Typed, environment: &Environment) -> Result<Loaded, ConfigError> {
     let mut loaded = settle(Layers::read(typed, environment))?;
     loaded.candidates.crictl = environment.crictl(&loaded.settings.host_root);
     Ok(loaded)
 }
 
-/// Settles what was read.
+/// Resolves the layers.
 pub(super) fn settle(layers: Layers) -> Result<Loaded, ConfigError> {
     let Layers { mut entries, faults, kubelet } = layers;
     let mut resolver = Resolver { faults, ..Resolver::default() };
@@ -62,8 +63,8 @@ pub(super) fn settle(layers: Layers) -> Result<Loaded, ConfigError> {
     }
 }
 
-/// A profile typed on the command line asks "what if": it starts anew, without the guards that files set one by one.
-/// A profile in a file only says where to start from.
+/// A profile on the command line discards the guards that files set one by one, to show the effect of the profile
+/// alone. A profile in a file only sets the defaults.
 fn forget_guards(entries: &mut Vec<Entry>) {
     if entries.iter().any(|entry| entry.key == "profile" && entry.origin.is_command_line()) {
         entries.retain(|entry| !entry.key.starts_with("guards.") || entry.origin.is_command_line());
@@ -73,7 +74,7 @@ fn forget_guards(entries: &mut Vec<Entry>) {
 // === impl Loaded ===
 
 impl Loaded {
-    /// Where a key's value comes from.
+    /// Returns the origin of a key's value.
     pub fn origin(&self, key: &Key) -> Origin {
         match self.origins.get(key.name) {
             Some(origin) => origin.clone(),
@@ -84,7 +85,7 @@ impl Loaded {
         }
     }
 
-    /// What is allowed and probably not meant, a sentence each.
+    /// Returns a warning, one sentence each, for settings that are allowed but probably not intended.
     pub fn warnings(&self) -> Vec<String> {
         let high = self.origins.get("images.high_threshold_percent");
         match high {
@@ -103,7 +104,7 @@ impl Loaded {
 // === impl Resolver ===
 
 impl Resolver {
-    /// The profile comes first, whatever the order: guards are written on top of it.
+    /// Applies the profile first, wherever it is in the input: single guards override it.
     fn profile(&mut self, entries: &[Entry]) {
         entries.iter().filter(|entry| entry.key == "profile").for_each(|entry| self.take(entry));
         self.settings.policy.guards = Guards::of(self.settings.policy.profile);
@@ -138,7 +139,7 @@ impl Resolver {
         self.faults.push(ConfigFault::of(entry.origin.clone(), &entry.key, &entry.value, right));
     }
 
-    /// What each alone may say, but not together.
+    /// Checks settings that are allowed alone but not together.
     fn check_together(&mut self) {
         let images = &self.settings.policy.images;
         let logs = &self.settings.policy.logs;
@@ -169,7 +170,7 @@ impl Resolver {
         checks.into_iter().filter(|(fit, _)| !fit).for_each(|(_, pair)| self.misfit(&pair));
     }
 
-    /// Blames whichever of the two was written; the later one if both were. A key that is at fault already says enough.
+    /// Reports the left key if it was set, otherwise the right key. Reports nothing if one of them already has a fault.
     fn misfit(&mut self, Pair(left, left_wants, right, right_wants): &Pair) {
         if self.faulty.contains(left) || self.faulty.contains(right) {
             return;
@@ -189,10 +190,10 @@ impl Resolver {
     }
 }
 
-/// Two keys, and what each wants of the other.
+/// Two keys, and the requirement of each on the other.
 struct Pair(&'static str, &'static str, &'static str, &'static str);
 
-/// What proves who somebody is, shown where anybody listens.
+/// A credential that would be sent over plain HTTP.
 fn plain(credential: &'static str) -> Pair {
     Pair(credential, "\"https\" in", "pods.kubelet_endpoint", "\"https\" because of")
 }
@@ -207,7 +208,7 @@ fn wants(key: &Key, wrong: InvalidValue, value: &impl fmt::Display) -> String {
     }
 }
 
-/// Sorts what was said about the sockets by who said it; within one source the last word counts.
+/// Groups the sockets by source. Within a source, the last value applies.
 fn candidates(entries: &[Entry]) -> EndpointCandidates {
     let mut candidates = EndpointCandidates::default();
     for entry in entries {

@@ -1,4 +1,4 @@
-//! The settings as meant, with their defaults.
+//! The resolved settings, with their defaults.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,26 +6,27 @@ use std::time::Duration;
 use crate::cri::CriOptions;
 use crate::plan::Policy;
 
-/// Everything that can be set.
+/// All settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// The node's name (`node`). Default: the host name.
     pub node: String,
-    /// Where the host's root is mounted, when the agent runs in a container (`host_root`). Default `/`.
+    /// Where the host's root is mounted if the agent runs in a container (`host_root`). Default `/`.
     pub host_root: PathBuf,
     /// The kubelet's directory (`kubelet_root`). Default `/var/lib/kubelet`.
     pub kubelet_root: PathBuf,
     /// The runtime (`runtime.*`).
     pub runtime: RuntimeSettings,
-    /// Where the knowledge of pods comes from (`pods.*`).
+    /// The pod sources (`pods.*`).
     pub pods: PodSettings,
     /// The rules (`profile`, `containers.*`, `images.*`, `logs.*`, `pressure.*`, `guards.*`).
     pub policy: Policy,
     /// The store (`state.*`).
     pub state: StateSettings,
-    /// The loops of the service.
+    /// The intervals of the service.
     pub intervals: Intervals,
-    /// Passes are told as events on the Node (`events.enabled`). Default true; needs the API server as a source of pods.
+    /// Whether passes are reported as events on the Node (`events.enabled`). Default true; needs the API server as a
+    /// pod source.
     pub tells_events: bool,
     /// How the service logs (`log.format`).
     pub log_format: LogFormat,
@@ -34,7 +35,8 @@ pub struct Settings {
 /// The runtime's sockets and limits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RuntimeSettings {
-    /// The socket (`runtime.endpoint`); `None` = found as DESIGN says: environment, crictl, kubelet, well-known sockets.
+    /// The socket (`runtime.endpoint`); `None` = found in the order of DESIGN: environment, crictl, kubelet, well-known
+    /// sockets.
     pub endpoint: Option<String>,
     /// The image service's socket (`runtime.image_endpoint`); `None` = the same.
     pub image_endpoint: Option<String>,
@@ -42,55 +44,57 @@ pub struct RuntimeSettings {
     pub options: CriOptions,
 }
 
-/// Who says which pods should be here, and how they are reached.
+/// The pod sources, and how to connect to them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodSettings {
-    /// Who is asked (`pods.source`). Default `auto`.
+    /// Which sources are used (`pods.source`). Default `auto`.
     pub sources: PodSources,
-    /// How the API server is reached (`pods.kubeconfig`); `None` = the in-cluster account, else the kubelet's kubeconfig.
+    /// The kubeconfig for the API server (`pods.kubeconfig`); `None` = the in-cluster account, else the kubelet's
+    /// kubeconfig.
     pub kubeconfig: Option<PathBuf>,
-    /// A watch that is silent for longer counts as not seen (`pods.max_silence`). Default 3 min.
+    /// A watch that is silent for longer is stale and counts as unavailable (`pods.max_silence`). Default 3 min.
     pub max_silence: Duration,
-    /// The kubelet's door (`pods.kubelet_*`).
+    /// The kubelet's HTTP server (`pods.kubelet_*`).
     pub kubelet: KubeletSettings,
 }
 
-/// How the kubelet is reached. Files are read anew each time it is asked: certificates and tokens are renewed.
+/// How to connect to the kubelet. The files are read again for each request, because certificates and tokens are
+/// renewed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KubeletSettings {
-    /// Its address (`pods.kubelet_endpoint`). Default `https://127.0.0.1:10250`; `http://` = the read-only port.
+    /// The address (`pods.kubelet_endpoint`). Default `https://127.0.0.1:10250`; `http://` = the read-only port.
     pub endpoint: String,
-    /// What its certificate is checked against (`pods.kubelet_ca`): authorities, or the certificate itself. `None` = its
-    /// own certificates beneath its root, and the in-cluster authority.
+    /// The CA certificates, or the certificate itself, to verify the kubelet's certificate (`pods.kubelet_ca`). `None`
+    /// = the kubelet's own certificates below its root, and the in-cluster CA.
     pub ca: Option<PathBuf>,
-    /// The token to show (`pods.kubelet_token_file`). `None` = the in-cluster account's, where there is one.
+    /// The bearer token (`pods.kubelet_token_file`). `None` = that of the in-cluster account, if there is one.
     pub token_file: Option<PathBuf>,
-    /// The certificate to show (`pods.kubelet_client_certificate`).
+    /// The client certificate (`pods.kubelet_client_certificate`).
     pub client_certificate: Option<PathBuf>,
-    /// Its key (`pods.kubelet_client_key`).
+    /// The key of the client certificate (`pods.kubelet_client_key`).
     pub client_key: Option<PathBuf>,
 }
 
-/// The sources of pods that are asked: `auto` alone, `none` alone, or one or several others in the order written, each
-/// once.
+/// The pod sources in use: `auto` alone, `none` alone, or one or more others in the given order, each once.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PodSources(Vec<PodSourceName>);
 
-/// Who says which pods should be here.
+/// A pod source.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum PodSourceName {
-    /// Whoever can be found.
+    /// Every source that is found.
     #[default]
     Auto,
-    /// Nobody: no pod is ever gone.
+    /// No source: no pod ever counts as deleted.
     None,
-    /// The runtime: a pod with nothing running and no ready sandbox is gone. For hosts without a kubelet.
+    /// The runtime: a pod without running containers and without a ready sandbox counts as deleted. For hosts without a
+    /// kubelet.
     Runtime,
-    /// The API server, watched.
+    /// The API server, by watch.
     KubeApi,
-    /// The kubelet, asked.
+    /// The kubelet, by request.
     Kubelet,
-    /// The kubelet's directories of pods: a veto that must be readable, and no list.
+    /// The kubelet's pod directories. They can only prevent a removal and must be readable; they are not a pod list.
     KubeletDir,
 }
 
@@ -101,32 +105,32 @@ pub struct StateSettings {
     pub path: PathBuf,
     /// The lock that only one agent of the node holds (`state.lock`). Default `/run/kubegc/kubegc.lock`.
     pub lock: PathBuf,
-    /// History older than this goes (`state.history_max_age`). Default 30 days.
+    /// History older than this is deleted (`state.history_max_age`). Default 30 days.
     pub history_max_age: Duration,
     /// The most removals kept in the history (`state.history_max_rows`). Default 10,000.
     pub history_max_rows: u64,
 }
 
-/// How long each loop waits, from the end of a run.
+/// The intervals of the loops, from the end of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Intervals {
     /// Containers, sandboxes and logs (`containers.interval`). Default 1 min, as the kubelet.
     pub containers: Duration,
     /// Images (`images.interval`). Default 5 min, as the kubelet.
     pub images: Duration,
-    /// Looks at disks that may be short (`pressure.interval`). Default 10 s.
+    /// Checks for disk pressure (`pressure.interval`). Default 10 s.
     pub pressure: Duration,
-    /// The longest wait after failed passes (`daemon.max_backoff`). Default 15 min.
+    /// The longest back-off after failed passes (`daemon.max_backoff`). Default 15 min.
     pub max_backoff: Duration,
 }
 
-/// How the service writes its log.
+/// The format of the service's log.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum LogFormat {
-    /// Lines for people and the journal.
+    /// Text lines for people and the journal.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
@@ -177,7 +181,7 @@ impl Default for KubeletSettings {
 }
 
 impl KubeletSettings {
-    /// Says whether the read-only port is meant, which takes and proves nothing.
+    /// Returns whether the address is the read-only port, which has no authentication in either direction.
     pub fn is_plain(&self) -> bool {
         self.endpoint.starts_with("http://")
     }
@@ -186,7 +190,7 @@ impl KubeletSettings {
 // === impl PodSources ===
 
 impl PodSources {
-    /// These sources; `None` if they do not go together.
+    /// Creates the list of sources; `None` if they cannot be combined.
     pub fn of(sources: Vec<PodSourceName>) -> Option<Self> {
         let stands_alone = |source: &PodSourceName| matches!(source, PodSourceName::Auto | PodSourceName::None);
         let is_alone = sources.len() == 1 || !sources.iter().any(stands_alone);
@@ -195,12 +199,12 @@ impl PodSources {
         fits.then_some(Self(sources))
     }
 
-    /// Each of them.
+    /// Lists the sources.
     pub fn iter(&self) -> impl Iterator<Item = PodSourceName> {
         self.0.iter().copied()
     }
 
-    /// Says whether this one is among them.
+    /// Returns whether this source is in use.
     pub fn contains(&self, source: PodSourceName) -> bool {
         self.0.contains(&source)
     }

@@ -1,4 +1,4 @@
-//! The settings in force as text: with where each comes from, or as a document of keys.
+//! The settings in force as text, each with its origin, or as a JSON document.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,13 +11,13 @@ use super::{Loaded, Settings};
 /// The configuration file with all defaults and a comment on each.
 pub const DEFAULT_TOML: &str = include_str!("../../config/default.toml");
 
-/// The width at which the comments stand, where the value leaves room.
+/// The column of the comments, if the value is short enough.
 const COMMENT_COLUMN: usize = 44;
 
 // === impl Loaded ===
 
 impl Loaded {
-    /// The settings in force as a configuration file, each with a comment that says where it comes from.
+    /// Returns the settings in force as a configuration file, each with a comment on its origin.
     pub fn to_toml(&self) -> String {
         let (mut text, mut section) = (String::new(), "");
         for key in KEYS {
@@ -32,14 +32,14 @@ impl Loaded {
         text
     }
 
-    /// Every key with its value and origin.
+    /// Returns every key with its value and origin.
     pub fn to_json(&self) -> Json {
         let entry = |key: &Key| json!({"value": key.get(&self.settings), "origin": self.origin(key).to_string()});
         Json::Object(KEYS.iter().map(|key| (key.name.to_owned(), entry(key))).collect())
     }
 }
 
-/// The JSON Schema of the configuration file, made from the table of keys.
+/// Returns the JSON Schema of the configuration file, from the table of keys.
 pub fn schema() -> Json {
     let (mut top, mut tables) = (Map::new(), BTreeMap::<_, Map<_, _>>::new());
     for key in KEYS {

@@ -1,4 +1,4 @@
-//! Where a setting's value lives and how it is written: from TOML, back to TOML, and in words for the messages.
+//! The type and the field of a setting: reads it from TOML, writes it to TOML, and describes it for messages.
 
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -8,18 +8,19 @@ use toml::Value;
 
 use super::duration::{self, LONGEST};
 use super::{LogFormat, PodSourceName, PodSources, Settings};
+use crate::model::duration_text;
 use crate::plan::{AgeFrom, Pattern, Profile};
 
-/// The way to a field, by the kind of value in it.
+/// The field of a setting, by the kind of its value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Slot {
-    /// A length of time, perhaps 0.
+    /// A duration, possibly 0.
     Duration(Field<Duration>),
-    /// A length of time that is waited for: a second at least, so that nothing spins.
+    /// A duration to wait for: at least one second, to prevent a busy loop.
     Wait(Field<Duration>),
     /// On or off.
     Switch(Field<bool>),
-    /// A number where less than 0 means no limit.
+    /// A number; less than 0 means no limit.
     Limit(Field<i64>),
     /// 0 to 100.
     Percent(Field<u64>),
@@ -31,39 +32,39 @@ pub(super) enum Slot {
     Space(Field<u64>),
     /// Any text.
     Text(Field<String>),
-    /// A unix socket, or nothing.
+    /// A unix socket, or empty.
     Endpoint(Field<Option<String>>),
     /// An absolute path.
     Directory(Field<PathBuf>),
-    /// An absolute path beneath which things are removed, so never the root of everything.
+    /// An absolute path under which kubegc removes files, so never the file system root.
     LogRoot(Field<PathBuf>),
     /// Any path.
     File(Field<PathBuf>),
-    /// Any path, or nothing.
+    /// Any path, or empty.
     OptionalFile(Field<Option<PathBuf>>),
-    /// An address that HTTP is spoken at.
+    /// An HTTP or HTTPS address.
     Http(Field<String>),
-    /// Image names with `*`.
+    /// Image names with `*` as a wildcard.
     Patterns(Field<Vec<Pattern>>),
-    /// A word.
+    /// One of a few words.
     AgeFrom(Field<AgeFrom>),
-    /// A word.
+    /// One of a few words.
     Profile(Field<Profile>),
-    /// Words with commas between them.
+    /// Words, separated by commas.
     PodSources(Field<PodSources>),
-    /// A word.
+    /// One of a few words.
     LogFormat(Field<LogFormat>),
 }
 
-/// The way to one field.
+/// A function that returns one field.
 type Field<T> = fn(&mut Settings) -> &mut T;
 
-/// Why a value was not taken.
+/// Why a value was rejected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum InvalidValue {
-    /// It is not what is allowed there.
+    /// The value is not allowed for this key.
     NotAllowed,
-    /// A number where a length of time is wanted: seconds or minutes?
+    /// A duration without a unit: it may mean seconds or minutes.
     NoUnit,
 }
 
@@ -95,13 +96,13 @@ impl Word for LogFormat {
     const WORDS: &'static [(&'static str, Self)] = &[("text", Self::Text), ("json", Self::Json)];
 }
 
-/// The smallest answer that is worth taking, and the largest that gRPC can say.
+/// The smallest useful message limit, and the largest message size in gRPC.
 const MESSAGE_BYTES: std::ops::RangeInclusive<usize> = 64 << 10..=(4 << 30) - 1;
 
 // === impl Slot ===
 
 impl Slot {
-    /// Takes a value as written.
+    /// Sets the field to a value from TOML.
     pub(super) fn set(self, s: &mut Settings, value: &Value) -> Result<(), InvalidValue> {
         match self {
             Self::Duration(field) => put(field(s), time(value, Duration::ZERO)?),
@@ -128,11 +129,11 @@ impl Slot {
         Ok(())
     }
 
-    /// The value in force, as it would be written.
+    /// Returns the value in force, as TOML.
     pub(super) fn get(self, settings: &Settings) -> Value {
         let s = &mut settings.clone();
         match self {
-            Self::Duration(field) | Self::Wait(field) => duration::text(*field(s)).into(),
+            Self::Duration(field) | Self::Wait(field) => duration_text(*field(s)).into(),
             Self::Switch(field) => (*field(s)).into(),
             Self::Limit(field) => (*field(s)).into(),
             Self::Percent(field) | Self::Count(field) => i64::try_from(*field(s)).unwrap_or(i64::MAX).into(),
@@ -152,7 +153,7 @@ impl Slot {
         }
     }
 
-    /// What may be written, as the object of "wants".
+    /// Describes the allowed values, as the object of "wants".
     pub(super) fn allowed(self) -> String {
         let words = match self {
             Self::Duration(_) => "a duration such as \"90s\", \"2m\", \"168h\" or \"7d\", at most 100 years",
@@ -181,7 +182,7 @@ impl Slot {
         words.to_owned()
     }
 
-    /// Says whether a value of this type can be meant where no type was written, as on the command line.
+    /// Returns whether the field can take this type of value if the input has no types, as on the command line.
     pub(super) fn can_be(self, value: &Value) -> bool {
         match self {
             Self::Duration(_)
@@ -207,12 +208,12 @@ impl Slot {
         }
     }
 
-    /// Says whether the empty string means that nothing is said.
+    /// Returns whether the empty string means that the setting is unset.
     pub(super) fn may_be_empty(self) -> bool {
         matches!(self, Self::Text(_) | Self::Endpoint(_) | Self::OptionalFile(_))
     }
 
-    /// What a JSON Schema says of the value.
+    /// Returns the JSON Schema of the value.
     pub(super) fn schema(self) -> serde_json::Value {
         match self {
             Self::Switch(_) => json!({"type": "boolean"}),
@@ -247,7 +248,7 @@ fn number(value: &Value, most: u64) -> Result<u64, InvalidValue> {
     number.filter(|number| *number <= most).ok_or(InvalidValue::NotAllowed)
 }
 
-/// A length of time. 0 needs no unit; any other bare number does not say whether it means seconds or minutes.
+/// Parses a duration. 0 needs no unit; any other bare number is ambiguous between seconds and minutes.
 fn time(value: &Value, least: Duration) -> Result<Duration, InvalidValue> {
     let time = match value {
         Value::Integer(0) => Duration::ZERO,
@@ -263,7 +264,7 @@ fn time(value: &Value, least: Duration) -> Result<Duration, InvalidValue> {
     Some(time).filter(|time| (least..=LONGEST).contains(time)).ok_or(InvalidValue::NotAllowed)
 }
 
-/// A size: an integer, or a string with a unit of 1024.
+/// Parses a size: an integer, or a string with a unit of 1024.
 fn bytes(value: &Value) -> Result<usize, InvalidValue> {
     size(value)?.filter(|bytes| MESSAGE_BYTES.contains(bytes)).ok_or(InvalidValue::NotAllowed)
 }
@@ -315,7 +316,7 @@ fn absolute(value: &Value) -> Result<PathBuf, InvalidValue> {
     plain.then(|| path.components().collect()).ok_or(InvalidValue::NotAllowed)
 }
 
-/// An address of a server: no path, no user, nothing to be asked.
+/// Parses the address of a server: no path, no user, no query.
 fn http(value: &Value) -> Result<&str, InvalidValue> {
     let text = some_text(value)?;
     let host =
@@ -328,7 +329,7 @@ fn log_root(value: &Value) -> Result<PathBuf, InvalidValue> {
     absolute(value).ok().filter(|path| path.parent().is_some()).ok_or(InvalidValue::NotAllowed)
 }
 
-/// A list of names; a single name stands for a list of one, as `--set images.keep=…` gives it.
+/// Parses a list of names. A single name is a list of one, as in `--set images.keep=…`.
 fn patterns(value: &Value) -> Result<Vec<Pattern>, InvalidValue> {
     let one = [value.clone()];
     let list = value.as_array().map_or(&one[..], Vec::as_slice);
@@ -340,13 +341,13 @@ fn optional_file(value: &Value) -> Result<Option<PathBuf>, InvalidValue> {
     Ok((!text.is_empty()).then(|| text.into()))
 }
 
-/// Words with commas between them, that go together.
+/// Parses words that are separated by commas and allowed together.
 fn pod_sources(value: &Value) -> Result<PodSources, InvalidValue> {
     let words = text(value)?.split(',').map(|word| known(word.trim())).collect::<Result<Vec<_>, _>>()?;
     PodSources::of(words).ok_or(InvalidValue::NotAllowed)
 }
 
-/// What a JSON Schema can say of them.
+/// Returns a regular expression for the JSON Schema.
 fn pod_sources_pattern() -> String {
     let together: Vec<_> =
         words::<PodSourceName>().into_iter().filter(|word| !["auto", "none"].contains(word)).collect();
@@ -384,7 +385,7 @@ mod tests {
     use super::*;
 
     impl Slot {
-        /// Some allowed value that is not the one in force.
+        /// Returns an allowed value that differs from the one in force.
         pub(in super::super) fn another_value(self, settings: &Settings) -> Value {
             match self {
                 Self::Duration(_) | Self::Wait(_) => "77m".into(),

@@ -1,4 +1,4 @@
-//! The room as a whole: layers, faults, the commented file.
+//! Tests of the whole module: layers, faults, the commented file.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::*;
 use crate::cri::{EndpointCandidates, Named};
 use crate::plan::{Guards, Profile};
 
-/// A directory with configuration files in it.
+/// A temporary directory with configuration files.
 struct Etc(tempfile::TempDir);
 
 impl Etc {
@@ -45,7 +45,7 @@ impl Etc {
         origin.replace(&format!("{}/", self.0.path().display()), "")
     }
 
-    /// The faults, a line each, without the directory's name.
+    /// Returns the faults, one per line, without the directory's name.
     fn faults(&self, typed: &Typed) -> Vec<String> {
         let faults = self.load(typed).unwrap_err().faults;
         let directory = format!("{}/", self.0.path().display());
@@ -143,7 +143,7 @@ fn later_layers_win() {
     }
 }
 
-/// Our own files, and the file of a kubelet whose image collection is off.
+/// Loads kubegc's own files on top of a kubelet's file that turns its image collection off.
 fn beside_a_kubelet_that_keeps_images(own: &str) -> (Etc, Loaded) {
     let kubelet =
         "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nimageGCHighThresholdPercent: 100\n";
@@ -225,7 +225,7 @@ fn what_was_said_about_the_runtime_is_sorted_by_who_said_it() {
 
 #[test]
 fn drop_ins_are_read_in_the_order_of_their_names() {
-    // So many that no file system lists them rightly by itself.
+    // Enough files that no file system lists them in the right order by chance.
     let files: Vec<_> =
         (10..60).map(|n| (format!("conf.d/{n}.toml"), format!("images.interval = \"{n}m\"\n"))).collect();
     let mut files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
@@ -452,7 +452,7 @@ fn settings_must_fit_together() {
     for (text, wanted) in cases {
         assert_eq!(messages(text), [wanted], "{text}");
     }
-    // A value that is wrong by itself is told once.
+    // A value that is wrong alone is reported only once.
     assert_eq!(messages("images.high_threshold_percent = 170\nimages.low_threshold_percent = 90").len(), 1);
     assert!(of_toml("images.high_threshold_percent = 80").is_ok());
     assert!(of_toml("images.max_age = \"121s\"").is_ok());

@@ -1,13 +1,13 @@
-//! A circuit breaker: a runtime that hangs costs one time-out, not one time-out per call.
+//! A circuit breaker: a runtime that hangs causes one timeout, not one timeout per call.
 //!
-//! After a call without an answer the runtime is suspect. Before the next reading call it must answer a probe: Version
-//! within `answer_timeout`. Without an answer to the probe the call is not sent. Removals never wait for a probe, because
-//! the recheck before them would no longer be fresh. The suspicion is shared by the passes of an agent, and one of them
-//! at a time sends the probe.
+//! After a call without an answer, the runtime is suspect. Before the next read call it must answer a probe: Version
+//! within `answer_timeout`. If the probe has no answer, the call is not sent. Removals never wait for a probe, because
+//! the recheck before them would no longer be fresh. The passes of an agent share the suspicion, and only one of them
+//! sends the probe at a time.
 //!
-//! A runtime can answer the probe and hang in other calls. A reader that is [limited](Breaker::limited) therefore sends no
-//! more calls of a method after some of them had no answer, and it waits for an absent runtime once per method. So the
-//! time-outs of a stage of a pass do not grow with the number of objects.
+//! A runtime can answer the probe and hang in other calls. A [limited](Breaker::limited) reader therefore sends no more
+//! calls of a method after a number of its calls had no answer. It also waits for an unavailable runtime only once per
+//! method. So the total timeout of a stage of a pass does not grow with the number of objects.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,11 +23,11 @@ use super::{CriError, CriOptions};
 
 pub(super) const VERSION: Method = Method("/runtime.v1.RuntimeService/Version");
 
-/// The breaker of one runtime. Clones share the suspicion, and the limits of one stage if there are any.
+/// The breaker of one runtime. Clones share the suspicion, and the limits of the stage if there is one.
 #[derive(Clone, Debug)]
 pub struct Breaker {
     runtime: Socket,
-    /// The longest wait for the answer to a probe.
+    /// The time limit of a probe.
     answer_timeout: Duration,
     max_bytes: usize,
     shared: Arc<Shared>,
@@ -40,15 +40,15 @@ struct Shared {
     probing: tokio::sync::Mutex<()>,
 }
 
-/// One stage of a pass.
+/// The state of one stage of a pass.
 #[derive(Debug)]
 struct Stage {
-    /// So many calls of a method may go without an answer.
+    /// The number of calls of a method that may remain without an answer.
     most_unanswered: u32,
     unanswered: HashMap<&'static str, u32>,
-    /// Methods that waited for an absent runtime in vain.
+    /// Methods that waited for an unavailable runtime without success.
     impatient: HashSet<&'static str>,
-    /// Why a probe failed. The stage sends nothing more.
+    /// Why a probe failed. The stage then sends no more calls.
     ended_by: Option<String>,
 }
 
@@ -61,8 +61,8 @@ impl Breaker {
         Self { runtime: runtime.clone(), answer_timeout, max_bytes, shared: Arc::default(), stage: None }
     }
 
-    /// The same breaker for one stage of a pass, in which so many calls of a method may go without an answer. A failed
-    /// probe ends the stage.
+    /// Returns the same breaker for one stage of a pass. `most_unanswered` limits the calls of each method that may
+    /// remain without an answer. A failed probe ends the stage.
     #[must_use]
     pub fn limited(&self, most_unanswered: u32) -> Self {
         let (unanswered, impatient) = (HashMap::new(), HashSet::new());
@@ -70,8 +70,8 @@ impl Breaker {
         Self { stage: Some(Arc::new(Mutex::new(stage))), ..self.clone() }
     }
 
-    /// Waits for an answer within `limit`. The inner error is the runtime's or the connection's, the outer one says that
-    /// there was no answer or that nothing was sent.
+    /// Waits for an answer within `limit`. The inner error comes from the runtime or the connection. The outer error
+    /// means that there was no answer, or that nothing was sent.
     pub(super) async fn call<T>(
         &self,
         call: Method,
@@ -94,7 +94,7 @@ impl Breaker {
         }
     }
 
-    /// Notes a call without an answer: the error for it.
+    /// Records a call without an answer and returns the error for it.
     pub(super) fn unanswered(&self, call: Method, limit: Duration) -> CriError {
         self.shared.is_suspect.store(true, Ordering::SeqCst);
         if let Some(mut stage) = self.stage() {
@@ -106,18 +106,18 @@ impl Breaker {
     /// Checks that the runtime answers, with a probe if it is suspect.
     ///
     /// # Errors
-    /// Why it is known to hang: it does not answer the probe, or did not answer one in this stage.
+    /// The cause of the hang: the runtime does not answer the probe, or did not answer one in this stage.
     pub async fn check(&self) -> Result<(), String> {
         self.admit(VERSION.name()).await
     }
 
-    /// How long a call waits for an absent runtime, of `patience` for each call.
+    /// Returns how long a call waits for an unavailable runtime. `patience` is the limit for each call.
     pub(super) fn patience(&self, call: Method, patience: Duration) -> Duration {
         let is_impatient = self.stage().is_some_and(|stage| stage.impatient.contains(call.name()));
         if is_impatient { Duration::ZERO } else { patience }
     }
 
-    /// Notes that a call waited for an absent runtime in vain.
+    /// Records that a call waited for an unavailable runtime without success.
     pub(super) fn waited_in_vain(&self, call: Method) {
         if let Some(mut stage) = self.stage() {
             stage.impatient.insert(call.name());
@@ -125,13 +125,13 @@ impl Breaker {
     }
 
     /// # Errors
-    /// Why a call of this name is not sent.
+    /// Why a call of this method is not sent.
     async fn admit(&self, call: &'static str) -> Result<(), String> {
         if !self.needs_probe(call)? {
             return Ok(());
         }
         let _turn = self.shared.probing.lock().await;
-        // Another call may have sent the probe while this one waited for its turn.
+        // Another call may have sent the probe while this call waited for the lock.
         if !self.needs_probe(call)? {
             return Ok(());
         }
@@ -144,7 +144,7 @@ impl Breaker {
     }
 
     /// # Errors
-    /// The stage sends no call of this name.
+    /// Why the stage sends no call of this method.
     fn needs_probe(&self, call: &'static str) -> Result<bool, String> {
         if let Some(stage) = self.stage() {
             stage.allows(call)?;
@@ -158,7 +158,7 @@ impl Breaker {
         }
     }
 
-    /// Sends Version. An error that the runtime itself answers is an answer.
+    /// Sends Version. An error from the runtime itself counts as an answer.
     async fn probe(&self) -> Result<(), CriError> {
         let mut retry = Retry::new(Duration::ZERO);
         loop {

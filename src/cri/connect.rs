@@ -1,7 +1,7 @@
-//! One socket and the connection to it, and what a failed call on it means.
+//! One socket, the connection to it, and the meaning of a failed call.
 //!
-//! Tonic folds a failed connect into a status; the connector here leaves a note of its own in the status, so that "no
-//! such socket" and "the runtime answered Unavailable" stay two things.
+//! Tonic turns a failed connect into a status. The connector adds an error of its own to that status, so that "no such
+//! socket" and "the runtime answered Unavailable" can be distinguished.
 
 use std::io;
 use std::marker::PhantomData;
@@ -23,7 +23,7 @@ use tonic_prost::ProstCodec;
 
 use super::CriError;
 
-/// A runtime's socket. Cheap to clone; all clones share one connection.
+/// The socket of a runtime. Cheap to clone; all clones share one connection.
 #[derive(Clone, Debug)]
 pub struct Socket {
     path: Arc<Path>,
@@ -31,37 +31,37 @@ pub struct Socket {
     connections: Connections,
 }
 
-/// What the connections to a socket show of restarts.
+/// The record of the connections to a socket, which shows restarts of the runtime.
 #[derive(Clone, Debug, Default)]
 struct Connections(Arc<Mutex<Made>>);
 
 #[derive(Debug, Default)]
 struct Made {
     count: u64,
-    /// When the last connection was made again that may follow a restart.
+    /// When the last reconnect happened that may follow a restart.
     again: Option<Instant>,
 }
 
-/// A method by its path, `/PACKAGE.SERVICE/NAME`. Calls go by path rather than through generated clients, so that answers
-/// can be read into messages that hold less than the published ones.
+/// A method, as its path `/PACKAGE.SERVICE/NAME`. Calls use the path instead of the generated clients, so that answers
+/// can be decoded into types with fewer fields than the published messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Method(pub &'static str);
 
-/// An answer with its encoded size, which a decoded message of fewer fields no longer shows.
+/// An answer with its encoded size. The decoded message may have fewer fields, so it does not show that size.
 #[derive(Debug)]
 pub struct Measured<A> {
     pub message: A,
-    /// Encoded bytes.
+    /// The encoded size in bytes.
     pub bytes: u64,
 }
 
-/// Prost's codec, with the size of each answer.
+/// Prost's codec, which also measures the size of each answer.
 struct Measuring<Q, A>(PhantomData<(Q, A)>);
 
-/// Its decoder.
+/// The decoder of [`Measuring`].
 struct MeasuringDecoder<A>(PhantomData<A>);
 
-/// The note that the connector leaves: this connect failed, so no request was sent.
+/// The error that the connector adds to the status: this connect failed, so no request was sent.
 #[derive(Debug, thiserror::Error)]
 #[error("connect to {}", path.display())]
 struct Unreached {
@@ -72,7 +72,7 @@ struct Unreached {
 // === impl Method ===
 
 impl Method {
-    /// The call, as the CRI names it.
+    /// Returns the name of the call in the CRI.
     pub fn name(self) -> &'static str {
         self.0.rsplit('/').next().unwrap_or(self.0)
     }
@@ -81,30 +81,31 @@ impl Method {
 // === impl Socket ===
 
 impl Socket {
-    /// Opens nothing yet: the first call connects, and so does the first after a restart of the runtime. Must be called
-    /// within a tokio runtime.
+    /// Creates the socket without connecting. The first call connects, and so does the first call after a restart of
+    /// the runtime. Must be called within a tokio runtime.
     pub fn new(endpoint: &str) -> Self {
         let path: Arc<Path> = Path::new(endpoint.strip_prefix("unix://").unwrap_or(endpoint)).into();
         let (target, connections) = (Arc::clone(&path), Connections::default());
         let made = connections.clone();
-        // The authority must be a host name: Go's servers refuse a socket path in its place.
+        // The authority must be a host name: Go's servers reject a socket path there.
         let channel = tonic::transport::Endpoint::from_static("http://localhost")
             .connect_with_connector_lazy(tower::service_fn(move |_: Uri| connect(Arc::clone(&target), made.clone())));
         Self { path, channel, connections }
     }
 
-    /// The socket file.
+    /// Returns the path of the socket file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// When the connection was last made again to a socket that does not show a restart by itself; `None` = never. A runtime
-    /// makes its socket anew when it starts, and its time shows that. A socket of the service manager stays the same.
+    /// Returns when the client last reconnected to a socket that does not itself show a restart; `None` = never. A
+    /// runtime creates its socket when it starts, so the time of the file shows the restart. A socket of the service
+    /// manager is the same file across restarts.
     pub fn reconnected_at(&self) -> Option<Instant> {
         self.connections.0.lock().unwrap_or_else(PoisonError::into_inner).again
     }
 
-    /// Asks and takes one answer of at most `limit` bytes. No deadline is sent along.
+    /// Sends a request and receives one answer of at most `limit` bytes. Sends no deadline.
     pub async fn unary<Q, A>(&self, method: Method, request: Q, limit: usize) -> Result<A, Status>
     where
         Q: Message + 'static,
@@ -113,7 +114,7 @@ impl Socket {
         Ok(self.measured(method, request, limit).await?.message)
     }
 
-    /// The same with the size of the answer.
+    /// Like [`Self::unary`], with the size of the answer.
     pub async fn measured<Q, A>(&self, method: Method, request: Q, limit: usize) -> Result<Measured<A>, Status>
     where
         Q: Message + 'static,
@@ -124,7 +125,7 @@ impl Socket {
         Ok(grpc.unary(Request::new(request), path, Measuring::<Q, A>(PhantomData)).await?.into_inner())
     }
 
-    /// Asks and takes many answers of at most `limit` bytes each.
+    /// Sends a request and receives a stream of answers of at most `limit` bytes each.
     pub async fn stream<Q, A>(&self, method: Method, request: Q, limit: usize) -> Result<Streaming<Measured<A>>, Status>
     where
         Q: Message + 'static,
@@ -135,13 +136,13 @@ impl Socket {
         Ok(grpc.server_streaming(Request::new(request), path, Measuring::<Q, A>(PhantomData)).await?.into_inner())
     }
 
-    /// Tells what a status on this socket means: never connected, connection broken, or the runtime's own answer.
+    /// Converts a status into an error: never connected, connection broken, or the runtime's own answer.
     pub fn error(&self, method: Method, status: Status) -> CriError {
         if let Some(unreached) = find::<Unreached>(&status) {
             return CriError::unreached(&unreached.path, &unreached.source);
         }
         let call = method.name();
-        // Only a status that was made on this side has a source.
+        // Only a status that was created on the client side has a source.
         if std::error::Error::source(&status).is_some() {
             return CriError::Broken { call, endpoint: self.path.to_path_buf(), status: Box::new(status) };
         }
@@ -193,8 +194,9 @@ async fn connect(path: Arc<Path>, connections: Connections) -> Result<TokioIo<Un
 // === impl Connections ===
 
 impl Connections {
-    /// Notes a connection to a socket that this process listened on first: the runtime, or process 1 where the service
-    /// manager activates it. `None` or 0 = it cannot be seen from here, as from another PID namespace.
+    /// Records a connection. `owner` is the process that first listened on the socket: the runtime, or process 1 if the
+    /// service manager activates the runtime. `None` or 0 = the process is not visible from here, for example in
+    /// another PID namespace.
     fn add(&self, owner: Option<i32>) {
         let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         made.count += 1;
@@ -204,7 +206,7 @@ impl Connections {
     }
 }
 
-/// Looks for an error of a kind among the causes of another.
+/// Returns the first error of type `E` in the chain of causes.
 fn find<'a, E: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a E> {
     let mut next = Some(error);
     while let Some(error) = next {

@@ -1,4 +1,5 @@
-//! Protobuf in, model out. The zero values of the CRI mean CREATED and READY, and times are nanoseconds since 1970.
+//! Converts protobuf messages to the model. The zero values of the CRI mean CREATED and READY. Times are nanoseconds
+//! since 1970.
 
 use jiff::Timestamp;
 use prost::Message;
@@ -10,16 +11,17 @@ use crate::model::{Container, ContainerState, Image, PodRef, PodUid, Sandbox, Sa
 const POD_UID: &str = "io.kubernetes.pod.uid";
 const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
 const POD_NAME: &str = "io.kubernetes.pod.name";
-/// Where the kubelet has the pod from: `api`, `file` or `http`.
+/// The pod source of the kubelet for this pod: `api`, `file` or `http`.
 const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
 const POD_LABELS: &[u8] = b"io.kubernetes.pod.";
 
-/// Reads a time; an unset one is 1970, very long ago, as for the kubelet.
+/// Converts a time. An unset time becomes 1970, far in the past, as in the kubelet.
 pub fn time(nanoseconds: i64) -> Timestamp {
     Timestamp::from_nanosecond(nanoseconds.into()).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// A state that is not in the CRI reads as unknown: such a container perhaps still runs.
+/// Converts a container state. A state that the CRI does not define becomes unknown: such a container may still be
+/// running.
 pub fn container_state(state: i32) -> ContainerState {
     match pb::ContainerState::try_from(state) {
         Ok(pb::ContainerState::ContainerCreated) => ContainerState::Created,
@@ -29,7 +31,7 @@ pub fn container_state(state: i32) -> ContainerState {
     }
 }
 
-/// A state that is not in the CRI reads as ready: such a sandbox stays.
+/// Converts a sandbox state. A state that the CRI does not define becomes ready: such a sandbox is kept.
 fn sandbox_state(state: i32) -> SandboxState {
     match pb::PodSandboxState::try_from(state) {
         Ok(pb::PodSandboxState::SandboxNotready) => SandboxState::NotReady,
@@ -37,7 +39,7 @@ fn sandbox_state(state: i32) -> SandboxState {
     }
 }
 
-/// The pod by a container's labels, the way the kubelet's container collection reads it.
+/// Returns the pod from the labels of a container, like the container garbage collection of the kubelet.
 pub fn pod_of_labels(labels: impl IntoIterator<Item = (String, String)>) -> Option<PodRef> {
     let mut pod = PodRef::default();
     for (key, value) in labels {
@@ -51,13 +53,13 @@ pub fn pod_of_labels(labels: impl IntoIterator<Item = (String, String)>) -> Opti
     Some(pod).filter(|pod| !pod.uid.is_empty())
 }
 
-/// The selector for what carries this pod's label.
+/// Returns the label selector for the objects of this pod.
 pub fn pod_selector(uid: &PodUid) -> std::collections::HashMap<String, String> {
     [(POD_UID.to_owned(), uid.to_string())].into()
 }
 
-/// The pod by a sandbox's metadata, the way the kubelet's sandbox collection reads it; the label must be there too,
-/// since other tools fill in the metadata as well (I5).
+/// Returns the pod from the metadata of a sandbox, like the sandbox garbage collection of the kubelet. The label must
+/// be present as well, because other tools also fill in the metadata (I5).
 fn pod_of_metadata(metadata: Option<pb::PodSandboxMetadata>, labels: &[Bytes]) -> Option<PodRef> {
     let metadata = metadata.filter(|metadata| !metadata.uid.is_empty())?;
     picked(labels, POD_LABELS).any(|(key, _)| key == POD_UID).then(|| PodRef {
@@ -67,13 +69,13 @@ fn pod_of_metadata(metadata: Option<pb::PodSandboxMetadata>, labels: &[Bytes]) -
     })
 }
 
-/// Says whether a sandbox's annotations, which are its pod's, show a static pod.
+/// Returns whether the annotations of a sandbox, which are those of its pod, show a static pod.
 fn is_static(annotations: &[Bytes]) -> bool {
     picked(annotations, CONFIG_SOURCE.as_bytes())
         .any(|(key, source)| key == CONFIG_SOURCE && matches!(source.as_str(), "file" | "http"))
 }
 
-/// Picks the entries in which `wanted` occurs, and decodes no others. One that cannot be decoded is not there.
+/// Returns the entries that contain `wanted`, and decodes no others. Skips entries that cannot be decoded.
 fn picked<'a>(map: &'a [Bytes], wanted: &'a [u8]) -> impl Iterator<Item = (String, String)> + 'a {
     let ours = map.iter().filter(move |raw| raw.windows(wanted.len()).any(|window| window == wanted));
     ours.filter_map(|raw| lists::Label::decode(raw.as_ref()).ok()).map(|label| (label.key, label.value))
@@ -120,11 +122,11 @@ pub fn image(from: pb::Image) -> Image {
     }
 }
 
-/// The image of the runtime's sandboxes from Status verbose: containerd 1.x and CRI-O put their configuration as JSON
-/// under "config". containerd 2.x does not name it there, and pins the image instead.
+/// Returns the sandbox image from the verbose Status. containerd 1.x and CRI-O report their configuration as JSON under
+/// "config". containerd 2.x does not name the image there, and pins it instead.
 ///
 /// # Errors
-/// The configuration cannot be read.
+/// The configuration cannot be decoded.
 pub fn sandbox_image(info: &std::collections::HashMap<String, String>) -> Result<Option<String>, serde_json::Error> {
     #[derive(serde::Deserialize)]
     struct Config {

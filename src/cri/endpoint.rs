@@ -1,8 +1,9 @@
-//! Which sockets to speak to.
+//! Selects the sockets of the runtime.
 //!
-//! Strongest first: the flag, the environment, our configuration, crictl's, the kubelet's, and at last the well-known
-//! sockets, first that answers. The reading of environment and files is `config`'s; here are only values, so that every
-//! case is a row of a table. What was named is not tried here: whoever named it gets the error of that very socket.
+//! The order of precedence is: the flag, the environment, the kubegc configuration, the crictl configuration, the
+//! kubelet configuration, then the first well-known socket that answers. `config` reads the environment and the files.
+//! This module only compares values, so that each case is one row of a table in the tests. An endpoint that was named
+//! is not tried here: its error names exactly that socket.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use super::host_path::{self, Resolved};
 use super::{CriError, CriOptions, RuntimeReader};
 
-/// Sockets of the runtimes and distributions we know, the commonest first. `/var/run` is `/run` on all of them.
+/// The sockets of the supported runtimes and distributions, most common first. `/var/run` is `/run` on all of them.
 pub const WELL_KNOWN: [&str; 7] = [
     "/run/containerd/containerd.sock",
     "/run/crio/crio.sock",
@@ -21,10 +22,10 @@ pub const WELL_KNOWN: [&str; 7] = [
     "/run/dockershim.sock",
 ];
 
-/// The longest wait for a socket that nobody named.
+/// The time limit of a probe of a well-known socket.
 const QUICKLY: Duration = Duration::from_secs(2);
 
-/// All that may say where the runtime is.
+/// All settings that may name the endpoint of the runtime.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndpointCandidates {
     /// `--runtime-endpoint` and `--image-endpoint`.
@@ -37,44 +38,44 @@ pub struct EndpointCandidates {
     pub crictl: Named,
     /// `containerRuntimeEndpoint` and `imageServiceEndpoint` in the kubelet's configuration.
     pub kubelet: Named,
-    /// Where the host's root is mounted. Default `/`.
+    /// The directory where the host's root is mounted. Default `/`.
     pub host_root: PathBuf,
-    /// The sockets tried when nothing is named. Default [`WELL_KNOWN`].
+    /// The sockets that are tried if no setting names one. Default [`WELL_KNOWN`].
     pub well_known: Vec<PathBuf>,
 }
 
-/// The endpoints that one place names. An empty text names nothing.
+/// The endpoints in one setting. An empty text counts as not set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Named {
-    /// The runtime service's.
+    /// The endpoint of the runtime service.
     pub runtime: Option<String>,
-    /// The image service's.
+    /// The endpoint of the image service.
     pub images: Option<String>,
 }
 
-/// The sockets that were found.
+/// The selected sockets.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Endpoint {
-    /// The runtime service's socket, as the agent sees it.
+    /// The socket of the runtime service, as a path for the agent.
     pub runtime: String,
-    /// The image service's socket; the same unless another is named.
+    /// The socket of the image service. Equal to `runtime` unless another one is named.
     pub images: String,
-    /// What named the runtime's.
+    /// The setting that named the runtime's socket.
     pub chosen_by: Rule,
 }
 
-/// What chose the endpoint.
+/// The setting or rule that selected the endpoint.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Rule {
     /// The flag.
     Flag,
     /// The environment.
     Environment,
-    /// Our configuration.
+    /// The kubegc configuration.
     Config,
-    /// crictl's configuration.
+    /// The crictl configuration.
     Crictl,
-    /// The kubelet's configuration.
+    /// The kubelet configuration.
     Kubelet,
     /// The first well-known socket that answered.
     WellKnown,
@@ -107,13 +108,14 @@ impl EndpointCandidates {
         ]
     }
 
-    /// The strongest place that names the runtime's endpoint, and what it names.
+    /// Returns the endpoint of the runtime with the highest precedence, and the setting that names it.
     fn named(&self) -> Option<(Rule, &str)> {
         self.strongest_first().into_iter().find_map(|(rule, named)| Some((rule, meant(named.runtime.as_ref())?)))
     }
 
-    /// The strongest place that names the image service's. Ours are settings of their own; crictl's and the kubelet's go
-    /// only with the runtime that they name themselves.
+    /// Returns the endpoint of the image service with the highest precedence. The settings of kubegc count
+    /// independently of the runtime endpoint. The crictl or kubelet configuration counts only if it also named the
+    /// runtime endpoint.
     fn images_named(&self, runtime_by: Rule) -> Option<(Rule, &str)> {
         let ours = |rule| matches!(rule, Rule::Flag | Rule::Environment | Rule::Config);
         let mut places = self.strongest_first().into_iter().filter(|(rule, _)| ours(*rule) || *rule == runtime_by);
@@ -124,7 +126,7 @@ impl EndpointCandidates {
 // === impl Rule ===
 
 impl Rule {
-    /// The rule in words, for logs and errors.
+    /// Returns the name of the rule, for logs and errors.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Flag => "--runtime-endpoint",
@@ -136,7 +138,7 @@ impl Rule {
         }
     }
 
-    /// What names the image service's endpoint where this names the runtime's.
+    /// Returns the name of the matching setting for the image service.
     fn images_as_str(self) -> &'static str {
         match self {
             Self::Flag => "--image-endpoint",
@@ -153,7 +155,7 @@ impl std::fmt::Display for Rule {
     }
 }
 
-/// Finds the endpoint. Only the well-known sockets are connected to.
+/// Selects the endpoint. Connects only to well-known sockets.
 pub async fn resolve(candidates: &EndpointCandidates, options: &CriOptions) -> Result<Endpoint, CriError> {
     let root = &candidates.host_root;
     let (runtime, rule) = match candidates.named() {
@@ -167,7 +169,8 @@ pub async fn resolve(candidates: &EndpointCandidates, options: &CriOptions) -> R
     Ok(Endpoint { runtime: text(&runtime), images: text(&images), chosen_by: rule })
 }
 
-/// Tries the well-known sockets in turn. One that is there and does not work is worth more to the reader than a list.
+/// Tries the well-known sockets in order. If a socket exists but does not work, its error is returned, because it is
+/// more useful than the list of tried paths.
 async fn first_that_answers(candidates: &EndpointCandidates, options: &CriOptions) -> Result<PathBuf, CriError> {
     let answer_timeout = options.answer_timeout.min(QUICKLY);
     let options = CriOptions { patience: Duration::ZERO, answer_timeout, ..options.clone() };
@@ -185,7 +188,8 @@ async fn first_that_answers(candidates: &EndpointCandidates, options: &CriOption
     Err(there.unwrap_or(CriError::NoEndpoint { tried }))
 }
 
-/// Where a path of the host is for the agent. A socket that is mounted by itself, under its own path, counts too.
+/// Returns the path at which the agent finds a path of the host. A socket that is mounted alone, at its own path,
+/// counts too.
 fn seen(host_root: &Path, path: &Path) -> PathBuf {
     if host_root == Path::new("/") {
         return path.to_path_buf();
@@ -198,7 +202,7 @@ fn seen(host_root: &Path, path: &Path) -> PathBuf {
     }
 }
 
-/// The path in a unix endpoint: `unix:///run/x.sock`, `unix:/run/x.sock` or `/run/x.sock`.
+/// Returns the path in a unix endpoint: `unix:///run/x.sock`, `unix:/run/x.sock` or `/run/x.sock`.
 fn unix_path(endpoint: &str, named_by: &'static str) -> Result<PathBuf, CriError> {
     let path = endpoint.strip_prefix("unix://").or_else(|| endpoint.strip_prefix("unix:")).unwrap_or(endpoint);
     if path.starts_with('/') {
@@ -207,7 +211,7 @@ fn unix_path(endpoint: &str, named_by: &'static str) -> Result<PathBuf, CriError
     Err(CriError::NotUnix { endpoint: endpoint.to_owned(), named_by })
 }
 
-/// What was written, unless it is empty.
+/// Returns the trimmed endpoint, unless it is empty.
 fn meant(endpoint: Option<&String>) -> Option<&str> {
     endpoint.map(|endpoint| endpoint.trim()).filter(|endpoint| !endpoint.is_empty())
 }

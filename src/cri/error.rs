@@ -1,4 +1,4 @@
-//! What can go wrong between us and the runtime, and what to do about it.
+//! The errors of the CRI client, with a remedy for each where there is one.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use tonic::{Code, Status};
 
 use super::connect::Method;
 
-/// A runtime that was not found, not reached, or that failed a call.
+/// An error of the runtime: not found, not reachable, or a failed call.
 #[derive(Debug, thiserror::Error)]
 pub enum CriError {
-    /// The socket file is not there.
+    /// The socket file does not exist.
     #[error(
         "{}: no such socket; start the runtime, or name its socket with --runtime-endpoint or runtime.endpoint",
         endpoint.display()
@@ -19,27 +19,27 @@ pub enum CriError {
         /// The socket.
         endpoint: PathBuf,
     },
-    /// We may not open the socket.
+    /// The process has no permission to open the socket.
     #[error("{}: permission denied; run as root or as a user who may open the socket", endpoint.display())]
     NoPermission {
         /// The socket.
         endpoint: PathBuf,
     },
-    /// The file is there and nobody listens: a runtime that stopped leaves its socket behind.
+    /// The file exists, but no process listens on it. A runtime that stopped leaves its socket file behind.
     #[error("{}: nothing listens on this socket; start the runtime", endpoint.display())]
     Refused {
         /// The socket.
         endpoint: PathBuf,
     },
-    /// The connect failed in some other way.
+    /// The connect failed for another reason.
     #[error("{}: cannot connect: {source}", endpoint.display())]
     Connect {
         /// The socket.
         endpoint: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The socket takes connections, but its first call was not answered.
+    /// The socket accepts connections, but the first call was not answered.
     #[error(
         "{}: accepts connections but did not answer {call} within {seconds} s; the runtime hangs, or this is no CRI socket",
         endpoint.display()
@@ -47,9 +47,9 @@ pub enum CriError {
     Unanswered {
         /// The socket.
         endpoint: PathBuf,
-        /// The call, as the CRI names it.
+        /// The name of the call in the CRI.
         call: &'static str,
-        /// The limit that passed.
+        /// The time limit.
         seconds: u64,
     },
     /// The runtime is too old.
@@ -61,7 +61,7 @@ pub enum CriError {
         /// The socket.
         endpoint: PathBuf,
     },
-    /// Something answers, but it has no CRI.
+    /// A server answers, but it does not serve the CRI.
     #[error(
         "{}: answers, but offers no CRI; if this is containerd, take \"cri\" out of disabled_plugins in its configuration",
         endpoint.display()
@@ -70,67 +70,67 @@ pub enum CriError {
         /// The socket.
         endpoint: PathBuf,
     },
-    /// The connection broke before the answer was whole: the runtime stopped, or what listens does not speak gRPC.
+    /// The connection broke before the answer was complete: the runtime stopped, or the server does not use gRPC.
     #[error("{}: {call}: the connection broke: {}", endpoint.display(), status.message())]
     Broken {
-        /// The call, as the CRI names it.
+        /// The name of the call in the CRI.
         call: &'static str,
         /// The socket.
         endpoint: PathBuf,
-        /// What the transport said.
+        /// The status from the transport.
         status: Box<Status>,
     },
     /// The runtime answered with an error.
     #[error("{call}: {} ({:?})", status.message(), status.code())]
     Call {
-        /// The call, as the CRI names it.
+        /// The name of the call in the CRI.
         call: &'static str,
-        /// Its answer.
+        /// The answer of the runtime.
         status: Box<Status>,
     },
     /// The runtime did not answer in time.
     #[error("{call}: no answer within {seconds} s")]
     Timeout {
-        /// The call, as the CRI names it.
+        /// The name of the call in the CRI.
         call: &'static str,
-        /// The limit that passed.
+        /// The time limit.
         seconds: u64,
     },
     /// The call was not sent, because the runtime hangs.
     #[error("{call} not sent: {cause}")]
     NotSent {
-        /// The call, as the CRI names it.
+        /// The name of the call in the CRI.
         call: &'static str,
-        /// How it is known.
+        /// Why the runtime is known to hang.
         cause: String,
     },
-    /// The removal was not sent, because an earlier one of the same object has no answer yet.
+    /// The removal was not sent, because an earlier removal of the same object has no answer yet.
     #[error("{call} not sent: an earlier removal of {id} is still in progress")]
     InProgress {
-        /// The call, as the CRI names it.
+        /// The name of the call in the CRI.
         call: &'static str,
         /// The object.
         id: String,
     },
-    /// A list is too large for one message, and so are parts of it.
+    /// A list is too large for one message, and so are some of its parts.
     #[error(
         "{call}: {refused}; received in parts, but too large for one message too: {missing}; \
          raise the runtime's limit on messages (containerd: max_send_message_size in [grpc])"
     )]
     TooLarge {
-        /// The call, as the CRI names it.
+        /// The name of the call in the CRI.
         call: &'static str,
-        /// What the call for the whole list answered.
+        /// The answer to the call for the whole list.
         refused: String,
-        /// The parts that are missing.
+        /// The missing parts.
         missing: String,
     },
-    /// The answer lacks what the CRI requires of it.
+    /// The answer lacks something that the CRI requires.
     #[error("{call}: the answer of the runtime is not usable: {defect}")]
     Defective {
-        /// The call, as the CRI names it.
+        /// The name of the call in the CRI.
         call: &'static str,
-        /// What is wrong with it.
+        /// The defect.
         defect: String,
     },
     /// An endpoint that is not a unix socket.
@@ -138,12 +138,12 @@ pub enum CriError {
         "{named_by} names the endpoint {endpoint}; only unix sockets are spoken to, as unix:///run/containerd/containerd.sock"
     )]
     NotUnix {
-        /// What was named.
+        /// The endpoint.
         endpoint: String,
-        /// Where.
+        /// The setting that names it.
         named_by: &'static str,
     },
-    /// No endpoint was named, and none of the well-known sockets is there.
+    /// No endpoint was named, and none of the well-known sockets exists.
     #[error(
         "no runtime found; name its socket with --runtime-endpoint or runtime.endpoint (looked for {})",
         tried.join(", ")
@@ -157,34 +157,34 @@ pub enum CriError {
 // === impl CriError ===
 
 impl CriError {
-    /// An answer that lacks something.
+    /// Returns the error for an answer with a defect.
     pub(super) fn defective(call: Method, defect: impl Into<String>) -> Self {
         Self::Defective { call: call.name(), defect: defect.into() }
     }
 
-    /// A connect that failed, by what the system said.
+    /// Returns the error for a failed connect, from the error of the operating system.
     pub(super) fn unreached(endpoint: &Path, source: &io::Error) -> Self {
         let endpoint = endpoint.to_path_buf();
         match source.kind() {
             io::ErrorKind::NotFound => Self::NoSocket { endpoint },
             io::ErrorKind::PermissionDenied => Self::NoPermission { endpoint },
             io::ErrorKind::ConnectionRefused => Self::Refused { endpoint },
-            // An io::Error cannot be cloned; the number is all that a connect gives.
+            // An `io::Error` cannot be cloned. The OS error number is all that a connect provides.
             _ => Self::Connect { endpoint, source: copy(source) },
         }
     }
 
-    /// Says whether the object is not there.
+    /// Returns whether the runtime reports that the object does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Call { status, .. } if status.code() == Code::NotFound)
     }
 
-    /// Says whether the runtime hangs: it did not answer in time, or the call was not sent for that reason.
+    /// Returns whether the runtime hangs: it did not answer in time, or the call was not sent for that reason.
     pub fn is_hang(&self) -> bool {
         matches!(self, Self::Timeout { .. } | Self::Unanswered { .. } | Self::NotSent { .. })
     }
 
-    /// Says whether there is no runtime to work with: exit code 3.
+    /// Returns whether no usable runtime was reached: exit code 3.
     pub fn is_unreachable(&self) -> bool {
         self.is_unconnected()
             || matches!(
@@ -197,23 +197,23 @@ impl CriError {
             )
     }
 
-    /// Says whether the configuration is at fault: exit code 2.
+    /// Returns whether the configuration is wrong: exit code 2.
     pub fn is_configuration(&self) -> bool {
         matches!(self, Self::NotUnix { .. })
     }
 
-    /// Says whether no connection came about, so that nothing was sent.
+    /// Returns whether no connection was established, so that nothing was sent.
     pub(super) fn is_unconnected(&self) -> bool {
         matches!(self, Self::NoSocket { .. } | Self::NoPermission { .. } | Self::Refused { .. } | Self::Connect { .. })
     }
 
-    /// Says whether the runtime does not know the method.
+    /// Returns whether the runtime does not implement the method.
     pub(super) fn is_unimplemented(&self) -> bool {
         matches!(self, Self::Call { status, .. } if status.code() == Code::Unimplemented)
     }
 
-    /// Says whether an answer was larger than the runtime sends, or than we receive. gRPC implementations differ in the
-    /// code for it: Go has `ResourceExhausted`, tonic `OutOfRange`.
+    /// Returns whether an answer was larger than the runtime's send limit or our receive limit. gRPC implementations
+    /// use different codes: Go uses `ResourceExhausted`, tonic uses `OutOfRange`.
     pub(super) fn is_too_large(&self) -> bool {
         let Self::Call { status, .. } = self else { return false };
         let message = status.message();
@@ -222,12 +222,12 @@ impl CriError {
             || (status.code() == Code::OutOfRange && message.contains("message length too large"))
     }
 
-    /// Says whether further calls would fail in the same way and wait for it: the runtime hangs or is away.
+    /// Returns whether further calls would wait and fail in the same way, because the runtime hangs or is unavailable.
     pub fn is_of_runtime(&self) -> bool {
         self.is_hang() || self.is_unreachable()
     }
 
-    /// Says whether a runtime that is starting would answer so.
+    /// Returns whether a runtime that is starting may cause this error.
     pub(super) fn is_away(&self) -> bool {
         let unavailable = matches!(self, Self::Call { status, .. } if status.code() == Code::Unavailable);
         unavailable || self.is_unconnected() || matches!(self, Self::Broken { .. })

@@ -1,7 +1,8 @@
-//! Which removals are in progress: sent, and not answered yet.
+//! The removals in progress: sent, but not answered yet.
 //!
-//! A removal is never cancelled, so it can outlive the wait for it and the pass that sent it. Meanwhile it is not sent
-//! again, unless the runtime seems to have lost it: removals may be repeated, and an object must not stay for ever.
+//! A removal is never canceled, so it can outlive the wait for it and the pass that sent it. While it is in progress,
+//! it is not sent again. After [`LOST_AFTER`] without an answer it counts as lost and may be sent again. A removal can
+//! be repeated safely, and without a repetition the object would never be removed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,14 +10,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A removal without an answer for so long is lost. Far above what a runtime needs to delete an object.
+/// A removal without an answer for this long counts as lost. A runtime needs far less time to delete an object.
 const LOST_AFTER: Duration = Duration::from_hours(1);
 
-/// The objects with a removal in progress, by id, and since when. Clones share them.
+/// The objects with a removal in progress, by id, with the time when the removal began. Clones share the map.
 #[derive(Clone, Debug, Default)]
 pub struct InProgress(Arc<Mutex<HashMap<String, Instant>>>);
 
-/// One removal in progress. It ends when this is dropped.
+/// One removal in progress. Dropping it ends the removal.
 #[derive(Debug)]
 pub struct Removal {
     all: InProgress,
@@ -27,7 +28,7 @@ pub struct Removal {
 // === impl InProgress ===
 
 impl InProgress {
-    /// Begins the removal of an object; `None` = one is in progress already.
+    /// Begins the removal of an object; `None` = a removal of it is already in progress.
     pub fn begin(&self, id: &str) -> Option<Removal> {
         let mut ids = self.ids();
         if is_in_progress(&ids, id) {
@@ -38,7 +39,7 @@ impl InProgress {
         Some(Removal { all: self.clone(), id: id.to_owned(), since })
     }
 
-    /// Says whether a removal of this object is in progress.
+    /// Returns whether a removal of this object is in progress.
     pub fn contains(&self, id: &str) -> bool {
         is_in_progress(&self.ids(), id)
     }
@@ -53,7 +54,7 @@ impl InProgress {
 impl Drop for Removal {
     fn drop(&mut self) {
         let mut ids = self.all.ids();
-        // A removal that was taken for lost must not end the one that was sent after it.
+        // A removal that counted as lost must not end the later removal of the same object.
         if ids.get(&self.id) == Some(&self.since) {
             ids.remove(&self.id);
         }

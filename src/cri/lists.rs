@@ -1,9 +1,9 @@
-//! The three lists, decoded into messages of our own that hold no more than the model needs.
+//! Decodes the three lists into types that hold only the fields that the model needs.
 //!
-//! On a node with 10,000 containers most of a list is annotations and labels that nobody here reads. Messages without
-//! those fields let the decoder step over them, and labels stay raw until the few that name the pod are picked out. Names
-//! and numbers are those of `proto/cri.proto`; a test holds the two together. A unary answer and a batch of a stream look
-//! the same on the wire, so one type serves both.
+//! On a node with 10,000 containers, most of a list is annotations and labels that kubegc does not read. The types here
+//! omit the annotations that it does not need, so the decoder skips them. Labels are kept as raw bytes, and only those
+//! that identify the pod are decoded. Field names and numbers are those of `proto/cri.proto`; tests compare the two. A
+//! unary answer and a batch of a stream have the same encoding, so one type serves both.
 
 use prost::Message;
 use prost::bytes::Bytes;
@@ -13,36 +13,37 @@ use super::connect::{Method, Socket};
 use super::{CriError, convert, generated as pb};
 use crate::model;
 
-/// An answer to a list call.
+/// The answer to a list call.
 pub trait Listed: Message + Default + 'static {
-    /// What the model calls one entry.
+    /// The model type of one entry.
     type Item;
-    /// The call that answers with the whole list.
+    /// The call that returns the whole list in one message.
     const UNARY: Method;
-    /// The call that answers batch by batch.
+    /// The call that streams the list in batches.
     const STREAM: Method;
 
-    /// The entries.
+    /// Returns the entries.
     fn into_items(self) -> impl Iterator<Item = Self::Item>;
 
-    /// The id of an entry.
+    /// Returns the id of an entry.
     fn id(item: &Self::Item) -> &str;
 }
 
-/// The entries of one answer, or of one stream.
+/// The entries of one answer or one stream.
 #[derive(Debug)]
 pub struct Received<T> {
     pub items: Vec<T>,
-    /// Encoded bytes.
+    /// The encoded size of the messages, in bytes.
     pub bytes: u64,
-    /// They came as a stream.
+    /// Whether the entries were streamed.
     pub streamed: bool,
 }
 
 // === impl Received ===
 
 impl<T> Received<T> {
-    /// The same if every entry has an id. A list in which some have none does not show what these use, so it is no list.
+    /// Returns the list unchanged if every entry has an id. If an entry has no id, the list does not show which objects
+    /// that entry uses, so the whole list is rejected.
     ///
     /// # Errors
     /// An entry has no id.
@@ -92,7 +93,7 @@ pub struct Container {
     pub state: i32,
     #[prost(int64, tag = "7")]
     pub created_at: i64,
-    /// Each a raw [`Label`].
+    /// Each entry is an encoded [`Label`].
     #[prost(bytes = "bytes", repeated, tag = "8")]
     pub labels: Vec<Bytes>,
     #[prost(string, tag = "10")]
@@ -110,10 +111,10 @@ pub struct PodSandbox {
     pub state: i32,
     #[prost(int64, tag = "4")]
     pub created_at: i64,
-    /// Each a raw [`Label`].
+    /// Each entry is an encoded [`Label`].
     #[prost(bytes = "bytes", repeated, tag = "5")]
     pub labels: Vec<Bytes>,
-    /// Each a raw [`Label`], too.
+    /// Each entry is an encoded [`Label`].
     #[prost(bytes = "bytes", repeated, tag = "6")]
     pub annotations: Vec<Bytes>,
 }
@@ -125,7 +126,7 @@ pub struct ImageName {
     pub image: String,
 }
 
-/// An entry of a map of labels or annotations.
+/// An entry of a label map or an annotation map.
 #[derive(Clone, PartialEq, Message)]
 pub struct Label {
     #[prost(string, tag = "1")]
@@ -182,7 +183,8 @@ impl Listed for Images {
     }
 }
 
-/// Takes a whole list batch by batch. A part is never returned; Unimplemented only if it came before any batch.
+/// Receives a whole list in batches. Never returns a partial list. Returns Unimplemented only if the runtime sent it
+/// before the first batch.
 pub async fn stream<L: Listed>(socket: &Socket, limit: usize) -> Result<Received<L::Item>, Status> {
     let mut batches = socket.stream::<(), L>(L::STREAM, (), limit).await?;
     let mut received = Received { items: Vec::new(), bytes: 0, streamed: true };
@@ -195,8 +197,8 @@ pub async fn stream<L: Listed>(socket: &Socket, limit: usize) -> Result<Received
     Ok(received)
 }
 
-/// Keeps an error in mid-stream from reading as one about the whole list: "this runtime does not stream" or "the list is too
-/// large".
+/// Changes the code of an error that arrives after the first batch. Otherwise Unimplemented would mean "the runtime
+/// does not stream", and `ResourceExhausted` would mean "the list is too large".
 fn broken_off(status: Status, begun: bool) -> Status {
     if begun && matches!(status.code(), Code::Unimplemented | Code::ResourceExhausted) {
         return Status::internal(format!("the stream broke off: {}", status.message()));

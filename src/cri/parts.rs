@@ -1,14 +1,15 @@
-//! Lists that are too large for one message, received in parts by the CRI's own filters.
+//! Receives lists that are too large for one message in parts, with the filters of the CRI.
 //!
-//! A server refuses an answer above its limit (containerd's `max_send_message_size`, 16 MiB, which about 18,500 exited
-//! containers exceed: kubernetes#134750), and the list stays too large until something is removed. Containers are listed
-//! by state, then by state and sandbox; sandboxes by state, then by the pods that are known from elsewhere. Another error
-//! than the refusal fails the list as a whole.
+//! A server rejects an answer above its limit. containerd's `max_send_message_size` is 16 MiB, which about 18,500
+//! exited containers exceed (kubernetes#134750). The list is too large until something is removed. Containers are
+//! listed by state, then by state and sandbox. Sandboxes are listed by state, then by the pods that are known from
+//! other sources. Any error other than "too large" fails the whole list.
 //!
-//! **Changes between the parts.** A container only moves forward through CREATED, RUNNING, UNKNOWN, EXITED, some states
-//! left out. The parts are listed in this order, so one that leaves a state before that state's part is listed is in the
-//! part of a later state: each container that existed at the first part is found, or was removed since. One that moves
-//! between two parts is in both, and the later one counts. Sandboxes move from READY to NOTREADY alone.
+//! **Changes between the parts.** A container only moves forward through CREATED, RUNNING, UNKNOWN, EXITED, and may
+//! skip states. The parts are listed in this order. A container that leaves a state before that state is listed appears
+//! in the part of a later state. So each container that existed at the first part is found, or was removed since. A
+//! container that changes its state between two parts is in both, and the later part counts. Sandboxes only move from
+//! READY to NOTREADY.
 
 use std::collections::{BTreeSet, HashMap};
 use std::pin::pin;
@@ -20,10 +21,10 @@ use super::reader::RuntimeReader;
 use super::{CriError, convert, generated as pb, lists};
 use crate::model::{Container, Image, ListReceipt, MissingPart, PartState, PodRef, PodUid, Sandbox};
 
-/// Parts under way at the same time: each may take as much memory as one message.
+/// The number of parts requested at the same time. Each part may need as much memory as one message.
 const AT_ONCE: usize = 4;
 
-/// The states of containers, in the order in which a container passes through them.
+/// The container states, in the order in which a container passes through them.
 const CONTAINER_STATES: [(PartState, pb::ContainerState); 4] = [
     (PartState::Created, pb::ContainerState::ContainerCreated),
     (PartState::Running, pb::ContainerState::ContainerRunning),
@@ -31,18 +32,18 @@ const CONTAINER_STATES: [(PartState, pb::ContainerState); 4] = [
     (PartState::Exited, pb::ContainerState::ContainerExited),
 ];
 
-/// The states of sandboxes, in the same way.
+/// The sandbox states, in the order in which a sandbox passes through them.
 const SANDBOX_STATES: [(PartState, pb::PodSandboxState); 2] = [
     (PartState::Ready, pb::PodSandboxState::SandboxReady),
     (PartState::NotReady, pb::PodSandboxState::SandboxNotready),
 ];
 
-/// A list, whole or in parts, and how it was received.
+/// A list, and how it was received: whole or in parts.
 #[derive(Debug)]
 pub struct List<T> {
-    /// What was received, each object once.
+    /// The received objects, each once.
     pub items: Vec<T>,
-    /// How. Parts may be missing.
+    /// How the list was received, and which parts are missing.
     pub receipt: ListReceipt,
     call: &'static str,
 }
@@ -50,7 +51,7 @@ pub struct List<T> {
 /// A list that is being received in parts.
 struct Parts<T> {
     items: Vec<T>,
-    /// Where each object is in `items`, by its id.
+    /// The index of each object in `items`, by id.
     places: HashMap<String, usize>,
     id: fn(&T) -> &str,
     receipt: ListReceipt,
@@ -64,7 +65,7 @@ impl<T> List<T> {
         Self { items, receipt: ListReceipt { bytes, parts: 1, streamed, ..ListReceipt::default() }, call }
     }
 
-    /// The same with each object once: a runtime may list one twice, and the later entry counts.
+    /// Returns a whole list with each object once. A runtime may list an object twice; the later entry counts.
     fn distinct(call: &'static str, received: Received<T>, id: fn(&T) -> &str) -> Self {
         let mut parts = Parts::new(None, id);
         parts.receipt.streamed = received.streamed;
@@ -72,7 +73,7 @@ impl<T> List<T> {
         parts.into_list(call)
     }
 
-    /// Why the list is not complete, if so.
+    /// Returns why the list is incomplete; `None` = it is complete.
     pub fn incomplete(&self) -> Option<CriError> {
         if self.receipt.missing.is_empty() {
             return None;
@@ -82,7 +83,7 @@ impl<T> List<T> {
         Some(CriError::TooLarge { call: self.call, refused, missing: first_of(&missing) })
     }
 
-    /// The objects of a complete list.
+    /// Returns the objects of a complete list.
     ///
     /// # Errors
     /// Parts are missing.
@@ -94,8 +95,8 @@ impl<T> List<T> {
 // === impl RuntimeReader ===
 
 impl RuntimeReader {
-    /// Lists containers in every state, in parts where the list is too large. `pods` names pods that may have
-    /// sandboxes, for the case that the sandboxes are too many as well.
+    /// Lists containers in every state, in parts if the list is too large. `pods` names pods that may have sandboxes.
+    /// It is used only if the list of sandboxes is too large as well.
     pub async fn container_list(&self, pods: &[PodUid]) -> Result<List<Container>, CriError> {
         match self.all_containers().await {
             Err(error) if error.is_too_large() => self.containers_in_parts(pods, &error).await,
@@ -103,8 +104,8 @@ impl RuntimeReader {
         }
     }
 
-    /// Lists sandboxes, in parts where the list is too large. `pods` names pods that may have some: beyond the states
-    /// only their sandboxes can be listed one pod at a time.
+    /// Lists sandboxes, in parts if the list is too large. `pods` names pods that may have sandboxes. If the list of
+    /// one state is also too large, sandboxes can only be listed pod by pod.
     pub async fn sandbox_list(&self, pods: &[PodUid]) -> Result<List<Sandbox>, CriError> {
         match self.all_sandboxes().await {
             Err(error) if error.is_too_large() => self.sandboxes_in_parts(pods, &error).await,
@@ -112,7 +113,7 @@ impl RuntimeReader {
         }
     }
 
-    /// Lists images. The CRI has no filter that divides them.
+    /// Lists images. The CRI has no filter that splits this list.
     pub async fn image_list(&self) -> Result<List<Image>, CriError> {
         let call = lists::Images::UNARY.name();
         match self.all_images().await {
@@ -125,7 +126,8 @@ impl RuntimeReader {
 
     async fn containers_in_parts(&self, pods: &[PodUid], refused: &CriError) -> Result<List<Container>, CriError> {
         let mut parts = Parts::new(Some(refused), lists::Containers::id);
-        // Listed after the first part was asked for, so that it has the sandbox of each container that existed then.
+        // Listed after the first part was requested, so that it contains the sandbox of each container that existed
+        // then.
         let mut sandboxes = None;
         for (state, wanted) in CONTAINER_STATES {
             let filter = pb::ContainerFilter { state: Some(container_state(wanted)), ..pb::ContainerFilter::default() };
@@ -144,7 +146,7 @@ impl RuntimeReader {
         Ok(parts.into_list(lists::Containers::UNARY.name()))
     }
 
-    /// The containers in one state, one sandbox at a time.
+    /// Lists the containers in one state, sandbox by sandbox.
     async fn containers_by_sandbox(
         &self,
         state: PartState,
@@ -176,7 +178,7 @@ impl RuntimeReader {
             }
         }
         if !too_large.is_empty() {
-            // Pods of which one sandbox was listed are listed too, so that of each listed pod all sandboxes are known.
+            // Includes the pods that already have a listed sandbox, so that all sandboxes of each listed pod are known.
             let listed = parts.items.iter().filter_map(|sandbox| sandbox.pod_uid().cloned());
             let uids: BTreeSet<PodUid> = listed.chain(pods.iter().cloned()).filter(|uid| !uid.is_empty()).collect();
             self.sandboxes_by_pod(&too_large, uids, &mut parts).await?;
@@ -184,7 +186,8 @@ impl RuntimeReader {
         Ok(parts.into_list(lists::Sandboxes::UNARY.name()))
     }
 
-    /// The sandboxes of some pods, one pod at a time. That no other pod has any cannot be proven.
+    /// Lists the sandboxes of some pods, pod by pod. Records each state as missing, because other pods may have
+    /// sandboxes too.
     async fn sandboxes_by_pod(
         &self,
         states: &[PartState],
@@ -205,7 +208,7 @@ impl RuntimeReader {
     }
 }
 
-/// Asks for parts, some at once, and adds each. What is too large is noted as missing.
+/// Requests parts, [`AT_ONCE`] at a time, and adds each. Records parts that are too large as missing.
 async fn receive<T, F>(asks: impl Iterator<Item = F>, parts: &mut Parts<T>) -> Result<(), CriError>
 where
     F: Future<Output = (MissingPart, Result<Received<T>, CriError>)>,
@@ -220,13 +223,13 @@ where
 // === impl Parts ===
 
 impl<T> Parts<T> {
-    /// `refused` is the refusal of the whole list, if parts are received because of it.
+    /// Returns an empty list. `refused` is the error of the whole list, if that error is why parts are received.
     fn new(refused: Option<&CriError>, id: fn(&T) -> &str) -> Self {
         let receipt = ListReceipt { refused: refused.map(cause), ..ListReceipt::default() };
         Self { items: Vec::new(), places: HashMap::new(), id, receipt }
     }
 
-    /// Adds a part. Of an object that is known already the later state counts.
+    /// Adds a part. If an object is already in the list, the new entry with its later state replaces the old one.
     fn add(&mut self, part: Received<T>) {
         self.receipt.parts += 1;
         self.receipt.bytes += part.bytes;
@@ -245,7 +248,7 @@ impl<T> Parts<T> {
         self.receipt.missing.push(part);
     }
 
-    /// Adds a part, or notes that it is missing because it is too large.
+    /// Adds a part, or records it as missing because it is too large.
     fn add_or_miss(&mut self, part: Result<Received<T>, CriError>, named: MissingPart) -> Result<(), CriError> {
         match part {
             Err(error) if error.is_too_large() => self.miss(named),
@@ -263,7 +266,7 @@ fn container_state(state: pb::ContainerState) -> pb::ContainerStateValue {
     pb::ContainerStateValue { state: state.into() }
 }
 
-/// What the server said, without the call.
+/// Returns the server's message without the name of the call.
 fn cause(error: &CriError) -> String {
     match error {
         CriError::Call { status, .. } => status.message().to_owned(),
@@ -271,7 +274,7 @@ fn cause(error: &CriError) -> String {
     }
 }
 
-/// The first of many, and how many more.
+/// Returns the first text and the number of the others.
 fn first_of(all: &[String]) -> String {
     match all {
         [first] => first.clone(),

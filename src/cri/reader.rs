@@ -1,4 +1,4 @@
-//! The half of the CRI that looks.
+//! The read calls of the CRI.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,7 +28,8 @@ const IMAGE_STATUS: Method = Method("/runtime.v1.ImageService/ImageStatus");
 const LIST_CONTAINER_STATS: Method = Method("/runtime.v1.RuntimeService/ListContainerStats");
 const IMAGE_FS_INFO: Method = Method("/runtime.v1.ImageService/ImageFsInfo");
 
-/// Reads from the runtime. Cheap to clone; all clones share the connections and what was learnt about streaming.
+/// Reads from the runtime. Cheap to clone. All clones share the connections and the record of the lists that the
+/// runtime does not stream.
 #[derive(Clone, Debug)]
 pub struct RuntimeReader {
     runtime: Socket,
@@ -39,7 +40,7 @@ pub struct RuntimeReader {
     calls: BoundedCalls,
 }
 
-/// The lists that this runtime does not stream, as its answer to the first try told.
+/// The lists that this runtime does not stream, according to its answer to the first attempt.
 #[derive(Debug, Default)]
 struct UnaryOnly {
     containers: AtomicBool,
@@ -47,33 +48,33 @@ struct UnaryOnly {
     images: AtomicBool,
 }
 
-/// Narrows a list to one object or to what belongs to it.
+/// Restricts a list to one object or to the objects that belong to it.
 #[derive(Clone, Debug)]
 pub enum Only {
-    /// Everything.
+    /// All objects.
     All,
     /// The container with this id.
     Container(ContainerId),
     /// The sandbox with this id, or its containers.
     Sandbox(SandboxId),
-    /// What carries this pod's label.
+    /// The objects with the label of this pod.
     Pod(PodUid),
 }
 
-/// What a container's status tells beyond the list.
+/// The status of a container, which has more fields than the list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContainerStatus {
-    /// Its whole id, also where a prefix was asked for.
+    /// The full id, even if the request had a prefix.
     pub id: ContainerId,
-    /// Its name in the pod spec.
+    /// The name in the pod spec.
     pub name: String,
-    /// The pod by its labels.
+    /// The pod, from the labels.
     pub pod: Option<PodRef>,
-    /// Its state now.
+    /// The current state.
     pub state: ContainerState,
-    /// When it ended.
+    /// When the container finished.
     pub finished_at: Option<Timestamp>,
-    /// Its log file, as the runtime says; not checked.
+    /// The log file, as reported by the runtime. The path is not checked.
     pub log_path: PathBuf,
     /// Images mounted as volumes.
     pub image_volumes: Vec<String>,
@@ -82,8 +83,8 @@ pub struct ContainerStatus {
 // === impl RuntimeReader ===
 
 impl RuntimeReader {
-    /// A reader for the runtime and the image service, which may be two sockets: paths, with or without `unix://`.
-    /// Connects at the first call. Must be called within a tokio runtime.
+    /// Creates a reader for the runtime service and the image service, which may use two sockets. Endpoints are paths,
+    /// with or without `unix://`. The first call connects. Must be called within a tokio runtime.
     pub fn new(endpoint: &str, image_endpoint: &str, options: CriOptions) -> Self {
         let runtime = Socket::new(endpoint);
         let images = if endpoint == image_endpoint { runtime.clone() } else { Socket::new(image_endpoint) };
@@ -91,19 +92,20 @@ impl RuntimeReader {
         Self { runtime, images, options, unary_only: Arc::default(), breaker, calls }
     }
 
-    /// The same reader for one stage of a pass, in which so many calls of a method may go without an answer. After that
-    /// its calls fail at once, so that the stage ends within a bound (I14).
+    /// Returns the same reader for one stage of a pass. `most_unanswered` limits the calls of each method that may
+    /// remain without an answer. After that, calls of the method fail at once, so the duration of the stage is bounded
+    /// (I14).
     #[must_use]
     pub fn limited(&self, most_unanswered: u32) -> Self {
         Self { breaker: self.breaker.limited(most_unanswered), ..self.clone() }
     }
 
-    /// What knows whether the runtime hangs.
+    /// Returns the breaker, which records whether the runtime hangs.
     pub fn breaker(&self) -> &Breaker {
         &self.breaker
     }
 
-    /// Finds out whether there is a runtime to work with, and if not, why: what commands call first.
+    /// Checks whether a usable runtime is there, and returns the cause if not. Commands call this first.
     pub async fn check(&self) -> Result<(), CriError> {
         match self.version().await {
             Err(error) if error.is_unimplemented() => return Err(self.without_v1().await),
@@ -116,13 +118,13 @@ impl RuntimeReader {
         Ok(())
     }
 
-    /// Asks for the runtime's name and version.
+    /// Returns the name and version of the runtime.
     pub async fn runtime(&self) -> Result<Runtime, CriError> {
         let version = self.version().await?;
         Ok(Runtime { name: version.runtime_name, version: version.runtime_version, ..Runtime::default() })
     }
 
-    /// Asks which image the runtime's sandboxes run; `None` = it does not say, and the image is known by its pin alone.
+    /// Returns the sandbox image; `None` = the runtime does not report it, and only its pin identifies it.
     pub async fn sandbox_image(&self) -> Result<Option<String>, CriError> {
         let request = pb::StatusRequest { verbose: true };
         match self.ask::<_, pb::StatusResponse>(&self.runtime, STATUS, request).await {
@@ -134,8 +136,8 @@ impl RuntimeReader {
         }
     }
 
-    /// Since when the runtime's socket exists. Its modification time: a restart makes a new file, while a change of
-    /// owner or mode, which the other times would show, is no restart.
+    /// Returns since when the socket of the runtime exists: its modification time. A restart creates a new file. A
+    /// change of owner or mode is no restart; it changes other times of the file, but not this one.
     pub async fn listening_since(&self) -> Result<Timestamp, CriError> {
         let path = self.runtime.path().to_owned();
         let modified = move || std::fs::metadata(path).and_then(|metadata| metadata.modified());
@@ -144,13 +146,13 @@ impl RuntimeReader {
         since.map_err(|source| CriError::unreached(self.runtime.path(), &source))
     }
 
-    /// When the connection to the runtime was last made again; `None` = the first one still stands.
+    /// Returns when the client last reconnected to the runtime; `None` = the first connection is still in use.
     pub fn reconnected_at(&self) -> Option<Instant> {
         self.runtime.reconnected_at()
     }
 
-    /// Lists containers in every state. A list that is too large for one message is received in parts; where parts are
-    /// missing it is an error.
+    /// Lists containers in every state. A list that is too large for one message is received in parts. A missing part
+    /// is an error.
     pub async fn containers(&self, only: Only) -> Result<Vec<Container>, CriError> {
         match only.container_filter() {
             None => self.container_list(&[]).await?.complete(),
@@ -158,7 +160,7 @@ impl RuntimeReader {
         }
     }
 
-    /// Lists sandboxes, as [`Self::containers`] does.
+    /// Lists sandboxes, in the same way as [`Self::containers`].
     pub async fn sandboxes(&self, only: Only) -> Result<Vec<Sandbox>, CriError> {
         match only.sandbox_filter() {
             None => self.sandbox_list(&[]).await?.complete(),
@@ -193,7 +195,7 @@ impl RuntimeReader {
         self.some::<lists::Sandboxes, _>(&self.runtime, request).await
     }
 
-    /// Asks for one image by id, tag or digest; `None` = it is not there.
+    /// Returns one image by id, tag or digest; `None` = the image does not exist.
     pub async fn image(&self, name: &str) -> Result<Option<Image>, CriError> {
         let request = pb::ImageStatusRequest { image: Some(image_spec(name)), verbose: false };
         let answer: pb::ImageStatusResponse = self.ask(&self.images, IMAGE_STATUS, request).await?;
@@ -205,8 +207,8 @@ impl RuntimeReader {
         }
     }
 
-    /// Asks for one container by its id or a prefix that is unique; `None` = the runtime says that there is none. An answer
-    /// without a status, or with that of another container, says nothing.
+    /// Returns the status of one container by its id or a unique prefix; `None` = the runtime reports that it does not
+    /// exist. An answer without a status, or with the status of another container, is an error.
     pub async fn container_status(&self, id: &ContainerId) -> Result<Option<ContainerStatus>, CriError> {
         let request = pb::ContainerStatusRequest { container_id: id.to_string(), verbose: false };
         match self.ask::<_, pb::ContainerStatusResponse>(&self.runtime, CONTAINER_STATUS, request).await {
@@ -221,15 +223,16 @@ impl RuntimeReader {
         }
     }
 
-    /// Asks where the images lie: the first file system that the runtime names.
+    /// Returns where the images are stored: the first file system that the runtime reports.
     pub async fn image_filesystem(&self) -> Result<Option<PathBuf>, CriError> {
         let request = pb::ImageFsInfoRequest {};
         let info: pb::ImageFsInfoResponse = self.ask(&self.images, IMAGE_FS_INFO, request).await?;
         Ok(info.image_filesystems.into_iter().next().and_then(|usage| usage.fs_id).map(|id| id.mountpoint.into()))
     }
 
-    /// A directory on the file system of the containers' writable layers; `None` = the runtime reports none. Runtimes
-    /// before CRI 0.29 report it only as the images' file system. Waits at most the answer timeout, and does not retry.
+    /// Returns a directory on the file system of the containers' writable layers; `None` = the runtime reports none.
+    /// Runtimes before CRI 0.29 report it only as the images' file system. Waits at most the answer timeout, and does
+    /// not retry.
     pub async fn container_filesystem(&self) -> Result<Option<PathBuf>, CriError> {
         let info: pb::ImageFsInfoResponse =
             self.ask_once(&self.images, IMAGE_FS_INFO, pb::ImageFsInfoRequest {}).await?;
@@ -237,8 +240,8 @@ impl RuntimeReader {
         Ok(usage.and_then(|usage| usage.fs_id).map(|id| id.mountpoint.into()))
     }
 
-    /// The bytes in the writable layer of each container, as far as the runtime has determined them: containerd does so
-    /// every 10 s. Waits at most the answer timeout, and does not retry.
+    /// Returns the bytes in the writable layer of each container that the runtime has measured. containerd measures
+    /// them every 10 s. Waits at most the answer timeout, and does not retry.
     pub async fn writable_layers(&self) -> Result<BTreeMap<ContainerId, u64>, CriError> {
         let request = pb::ListContainerStatsRequest::default();
         let list: pb::ListContainerStatsResponse = self.ask_once(&self.runtime, LIST_CONTAINER_STATS, request).await?;
@@ -253,8 +256,8 @@ impl RuntimeReader {
         self.first_answer(&self.runtime, VERSION, pb::VersionRequest::default()).await
     }
 
-    /// Tells a runtime that is too old from something that is no runtime, by asking in the older version of the CRI.
-    /// Its Version has the same messages.
+    /// Distinguishes a runtime that is too old from a server that is no runtime, with a call in the older version of
+    /// the CRI. Version has the same messages there.
     async fn without_v1(&self) -> CriError {
         let endpoint = self.runtime.path().to_path_buf();
         let request = pb::VersionRequest::default();
@@ -264,7 +267,8 @@ impl RuntimeReader {
         }
     }
 
-    /// Takes a whole list, streamed where the runtime can: most servers limit a message to 16 MiB, and no stream.
+    /// Receives a whole list, as a stream if the runtime supports it. Most servers limit a message to 16 MiB, but do
+    /// not limit a stream.
     async fn all<L: Listed>(&self, on: &Socket, unary_only: &AtomicBool) -> Result<Received<L::Item>, CriError> {
         let max_bytes = self.options.max_message_bytes;
         if !unary_only.load(Ordering::Relaxed) {
@@ -277,7 +281,7 @@ impl RuntimeReader {
         self.some::<L, ()>(on, ()).await
     }
 
-    /// Takes a list in one answer.
+    /// Receives a list in one message.
     async fn some<L: Listed, Q: Message + Clone + 'static>(
         &self,
         on: &Socket,
@@ -289,7 +293,8 @@ impl RuntimeReader {
         Received { items: message.into_items().collect(), bytes, streamed: false }.checked(L::UNARY, L::id)
     }
 
-    /// Asks for the first answer of a service: waits less than other calls, so that a runtime that hangs is soon told.
+    /// Sends the first call to a service. Its time limit is shorter than that of other calls, so that a runtime that
+    /// hangs is reported soon.
     async fn first_answer<Q, A>(&self, on: &Socket, call: Method, request: Q) -> Result<A, CriError>
     where
         Q: Message + Clone + 'static,
@@ -314,7 +319,7 @@ impl RuntimeReader {
         self.read(self.options.read_timeout, on, call, || on.unary(call, request.clone(), max_bytes)).await
     }
 
-    /// Asks for what a pass can do without: one try, with the limit of the first answer.
+    /// Sends a call that a pass can do without: one attempt, with the time limit of the first answer.
     async fn ask_once<Q, A>(&self, on: &Socket, call: Method, request: Q) -> Result<A, CriError>
     where
         Q: Message + Clone + 'static,
@@ -327,7 +332,8 @@ impl RuntimeReader {
         }
     }
 
-    /// Asks until there is an answer or the error stands; `limit` is for each try.
+    /// Repeats a call until the runtime answers or [`Retry`] allows no further attempt. `limit` applies to each
+    /// attempt.
     async fn read<T, F>(
         &self,
         limit: Duration,

@@ -1,8 +1,8 @@
-//! When a failed reading call is tried again.
+//! Decides when a failed read call is retried.
 //!
-//! Two cases: the connection had broken unnoticed (the runtime was restarted since the last call), which a second try at
-//! once heals; and the runtime is away, which is waited for with growing pauses as long as the patience lasts. Removals
-//! never wait: what was rechecked a moment ago would no longer be fresh.
+//! There are two cases. If the connection broke unnoticed because the runtime was restarted since the last call, the
+//! call is retried once at once. If the runtime is unavailable, the call is retried with a growing back-off until the
+//! total back-off time is used up. Removals never wait, because the recheck before them would no longer be fresh.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::CriError;
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(3);
 
-/// The state of one call's tries. It counts the waits themselves and needs no clock.
+/// The retry state of one call. It adds up the back-off times and needs no clock.
 #[derive(Debug)]
 pub struct Retry {
     next: Duration,
@@ -22,12 +22,12 @@ pub struct Retry {
 // === impl Retry ===
 
 impl Retry {
-    /// A call that waits for `patience` in all.
+    /// Creates the state for a call whose back-off times add up to at most `patience`.
     pub fn new(patience: Duration) -> Self {
         Self { next: FIRST_WAIT, left: patience, reconnected: false }
     }
 
-    /// How long to wait before the next try; `None` = the error stands.
+    /// Returns the back-off before the next attempt; `None` = the error is final.
     pub fn after(&mut self, error: &CriError) -> Option<Duration> {
         if matches!(error, CriError::Broken { .. }) && !self.reconnected {
             self.reconnected = true;

@@ -1,6 +1,6 @@
-//! A runtime that does as it is told, for the tests of this room: what `sim` cannot do because no real runtime does it.
+//! A scripted runtime for the tests of this module. It does what `sim` cannot do because no real runtime does it.
 //!
-//! Every method has a script of steps that is played for each call. Calls are written down with their deadline header.
+//! Each method has a script of steps, which is played for each call. Each call is recorded with its deadline header.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -21,25 +21,25 @@ use super::generated as pb;
 pub enum Step {
     /// Sends a message.
     Say(Vec<u8>),
-    /// Ends with an error.
+    /// Ends the answer with an error.
     Fail(Code),
-    /// Never goes on.
+    /// Waits forever.
     Hang,
-    /// Goes on when the test says so.
+    /// Waits until the test releases the semaphore.
     Await(Arc<tokio::sync::Semaphore>),
-    /// Writes down that the answer came this far.
+    /// Records that the answer reached this step.
     Note(&'static str),
 }
 
-/// What was asked, and with which deadline.
+/// A call that arrived, with its deadline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
     pub method: String,
     pub deadline: Option<String>,
 }
 
-/// A server behind a socket, with threads of its own: when dropped it is gone with every connection, as a runtime that
-/// is killed.
+/// A server on a socket, with its own threads. Dropping it ends the server and all connections, as if the runtime were
+/// killed.
 pub struct Scripted {
     pub path: PathBuf,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -49,15 +49,15 @@ pub struct Scripted {
 
 type Script = Arc<dyn Fn(&str) -> Vec<Step> + Send + Sync>;
 
-/// Bytes as they are.
+/// A codec that passes bytes through unchanged.
 #[derive(Clone, Copy)]
 struct Raw;
 
 // === impl Scripted ===
 
 impl Scripted {
-    /// Listens on a socket in `dir`, which must outlive it, and answers Version; `script` gives the answer to any other
-    /// method by its name.
+    /// Listens on a socket in `dir` and answers Version. `dir` must outlive the server. `script` returns the answer to
+    /// every other method, by the name of the method.
     pub fn start(dir: &Path, script: impl Fn(&str) -> Vec<Step> + Send + Sync + 'static) -> Self {
         Self::start_with_paths(dir, move |path| match path.rsplit('/').next().unwrap_or_default() {
             "Version" => vec![say(&pb::VersionResponse { runtime_name: "scripted".into(), ..Default::default() })],
@@ -65,7 +65,7 @@ impl Scripted {
         })
     }
 
-    /// As [`Self::start`], with the whole path of the method, and Version unanswered.
+    /// Like [`Self::start`], but `script` gets the whole path of the method and also answers Version.
     pub fn start_with_paths(dir: &Path, script: impl Fn(&str) -> Vec<Step> + Send + Sync + 'static) -> Self {
         let path = dir.join("cri.sock");
         let _ = nix::unistd::unlink(&path);
@@ -88,23 +88,23 @@ impl Scripted {
         Self { path, asked, noted, server: Some(server) }
     }
 
-    /// The socket's path as text.
+    /// Returns the path of the socket as text.
     pub fn endpoint(&self) -> &str {
         self.path.to_str().unwrap()
     }
 
-    /// What was asked so far.
+    /// Returns the calls that arrived so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
 
-    /// The names of the methods asked so far, but Version.
+    /// Returns the names of the methods called so far, except Version.
     pub fn methods(&self) -> Vec<String> {
         let names = self.asked().into_iter().map(|asked| asked.method.rsplit('/').next().unwrap().to_owned());
         names.filter(|name| name != "Version").collect()
     }
 
-    /// How far answers came.
+    /// Returns the notes that the answers recorded so far.
     pub fn noted(&self) -> Vec<&'static str> {
         self.noted.lock().unwrap().clone()
     }
@@ -164,12 +164,13 @@ impl Decoder for Raw {
     }
 }
 
-/// A step that sends this message.
+/// Returns a step that sends this message.
 pub fn say(message: &impl Message) -> Step {
     Step::Say(message.encode_to_vec())
 }
 
-/// An error without any message is the whole answer, as Go's servers send it for a method they do not know.
+/// Plays the steps of one call. If the first step is an error, the answer is that error alone, without any message.
+/// Go's servers answer an unknown method in this way.
 async fn answer(
     steps: Vec<Step>,
     noted: Arc<Mutex<Vec<&'static str>>>,
@@ -189,7 +190,7 @@ async fn answer(
     Ok(tonic::server::Grpc::new(Raw).server_streaming(play, request).await)
 }
 
-/// Plays the steps until the end or until nobody listens any more.
+/// Plays the steps until the end, or until the client stops receiving.
 async fn play(steps: Vec<Step>, to: mpsc::Sender<Result<Vec<u8>, Status>>, noted: Arc<Mutex<Vec<&'static str>>>) {
     let steps = async {
         for step in steps {

@@ -1,4 +1,4 @@
-//! The client against sockets that misbehave in every way we know.
+//! Tests of the client against sockets with every known kind of fault.
 
 mod hang;
 mod over_sim;
@@ -16,7 +16,7 @@ use super::scripted::{Scripted, Step, say};
 use super::*;
 use crate::model::{ContainerId, ImageId};
 
-/// No wait in these tests lasts longer.
+/// The time limit of every wait in these tests.
 const BOUND: Duration = Duration::from_secs(20);
 
 fn quick() -> CriOptions {
@@ -45,7 +45,7 @@ async fn listed(reader: &RuntimeReader) -> Result<Vec<String>, CriError> {
     Ok(list.into_iter().map(|container| container.id.to_string()).collect())
 }
 
-// --- a runtime that is not there -------------------------------------------------------------------------------------
+// --- unavailable runtime ---------------------------------------------------------------------------------------------
 
 #[tokio::test]
 async fn a_socket_that_is_not_there_is_told_as_such() {
@@ -68,7 +68,7 @@ async fn a_socket_that_nobody_listens_on_any_more_is_told_as_such() {
     assert!(error.is_unreachable());
 }
 
-/// Root may open every socket, so the error is made where the system's answer is read.
+/// Root may open every socket. As root, the test therefore builds the error from the OS error code.
 #[tokio::test]
 async fn a_socket_that_may_not_be_opened_is_told_as_such() {
     let dir = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ async fn a_runtime_that_works_passes_the_check() {
     within(reader(&format!("unix://{}", runtime.endpoint()), quick()).check()).await.unwrap();
 }
 
-// --- a runtime that goes and comes -----------------------------------------------------------------------------------
+// --- runtime restarts ------------------------------------------------------------------------------------------------
 
 #[tokio::test]
 async fn the_same_reader_survives_a_restart_of_the_runtime() {
@@ -194,7 +194,7 @@ async fn a_streamed_list_is_all_its_batches() {
     assert_eq!(runtime.methods(), ["StreamContainers"]);
 }
 
-/// Answers the unary lists, and Unimplemented to the streams: as the whole answer, or at the first receive.
+/// Answers the unary lists. Answers the streams with Unimplemented: as the whole answer, or at the first receive.
 fn unary_only(opened_first: bool) -> impl Fn(&str) -> Vec<Step> + Send + Sync {
     move |name| match name {
         "ListContainers" => vec![containers(&["c1"])],
@@ -277,7 +277,7 @@ async fn a_removal_that_is_no_longer_waited_for_goes_on() {
     let error = within(writer.remove_image(&ImageId::from("sha256:aa"))).await.unwrap_err();
     assert!(matches!(error, CriError::Timeout { call: "RemoveImage", .. }), "{error}");
 
-    // Also when the caller itself is dropped.
+    // The same holds if the caller itself is dropped.
     let id = ContainerId::from("c1");
     let dropped = tokio::time::timeout(Duration::from_millis(50), writer.remove_container(&id)).await;
     assert!(dropped.is_err() || matches!(dropped, Ok(Err(CriError::Timeout { .. }))));
@@ -344,7 +344,7 @@ async fn the_writer_survives_a_restart_of_the_runtime() {
     within(writer.remove_container(&"c2".into())).await.unwrap();
 }
 
-// --- what the runtime says of itself ---------------------------------------------------------------------------------
+// --- runtime information ---------------------------------------------------------------------------------------------
 
 #[tokio::test]
 async fn a_verbose_status_that_fails_is_an_error_and_one_that_is_not_offered_names_no_image() {

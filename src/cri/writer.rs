@@ -1,4 +1,4 @@
-//! The half of the CRI that removes. Only `execute` holds one.
+//! The calls of the CRI that stop and remove. Only `execute` holds a [`RuntimeWriter`].
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use super::in_progress::InProgress;
 use super::{CriError, CriOptions};
 use crate::model::{ContainerId, ImageId, SandboxId};
 
-/// Stops and removes. A call once sent is never cancelled: it runs in a task of its own, and carries no deadline that the
-/// runtime could cut it off by. Clones share what is in progress.
+/// Stops and removes objects. A call is never canceled once it is sent: it runs in its own task, and has no deadline at
+/// which the runtime could cancel it. Clones share the removals in progress.
 #[derive(Clone, Debug)]
 pub struct RuntimeWriter {
     runtime: Socket,
@@ -26,8 +26,8 @@ pub struct RuntimeWriter {
 // === impl RuntimeWriter ===
 
 impl RuntimeWriter {
-    /// A writer for the runtime and the image service, which may be two sockets: paths, with or without `unix://`.
-    /// Connects at the first call. Must be called within a tokio runtime.
+    /// Creates a writer for the runtime service and the image service, which may use two sockets. Endpoints are paths,
+    /// with or without `unix://`. The first call connects. Must be called within a tokio runtime.
     pub fn new(endpoint: &str, image_endpoint: &str, options: CriOptions) -> Self {
         let runtime = Socket::new(endpoint);
         let images = if endpoint == image_endpoint { runtime.clone() } else { Socket::new(image_endpoint) };
@@ -35,52 +35,53 @@ impl RuntimeWriter {
         Self { runtime, images, options, breaker, in_progress: InProgress::default() }
     }
 
-    /// The same writer beside a reader with this breaker, which then knows of removals without an answer.
+    /// Returns the same writer with the breaker of a reader. Removals without an answer then make the runtime suspect
+    /// for that reader.
     #[must_use]
     pub fn with_breaker(self, breaker: &Breaker) -> Self {
         Self { breaker: breaker.clone(), ..self }
     }
 
-    /// Says whether a call that stops or removes this object has no answer yet.
+    /// Returns whether a call that stops or removes this object has no answer yet.
     pub fn is_in_progress(&self, id: &str) -> bool {
         self.in_progress.contains(id)
     }
 
-    /// Stops a container, with `grace` before the kill. Gone is success.
+    /// Stops a container, with the grace period `grace` before the kill. Succeeds if the container no longer exists.
     pub async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), CriError> {
         let timeout = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
         let request = pb::StopContainerRequest { container_id: id.to_string(), timeout };
         self.call(&self.runtime, Method("/runtime.v1.RuntimeService/StopContainer"), id.as_str(), request).await
     }
 
-    /// Removes a container. Gone is success.
+    /// Removes a container. Succeeds if the container no longer exists.
     pub async fn remove_container(&self, id: &ContainerId) -> Result<(), CriError> {
         let request = pb::RemoveContainerRequest { container_id: id.to_string() };
         self.call(&self.runtime, Method("/runtime.v1.RuntimeService/RemoveContainer"), id.as_str(), request).await
     }
 
-    /// Stops a sandbox and gives back its network. Gone is success.
+    /// Stops a sandbox and releases its network. Succeeds if the sandbox no longer exists.
     pub async fn stop_sandbox(&self, id: &SandboxId) -> Result<(), CriError> {
         let request = pb::StopPodSandboxRequest { pod_sandbox_id: id.to_string() };
         self.call(&self.runtime, Method("/runtime.v1.RuntimeService/StopPodSandbox"), id.as_str(), request).await
     }
 
-    /// Removes a sandbox. Gone is success.
+    /// Removes a sandbox. Succeeds if the sandbox no longer exists.
     pub async fn remove_sandbox(&self, id: &SandboxId) -> Result<(), CriError> {
         let request = pb::RemovePodSandboxRequest { pod_sandbox_id: id.to_string() };
         self.call(&self.runtime, Method("/runtime.v1.RuntimeService/RemovePodSandbox"), id.as_str(), request).await
     }
 
-    /// Removes an image with all its tags. Gone is success.
+    /// Removes an image with all its tags. Succeeds if the image no longer exists.
     pub async fn remove_image(&self, id: &ImageId) -> Result<(), CriError> {
         let image = pb::ImageSpec { image: id.to_string(), ..pb::ImageSpec::default() };
         let request = pb::RemoveImageRequest { image: Some(image) };
         self.call(&self.images, Method("/runtime.v1.ImageService/RemoveImage"), id.as_str(), request).await
     }
 
-    /// Sends a call, and once more at once if the connection broke, which is how a restart of the runtime since the last
-    /// call shows; removals may come twice. A runtime that is away is not waited for: the recheck that came before would
-    /// no longer be fresh.
+    /// Sends a call. If the connection broke, sends it once more at once: the runtime may have been restarted since the
+    /// last call, and a removal can be repeated safely. Does not wait for an unavailable runtime, because the recheck
+    /// before the call would no longer be fresh.
     async fn call<Q: Message + Clone + 'static>(
         &self,
         on: &Socket,
@@ -98,7 +99,7 @@ impl RuntimeWriter {
         }
     }
 
-    /// Sends a call in a task of its own and waits for it within the limit for removals. The task outlives the wait.
+    /// Sends a call in its own task and waits for it within the limit for removals. The task outlives the wait.
     async fn wait<Q: Message + 'static>(
         &self,
         on: &Socket,

@@ -1,4 +1,4 @@
-//! The one clock. Everybody else is told what time it is.
+//! The clock of the process. All other modules receive the time from here.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use jiff::Timestamp;
 /// A source of the current time: the system clock, or one that a test sets.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// The clock of this host.
+/// Returns the clock of this host.
 pub fn system() -> Clock {
     Arc::new(now)
 }
 
-/// Now.
+/// Returns the current time of the host.
 #[expect(clippy::disallowed_methods, reason = "the daemon owns the clock")]
 pub fn now() -> Timestamp {
     Timestamp::now()

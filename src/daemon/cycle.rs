@@ -1,7 +1,7 @@
-//! One pass: look, plan, do, record.
+//! One GC pass: observe, plan, execute, record.
 //!
-//! The whole program in one function, [`Cycle::pass`]. A dry run takes the same road with another remover and a store that
-//! is a copy in memory.
+//! [`Cycle::pass`] contains the whole sequence. A dry run uses the same code with another remover and an in-memory copy
+//! of the store.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,26 +24,26 @@ use crate::plan::{AgeFrom, Kind, Plan, Policy, Pressure, PressurePolicy, Scope, 
 use crate::record::events::Ended;
 use crate::record::{RunId, Store, StoreError, StoreNote, Tallies, after_outcomes, note};
 
-/// Everything that a pass needs, for one node. Passes can overlap.
+/// Runs GC passes on one node. Passes can overlap.
 pub struct Cycle<H> {
     observer: Observer,
-    /// The rules in force. A pass goes on with those it began with.
+    /// The settings in force. A pass uses the same settings from its start to its end.
     rules: Mutex<Arc<Rules<H>>>,
     /// Locked for one operation at a time, never while a pass waits.
     store: Mutex<Store>,
-    /// When the agent began to watch.
+    /// The start of the agent's observations.
     started_at: Timestamp,
     clock: Clock,
 }
 
-/// The rules, and what carries out a plan by them.
+/// The settings, and the executor that follows them.
 #[derive(Clone)]
 struct Rules<H> {
     settings: Settings,
     executor: Executor<H>,
 }
 
-/// What a pass is about to carry out.
+/// A plan before its execution, with the snapshot that it is based on.
 struct Planned {
     scope: Scope,
     snapshot: Snapshot,
@@ -52,22 +52,22 @@ struct Planned {
     refused: Vec<Report>,
 }
 
-/// What one pass came to.
+/// The result of one pass.
 #[derive(Debug)]
 pub struct Pass {
-    /// What was planned.
+    /// The plan.
     pub plan: Plan,
-    /// What became of it, in order.
+    /// The reports of its actions, in order.
     pub reports: Vec<Report>,
-    /// The same, counted.
+    /// The reports, counted.
     pub tallies: Tallies,
     /// Which actions were not begun and why, and how much space is still missing.
     pub summary: Summary,
-    /// What the store did about trouble with its file. Without [`StoreNote::InMemory`] the pass is recorded in the file.
+    /// How the store handled errors of its file. Without [`StoreNote::InMemory`] the pass is recorded in the file.
     pub store: Vec<StoreNote>,
 }
 
-/// A run that was begun and is not ended: what it has come to so far.
+/// A pass in progress, and its results so far.
 struct RunInProgress {
     id: RunId,
     dry: bool,
@@ -80,7 +80,7 @@ struct RunInProgress {
 // === impl Pass ===
 
 impl Pass {
-    /// Why nothing of the pass is in the store's file; `None` = it is recorded there.
+    /// Returns why nothing of the pass is in the store's file; `None` = it is recorded there.
     pub fn not_recorded(&self) -> Option<&StoreNote> {
         self.store
             .iter()
@@ -89,7 +89,8 @@ impl Pass {
             .filter(|note| note.is_in_memory())
     }
 
-    /// How much of what was to stay did stay: images of the reserve may have gone after all.
+    /// Returns how many objects were kept. This can be fewer than the plan kept, because fallback candidates may be
+    /// removed.
     pub fn kept(&self) -> usize {
         let is_gone = |report: &&Report| matches!(report.outcome, Outcome::Removed {} | Outcome::AlreadyGone {});
         let gone: HashSet<_> = self.reports.iter().filter(is_gone).map(|report| report.action.key()).collect();
@@ -106,18 +107,18 @@ impl<'a> From<&'a Pass> for Ended<'a> {
 // === impl Cycle ===
 
 impl<H: Remover> Cycle<H> {
-    /// Makes one pass. `watch` sees each report as soon as its action ended.
+    /// Runs one pass. `watch` receives each report as soon as its action ends.
     ///
     /// # Errors
-    /// None in practice: where the file of the store cannot be used, the pass remembers in memory and says so in
-    /// [`Pass::store`].
+    /// None in practice: if the file of the store cannot be used, the pass keeps its records in memory and reports this
+    /// in [`Pass::store`].
     pub async fn pass(&self, scope: Scope, stop: &Stop, watch: impl FnMut(&Plan, &Report)) -> Result<Pass, StoreError> {
         let rules = self.rules();
         let (snapshot, plan) = self.look_and_plan(&rules.settings, &rules.settings.policy, scope).await?;
         self.carry_out(&rules, Planned { scope, snapshot, plan, refused: Vec::new() }, stop, watch).await
     }
 
-    /// Makes one pass in which all goes that nothing needs; the plan and the history tell why.
+    /// Runs one pass that removes everything unused. The plan and the history contain the disk pressure as the reason.
     ///
     /// # Errors
     /// As [`Self::pass`].
@@ -135,7 +136,7 @@ impl<H: Remover> Cycle<H> {
         self.carry_out(&rules, Planned { scope, snapshot, plan, refused: Vec::new() }, stop, watch).await
     }
 
-    /// Carries out a plan that was made before, but for what changed since.
+    /// Carries out a saved plan, except for objects that changed since.
     ///
     /// # Errors
     /// As [`Self::pass`].
@@ -172,7 +173,7 @@ impl<H: Remover> Cycle<H> {
         recall(&mut self.store(), settings, self.started_at, taken_at)
     }
 
-    /// Does what the plan says, each outcome recorded as soon as it is there, and remembers what the pass taught.
+    /// Carries out the plan, records each outcome as soon as its action ends, and updates the memory.
     async fn carry_out(
         &self,
         rules: &Rules<H>,
@@ -197,8 +198,8 @@ impl<H: Remover> Cycle<H> {
         run.end(&mut self.store(), plan, summary)
     }
 
-    /// Remembers what the outcomes taught, and forgets old history. What the snapshot taught was remembered before the
-    /// first removal, so that a kill in the middle loses neither (I10).
+    /// Updates the memory with the outcomes, and prunes old history. The memory is already updated with the snapshot
+    /// before the first removal, so that a kill in the middle loses neither (I10).
     fn learn_outcomes(
         &self,
         settings: &Settings,
@@ -213,20 +214,20 @@ impl<H: Remover> Cycle<H> {
         store.prune(taken_at, state.history_max_age, state.history_max_rows).map(drop)
     }
 
-    /// When a disk is short, by the rules in force.
+    /// Returns the thresholds for disk pressure in force.
     pub fn pressure(&self) -> PressurePolicy {
         self.rules().settings.policy.pressure.clone()
     }
 
-    /// What measures the disks of this node.
+    /// Returns a monitor for the disks of this node.
     pub fn monitor(&self) -> PressureMonitor {
         let Rules { settings, executor } = &*self.rules();
         let node = vec![settings.policy.logs.pods_root.clone(), settings.kubelet_root.clone()];
         PressureMonitor::new(executor.reader.clone(), Arc::clone(&executor.disks), node)
     }
 
-    /// Takes other rules from the next pass on. The log roots stay: whoever looks at them and whoever removes beneath
-    /// them were told at the start.
+    /// Applies another policy from the next pass on. The log roots do not change, because the observer and the remover
+    /// receive them at the start.
     pub fn set_policy(&self, policy: Policy) {
         let Rules { mut settings, mut executor } = Rules::clone(&self.rules());
         settings.policy = Policy { logs: settings.policy.logs, ..policy };
@@ -236,7 +237,7 @@ impl<H: Remover> Cycle<H> {
 }
 
 impl Cycle<LiveRemover> {
-    /// A cycle that removes.
+    /// Creates a cycle that removes objects.
     pub fn live(settings: Settings, node: &LocalNode, store: Store, started_at: Timestamp) -> Self {
         let options = settings.runtime.options.clone();
         let writer = RuntimeWriter::new(&node.endpoint.runtime, &node.endpoint.images, options);
@@ -249,7 +250,7 @@ impl Cycle<LiveRemover> {
 }
 
 impl Cycle<DryRun> {
-    /// A cycle that only takes notes.
+    /// Creates a cycle that only records what it would remove.
     pub fn dry(settings: Settings, node: &LocalNode, store: Store, started_at: Timestamp) -> Self {
         Self::with(|_, _| DryRun::default(), settings, node, store, started_at)
     }
@@ -264,7 +265,7 @@ impl<H> Cycle<H> {
         started_at: Timestamp,
     ) -> Self {
         let (observer, roots) = (node.observer(&settings), roots(&settings));
-        // One reader, so that the observations and the rechecks share what is known of a runtime that hangs.
+        // Both use one reader, so that the observations and the rechecks share the state of a runtime that hangs.
         let reader = observer.reader().clone();
         let remover = remover(&reader, &roots);
         let (pods, disks) = (Arc::clone(&node.pods), Arc::clone(&node.disks));
@@ -283,15 +284,15 @@ impl<H> Cycle<H> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the time of every pass from `clock`. Default the system clock.
+    /// Sets the clock of all passes. Default: the system clock.
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
     }
 }
 
-/// The memory for a pass at `taken_at`. Without a pod source no list will ever replace the remembered one, so the images
-/// that its pods named are forgotten.
+/// Returns the memory for a pass at `taken_at`. If the pod source is `none`, no new pod list replaces the remembered
+/// one, so the images that its pods named are removed from the memory.
 ///
 /// # Errors
 /// The store cannot be read or written.
@@ -308,8 +309,8 @@ pub fn recall(
     Ok(memory)
 }
 
-/// Looks at the node and plans. A pass over images asks for the image volumes of each container that is new to the
-/// observer, whether images are to be removed or not: what is mounted now counts as used now in the memory.
+/// Observes the node and plans. A pass over images reads the image volumes of each container that is new to the
+/// observer, even if no image is to be removed: the memory counts an image that is mounted now as used now.
 pub async fn look_and_plan(
     observer: &Observer,
     policy: &Policy,
@@ -335,7 +336,8 @@ fn roots(settings: &Settings) -> LogRoots {
     LogRoots::new(&settings.host_root, settings.policy.logs.clone())
 }
 
-/// A pod that is back is looked for, and asked for, where a guard wants proof that it is gone.
+/// Builds the execution options. If `guards.gone_after` is not 0, the recheck of a deleted pod includes the kubelet's
+/// directory of the pod and a live lookup.
 fn options(settings: &Settings, space_settle: Duration) -> ExecuteOptions {
     let asks = !settings.policy.guards.gone_after.is_zero();
     let pods = settings.kubelet_root.join("pods");
@@ -362,8 +364,8 @@ impl RunInProgress {
         Ok(Self { id, dry, reports: Vec::new(), tallies: Tallies::default(), trouble: None, clock: Arc::clone(clock) })
     }
 
-    /// Writes down one outcome. Trouble with the store does not stop the pass: what is removed is removed, and the log
-    /// has it.
+    /// Records one outcome. An error of the store does not stop the pass: the removal has already happened, and the log
+    /// contains it.
     fn record(&mut self, store: &mut Store, report: Report) {
         note(&report, &mut self.tallies);
         if !self.dry {

@@ -1,4 +1,4 @@
-//! Events on the Node, written beside the passes.
+//! Kubernetes events on the Node object, written in parallel to the passes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use crate::plan::Scope;
 use crate::record::StoreError;
 use crate::record::events::{ApiSink, Ended, EventQueue, start_recorder};
 
-/// How long events that are not written yet may hold up the end.
+/// How long a shutdown may wait for events that are not written yet.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// The way from the passes to the events, and who writes them.
+/// The queue of events, and the task that writes them.
 #[derive(Debug)]
 pub struct Events(Option<(EventQueue, JoinHandle<()>)>);
 
 // === impl Events ===
 
 impl Events {
-    /// Begins to write what passes tell, unless that is off or the API server is no source of pods. Its connection is
-    /// opened when there is something to tell.
+    /// Starts the task that writes events, unless events are off or the API server is not a pod source. The connection
+    /// opens at the first event.
     pub fn begin(settings: &Settings) -> Self {
         let knows_api = |source| settings.pods.sources.contains(source);
         if !settings.tells_events || !(knows_api(PodSourceName::Auto) || knows_api(PodSourceName::KubeApi)) {
@@ -36,14 +36,14 @@ impl Events {
         Self(Some((events, tokio::spawn(recorder.run()))))
     }
 
-    /// Takes what there is to tell of a pass, and returns at once.
+    /// Queues the events of a pass, and returns at once.
     pub fn announce(&mut self, scope: Scope, pass: &Result<Pass, StoreError>) {
         if let Some((events, _)) = &mut self.0 {
             events.announce(clock::now(), scope, pass.as_ref().map(Ended::from));
         }
     }
 
-    /// Waits for what is not written yet, but not long.
+    /// Waits at most `LAST_WORDS` for events that are not written yet.
     pub async fn end(self) {
         let Some((events, writing)) = self.0 else { return };
         drop(events);

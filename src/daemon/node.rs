@@ -1,4 +1,4 @@
-//! The rooms put together for one node, as the settings say.
+//! Connects the modules for one node, according to the settings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,35 +8,35 @@ use crate::config::Settings;
 use crate::cri::{Endpoint, RuntimeReader};
 use crate::observe::{self, Disks, HostDisks, Observer, Places};
 
-/// What of a node does not stand in the settings.
+/// The parts of a node that are not in the settings.
 #[derive(Clone)]
 pub struct LocalNode {
-    /// Where its runtime is.
+    /// The sockets of its runtime.
     pub endpoint: Endpoint,
-    /// What its disks are measured with.
+    /// Measures its disks.
     pub disks: Arc<dyn Disks>,
-    /// Who says which pods should be there.
+    /// Its pod source.
     pub pods: Arc<dyn observe::PodSource>,
-    /// How long a disk that is still short may take to give space back, before the next image goes.
+    /// How long to wait for free space before the next image is removed.
     pub space_settle: Duration,
 }
 
 // === impl LocalNode ===
 
 impl LocalNode {
-    /// The node that this host is.
+    /// Returns the node for this host.
     pub fn of_host(settings: &Settings, endpoint: Endpoint) -> Self {
         let disks = Arc::new(HostDisks::new(&settings.host_root));
         let space_settle = Duration::from_secs(1);
         Self { endpoint, disks, pods: pod_source(settings, &node_name(settings)), space_settle }
     }
 
-    /// Who reads from its runtime.
+    /// Creates a reader for its runtime.
     pub fn reader(&self, settings: &Settings) -> RuntimeReader {
         RuntimeReader::new(&self.endpoint.runtime, &self.endpoint.images, settings.runtime.options.clone())
     }
 
-    /// Who looks at it.
+    /// Creates an observer for it.
     pub fn observer(&self, settings: &Settings) -> Observer {
         let (pods, disks) = (Arc::clone(&self.pods), Arc::clone(&self.disks));
         Observer::new(self.reader(settings), places(settings), node_name(settings), pods, disks)
@@ -52,7 +52,7 @@ fn places(settings: &Settings) -> Places {
     }
 }
 
-/// The node's name as set, else the host's.
+/// Returns the node name from the settings, or else the host name.
 pub(super) fn node_name(settings: &Settings) -> String {
     let host = || nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
     if settings.node.is_empty() { host() } else { settings.node.clone() }

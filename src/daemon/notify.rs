@@ -1,7 +1,7 @@
-//! Tells the service manager how the service is: ready, reading its settings anew, stopping, and a line of status.
+//! Notifies the service manager of the state of the service: ready, reloading, stopping, and a status line.
 //!
-//! The protocol of `sd_notify(3)`: lines in a datagram to the socket that `NOTIFY_SOCKET` names. Whoever does not ask hears
-//! nothing. A manager that does not listen is not waited for: the service is there for the node, not for its manager.
+//! The protocol is that of `sd_notify(3)`: lines in a datagram to the socket in `NOTIFY_SOCKET`. Without that variable
+//! nothing is sent. Sends do not block: a service manager that does not read must not delay the service.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,20 +11,20 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use nix::time::{ClockId, clock_gettime};
 
-/// The way to the service manager.
+/// The connection to the service manager.
 #[derive(Debug, Default)]
 pub struct Notifier(Option<UnixDatagram>);
 
 // === impl Notifier ===
 
 impl Notifier {
-    /// Nobody listens.
+    /// Creates a notifier that sends nothing.
     pub fn nobody() -> Self {
         Self(None)
     }
 
-    /// Speaks to the socket that `NOTIFY_SOCKET` names: a path, or with `@` in front an abstract name. One that cannot be
-    /// reached is told in the log, once.
+    /// Connects to a socket in the form of `NOTIFY_SOCKET`: a path, or an abstract name with a leading `@`. A failed
+    /// connection is logged once.
     pub fn to(socket: Option<&OsStr>) -> Self {
         let Some(socket) = socket else { return Self::nobody() };
         match connect(socket) {
@@ -36,25 +36,25 @@ impl Notifier {
         }
     }
 
-    /// The service has begun, or has read its settings anew.
+    /// Reports that the service has started or has reloaded its settings.
     pub fn ready(&self, status: &str) {
         self.send(&format!("READY=1\nSTATUS={}", line(status)));
     }
 
-    /// The service begins to read its settings anew; [`Self::ready`] comes when it has. Managers from systemd 253 on want
-    /// the moment, so that they know which wish it answers.
+    /// Reports that the service starts to reload its settings. [`Self::ready`] follows after the reload. systemd 253
+    /// and later needs the time to match the notification with its reload request.
     pub fn reloading(&self) {
         let Ok(now) = clock_gettime(ClockId::CLOCK_MONOTONIC) else { return };
         let microseconds = now.tv_sec() * 1_000_000 + now.tv_nsec() / 1_000;
         self.send(&format!("RELOADING=1\nMONOTONIC_USEC={microseconds}"));
     }
 
-    /// The service ends the action in hand and then itself.
+    /// Reports that the service finishes the action in progress and then exits.
     pub fn stopping(&self) {
         self.send("STOPPING=1\nSTATUS=finishing the action in hand");
     }
 
-    /// One line for people.
+    /// Sends one line of status text.
     pub fn status(&self, text: &str) {
         self.send(&format!("STATUS={}", line(text)));
     }
@@ -78,7 +78,7 @@ fn connect(socket: &OsStr) -> io::Result<UnixDatagram> {
     Ok(datagrams)
 }
 
-/// A status is one line: what is behind a line break would be another variable.
+/// Returns a status text as one line: the text after a line break would be another variable.
 fn line(text: &str) -> String {
     text.replace('\n', " ")
 }

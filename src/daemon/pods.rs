@@ -1,4 +1,4 @@
-//! Who is asked which pods should be on this node: as set, or whoever is found.
+//! Selects the pod sources: those in the settings, or those that `auto` finds.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::observe::{
     SourceEntry,
 };
 
-/// Who wanted a source, as `plan` shows it.
+/// What selected a source, as `plan` shows it.
 const SET: &str = "pods.source";
 const AUTO: &str = "auto";
 
-/// The sources of pods that the settings mean, for the node of this name. Nothing is asked and no file is looked at yet.
+/// Returns the pod sources that the settings select, for the node of this name. Sends no request and reads no file yet.
 pub(super) fn pod_source(settings: &Settings, node: &str) -> Arc<dyn observe::PodSource> {
     let place = PlaceOfPods { settings: settings.clone(), node: node.to_owned() };
     if settings.pods.sources.contains(PodSourceName::Auto) {
@@ -27,7 +27,7 @@ pub(super) fn pod_source(settings: &Settings, node: &str) -> Arc<dyn observe::Po
     Arc::new(combined)
 }
 
-/// A node whose pods are asked for.
+/// A node and the settings of its pod sources.
 struct PlaceOfPods {
     settings: Settings,
     node: String,
@@ -36,8 +36,8 @@ struct PlaceOfPods {
 // === impl PlaceOfPods ===
 
 impl PlaceOfPods {
-    /// What `auto` finds: files, and what was set besides; nobody is asked. The runtime is never among it, because beside a
-    /// kubelet it would take what finished for gone.
+    /// Returns the sources that `auto` finds: by existing files and by settings, without any request. The runtime is
+    /// never one of them: next to a kubelet it would report terminated pods as deleted.
     fn found(&self) -> Result<Vec<SourceEntry>, String> {
         let api = self.way_to_api_server();
         let mut found = Vec::new();
@@ -61,7 +61,7 @@ impl PlaceOfPods {
         Ok(found)
     }
 
-    /// Why the API server can be asked, if it can. A kubeconfig that was set counts before it exists.
+    /// Returns why the API server is available as a source. A configured kubeconfig counts before the file exists.
     fn way_to_api_server(&self) -> Result<String, KubernetesError> {
         match &self.settings.pods.kubeconfig {
             Some(path) => Ok(format!("kubeconfig {}", path.display())),
@@ -95,7 +95,7 @@ impl PlaceOfPods {
             self.settings.pods.kubelet.clone();
         KubeletAccess {
             endpoint,
-            // As the kubelet makes its name from the host's.
+            // The kubelet derives its node name from the host name in the same way.
             node: self.node.trim().to_lowercase(),
             ca,
             token_file,
@@ -107,7 +107,7 @@ impl PlaceOfPods {
     }
 }
 
-/// How the API server is reached, as the settings say.
+/// Returns the credentials for the API server, according to the settings.
 pub(super) fn ways_to_api_server(settings: &Settings) -> CredentialCandidates {
     CredentialCandidates {
         kubeconfig: settings.pods.kubeconfig.clone(),
@@ -117,7 +117,7 @@ pub(super) fn ways_to_api_server(settings: &Settings) -> CredentialCandidates {
     }
 }
 
-/// The key by which somebody told how the kubelet is reached, if anybody did.
+/// Returns the key of a setting that configures access to the kubelet, if one is set.
 fn told_of(kubelet: &KubeletSettings) -> Option<&'static str> {
     let unset = KubeletSettings::default();
     let keys = [

@@ -1,8 +1,8 @@
-//! Looks whether a disk is short, and says when that is answered with a pass.
+//! Checks for disk pressure, and limits the passes that respond to it.
 //!
-//! A look is a few statvfs, so it may be made every ten seconds; a pass lists everything. A disk that is full of other
-//! things stays short whatever we remove: then passes wait, as long as the ordinary ones at first, doubling up to the
-//! longest wait, while the looks go on.
+//! A check is a few `statvfs` calls, so it can run every ten seconds. A pass lists everything. If other data fills a
+//! disk, removals do not end the pressure. Then a back-off delays the next pass: at first by the interval of passes
+//! over containers, doubling up to the longest wait. The checks continue.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use crate::cri::RuntimeReader;
 use crate::observe::Disks;
 use crate::plan::{Pressure, PressurePolicy};
 
-/// Measures the disks that may be short.
+/// Checks the disks for pressure.
 pub struct PressureMonitor {
     reader: RuntimeReader,
     disks: Arc<dyn Disks>,
-    /// Directories on the disk of the node: pod logs, and the kubelet's own.
+    /// Directories on the disk of the node: pod logs, and the kubelet's directory.
     node: Vec<PathBuf>,
-    /// Where the images lie, as the runtime said.
+    /// The mountpoint of the images, as the runtime reported it.
     images: Option<PathBuf>,
 }
 
-/// When a disk that is short is answered with a pass.
+/// The back-off of passes that respond to disk pressure.
 #[derive(Debug)]
 pub struct PressureBackoff {
     first: Duration,
@@ -37,12 +37,14 @@ pub struct PressureBackoff {
 // === impl PressureMonitor ===
 
 impl PressureMonitor {
-    /// Measures the disk of the images of the runtime behind `reader`, and those that hold the directories `node`.
+    /// Creates a monitor for the disk of the images of the runtime behind `reader`, and for the disks that hold the
+    /// directories `node`.
     pub fn new(reader: RuntimeReader, disks: Arc<dyn Disks>, node: Vec<PathBuf>) -> Self {
         Self { reader, disks, node, images: None }
     }
 
-    /// Why a disk is short, if one is. One that cannot be measured is not judged; the passes tell of that.
+    /// Returns the disk pressure, if any disk has it. A disk that cannot be measured is skipped, because the passes
+    /// report that error.
     pub async fn look(&mut self, policy: &PressurePolicy) -> Option<Pressure> {
         if let Some(pressure) = self.look_at_images(policy).await {
             return Some(pressure);
@@ -55,7 +57,7 @@ impl PressureMonitor {
         None
     }
 
-    /// The same of the disk of the images alone, which may be one with the others.
+    /// Returns the disk pressure of the image disk only. It may be the same disk as the others.
     pub async fn look_at_images(&mut self, policy: &PressurePolicy) -> Option<Pressure> {
         if policy.is_off() {
             return None;
@@ -75,17 +77,17 @@ impl PressureMonitor {
 // === impl PressureBackoff ===
 
 impl PressureBackoff {
-    /// The first wait after a pass in vain is that between two passes over containers.
+    /// Creates a back-off. The first wait after a pass that removed nothing is the interval of passes over containers.
     pub fn new(intervals: &Intervals) -> Self {
         Self { first: intervals.containers, longest: intervals.max_backoff, in_vain: 0, not_before: None }
     }
 
-    /// Says whether a pass may be made.
+    /// Returns whether a pass may begin.
     pub fn allows(&self, now: Instant) -> bool {
         self.not_before.is_none_or(|moment| now >= moment)
     }
 
-    /// A pass ended, with something removed or in vain.
+    /// Records the end of a pass that removed this number of objects. 0 starts or doubles the wait.
     pub fn ended(&mut self, removed: u64, now: Instant) {
         if removed > 0 {
             (self.in_vain, self.not_before) = (0, None);
@@ -96,7 +98,8 @@ impl PressureBackoff {
         self.not_before = now.checked_add(wait);
     }
 
-    /// No disk is short any more. A wait that is under way goes on: a disk at the very limit is short every other look.
+    /// Resets the length of the next wait, because no disk is under pressure. A wait in progress continues: a disk
+    /// right at the threshold can be under pressure at every other check.
     pub fn relieved(&mut self) {
         self.in_vain = 0;
     }
@@ -116,8 +119,9 @@ mod tests {
     use crate::observe::{Answer, ObserveError};
     use crate::sim::{Node, Sim};
 
-    /// The moments, in seconds from the start, at which a pass answers a disk that is short as `short` says, where each
-    /// takes a second and removes as much as `removes` says. Ordinary passes are out of the way.
+    /// Returns the start times, in seconds, of the passes that respond to disk pressure. `short` defines whether a disk
+    /// is under pressure at a time, and `removes` how many objects a pass removes. Each pass takes one second. Ordinary
+    /// passes never run.
     async fn answers(until: u64, short: impl Fn(u64) -> bool, removes: impl Fn(u64) -> u64) -> Vec<u64> {
         let (never, second) = (Duration::from_hours(1000), Duration::from_secs(1));
         let minute = Duration::from_mins(1);
@@ -147,7 +151,7 @@ mod tests {
         passes.into_inner()
     }
 
-    /// A disk for each directory: its free percentage.
+    /// A separate disk for each directory, with this free percentage.
     struct Free(fn(&Path) -> u64);
 
     impl Disks for Free {
@@ -158,7 +162,7 @@ mod tests {
         }
     }
 
-    /// What is short in all, and whether the disk of the images is.
+    /// Returns the pressure of all disks, and whether the image disk is under pressure.
     async fn short(free: fn(&Path) -> u64) -> (Option<String>, bool) {
         let sim = Sim::start(Node::new().image_mountpoint("/images")).unwrap();
         let reader = RuntimeReader::new(&sim.endpoint(), &sim.endpoint(), CriOptions::default());
@@ -198,7 +202,7 @@ mod tests {
     async fn a_disk_full_of_other_things_is_answered_ever_more_rarely() {
         let passes = answers(1500, |_| true, |_| 0).await;
         let waits: Vec<_> = passes.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        // A minute, two, four, then the longest wait; to the next look.
+        // The waits are one, two and four minutes, then the longest wait, each until the next check.
         assert_eq!(waits, [61, 121, 241, 301, 301, 301]);
     }
 

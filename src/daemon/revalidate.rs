@@ -1,20 +1,20 @@
-//! A saved plan compared with the node as it is now, and the reports of what is not carried out.
+//! Checks a saved plan against the current state of the node, and reports the actions that are not carried out.
 //!
-//! `plan::confirm` decides. An object that the node no longer has is already gone.
+//! `plan::confirm` decides. An object that the node no longer has counts as already removed.
 
 use crate::execute::{Measure, Outcome, Refusal, Report};
 use crate::model::Snapshot;
 use crate::plan::{self, Action, Confirmed, Denial, Plan, Policy};
 
-/// A saved plan without what changed since.
+/// A saved plan without the actions that no longer apply.
 pub struct Checked {
-    /// What is still to be done.
+    /// The actions that still apply.
     pub plan: Plan,
-    /// What is not, with the reason in the note.
+    /// Reports of the other actions, with the reason in the note.
     pub refused: Vec<Report>,
 }
 
-/// Takes out of `saved` what the node or the guards in force keep by now.
+/// Removes from `saved` the actions whose objects the node or the guards in force keep by now.
 pub fn check(saved: Plan, snapshot: &Snapshot, policy: &Policy) -> Checked {
     let Confirmed { plan, denied } = plan::confirm(saved, snapshot, policy);
     let refused = denied.into_iter().map(|(action, denial)| report(action, denial)).collect();
@@ -24,7 +24,7 @@ pub fn check(saved: Plan, snapshot: &Snapshot, policy: &Policy) -> Checked {
 fn report(action: Action, denial: Denial) -> Report {
     let refused = |refusal| Outcome::Refused { refusal };
     let (outcome, note) = match denial {
-        Denial::Kept(reason) => (refused(Refusal::StateChanged), Some(reason.explain().rule)),
+        Denial::Kept(reason) => (refused(Refusal::StateChanged), Some(reason.explain().rule.into_owned())),
         Denial::PodNotProven => (refused(Refusal::PodNotProven), None),
         Denial::Unavailable { source, cause } => {
             (refused(Refusal::StateChanged), Some(format!("{source} unavailable: {cause}")))
@@ -78,7 +78,7 @@ mod tests {
         let checked = check(plan("exited"), &three("running"), &Policy::default());
         assert_eq!(ids(&checked.plan), ["mid", "sha256:1"]);
         assert_eq!(checked.refused.len(), 1);
-        assert_eq!(checked.refused[0].note.as_deref(), Some("it runs"));
+        assert_eq!(checked.refused[0].note.as_deref(), Some("it is running"));
     }
 
     #[test]
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(ids(&checked.plan), ["mid", "old", "sha256:1"]);
     }
 
-    /// A plan made without guards and limits, compared with this node under the default policy.
+    /// Checks a plan made without guards and limits against this node, under the default policy.
     fn compared(node: &Snapshot) -> Checked {
         let mut policy = Policy { guards: Guards::of(Profile::Kubelet), ..Policy::default() };
         policy.containers.max_per_pod_container = 0;
@@ -124,7 +124,7 @@ mod tests {
         Seen::Seen(serde_json::from_value(both).expect("containers"))
     }
 
-    /// Their sandbox, and a newer one.
+    /// Their sandbox, and a newer sandbox.
     fn emptied() -> Seen<Vec<Sandbox>> {
         let sandbox = |id: &str, at: &str| serde_json::json!({ "id": id, "pod": { "uid": "u" }, "state": "not_ready", "created_at": at });
         let both = serde_json::json!([sandbox("s", "2026-11-21T09:00:00Z"), sandbox("t", "2026-11-21T11:30:00Z")]);
@@ -152,8 +152,8 @@ mod tests {
         let checked = compared(&crashed_node());
         assert_eq!(ids(&checked.plan), ["old"]);
         let notes = notes(&checked);
-        assert!(notes[0].starts_with("the newest instance of this container"), "{notes:?}");
-        assert_eq!(notes[1], "the sandbox still has 1 containers");
+        assert!(notes[0].starts_with("it is the newest instance of this container"), "{notes:?}");
+        assert_eq!(notes[1], "the sandbox has 1 container");
     }
 
     #[test]

@@ -1,12 +1,14 @@
-//! When passes run: three loops on one thread of control.
+//! Schedules the passes: three loops in one task.
 //!
-//! Containers every minute and images every five, as the kubelet does it. The first of each runs at once, and a period
-//! counts from the end of a run. Between them every ten seconds a look whether a disk is short, the first after ten. One
-//! pass runs at a time as long as passes are fast. A pass that runs for longer than [`Limits::hold_up`] does not hold up
-//! the other loops: they run beside it. Two passes of one loop never overlap. The kubelet's loops overlap too, and every
-//! removal is rechecked by id. A pass that failed waits longer, so that nothing spins while the runtime is away.
+//! As in the kubelet, passes over containers run every minute and passes over images every five minutes. The first pass
+//! of each loop runs at once. An interval counts from the end of a pass. A third loop checks for disk pressure every
+//! ten seconds; its first check runs after ten seconds.
 //!
-//! What a pass does is not known here.
+//! Normally one pass runs at a time. A pass that runs for longer than [`Limits::hold_up`] does not delay the other
+//! loops: they run in parallel. Two passes of one loop never overlap. The kubelet's loops overlap too, and every
+//! removal is rechecked by id. A failed pass has a back-off, so that no loop spins while the runtime is unavailable.
+//!
+//! This module does not depend on what a pass does.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -18,24 +20,24 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::config::Intervals;
 use crate::execute::Stop;
 
-/// The shortest wait between two passes of one loop, whatever is set.
+/// The shortest wait between two passes of one loop, for any setting.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// The longest, which is as good as never and can be added to any moment.
+/// The longest wait. In practice it never ends, and it can be added to any time without overflow.
 const LONGEST: Duration = Duration::from_hours(10 * 365 * 24);
 
-/// How a pass went, as far as the schedule cares.
+/// The result of a pass, for the schedule.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PassResult {
-    /// It did its work.
+    /// The pass did its work.
     Succeeded,
-    /// It could not do its work: the next one waits longer.
+    /// The pass could not do its work. The next one waits longer.
     Failed,
 }
 
-/// What there is to do.
+/// The work of one loop.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Job {
-    /// Look whether a disk is short, and if so make room.
+    /// Check for disk pressure, and remove everything unused if a disk has it.
     Pressure,
     /// A pass over containers, sandboxes and logs.
     Containers,
@@ -43,13 +45,14 @@ pub enum Job {
     Images,
 }
 
-/// How long a pass may hold up other work (I13, I14).
+/// Limits on how long a pass may delay other work (I13, I14).
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// A pass that runs for longer does not hold up the other loops. Default 30 s.
+    /// A pass that runs for longer does not delay the other loops. Default 30 s.
     pub hold_up: Duration,
-    /// The longest wait at a shutdown for passes that run, from the stop on. Longer than `ExecuteOptions::stop_wait`, so
-    /// that the action in progress is recorded; less than systemd and Kubernetes give the process (90 s). Default 75 s.
+    /// How long a shutdown waits for running passes, counted from the shutdown request. Longer than
+    /// `ExecuteOptions::stop_wait`, so that the action in progress is recorded, and less than systemd and Kubernetes
+    /// give the process (90 s). Default 75 s.
     pub shutdown: Duration,
 }
 
@@ -63,17 +66,17 @@ struct Timer<'a> {
     running: Option<Running<'a>>,
 }
 
-/// A pass, and since when it runs.
+/// A pass in progress, and its start time.
 struct Running<'a> {
     since: Instant,
     pass: Pin<Box<dyn Future<Output = PassResult> + 'a>>,
 }
 
-/// Runs `work` for each job in turn, until `stop`.
+/// Runs `work` for each job when it is due, until `stop`.
 ///
-/// Where several are due, a disk that may be short comes first, and containers before images: what they leave decides
-/// which images are unused. While waiting, `stop` is obeyed at once. Work is not cut off by a stop; what runs long checks
-/// `stop` itself. Work that has not ended by [`Limits::shutdown`] is dropped.
+/// If several jobs are due, disk pressure comes first, and containers come before images: removed containers can make
+/// more images unused. `stop` ends a wait at once. It does not interrupt `work`, which must check `stop` itself if it
+/// runs long. Work that has not ended after [`Limits::shutdown`] is dropped.
 pub async fn run(intervals: &Intervals, limits: &Limits, stop: &Stop, work: impl AsyncFn(Job) -> PassResult) {
     let mut turns = turns(intervals, Instant::now());
     while !stop.is_set() {
@@ -94,13 +97,13 @@ pub async fn run(intervals: &Intervals, limits: &Limits, stop: &Stop, work: impl
     drain(&mut turns, limits.shutdown).await;
 }
 
-/// When another pass may begin beside those that run; `None` = none runs.
+/// Returns when another pass may begin while others run; `None` = none runs.
 fn free_at(turns: &[Timer<'_>], hold_up: Duration) -> Option<Instant> {
     let begun = turns.iter().filter_map(|turn| turn.running.as_ref()).map(|running| running.since).max()?;
     begun.checked_add(hold_up)
 }
 
-/// Polls the passes that run; ready as soon as one of them ended.
+/// Polls the running passes. Ready as soon as one of them ends.
 fn poll_any(turns: &mut [Timer<'_>], context: &mut Context<'_>) -> Poll<()> {
     for turn in turns {
         if let Some(running) = &mut turn.running
@@ -113,7 +116,7 @@ fn poll_any(turns: &mut [Timer<'_>], context: &mut Context<'_>) -> Poll<()> {
     Poll::Pending
 }
 
-/// Waits for the passes that run, within a limit.
+/// Waits for the running passes, within a limit.
 async fn drain(turns: &mut [Timer<'_>], limit: Duration) {
     let ended = async {
         while turns.iter().any(|turn| turn.running.is_some()) {
@@ -125,7 +128,7 @@ async fn drain(turns: &mut [Timer<'_>], limit: Duration) {
     }
 }
 
-/// The loops, the more pressing first.
+/// Creates the loops, in order of priority.
 fn turns<'a>(intervals: &Intervals, now: Instant) -> [Timer<'a>; 3] {
     let turn = |job, interval, due| Timer::new(job, interval, intervals.max_backoff, due);
     [
@@ -167,7 +170,8 @@ impl<'a> Timer<'a> {
         self.due = now + self.wait();
     }
 
-    /// The interval, doubled for each failure in a row up to the longest wait, which never shortens an interval.
+    /// Returns the interval, doubled for each consecutive failure up to the longest wait. The longest wait never
+    /// shortens an interval.
     fn wait(&self) -> Duration {
         let doubled = self.interval.saturating_mul(2_u32.saturating_pow(self.failures));
         doubled.min(self.max_backoff).max(self.interval).min(LONGEST)
@@ -195,13 +199,13 @@ mod tests {
     /// Passes that never overlap.
     const ALONE: Limits = Limits { hold_up: LONGEST, shutdown: LONGEST };
 
-    /// Bounds a schedule that does not stop.
+    /// Fails the test if the schedule does not stop.
     async fn in_time<T>(schedule: impl Future<Output = T>) -> T {
         timeout(Duration::from_hours(48), schedule).await.expect("did not stop for two days")
     }
 
-    /// Runs the schedule until it began so many passes; each takes and ends as `pass` says. Returns when each began, in
-    /// seconds from the start.
+    /// Runs the schedule until `count` passes have begun. `pass` defines how long each pass takes and its result.
+    /// Returns the start time of each pass, in seconds.
     async fn passes(
         intervals: Intervals,
         count: usize,
@@ -212,7 +216,7 @@ mod tests {
         begun
     }
 
-    /// The same within limits, and how many passes ran at a time.
+    /// Does the same with limits. Also returns how many passes ran in parallel at most.
     async fn passes_within(
         limits: &Limits,
         intervals: Intervals,
@@ -285,7 +289,7 @@ mod tests {
         // The first pass over containers hangs for an hour.
         let takes = |job, number| (if job == C && number == 1 { 3600 } else { 0 }, PassResult::Succeeded);
         let (begun, most) = passes_within(&limits, intervals, 8, takes).await;
-        // Pressure was due at 20 s and images at once; both wait until 30 s and then keep their rhythm.
+        // The pressure check was due at 20 s and images at 0 s. Both wait until 30 s and then run at their intervals.
         let expected = [(0, C), (30, P), (30, I), (50, P), (70, P), (80, I), (90, P), (110, P)];
         assert_eq!((begun.as_slice(), most), (&expected[..], 2));
     }
@@ -296,7 +300,8 @@ mod tests {
         let intervals = Intervals { pressure: Duration::from_secs(40), ..intervals(60, 1, 900) };
         let takes = |_, _| (100, PassResult::Succeeded);
         let (begun, most) = passes_within(&limits, intervals, 5, takes).await;
-        // Each begins 30 s after the one before it at the earliest, and its own next one after its end.
+        // Each pass begins at least 30 s after the previous one, and after the end of the previous pass of its own
+        // loop.
         assert_eq!((begun.as_slice(), most), (&[(0, C), (30, I), (60, P), (131, I), (161, C)][..], 3));
     }
 

@@ -1,4 +1,4 @@
-//! The service: its loops, until a signal ends it.
+//! The service: runs the loops until a signal ends it.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::execute::{LiveRemover, Stop};
 use crate::plan::{PlanError, Policy, Pressure, Scope};
 use crate::record::StoreError;
 
-/// How long a call of the service waits for a runtime that is away, as for one that restarts.
+/// How long a call of the service waits for a runtime that is unavailable, for example during its restart.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the loops share. A borrow never lasts across a wait.
+/// The shared state of the loops. A borrow never lasts across an await.
 struct Service<'a, P, A> {
     cycle: Cycle<LiveRemover>,
     stop: &'a Stop,
@@ -26,12 +26,13 @@ struct Service<'a, P, A> {
     reload: RefCell<Reload>,
     policy: RefCell<P>,
     after: RefCell<A>,
-    /// Used by the loop for pressure alone.
+    /// Only the loop for disk pressure uses this.
     relief: Mutex<(PressureMonitor, PressureBackoff)>,
 }
 
-/// Runs all loops until `stop`. At a wish to reload, `policy` is asked for the rules from then on; what it answers with
-/// `None` was told already, and the rules stay. `after` sees what each pass came to, and does not keep the next waiting.
+/// Runs all loops until `stop`. At a reload request, `policy` returns the policy for all later passes. With `None`, the
+/// current policy remains in force, and `policy` has already reported the error. `after` receives the result of each
+/// pass and must not delay the next one.
 pub async fn run(
     cycle: Cycle<LiveRemover>,
     intervals: &Intervals,
@@ -71,10 +72,11 @@ impl<P: FnMut() -> Option<Policy>, A: FnMut(Scope, &Result<Pass, StoreError>)> S
         }
     }
 
-    /// Checks the disks. Under pressure, unless a pass just failed to reduce it, removes everything unused: first the
-    /// containers, sandboxes and logs of deleted and terminated pods, then the unused images, if the image disk is still
-    /// under pressure. The kubelet does it in the same order: images on a disk of their own make no room on another. The
-    /// images do not wait for containers whose removal hangs.
+    /// Checks the disks for pressure. Under pressure, removes everything unused, unless a recent pass could not reduce
+    /// the pressure. The first pass covers the containers, sandboxes and logs of deleted and terminated pods. The
+    /// second pass covers unused images, if the image disk is still under pressure. The kubelet uses the same order:
+    /// removing images on a separate disk frees no space on another. The pass over images does not wait for containers
+    /// whose removal hangs.
     async fn relieve(&self) {
         let mut relief = self.relief.lock().await;
         let (monitor, backoff) = &mut *relief;
@@ -102,7 +104,7 @@ impl<P: FnMut() -> Option<Policy>, A: FnMut(Scope, &Result<Pass, StoreError>)> S
         }
     }
 
-    /// Makes a pass under pressure. Returns how many objects it removed.
+    /// Runs a pass under disk pressure. Returns how many objects it removed.
     async fn pass_under(&self, pressure: Pressure, scope: Scope) -> u64 {
         tracing::warn!(?scope, %pressure, "disk pressure: removing everything unused");
         let pass = self.cycle.pass_under(pressure, scope, self.stop, |_, _| {}).await;
@@ -116,7 +118,7 @@ impl<P: FnMut() -> Option<Policy>, A: FnMut(Scope, &Result<Pass, StoreError>)> S
     }
 }
 
-/// Tells how a pass went.
+/// Logs the result of a pass, and returns it for the schedule.
 fn tell(scope: Scope, pass: &Result<Pass, StoreError>) -> PassResult {
     let pass = match pass {
         Ok(pass) => pass,
@@ -147,8 +149,9 @@ fn tell(scope: Scope, pass: &Result<Pass, StoreError>) -> PassResult {
     passed(pass)
 }
 
-/// A pass whose observation failed, or that ended because the runtime hangs, makes its loop back off. A disk that stays
-/// full and an object that cannot be removed do not: both have a back-off of their own.
+/// Returns whether a pass succeeded. A pass whose observation failed, or that ended because the runtime hangs, causes a
+/// back-off of its loop. A disk that remains full or an object that cannot be removed does not: each has its own
+/// back-off.
 fn passed(pass: &Pass) -> PassResult {
     let is_blind = pass.plan.errors.iter().any(|error| matches!(error, PlanError::NotSeen { .. }));
     let is_cut_short = pass.summary.halts.iter().any(|halt| halt.kind.is_none());

@@ -1,10 +1,10 @@
-//! The first signal drains, the second aborts.
+//! Signal handling: the first signal starts a graceful shutdown, the second aborts.
 //!
-//! After SIGTERM or SIGINT the work in hand is finished and recorded, and nothing new is begun: whoever works asks
-//! [`Stop`]. A second one of either ends the process at once. SIGHUP asks for the settings to be read anew.
+//! After SIGTERM or SIGINT, the action in progress is finished and recorded, and no other begins: the running code
+//! checks [`Stop`]. A second SIGTERM or SIGINT ends the process at once. SIGHUP requests a reload of the settings.
 //!
-//! Nothing is spawned. [`Signals::aborted`] is awaited beside the work by whoever owns both, and this is also what makes
-//! signals arrive:
+//! This module spawns no task. The owner of the work awaits [`Signals::aborted`] in parallel to it. Signals are only
+//! handled while it is awaited:
 //!
 //! ```ignore
 //! let (signals, stop, reload) = signals::listen()?;
@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 
 use crate::execute::{self, Stop, Stopper};
 
-/// The signals of this process, from the moment of [`listen`] on.
+/// The signals of this process since [`listen`].
 #[derive(Debug)]
 pub struct Signals {
     terminate: Stream,
@@ -31,7 +31,7 @@ pub struct Signals {
     reload: mpsc::Sender<()>,
 }
 
-/// Says that the settings are to be read anew. However many SIGHUP came since the last answer, they are one.
+/// Receives reload requests. Several SIGHUP signals since the last check count as one request.
 #[derive(Debug)]
 pub struct Reload(mpsc::Receiver<()>);
 
@@ -44,10 +44,10 @@ pub enum Signal {
     Interrupt,
 }
 
-/// Listens from now on. The signals do nothing else any more, until the process ends.
+/// Installs the signal handlers. From then on, the signals no longer have their default effect, until the process ends.
 ///
 /// # Errors
-/// The system refuses a handler, or there is no runtime to wait in.
+/// The system refuses a handler, or no tokio runtime is running.
 pub fn listen() -> io::Result<(Signals, Stop, Reload)> {
     let (stopper, stop) = execute::stop();
     let (reload, reloads) = mpsc::channel(1);
@@ -64,7 +64,7 @@ pub fn listen() -> io::Result<(Signals, Stop, Reload)> {
 // === impl Signals ===
 
 impl Signals {
-    /// Takes signals as they come; returns with the second that asks for an end, whose first one stopped everybody.
+    /// Handles signals as they arrive. The first SIGTERM or SIGINT requests the shutdown. Returns at the second one.
     pub async fn aborted(mut self) -> Signal {
         let first = self.end().await;
         tracing::info!(signal = first.name(), "finishing the action in hand; a second signal aborts");
@@ -74,13 +74,13 @@ impl Signals {
         second
     }
 
-    /// Waits for a signal that asks for an end, and passes on those that ask for other settings.
+    /// Waits for SIGTERM or SIGINT, and forwards SIGHUP as a reload request.
     async fn end(&mut self) -> Signal {
         loop {
             tokio::select! {
                 Some(()) = self.terminate.recv() => return Signal::Terminate,
                 Some(()) = self.interrupt.recv() => return Signal::Interrupt,
-                // Where one is waiting already, or nobody reads settings, there is nothing to add.
+                // If a request is already pending, or the receiver was dropped, this one is not needed.
                 Some(()) = self.hangup.recv() => drop(self.reload.try_send(())),
                 else => return std::future::pending().await,
             }
@@ -91,7 +91,7 @@ impl Signals {
 // === impl Signal ===
 
 impl Signal {
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Terminate => "SIGTERM",
@@ -99,7 +99,7 @@ impl Signal {
         }
     }
 
-    /// What a process exits with that this signal ended: 128 and its number, as shells have it.
+    /// Returns the exit code of a process that this signal ended: 128 plus its number, as in shells.
     pub fn exit_code(self) -> u8 {
         match self {
             Self::Terminate => 128 + 15,
@@ -111,12 +111,12 @@ impl Signal {
 // === impl Reload ===
 
 impl Reload {
-    /// Says whether the settings are to be read anew, and takes the wish for answered.
+    /// Returns whether a reload was requested, and clears the request.
     pub fn is_requested(&mut self) -> bool {
         self.0.try_recv().is_ok()
     }
 
-    /// Returns once the settings are to be read anew; never again when nobody takes signals any more.
+    /// Waits for a reload request. Waits forever if the sender was dropped.
     pub async fn requested(&mut self) {
         if self.0.recv().await.is_none() {
             std::future::pending::<()>().await;

@@ -1,4 +1,4 @@
-//! How one action ends, inside this room.
+//! The result of one action, before it becomes a report.
 
 use crate::cri::CriError;
 use crate::host_path::CallError;
@@ -6,7 +6,7 @@ use crate::model::ImageId;
 
 use super::{LogError, Measure, Outcome, Refusal};
 
-/// What becomes a report.
+/// The result of one action.
 #[derive(Debug)]
 pub struct Done {
     pub outcome: Outcome,
@@ -18,19 +18,19 @@ pub struct Done {
 /// Why an action failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecuteError {
-    /// The runtime failed a call.
+    /// A call to the runtime failed.
     #[error(transparent)]
     AskRuntime(#[from] CriError),
     /// Log entries could not be removed.
     #[error(transparent)]
     RemoveLogs(#[from] LogError),
-    /// The runtime said that it removed an image, and still has it (containerd#7698).
+    /// The runtime reported the removal of an image as successful, but still lists the image (containerd#7698).
     #[error("the runtime still has image {id} after it said that it removed it")]
     VerifyImage {
         /// The image.
         id: ImageId,
     },
-    /// A shutdown ended the wait for the action. What was sent to the runtime is left to it.
+    /// A shutdown ended the wait for the action. The runtime may still complete the request.
     #[error("no answer before the shutdown, within {seconds} s")]
     Shutdown {
         /// The limit that passed.
@@ -39,12 +39,12 @@ pub enum ExecuteError {
     /// A file system did not respond.
     #[error(transparent)]
     Access(#[from] CallError),
-    /// It could not be told whether the kubelet has a directory for a pod.
-    #[error("cannot look for {path}: {source}")]
+    /// The check for the kubelet's directory of a pod failed.
+    #[error("cannot look up {path}: {source}")]
     LookForPod {
         /// The directory.
         path: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
 }
@@ -64,11 +64,11 @@ impl Done {
         Self::of(Outcome::Refused { refusal })
     }
 
-    pub fn failed(error: &ExecuteError) -> Self {
+    pub fn of_error(error: &ExecuteError) -> Self {
         Self::of(Outcome::Failed { error: error.to_string() })
     }
 
-    /// Log entries that are not ours were refused; all other errors are failures.
+    /// Returns a refusal if the log entry is not one that kubegc removes. All other errors are failures.
     pub fn refused_if_foreign(error: LogError) -> Result<Self, ExecuteError> {
         if error.is_foreign() {
             Ok(Self { note: Some(error.to_string()), ..Self::refused(Refusal::ForeignPath) })

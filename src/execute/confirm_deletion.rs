@@ -1,8 +1,9 @@
-//! The last word on a pod that is to be gone (I11): whoever knows the pods is asked anew, past every cache, right before
-//! the first removal of what belonged to it.
+//! Deletion confirmation (I11): a live lookup of a pod, past every cache, right before the first removal of an object
+//! that belonged to it.
 //!
-//! Asked once a pod and pass, and only where a guard wants proof. An answer that does not come proves nothing (I2). A
-//! source that hangs ends the lookups of the pass, whose time must not grow with the number of pods (I14).
+//! Each pod is looked up at most once per pass, and only if `guards.gone_after` is on. A lookup without an answer
+//! proves nothing (I2). If the source hangs, the lookups of the pass end, because the duration of a pass must not grow
+//! with the number of pods (I14).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,21 +15,21 @@ use super::{Refusal, Remover, Run};
 use crate::model::{PodRef, PodUid, Seen};
 use crate::plan::{Action, RemoveReason, Target, pod_uid_of_dir};
 
-/// The longest time that lookups without an answer may take in one pass, all together.
+/// The longest total time of lookups without an answer in one pass.
 const MOST_WAITED: Duration = Duration::from_secs(30);
 
-/// What was answered in this pass: whether the pod still exists.
+/// The results of the lookups of this pass: whether each pod still exists.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     of_pods: BTreeMap<PodUid, Seen<bool>>,
-    /// The time of the lookups without an answer.
+    /// The total time of the lookups without an answer.
     waited: Duration,
 }
 
 // === impl Run ===
 
 impl<H: Remover> Run<'_, H> {
-    /// Why something stays that was to go because its pod is gone; `None` = nothing is against it.
+    /// Returns why an object of a deleted pod is kept. `None` = the action may proceed.
     pub(super) async fn pod_against(&mut self, action: &Action) -> Option<Done> {
         if !self.exec.options.asks_for_pods || action.reason != (RemoveReason::PodGone {}) {
             return None;
@@ -61,15 +62,15 @@ impl<H: Remover> Run<'_, H> {
 }
 
 impl<H> Run<'_, H> {
-    /// Who said that the pod of an action is gone, where it goes for that.
+    /// Returns the pod source that proved the pod of an action deleted, if that is the reason of the action.
     pub(super) fn proven_by(&self, action: &Action) -> Option<String> {
         let source = self.plan.pods.as_ref().map(|pods| pods.source.clone())?;
         (action.reason == RemoveReason::PodGone {}).then_some(source)
     }
 }
 
-/// The pod that an action's object belonged to. Of one whose name tells no more there is only the uid, and it is for the
-/// source to say whether that is enough to ask for it.
+/// Returns the pod that the object of an action belonged to. Some log directory names contain only the uid. The source
+/// decides whether the uid is enough for a lookup.
 fn pod_of(action: &Action) -> PodRef {
     match (&action.pod, &action.target) {
         (Some(pod), _) => pod.clone(),

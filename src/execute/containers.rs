@@ -1,8 +1,9 @@
-//! Containers: stopped where the runtime does not know their state, then their log files, their log link, and the
-//! container last.
+//! Removes containers. The order is: stop a container in state unknown, delete its log files, delete its log symlink,
+//! remove the container.
 //!
-//! Never the other way round (the kubelet's order): while the container is there it tells where its logs lie, so a
-//! failure on the way is tried again. Log files that are not ours (I7) are left alone and do not hold the container.
+//! The container is last, as in the kubelet, because only its status contains the log path. If an earlier step fails,
+//! the next pass can repeat it. Log files that are not in the log directory of the pod (I7) are kept and do not prevent
+//! the removal of the container.
 
 use std::path::PathBuf;
 
@@ -13,7 +14,7 @@ use crate::model::{ContainerId, ContainerState, LinkTarget, PodRef};
 use crate::plan::{Action, log_link_name};
 
 impl<H: Remover> Run<'_, H> {
-    /// Removes a container that is still in the state in which it was planned (I1).
+    /// Removes a container that is still in the planned state (I1).
     pub(super) async fn container(
         &mut self,
         action: &Action,
@@ -22,10 +23,10 @@ impl<H: Remover> Run<'_, H> {
         planned: ContainerState,
     ) -> Result<Done, ExecuteError> {
         let Some(status) = self.exec.reader.container_status(id).await? else {
-            // Lists may show it for ever while its status is not found (kubernetes#72325).
+            // Lists may keep showing a container whose status is not found (kubernetes#72325).
             return self.link_of_gone(action.pod.as_ref(), name, id).await;
         };
-        // The pod decided what may be removed. A status that shows another one belongs to another container.
+        // The plan depends on the pod. A status with another pod belongs to another container.
         let is_of_pod = status.pod.as_ref().map(|pod| &pod.uid) == action.pod.as_ref().map(|pod| &pod.uid);
         if status.state != planned || status.state == ContainerState::Running || status.id != *id || !is_of_pod {
             return Ok(Done::refused(Refusal::StateChanged));
@@ -45,7 +46,7 @@ impl<H: Remover> Run<'_, H> {
         Ok(Done { note: (!left.is_empty()).then(|| left.join("; ")), ..self.removed_container(id, removed) })
     }
 
-    /// Removes the log files. A container without a log path has none.
+    /// Removes the log files. A container without a log path has no log files.
     async fn log_files(
         &self,
         status: &ContainerStatus,
@@ -62,7 +63,7 @@ impl<H: Remover> Run<'_, H> {
         }
     }
 
-    /// Removes the log link, whatever it leads to: its name holds the container's id.
+    /// Removes the log symlink, regardless of its target: its name contains the id of the container.
     async fn link(
         &self,
         pod: Option<&PodRef>,
@@ -77,8 +78,8 @@ impl<H: Remover> Run<'_, H> {
         }
     }
 
-    /// What is left of a container that is gone: at most its link, and that only if it leads nowhere. Where its log
-    /// files lay nobody knows any more.
+    /// Cleans up after a container that no longer exists: removes its log symlink if that is dangling. The path of its
+    /// log files is no longer known.
     async fn link_of_gone(&self, pod: Option<&PodRef>, name: &str, id: &ContainerId) -> Result<Done, ExecuteError> {
         let link = self.link_path(pod, name, id).and_then(|path| self.exec.roots.link_name(&path).ok());
         if let Some(link) = link
@@ -96,7 +97,7 @@ impl<H: Remover> Run<'_, H> {
     }
 }
 
-/// Goes on without an entry that is not ours, and says so.
+/// Skips a log entry that kubegc must not remove, and records the reason in `left`.
 fn leave_foreign(result: Result<RemovedStats, LogError>, left: &mut Vec<String>) -> Result<RemovedStats, LogError> {
     match result {
         Err(error) if error.is_foreign() => {

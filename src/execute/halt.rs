@@ -1,11 +1,11 @@
-//! What ends a pass, or its removals of one kind, before all actions are begun (I14).
+//! The conditions that end a pass, or its removals of one kind, before all actions have begun (I14).
 //!
-//! After a call without an answer the runtime must answer a probe before the next action, else the pass ends. If it does
-//! answer and removals hang all the same, two actions of a kind without an answer end the removals of that kind; the other
-//! kinds go on (I13). One removal of an image without an answer ends the removals of images: its space was not measured,
-//! so more images would be removed than needed (I9).
+//! After a call without an answer, the runtime must answer a probe before the next action. Otherwise the pass ends. If
+//! the runtime answers probes but removals hang, two actions of one kind without an answer end the removals of that
+//! kind. Other kinds continue (I13). For images, one removal without an answer is enough: its space was not measured,
+//! so kubegc would remove more images than needed (I9).
 //!
-//! Objects whose removal failed back off (`record::after_outcomes`), so the next pass begins others.
+//! Objects whose removal failed have a back-off (`record::after_outcomes`), so the next pass begins with other objects.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use super::{Remover, Run};
 use crate::cri::CriError;
 use crate::plan::Kind;
 
-/// So many actions of a kind may go without an answer.
+/// The number of actions of one kind without an answer that ends the removals of that kind.
 const MOST_UNANSWERED: u32 = 2;
 
 /// Why actions were not begun, other than a shutdown.
@@ -33,7 +33,7 @@ pub struct Halt {
     pub not_begun: usize,
 }
 
-/// Calls without an answer so far.
+/// The number of calls without an answer so far, per kind.
 #[derive(Debug, Default)]
 pub(super) struct Unanswered(BTreeMap<Kind, u32>);
 
@@ -53,7 +53,7 @@ impl std::fmt::Display for Halt {
 // === impl Run ===
 
 impl<H: Remover> Run<'_, H> {
-    /// Says whether an action of this kind may begin. Halts the pass if the runtime does not answer.
+    /// Returns whether an action of this kind may begin. Halts the pass if the runtime does not answer.
     pub(super) async fn may_begin(&mut self, kind: Kind) -> bool {
         if self.stop.is_set() || self.halt_of(kind).is_some() {
             return false;
@@ -73,7 +73,7 @@ impl<H: Remover> Run<'_, H> {
         }
     }
 
-    /// Counts an action without an answer, and halts its kind if it is one too many.
+    /// Counts an action without an answer. Halts its kind at the limit.
     pub(super) fn note_hang(&mut self, kind: Kind, error: &ExecuteError) {
         let ExecuteError::AskRuntime(hang) = error else { return };
         if !hang.is_hang() {

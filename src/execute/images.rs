@@ -1,4 +1,5 @@
-//! Images: the containers are listed again before each, the pods known by then are looked through, and the runtime is asked after each whether it is gone.
+//! Removes images. Before each removal, kubegc lists the containers again and checks the known pods. After it, kubegc
+//! verifies that the runtime no longer has the image.
 
 use std::time::Duration;
 
@@ -8,12 +9,13 @@ use crate::cri::Only;
 use crate::model::{Container, ContainerState, Image, ImageId, Pod, PodRef};
 use crate::plan::{Action, RemoveReason, is_named, may_be_named};
 
-/// How far the runtime's clock may lag behind the plan's: containers that are younger are asked for their image volumes.
+/// How far the runtime's clock may be behind the plan's. Containers created after the plan's time minus this slack are
+/// checked for image volumes.
 const CLOCK_SLACK: Duration = Duration::from_mins(1);
 
 impl<H: Remover> Run<'_, H> {
-    /// Removes an image that nobody uses and that is not pinned (I6). One that was to go for the sake of space stays if
-    /// there is enough by now (I9).
+    /// Removes an image that is unused and not pinned (I6). An image planned for space is kept if enough space is free
+    /// by then (I9).
     pub(super) async fn image(&mut self, action: &Action, id: &ImageId, tags: &[String]) -> Result<Done, ExecuteError> {
         let before = self.available().await;
         if matches!(action.reason, RemoveReason::Space { .. }) && self.space.is_enough(before) {
@@ -43,7 +45,7 @@ impl<H: Remover> Run<'_, H> {
         Ok(Self::removed(after.zip(before).map(|(after, before)| after.saturating_sub(before))))
     }
 
-    /// Says whether any container in any state uses an image, by any of the names that it has or had.
+    /// Returns whether any container in any state uses an image, by any of its names now or in the plan.
     async fn is_used(&self, image: &Image, tags: &[String]) -> Result<bool, ExecuteError> {
         let tags = image.tags.iter().chain(tags).cloned().collect();
         let image = Image { tags, ..image.clone() };
@@ -61,8 +63,8 @@ impl<H: Remover> Run<'_, H> {
         Ok(false)
     }
 
-    /// The pod that names an image by now, where the source of pods can tell without asking anybody. One that finished
-    /// begins nothing any more; whether its image stays the plan has decided.
+    /// Returns a pod that names an image by now, if the pod source has the pod in memory. Terminated pods do not count:
+    /// they start no more containers, and the plan already decided about their images.
     async fn named_by(&self, image: &Image) -> Option<PodRef> {
         if !self.exec.options.keeps_pod_images {
             return None;
@@ -76,8 +78,8 @@ impl<H: Remover> Run<'_, H> {
         None
     }
 
-    /// Says whether a pod names an image: by the text of the name, or by what the runtime resolves it to. A name that
-    /// cannot be resolved may mean any image of the same last part.
+    /// Returns whether a pod names an image: by the text of the name, or by the id to which the runtime resolves it. If
+    /// a name cannot be resolved, it may mean any image with the same last path component.
     async fn names(&self, pod: &Pod, image: &Image) -> bool {
         for name in &pod.images {
             let is_meant = match self.exec.image_names.id_of(&self.exec.reader, name).await {
@@ -91,8 +93,8 @@ impl<H: Remover> Run<'_, H> {
         false
     }
 
-    /// Says whether the plan may not have known a container that may have images mounted: an EXITED one has none. The image
-    /// volumes of the others it knew, and those never change.
+    /// Returns whether a container may have image volumes that the plan did not include. An exited container has no
+    /// mounts. The plan included the image volumes of older containers, and those never change.
     fn is_new(&self, container: &Container) -> bool {
         if container.state == ContainerState::Exited {
             return false;
@@ -101,8 +103,8 @@ impl<H: Remover> Run<'_, H> {
         container.created_at >= known
     }
 
-    /// Says whether a container has an image mounted as a volume. Where its status fails, the spec of its pod lists
-    /// the images that it may have mounted; an error only where that is not known either.
+    /// Returns whether a container mounts an image as a volume. If the container status fails, the spec of its pod
+    /// lists the images that it may mount. If that spec is unknown too, this is an error.
     async fn mounts(&self, container: &Container, image: &Image) -> Result<bool, ExecuteError> {
         let is_meant = |name: &String| is_named(image, name);
         match self.exec.reader.container_status(&container.id).await {
@@ -114,7 +116,7 @@ impl<H: Remover> Run<'_, H> {
         }
     }
 
-    /// The pod of a container with the images that its spec names, where the source of pods has it in memory.
+    /// Returns the pod of a container with the images that its spec names, if the pod source has it in memory.
     async fn spec_of(&self, container: &Container) -> Option<Pod> {
         let uid = container.pod_uid()?;
         let pods = self.exec.pods.cached_pods().await;

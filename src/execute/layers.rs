@@ -1,8 +1,9 @@
 //! Reclaimed bytes of containers and sandboxes.
 //!
-//! A single writable layer cannot be measured: the runtime answers a removal first and deletes the layer later. So
-//! consecutive removals of containers and sandboxes are one step, measured on their file system before the first and after
-//! the last removal (I9). A single container's report has an estimate: the size that the runtime reported before the step.
+//! The space of a single writable layer cannot be measured: the runtime answers a removal first and deletes the layer
+//! later. So consecutive removals of containers and sandboxes form one step. Their file system is measured before the
+//! first and after the last removal of the step (I9). The report of a single container has an estimate: the size that
+//! the runtime reported before the step.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,15 +14,15 @@ use super::{Measure, Outcome, RemovedStats, Remover, Report, Run};
 use crate::model::ContainerId;
 use crate::plan::{Action, Kind, Target};
 
-/// How often the file system is measured while the runtime may still delete.
+/// The interval between measurements while the runtime may still delete layers.
 const POLL: Duration = Duration::from_millis(50);
-/// How many settle times are waited at most for layers of known sizes; one for others, since only the end of the wait
-/// shows that nothing more is deleted.
+/// The longest wait, in settle times, if the sizes of all layers are known. If not, the wait is always one settle time,
+/// because only the end of the wait shows that no more is deleted.
 const SETTLES: u32 = 4;
-/// A difference that other writers explain as well, so that it is not waited for.
+/// A difference of this size may come from other writers, so the wait does not continue for it.
 const NOISE_BYTES: u64 = 1 << 20;
 
-/// The step in progress. `None` = the last action removed something else.
+/// The step in progress. `None` = the last action removed another kind of object.
 #[derive(Debug, Default)]
 pub(super) struct LayerSizes(Option<Step>);
 
@@ -34,25 +35,25 @@ struct Step {
     sizes: BTreeMap<ContainerId, u64>,
     /// Bytes of deleted log files.
     log_bytes: u64,
-    /// Sizes of the removed layers, as far as they are known.
+    /// The sum of the known sizes of the removed layers.
     expected: u64,
-    /// Whether all of them are known.
+    /// Whether the sizes of all removed layers are known.
     is_complete: bool,
-    /// Removed containers and sandboxes.
+    /// The numbers of removed containers and of removed sandboxes.
     removed: [usize; 2],
 }
 
-// === impl Layers ===
+// === impl LayerSizes ===
 
 impl LayerSizes {
-    /// Counts the bytes of a container's log files.
+    /// Adds the bytes of a container's log files.
     pub(super) fn add_logs(&mut self, bytes: u64) {
         if let Some(step) = &mut self.0 {
             step.log_bytes += bytes;
         }
     }
 
-    /// Counts what was removed.
+    /// Counts a removed container or sandbox.
     pub(super) fn count(&mut self, report: &Report) {
         let (Some(step), Outcome::Removed {}) = (&mut self.0, &report.outcome) else { return };
         match &report.action.target {
@@ -75,20 +76,20 @@ impl LayerSizes {
 // === impl Step ===
 
 impl Step {
-    /// The bytes of log files and layers. `reclaimed` is the difference that was measured; `None` = it could not be.
+    /// Returns the bytes of log files and layers. `reclaimed` is the measured difference; `None` = not measured.
     fn figure(&self, reclaimed: Option<u64>, shares_disk: bool) -> (u64, Measure) {
         let Some(reclaimed) = reclaimed else {
             let measure = if self.is_complete { Measure::Estimated } else { Measure::Unknown };
             return (self.log_bytes + self.expected, measure);
         };
-        // On a shared disk the log files are part of the difference.
+        // On a shared disk the difference includes the log files.
         let layers = if shares_disk { reclaimed.saturating_sub(self.log_bytes) } else { reclaimed };
-        // What the sizes do not explain, an eighth for metadata included, other processes deleted.
+        // Bytes beyond the known sizes, plus one eighth for metadata, are attributed to other processes.
         let most = if self.is_complete { self.expected + self.expected / 8 } else { u64::MAX };
         (self.log_bytes + layers.min(most), Measure::Measured)
     }
 
-    /// How often the file system is measured at most.
+    /// Returns the highest number of measurements.
     fn polls(&self, settle: Duration) -> u128 {
         let most = settle.as_millis() / POLL.as_millis();
         if self.is_complete { most * u128::from(SETTLES) } else { most }
@@ -98,7 +99,7 @@ impl Step {
 // === impl Run ===
 
 impl<H: Remover> Run<'_, H> {
-    /// Begins a step before the first container or sandbox, and ends it before anything else.
+    /// Begins a step before the first container or sandbox, and ends it before any other kind of object.
     pub(super) async fn begin_or_end_step(&mut self, action: &Action) {
         match action.target.kind() {
             Kind::Container | Kind::Sandbox => self.begin_step().await,
@@ -120,7 +121,7 @@ impl<H: Remover> Run<'_, H> {
         self.layers.0 = Some(step);
     }
 
-    /// Measures what a step reclaimed, if it removed something.
+    /// Measures the bytes that a step reclaimed, if it removed something.
     pub(super) async fn end_step(&mut self) {
         let Some(step) = self.layers.0.take() else { return };
         let kind = match step.removed {
@@ -133,7 +134,7 @@ impl<H: Remover> Run<'_, H> {
         self.summary.add_step(kind, bytes, measure);
     }
 
-    /// The bytes that are available since the step began, after the runtime had time to delete.
+    /// Returns the bytes that became available since the step began, after the runtime had time to delete the layers.
     async fn reclaimed(&self, step: &Step) -> Option<u64> {
         let (path, before) = step.before.as_ref()?;
         let mut polls = step.polls(self.exec.options.space_settle);
@@ -149,14 +150,14 @@ impl<H: Remover> Run<'_, H> {
         }
     }
 
-    /// Whether the log files are on the disk of the writable layers. What cannot be determined counts as yes: a byte that
-    /// is missing in a sum does less harm than one that counts twice.
+    /// Returns whether the log files are on the disk of the writable layers. If that is unknown, the result is `true`:
+    /// missing a byte in the sum does less harm than counting it twice.
     async fn shares_disk(&self, step: &Step) -> bool {
         let Some((path, _)) = step.before.clone() else { return true };
         step.log_bytes == 0 || self.exec.roots.in_pods(move |roots| roots.is_on_disk_of(&path)).await.unwrap_or(true)
     }
 
-    /// How the removal of a container ends.
+    /// Returns the result of the removal of a container.
     pub(super) fn removed_container(&self, id: &ContainerId, logs: RemovedStats) -> Done {
         let freed_bytes = self.layers.size(id).map(|size| size + logs.bytes);
         let measure = if freed_bytes.is_some() { Measure::Estimated } else { Measure::Unknown };

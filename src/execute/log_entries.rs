@@ -1,4 +1,4 @@
-//! Log directories of pods that are gone, and log links that lead nowhere.
+//! Removes log directories of deleted pods and dangling log symlinks.
 
 use std::ffi::OsStr;
 use std::io;
@@ -12,7 +12,8 @@ use crate::model::{ContainerId, ContainerState, EntryKind, LinkTarget, PodUid};
 use crate::plan::{container_id_of_link, pod_uid_of_dir};
 
 impl<H: Remover> Run<'_, H> {
-    /// Removes a log directory of a pod of which nothing is in the runtime and which the kubelet does not know (I11).
+    /// Removes the log directory of a pod that has no sandbox or container in the runtime and no directory of the
+    /// kubelet (I11).
     pub(super) async fn log_dir(&mut self, path: &Path) -> Result<Done, ExecuteError> {
         let name = match self.exec.roots.dir_name(path) {
             Ok(name) => name,
@@ -38,8 +39,8 @@ impl<H: Remover> Run<'_, H> {
         }
     }
 
-    /// Removes a link that leads nowhere and whose container ended or is gone: between the two steps of a rotation the
-    /// link of a running container leads nowhere too.
+    /// Removes a dangling log symlink whose container exited or no longer exists. The symlink of a running container
+    /// can also be dangling, between the two steps of a log rotation.
     pub(super) async fn log_link(&mut self, path: &Path) -> Result<Done, ExecuteError> {
         let name = match self.exec.roots.link_name(path) {
             Ok(name) => name,
@@ -65,7 +66,8 @@ impl<H: Remover> Run<'_, H> {
         self.exec.roots.in_links(move |roots| roots.look_at_link(&name)).await
     }
 
-    /// Says whether a link's container is there and has not ended. A name without an id tells of none.
+    /// Returns whether the container of a symlink exists and has not exited. `false` if the name contains no container
+    /// id.
     async fn may_still_write(&self, link: &OsStr) -> Result<bool, ExecuteError> {
         let Some(id) = container_id_of_link(&link.to_string_lossy()) else { return Ok(false) };
         let status = self.exec.reader.container_status(&id).await?;
@@ -83,7 +85,8 @@ impl<H: Remover> Run<'_, H> {
         Ok(containers.iter().any(|container| !self.noted.containers.contains(&container.id)))
     }
 
-    /// The kubelet makes a pod's own directory before the one for its logs.
+    /// Returns whether the kubelet has a directory for a pod. The kubelet creates it before the log directory of the
+    /// pod.
     async fn is_known_to_kubelet(&self, uid: &PodUid) -> Result<bool, ExecuteError> {
         let Some(pods) = self.exec.options.kubelet_pods.clone() else { return Ok(false) };
         let (place, path) = (pods.clone(), pods.join(uid.as_str()));
@@ -93,7 +96,8 @@ impl<H: Remover> Run<'_, H> {
     }
 }
 
-/// Says whether a directory of the host, links on the way included, has an entry of any kind by this name.
+/// Returns whether a directory of the host has an entry of any kind by this name. Symlinks in the path of the directory
+/// are followed.
 fn has_entry(host_root: &Path, directory: &Path, name: &str) -> io::Result<bool> {
     let Resolved::Exists(at) = host_path::resolve(host_root, directory)? else { return Ok(false) };
     match std::fs::symlink_metadata(at.join(name)) {

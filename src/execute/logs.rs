@@ -1,8 +1,9 @@
-//! The file side of removals: pod log directories, a container's log files, log links.
+//! Removes pod log directories, the log files of a container, and log symlinks.
 //!
-//! A pod can plant whatever it likes beneath a log root that it has mounted. So (I7): a path is taken apart here and
-//! walked again from its root, one open directory at a time; no link is followed, no mount is crossed, and what turns
-//! out to be another kind of entry than expected stays. Nothing here decides what goes, and nothing asks the runtime.
+//! A pod that mounts a log root can create any entry beneath it. Therefore (I7) a path is split into names here, and
+//! each directory is opened from its root on, one after the other. No symlink is followed and no mount is crossed. An
+//! entry of another kind than expected is kept. This module does not decide what is removed and does not call the
+//! runtime.
 
 mod dir;
 mod roots;
@@ -16,42 +17,42 @@ use std::path::{Path, PathBuf};
 
 use crate::host_path::CallError;
 
-/// What came off the disk.
+/// The entries and bytes that a removal deleted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct RemovedStats {
-    /// Entries removed, directories included. 0 = there was nothing.
+    /// Entries removed, directories included. 0 = no entry existed.
     pub entries: u64,
-    /// Bytes given back: the blocks of files that had no other name.
+    /// Reclaimed bytes: the blocks of files that had no other hard link.
     pub bytes: u64,
 }
 
-/// Why log entries stay.
+/// Why log entries were not removed.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The entry is not one that we remove.
+    /// The entry is not one that kubegc removes.
     #[error("{} is left alone: {what}", path.display())]
     Foreign {
         /// The entry.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why the entry is kept.
         what: &'static str,
     },
-    /// Something in the tree stays, and so does the tree.
-    #[error("{} stays: {what}", path.display())]
+    /// An entry in the tree could not be removed, so the tree is kept.
+    #[error("{} is kept: {what}", path.display())]
     Blocked {
-        /// The entry in the way.
+        /// The entry that could not be removed.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why the entry is kept.
         what: &'static str,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error("cannot {act} {}: {source}", path.display())]
     Io {
-        /// The act.
+        /// The operation.
         act: &'static str,
-        /// What it was tried on.
+        /// The path of the entry.
         path: PathBuf,
-        /// The answer.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The file system did not respond. A removal that was started continues in its thread.
@@ -79,12 +80,13 @@ impl LogError {
         Self::Io { act, path: path.to_owned(), source: source.into() }
     }
 
-    /// Says whether the entry is none of ours, rather than one that could not be removed.
+    /// Returns whether the entry is one that kubegc must not remove, rather than one that it could not remove.
     pub fn is_foreign(&self) -> bool {
         matches!(self, Self::Foreign { .. })
     }
 
-    /// The same of something deeper in a tree, whose siblings may be gone already.
+    /// Converts the error of an entry deeper in a tree. Other entries of the tree may already be removed, so the tree
+    /// counts as blocked and not as foreign.
     fn nested(self) -> Self {
         match self {
             Self::Foreign { path, what } => Self::Blocked { path, what },

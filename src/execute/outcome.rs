@@ -1,29 +1,30 @@
-//! What became of an action.
+//! The outcome of an action.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Action;
 
-/// One action and what became of it.
+/// One action and its outcome.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Report {
     /// The action.
     pub action: Action,
-    /// What became of it.
+    /// Its outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// Reclaimed bytes. For an image measured on its file system, for log entries the blocks of the removed files, for a
-    /// container the same plus the size of its writable layer as the runtime reported it. `null` = unknown.
+    /// Reclaimed bytes. An image is measured on its file system. For log entries, these are the blocks of the removed
+    /// files. For a container, they are the same plus the size of its writable layer as the runtime reported it. `null`
+    /// = unknown.
     #[serde(default)]
     pub freed_bytes: Option<u64>,
     /// How `freed_bytes` was determined.
     #[serde(default)]
     pub measure: Measure,
-    /// Who said that the pod is gone, of what went for that reason.
+    /// The pod source that proved the pod deleted, if that is the reason of the action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proven_by: Option<String>,
-    /// What else there is to say: why a path was refused, or which log file was left alone.
+    /// Details: why a path was refused, or which log file was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -32,48 +33,48 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// On the file system, or from the blocks of the removed files.
+    /// Measured on the file system, or from the blocks of the removed files.
     Measured,
     /// From sizes that the runtime reported.
     Estimated,
-    /// Not determined, at least in part.
+    /// Unknown, at least in part.
     #[default]
     Unknown,
 }
 
-/// What became of an action.
+/// The outcome of an action.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
-    /// It is gone, and we saw to it.
+    /// kubegc removed the object.
     Removed {},
-    /// A dry run came this far.
+    /// A dry run would have removed the object.
     WouldRemove {},
-    /// It was gone already: another collector, or an earlier try.
+    /// The object no longer existed: another program or an earlier attempt removed it.
     AlreadyGone {},
-    /// The recheck right before found that it must stay.
+    /// The recheck right before the removal refused the action.
     Refused {
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
-    /// The measured space reached its target before this image's turn.
+    /// The measured free space reached its target before this image was removed.
     NotNeeded {},
-    /// It could not be removed.
+    /// The removal failed.
     Failed {
-        /// Why, for people.
+        /// The cause, as text for users.
         error: String,
     },
 }
 
-/// Why a recheck refused.
+/// Why a recheck refused an action.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
-    /// The container's state is not the planned one, as one that started meanwhile (I1).
+    /// The state of the container is not the planned one. For example, the container started in the meantime (I1).
     StateChanged,
     /// The sandbox is ready (I1).
     Ready,
-    /// The sandbox has containers, or the log directory's pod is in the runtime (I1).
+    /// The sandbox has containers, or the pod of the log directory has objects in the runtime (I1).
     HasContainers,
     /// A container uses the image (I6).
     InUse,
@@ -81,13 +82,13 @@ pub enum Refusal {
     Pinned,
     /// A pod names the image by now (I6).
     NamedByPod,
-    /// The path is not directly beneath a configured root, or not the kind of entry that was planned (I7).
+    /// The path is not directly beneath a configured root, or not the planned kind of entry (I7).
     ForeignPath,
-    /// The link leads somewhere, or its container has not ended.
+    /// The target of the log symlink exists, or its container has not exited.
     InUseLink,
-    /// The pod is back, or was never away (I11).
+    /// The pod exists (I11).
     PodPresent,
-    /// Asked anew whether the pod still exists, its source gave no answer (I2, I11).
+    /// A live lookup of the pod gave no answer (I2, I11).
     PodNotProven,
     /// An earlier removal of the object has no answer yet.
     RemovalInProgress,
@@ -96,7 +97,7 @@ pub enum Refusal {
 // === impl Report ===
 
 impl Report {
-    /// Reclaimed bytes, only if they were measured.
+    /// Returns the reclaimed bytes, only if they were measured.
     pub fn measured_bytes(&self) -> Option<u64> {
         self.freed_bytes.filter(|_| self.measure == Measure::Measured)
     }
@@ -105,7 +106,7 @@ impl Report {
 // === impl Measure ===
 
 impl Measure {
-    /// The word in documents and tables.
+    /// Returns the name of the measure in documents and tables.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Measured => "measured",
@@ -118,7 +119,7 @@ impl Measure {
 // === impl Outcome ===
 
 impl Outcome {
-    /// The word in documents, and a metric's label.
+    /// Returns the name of the outcome in documents and metric labels.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Removed {} => "removed",
@@ -145,7 +146,7 @@ impl std::fmt::Display for Refusal {
             Self::ForeignPath => "the path is not ours",
             Self::InUseLink => "the link is in use",
             Self::PodPresent => "its pod is back",
-            Self::PodNotProven => "it could not be proven that its pod is gone",
+            Self::PodNotProven => "the deletion of its pod could not be confirmed",
             Self::RemovalInProgress => "an earlier removal is still in progress",
         })
     }

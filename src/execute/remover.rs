@@ -1,4 +1,4 @@
-//! What may be done to a node, and the two who may be asked to: one does it, one takes notes for a dry run.
+//! The operations that change a node, with two implementations: one removes, the other only records for a dry run.
 
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,42 +8,46 @@ use super::{LogError, LogFile, LogRoots, RemovedStats};
 use crate::cri::{CriError, RuntimeWriter};
 use crate::model::{ContainerId, ImageId, SandboxId};
 
-/// All that changes anything on a node. Whatever is gone already is success. No rechecks here. Clones act as one.
-#[expect(async_fn_in_trait, reason = "both implementations are ours, and whoever spawns names one of them")]
+/// All operations that change a node. An object that no longer exists counts as success. There are no rechecks here.
+/// Clones share their state.
+#[expect(
+    async_fn_in_trait,
+    reason = "both implementations are in this crate, and a caller that spawns names one of them"
+)]
 pub trait Remover: Clone {
-    /// Says that nothing happens, so that nothing is measured or verified afterwards.
+    /// Whether nothing is removed, so that nothing is measured or verified afterwards.
     const IS_DRY: bool;
 
-    /// Says whether an earlier removal of the object with this id has no answer yet.
+    /// Returns whether an earlier removal of the object with this id has no answer yet.
     fn is_in_progress(&self, id: &str) -> bool;
     /// Stops a container, with `grace` before the kill.
     async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), CriError>;
     /// Removes a container.
     async fn remove_container(&self, id: &ContainerId) -> Result<(), CriError>;
-    /// Stops a sandbox and gives back its network.
+    /// Stops a sandbox and releases its network.
     async fn stop_sandbox(&self, id: &SandboxId) -> Result<(), CriError>;
     /// Removes a sandbox.
     async fn remove_sandbox(&self, id: &SandboxId) -> Result<(), CriError>;
     /// Removes an image with all its tags.
     async fn remove_image(&self, id: &ImageId) -> Result<(), CriError>;
-    /// Removes a container's log file with its rotated ones.
+    /// Removes a container's log file and its rotated files.
     async fn remove_logs(&self, file: &LogFile) -> Result<RemovedStats, LogError>;
-    /// Removes a directory of the pod log root with all that is in it.
+    /// Removes a directory of the pod log root with its content.
     async fn remove_log_dir(&self, name: &OsStr) -> Result<RemovedStats, LogError>;
-    /// Removes a link of the container log root.
+    /// Removes a symlink of the container log root.
     async fn remove_log_link(&self, name: &OsStr) -> Result<RemovedStats, LogError>;
 }
 
-/// Does it.
+/// Removes objects.
 #[derive(Clone, Debug)]
 pub struct LiveRemover {
-    /// The runtime's part.
+    /// Removes objects of the runtime.
     pub writer: RuntimeWriter,
-    /// The files' part.
+    /// Removes log entries.
     pub roots: LogRoots,
 }
 
-/// Does nothing and notes what would have been done. Clones share the notes.
+/// Removes nothing and records what would be removed. Clones share the records.
 #[derive(Clone, Debug, Default)]
 pub struct DryRun {
     notes: Arc<Mutex<Vec<String>>>,
@@ -97,12 +101,12 @@ impl Remover for LiveRemover {
 // === impl DryRun ===
 
 impl DryRun {
-    /// What would have been done, in order, as `ACT WHAT`.
+    /// Returns the recorded operations in order, as `ACT WHAT`.
     pub fn notes(&self) -> Vec<String> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes an act; what would come of it is nothing.
+    /// Records an operation and returns an empty result.
     #[expect(clippy::unnecessary_wraps, reason = "the answer of the remover whose place it takes")]
     fn note<T: Default, E>(&self, act: &str, what: impl std::fmt::Display) -> Result<T, E> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{act} {what}"));

@@ -1,4 +1,4 @@
-//! Sandboxes: stopped, which gives back their network, then removed.
+//! Removes sandboxes. A sandbox is stopped first, which releases its network, and then removed.
 
 use super::action_result::{Done, ExecuteError};
 use super::{Refusal, Remover, Run};
@@ -6,8 +6,8 @@ use crate::cri::Only;
 use crate::model::{SandboxId, SandboxState};
 
 impl<H: Remover> Run<'_, H> {
-    /// Removes a sandbox that is not ready and has no containers (I1): its removal would take them with it. The
-    /// containers are asked for last.
+    /// Removes a sandbox that is not ready and has no containers (I1). The removal of a sandbox also removes its
+    /// containers, so the containers are listed last, right before it.
     pub(super) async fn sandbox(&mut self, id: &SandboxId) -> Result<Done, ExecuteError> {
         let reader = &self.exec.reader;
         let sandboxes = reader.sandboxes(Only::Sandbox(id.clone())).await?;

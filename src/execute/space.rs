@@ -1,18 +1,18 @@
-//! Disk space is measured, not added up (I9).
+//! Measures the free space for images (I9). The sizes of removed images are not summed up.
 
 use std::path::PathBuf;
 
 use super::{Remover, Run};
 
-/// The space on the file system of the images, and how much of it is enough.
+/// The file system of the images and the target for its free space.
 #[derive(Debug)]
 pub(super) struct Space {
-    /// Available bytes that are enough; 0 = there is never enough.
+    /// The available bytes that are enough; 0 = no amount is enough.
     target: u64,
     mountpoint: Mountpoint,
 }
 
-/// Where the images lie, as the runtime says when it is asked first.
+/// The mountpoint of the images, as the runtime reports it at the first measurement.
 #[derive(Debug)]
 enum Mountpoint {
     NotAsked,
@@ -27,13 +27,13 @@ impl Space {
         Self { target, mountpoint: Mountpoint::NotAsked }
     }
 
-    /// Says whether measured bytes reach the target. What could not be measured does not: the plan's own arithmetic
-    /// stands then.
+    /// Returns whether the measured bytes reach the target. `false` if the space could not be measured: the plan's own
+    /// calculation then holds.
     pub(super) fn is_enough(&self, available: Option<u64>) -> bool {
         self.target > 0 && available.is_some_and(|available| available >= self.target)
     }
 
-    /// How much measured bytes fall short of the target; `None` = no target, or not measured.
+    /// Returns how many bytes are missing to reach the target; `None` = no target, or not measured.
     fn shortfall(&self, available: Option<u64>) -> Option<u64> {
         available.filter(|_| self.target > 0).map(|available| self.target.saturating_sub(available))
     }
@@ -42,7 +42,7 @@ impl Space {
 // === impl Run ===
 
 impl<H: Remover> Run<'_, H> {
-    /// Available bytes on the file system of the images; `None` = could not be measured.
+    /// Returns the available bytes on the file system of the images; `None` = could not be measured.
     pub(super) async fn available(&mut self) -> Option<u64> {
         if let Mountpoint::NotAsked = self.space.mountpoint {
             self.space.mountpoint = match self.exec.reader.image_filesystem().await {
@@ -54,7 +54,7 @@ impl<H: Remover> Run<'_, H> {
         self.exec.disks.measure(path).await.ok().map(|disk| disk.available_bytes)
     }
 
-    /// How much the disk is short of the target; `None` = no target, or not measured.
+    /// Measures how many bytes are missing to reach the target; `None` = no target, or not measured.
     pub(super) async fn shortfall(&mut self) -> Option<u64> {
         if self.space.target == 0 {
             return None;
@@ -63,8 +63,8 @@ impl<H: Remover> Run<'_, H> {
         self.space.shortfall(available)
     }
 
-    /// Says whether the disk is short, after it had time to settle. Not measured is not short: the reserve is there
-    /// for measured need alone.
+    /// Returns whether the free space is still below the target after the settle time. `false` if it could not be
+    /// measured: fallback candidates are removed only for a measured need.
     pub(super) async fn is_still_short(&mut self) -> bool {
         let is_short = |shortfall: Option<u64>| shortfall.is_some_and(|bytes| bytes > 0);
         if !is_short(self.shortfall().await) {

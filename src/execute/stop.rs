@@ -1,18 +1,18 @@
-//! The wish to stop, which is noticed between two actions.
+//! The shutdown request, which is checked between two actions.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// Makes the wish known.
+/// Sends the shutdown request.
 #[derive(Debug)]
 pub struct Stopper(watch::Sender<bool>);
 
-/// Tells whether there is the wish.
+/// Receives the shutdown request.
 #[derive(Clone, Debug)]
 pub struct Stop(watch::Receiver<bool>);
 
-/// A pair of the two.
+/// Returns a connected pair of sender and receiver.
 pub fn stop() -> (Stopper, Stop) {
     let (sender, receiver) = watch::channel(false);
     (Stopper(sender), Stop(receiver))
@@ -21,7 +21,7 @@ pub fn stop() -> (Stopper, Stop) {
 // === impl Stopper ===
 
 impl Stopper {
-    /// The action in hand is ended, and no other is begun.
+    /// Requests a shutdown. The action in progress ends, and no other begins.
     pub fn stop(&self) {
         self.0.send_replace(true);
     }
@@ -30,24 +30,24 @@ impl Stopper {
 // === impl Stop ===
 
 impl Stop {
-    /// For whom nobody will stop.
+    /// Returns a receiver that never receives a request.
     pub fn never() -> Self {
         stop().1
     }
 
-    /// Says whether to stop.
+    /// Returns whether a shutdown was requested.
     pub fn is_set(&self) -> bool {
         *self.0.borrow()
     }
 
-    /// Waits until there is the wish: for ever if nobody is left to have it.
+    /// Waits until a shutdown is requested. Waits forever if the sender was dropped without a request.
     pub async fn wait(&self) {
         if self.0.clone().wait_for(|is_set| *is_set).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Waits until there is the wish, and then for `wait`.
+    /// Waits until a shutdown is requested, and then for `wait`.
     pub async fn expired(&self, wait: Duration) {
         self.wait().await;
         tokio::time::sleep(wait).await;

@@ -1,4 +1,4 @@
-//! What came of a whole plan.
+//! The summary of a whole plan.
 
 use std::collections::BTreeMap;
 
@@ -8,31 +8,31 @@ use serde::{Deserialize, Serialize};
 use super::{Halt, Measure, Outcome, Report};
 use crate::plan::Kind;
 
-/// What came of a plan, counted.
+/// The outcomes of a plan, counted.
 #[derive(Clone, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Summary {
-    /// How many actions ended how: the kind of object, then the outcome's word.
+    /// The number of actions by kind of object and by name of the outcome.
     #[serde(default)]
     pub outcomes: BTreeMap<Kind, BTreeMap<String, usize>>,
-    /// Reclaimed bytes by kind. Containers and sandboxes are measured together, under `container` if one was removed. No
-    /// byte counts twice, so the sum is that of the pass.
+    /// Reclaimed bytes by kind. Containers and sandboxes are measured together, under `container` if at least one
+    /// container was removed. No byte counts twice, so the sum is that of the pass.
     #[serde(default)]
     pub freed_bytes: BTreeMap<Kind, u64>,
-    /// How `freed_bytes` was determined, for each kind of which something was removed. `unknown` = some of the bytes are
-    /// not known, and `freed_bytes` has the others.
+    /// How `freed_bytes` was determined, for each kind of which something was removed. `unknown` = some of the bytes
+    /// are unknown, and `freed_bytes` contains the others.
     #[serde(default)]
     pub measure: BTreeMap<Kind, Measure>,
-    /// Actions that were not begun, after a stop or for the reasons in `halts`.
+    /// Actions that were not begun, because of a shutdown or for the reasons in `halts`.
     #[serde(default)]
     pub not_begun: usize,
-    /// Why actions were not begun, other than a stop.
+    /// Why actions were not begun, other than a shutdown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub halts: Vec<Halt>,
-    /// Says that a stop was asked for.
+    /// Whether a shutdown was requested.
     #[serde(default)]
     pub is_stopped: bool,
-    /// Bytes by which the measured disk misses the plan's target, when all was done. 0 also where there is no target or
-    /// nothing could be measured.
+    /// Bytes that are missing to reach the plan's target, as measured after the last action. 0 also if there is no
+    /// target or the space could not be measured.
     #[serde(default)]
     pub shortfall_bytes: u64,
 }
@@ -52,24 +52,24 @@ impl Summary {
         }
     }
 
-    /// Counts a step over containers and sandboxes, which is measured as a whole.
+    /// Adds a step over containers and sandboxes, which is measured as a whole.
     pub fn add_step(&mut self, kind: Kind, bytes: u64, measure: Measure) {
         *self.freed_bytes.entry(kind).or_default() += bytes;
         self.worsen(kind, measure);
     }
 
-    /// Reclaimed bytes of all kinds that were determined in this way.
+    /// Returns the reclaimed bytes of all kinds that were determined in this way.
     pub fn freed_by(&self, measure: Measure) -> u64 {
         let kinds = self.freed_bytes.iter().filter(|(kind, _)| self.measure.get(kind) == Some(&measure));
         kinds.map(|(_, bytes)| bytes).sum()
     }
 
-    /// A sum is as good as its worst part.
+    /// Records the measure of a part. The measure of a sum is that of its worst part.
     fn worsen(&mut self, kind: Kind, measure: Measure) {
         self.measure.entry(kind).and_modify(|worst| *worst = measure.max(*worst)).or_insert(measure);
     }
 
-    /// How many actions of all kinds ended with this word of [`super::Outcome::kind`].
+    /// Returns the number of actions of all kinds with this name of [`super::Outcome::kind`].
     pub fn count(&self, outcome: &str) -> usize {
         self.outcomes.values().filter_map(|outcomes| outcomes.get(outcome)).sum()
     }

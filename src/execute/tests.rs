@@ -1,4 +1,4 @@
-//! A plan carried out on a simulated node: what remains, what was called in which order, and what was told.
+//! Tests that carry out plans on a simulated node: the remaining objects, the order of calls, and the reports.
 
 #![expect(clippy::disallowed_methods, reason = "a test may remove its own files")]
 
@@ -28,7 +28,7 @@ use crate::sim::{Method, Node, Sim};
 
 const WEB: &str = "docker.io/library/web:1";
 
-/// A node with something to carry out on it.
+/// A simulated node and the options of its executor.
 struct Bench {
     sim: Sim,
     options: ExecuteOptions,
@@ -37,7 +37,7 @@ struct Bench {
     calls: BoundedCalls,
     /// `None` = the disk of `sim`.
     disks: Option<Arc<dyn Disks>>,
-    /// Where the host is mounted. Unless it is `/`, the log roots are those beneath the directory of `sim`.
+    /// The mountpoint of the host. If it is `/`, the log roots are those beneath the directory of `sim`.
     host_root: PathBuf,
 }
 
@@ -87,7 +87,7 @@ impl Bench {
         (reports.iter().map(told).collect(), reports, summary)
     }
 
-    /// The same with a remover that only records.
+    /// Carries out the actions as a dry run.
     async fn rehearse(&self, actions: Vec<Action>) -> Vec<String> {
         let mut reports = Vec::new();
         let dry = self.executor(DryRun::default());
@@ -95,22 +95,22 @@ impl Bench {
         reports
     }
 
-    /// What changed anything, in order, as `Method(id)`.
+    /// Returns the calls that change the runtime, in order, as `Method(id)`.
     fn writes(&self) -> Vec<String> {
         self.sim.calls().iter().filter(|call| call.method.changes()).map(ToString::to_string).collect()
     }
 
-    /// A path beneath the pod log root.
+    /// Returns a path beneath the pod log root.
     fn pods(&self, path: &str) -> PathBuf {
         self.sim.log_roots().pods.join(path)
     }
 
-    /// A path beneath the container log root.
+    /// Returns a path beneath the container log root.
     fn links(&self, path: &str) -> PathBuf {
         self.sim.log_roots().containers.join(path)
     }
 
-    /// Every entry beneath the node's directory with its content.
+    /// Returns every entry beneath the node's directory with its content.
     fn files(&self) -> BTreeMap<PathBuf, String> {
         let mut all = BTreeMap::new();
         let mut ahead = vec![self.sim.dir().to_owned()];
@@ -166,7 +166,7 @@ fn sandbox(id: &str) -> Action {
     action(Target::RemoveSandbox { id: id.into() })
 }
 
-/// An action and its outcome in a line.
+/// Formats an action and its outcome as one line.
 fn told(report: &Report) -> String {
     let id = report.action.target.id();
     let id = Path::new(&id).file_name().unwrap_or_default().to_string_lossy();

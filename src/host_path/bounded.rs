@@ -1,9 +1,9 @@
-//! File-system calls off the async threads, within a limit.
+//! Runs file-system calls in blocking threads, within a limit.
 //!
-//! A call to a mount whose server is down, or to a frozen file system, blocks without end; no signal interrupts it. A
-//! blocked thread cannot be ended, so there is at most one per place: the next call waits for it until the limit, and
-//! after that is refused at once until the blocked call returns. The threads are those of tokio's blocking pool. A runtime
-//! that is dropped waits for them, so the process must end its runtime with `shutdown_background`, as
+//! A call to a mount whose server is down, or to a frozen file system, blocks without end, and no signal interrupts it.
+//! A blocked thread cannot be ended, so there is at most one per place. The next call waits for it until the limit.
+//! Later calls are refused at once until the blocked call returns. The threads are those of tokio's blocking pool.
+//! Dropping a runtime waits for them, so the process must end its runtime with `shutdown_background`, as
 //! `cli::live::block_on` does.
 
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{OwnedMutexGuard, oneshot};
 use tokio::time::timeout;
 
-/// The default limit of one call: reading a directory, or removing a tree, of some thousand entries.
+/// The default limit of one call, enough to read a directory or remove a tree of some thousand entries.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Runs file-system calls with a limit and at most one thread per place. Clones share the places.
@@ -51,14 +51,14 @@ pub enum CallError {
     },
 }
 
-/// One place.
+/// The state of one place.
 #[derive(Debug, Default)]
 struct Spot {
     turn: Arc<tokio::sync::Mutex<()>>,
     is_blocked: AtomicBool,
 }
 
-/// A call in progress. Dropping it frees the place, however the call ended.
+/// A call in progress. Dropping it frees the place, for every outcome of the call.
 struct PlaceLock {
     spot: Arc<Spot>,
     _lock: OwnedMutexGuard<()>,
@@ -73,13 +73,13 @@ impl Default for BoundedCalls {
 }
 
 impl BoundedCalls {
-    /// Calls that take at most `limit` each, after a wait of at most `limit` for the call before.
+    /// Creates calls that take at most `limit` each, after a wait of at most `limit` for the previous call.
     pub fn new(limit: Duration) -> Self {
         Self { limit, spots: Arc::default() }
     }
 
-    /// Runs `call` in a thread and waits for its result. `place` names what may block: the mount, root or directory, and
-    /// not each file in it, since each place may take the limit once.
+    /// Runs `call` in a thread and waits for its result. `place` names the mount, root or directory that may block. It
+    /// is not each file in it, because each place may take the limit once.
     ///
     /// # Errors
     /// The limit passed, an earlier call to `place` is still blocked, or `call` panicked.
@@ -106,7 +106,7 @@ impl BoundedCalls {
             return result.map_err(|_| ended_early());
         }
         spot.is_blocked.store(true, Ordering::SeqCst);
-        // The thread may have ended between the limit and the mark, and would then never clear the mark.
+        // The thread may have ended between the limit and this store. Then it would never clear the flag.
         let late = match result.try_recv() {
             Err(TryRecvError::Empty) => return Err(timed_out()),
             late => late.map_err(|_| ended_early()),
@@ -135,10 +135,10 @@ mod tests {
 
     use super::*;
 
-    /// No test waits longer.
+    /// The longest wait of a test.
     const BOUND: Duration = Duration::from_secs(30);
 
-    /// A call that blocks until the test sends the release.
+    /// Returns a call that blocks until the test sends the release.
     fn blocked() -> (mpsc::Sender<()>, impl FnOnce() + Send + 'static) {
         let (release, held) = mpsc::channel();
         (release, move || held.recv().unwrap())

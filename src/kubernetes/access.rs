@@ -1,7 +1,7 @@
-//! How to reach the API server: which credentials there are, and which count.
+//! Access to the API server: the candidates for credentials, and which of them is used.
 //!
-//! All paths are the host's and are looked up beneath `host_root`, those inside a kubeconfig too. A file that is mounted
-//! for the agent alone, under its own path, counts where the host has none.
+//! All paths are paths of the host and are resolved beneath `host_root`, also those inside a kubeconfig. If the host
+//! has no such file, a file that is mounted into the agent's container under this path is used.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,38 +12,38 @@ use super::KubernetesError;
 use super::error::whole;
 use crate::host_path::{self, Resolved};
 
-/// Where the kubelet's own credentials lie on a node that kubeadm made.
+/// The kubelet's own credentials on a node that kubeadm set up.
 const KUBEADM: &str = "/etc/kubernetes/kubelet.conf";
 
-/// Where to look for credentials, the first that exists counts.
+/// The places that may contain credentials. The first one that exists is used.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CredentialCandidates {
-    /// The kubeconfig that was set. If there is one, nothing else is looked at.
+    /// The configured kubeconfig. If it is set, no other place is checked.
     pub kubeconfig: Option<PathBuf>,
     /// The directory of a pod's service account, as this process sees it. Default
     /// `/var/run/secrets/kubernetes.io/serviceaccount`.
     pub account: PathBuf,
-    /// Where the host's root is mounted. Default `/`.
+    /// The mount point of the host's root. Default `/`.
     pub host_root: PathBuf,
     /// The kubelet's directory, on the host. Default `/var/lib/kubelet`.
     pub kubelet_root: PathBuf,
 }
 
-/// The credentials that count.
+/// The credentials in use.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Access {
-    /// Which they are.
+    /// The kind of credentials.
     pub credentials: Credentials,
-    /// Why these, for people.
+    /// Why these were chosen, as text for users.
     pub chosen_by: String,
-    /// Where the host's root is mounted.
+    /// The mount point of the host's root.
     pub host_root: PathBuf,
 }
 
-/// Who we are for the API server.
+/// The identity that kubegc uses at the API server.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Credentials {
-    /// What this file says; its path as the host names it.
+    /// The user of this kubeconfig. The path is a path of the host.
     Kubeconfig(PathBuf),
     /// The service account of the pod that this process runs in.
     Account,
@@ -63,12 +63,12 @@ impl Default for CredentialCandidates {
 }
 
 impl CredentialCandidates {
-    /// Finds the credentials that count: the kubeconfig that was set, the pod's service account, the kubelet's own. Looks
-    /// at files only; nobody is asked.
+    /// Finds the credentials to use: the configured kubeconfig, the pod's service account, or the kubelet's own. Checks
+    /// files only and sends no request.
     ///
     /// # Errors
     ///
-    /// There are none, or the kubeconfig that was set is not there.
+    /// There are no credentials, or the configured kubeconfig does not exist.
     pub fn find(&self) -> Result<Access, KubernetesError> {
         if let Some(path) = &self.kubeconfig {
             if seen(&self.host_root, path).is_none() {
@@ -97,8 +97,8 @@ impl CredentialCandidates {
 // === impl Access ===
 
 impl Access {
-    /// Reads the credentials as they are now. Certificates and tokens are replaced while we run, so this is done again
-    /// whenever the server does not take them any longer.
+    /// Reads the current credentials. Certificates and tokens are replaced while kubegc runs, so they are read again
+    /// whenever the server no longer accepts them.
     pub fn config(&self) -> Result<Config, KubernetesError> {
         match &self.credentials {
             Credentials::Kubeconfig(path) => self.of_kubeconfig(path),
@@ -116,7 +116,7 @@ impl Access {
         let mut kubeconfig = Kubeconfig::from_yaml(&text).map_err(|error| unusable(whole(&error)))?;
         let users = kubeconfig.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut());
         for user in users {
-            // Whoever is not in use may run what it likes; the one in use is looked at below.
+            // Users that are not in use may run a program. The user in use is checked below.
             self.place_user(path, user);
         }
         let mut wants_proxy = false;
@@ -126,7 +126,7 @@ impl Access {
         }
         let mut config = Config::try_from(kubeconfig).map_err(|error| unusable(whole(&error)))?;
         if !wants_proxy {
-            // What the environment names is meant for others: a node speaks to its API server directly.
+            // The proxy of the environment is ignored: a node connects to its API server directly.
             config.proxy_url = None;
         }
         if config.auth_info.exec.is_some() || config.auth_info.auth_provider.is_some() {
@@ -141,8 +141,8 @@ impl Access {
         }
     }
 
-    /// Puts in place of a path inside a kubeconfig the one by which this process reaches it. A relative one starts where
-    /// the kubeconfig lies.
+    /// Replaces a path inside a kubeconfig by the path under which this process reaches the file. A relative path
+    /// starts at the directory of the kubeconfig.
     fn place(&self, kubeconfig: &Path, path: &mut Option<String>) {
         let Some(text) = path.as_mut().filter(|text| !text.is_empty()) else { return };
         let absolute = kubeconfig.parent().unwrap_or(Path::new("/")).join(&*text);
@@ -151,7 +151,7 @@ impl Access {
     }
 }
 
-/// Where a file of the host is for this process, if it is anywhere.
+/// Returns the path under which this process reaches a file of the host, or `None` if the file does not exist.
 pub(super) fn seen(host_root: &Path, path: &Path) -> Option<PathBuf> {
     let own = || path.exists().then(|| path.to_owned());
     if path.is_relative() {

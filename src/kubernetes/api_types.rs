@@ -1,4 +1,4 @@
-//! What is read of the API's objects, and nothing else: every field that is not named here is skipped while it arrives.
+//! The fields of API objects that kubegc reads. All other fields are skipped while they arrive.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 
 use crate::model::{Phase, Pod};
 
-/// A pod as the API has it.
+/// A pod as the API returns it.
 #[derive(Deserialize)]
 pub(super) struct ApiPod {
     pub(super) metadata: Metadata,
@@ -16,7 +16,7 @@ pub(super) struct ApiPod {
     status: PodStatus,
 }
 
-/// Any object's metadata.
+/// The metadata of any object.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Metadata {
@@ -35,10 +35,10 @@ struct Annotations {
     hash: Option<String>,
     #[serde(rename = "kubernetes.io/config.mirror")]
     mirror: Option<String>,
-    /// Where the kubelet has it from. Only the kubelet's own answers tell.
+    /// The kubelet's source of the pod. Only answers of the kubelet contain it.
     #[serde(rename = "kubernetes.io/config.source")]
     source: Option<String>,
-    /// Since when the kubelet has it. Only the kubelet's own answers tell.
+    /// When the kubelet first saw the pod. Only answers of the kubelet contain it.
     #[serde(rename = "kubernetes.io/config.seen")]
     seen: Option<String>,
 }
@@ -80,7 +80,7 @@ pub(super) struct ListHead {
     pub(super) kind: String,
     #[serde(default)]
     pub(super) metadata: ListMetadata,
-    /// What is left when the items were taken out: an empty list. It must be there, else this is no list.
+    /// An empty list after the items were taken out. It must be present, otherwise the text is not a list.
     pub(super) items: Option<Vec<IgnoredAny>>,
 }
 
@@ -94,14 +94,14 @@ pub(super) struct ListMetadata {
     pub(super) remaining_item_count: Option<i64>,
 }
 
-/// An object of which only the metadata counts.
+/// An object of which only the metadata is read.
 #[derive(Deserialize)]
 pub(super) struct Object {
     #[serde(default)]
     pub(super) metadata: Metadata,
 }
 
-/// A Node as the API has it.
+/// A Node as the API returns it.
 #[derive(Deserialize)]
 pub(super) struct ApiNode {
     #[serde(default)]
@@ -112,7 +112,7 @@ pub(super) struct ApiNode {
     pub(super) status: NodeStatus,
 }
 
-/// What a Node object says of its machine.
+/// The status of a Node, as far as it identifies the machine.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct NodeStatus {
@@ -131,7 +131,7 @@ pub struct NodeInfo {
     pub machine_id: String,
 }
 
-/// An error as the API tells it.
+/// An error of the API server.
 #[derive(Deserialize)]
 #[serde(default)]
 #[derive(Default)]
@@ -143,7 +143,7 @@ pub(super) struct Status {
     pub(super) details: Option<Details>,
 }
 
-/// What an error speaks of.
+/// The object that an error is about.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Details {
@@ -154,25 +154,29 @@ pub(super) struct Details {
 // === impl ApiPod ===
 
 impl ApiPod {
-    /// The uid that the CRI shows. A static pod is in the API as its mirror, whose own uid occurs nowhere on the node;
-    /// that of the static pod stands in an annotation (spec 3.4).
+    /// Returns the uid that the CRI shows. The API contains a static pod as its mirror pod, whose own uid does not
+    /// occur on the node. An annotation contains the uid of the static pod (spec 3.4).
     pub(super) fn cri_uid(&self) -> &str {
         let noted = self.metadata.annotations.as_ref().filter(|annotations| annotations.mirror.is_some());
         let noted = noted.and_then(|annotations| annotations.hash.as_deref().or(annotations.mirror.as_deref()));
         noted.filter(|uid| !uid.is_empty()).unwrap_or(&self.metadata.uid)
     }
 
-    /// Where the kubelet that was asked has it from: `api`, `file` or `http`.
+    /// Returns where the kubelet has the pod from: `api`, `file` or `http`.
     pub(super) fn config_source(&self) -> Option<&str> {
         self.metadata.annotations.as_ref()?.source.as_deref()
     }
 
-    /// When the kubelet that was asked first heard of it.
+    /// Returns when the kubelet first saw the pod.
     pub(super) fn config_seen(&self) -> Option<Timestamp> {
         self.metadata.annotations.as_ref()?.seen.as_deref()?.parse().ok()
     }
 
-    /// What we keep of it; an error if it lacks what every pod has.
+    /// Returns the fields that kubegc keeps.
+    ///
+    /// # Errors
+    ///
+    /// The pod has no uid, namespace or name.
     pub(super) fn into_pod(self) -> Result<Pod, String> {
         if self.metadata.uid.is_empty() || self.metadata.namespace.is_empty() || self.metadata.name.is_empty() {
             return Err("a pod without uid, namespace or name".to_owned());
@@ -206,8 +210,8 @@ impl Spec {
 // === impl Status ===
 
 impl Status {
-    /// Says whether this is an error of an API server that came with the HTTP code given. One that says another code, or
-    /// is of another kind, was made by somebody in between.
+    /// Returns whether this is an error of an API server that arrived with the given HTTP code. An error of another
+    /// kind or with another code comes from a proxy in between.
     pub(super) fn is_failure(&self, code: u16) -> bool {
         self.kind == "Status" && self.code == code
     }

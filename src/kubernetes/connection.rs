@@ -1,5 +1,5 @@
-//! The one way to speak with the API server. Credentials are read again when they are no longer taken, so a connection
-//! works for as long as the process lives.
+//! The connection to the API server. It reads the credentials again when the server no longer accepts them, so it works
+//! for the whole life of the process.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use super::error::{About, whole};
 use super::{Access, CredentialCandidates, KubernetesError, api_types};
 use crate::host_path::BoundedCalls;
 
-/// The largest answer that is taken whole. Lists and watches are taken piece by piece.
+/// The largest answer that is read as a whole. Lists and watches are read in pieces.
 const LARGEST_ANSWER_BYTES: usize = 8 << 20;
-/// The longest error that is read; more is no API server's.
+/// The longest error that is read. An API server sends no longer ones.
 const LONGEST_ERROR_BYTES: usize = 64 << 10;
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// A connection to the API server. It is opened at the first question, and anew when credentials changed.
+/// A connection to the API server. It opens with the first request, and again after the credentials changed.
 pub struct Connection {
     make: Arc<Make>,
     held: Mutex<Held>,
     calls: BoundedCalls,
 }
 
-/// Makes a client from what the files say now, and tells by what it was chosen.
+/// Creates a client from the current files, and says why these credentials were chosen.
 type Make = dyn Fn() -> Result<(Client, String), KubernetesError> + Send + Sync;
 
 #[derive(Default)]
@@ -41,23 +41,24 @@ struct Held {
 // === impl Connection ===
 
 impl Connection {
-    /// A connection with the credentials that are found at the time of the first question. They need not be there yet.
+    /// Creates a connection that looks for credentials at the first request. They may still be missing now.
     pub fn new(candidates: CredentialCandidates) -> Self {
         Self::by(move || open(&candidates.find()?))
     }
 
-    /// A connection through a client that somebody else made, as for tests.
+    /// Creates a connection over an existing client, for example in tests.
     pub fn through(client: Client, chosen_by: &str) -> Self {
         let chosen_by = chosen_by.to_owned();
         Self::by(move || Ok((client.clone(), chosen_by.clone())))
     }
 
-    /// A connection through whatever client `make` gives; it is asked again when that client fails.
+    /// Creates a connection over the client that `make` returns. After a failure of that client, `make` runs again.
     pub fn by(make: impl Fn() -> Result<(Client, String), KubernetesError> + Send + Sync + 'static) -> Self {
         Self { make: Arc::new(make), held: Mutex::default(), calls: BoundedCalls::default() }
     }
 
-    /// The client in use. For what this room has no words for; who calls it calls [`Self::renew`] after a failure.
+    /// Returns the client in use, for requests that this module does not offer. The caller must call [`Self::renew`]
+    /// after a failure.
     ///
     /// # Errors
     ///
@@ -68,26 +69,27 @@ impl Connection {
             return Ok(client.clone());
         }
         let make = Arc::clone(&self.make);
-        // Reads files of the host.
+        // This reads files of the host.
         let made = self.calls.run(Path::new("the credentials"), move || make()).await;
         let (client, chosen_by) = made.map_err(|error| ask("read the credentials", error.to_string()))??;
         *held = Held { client: Some(client.clone()), chosen_by };
         Ok(client)
     }
 
-    /// Forgets the client, so that the next question reads the credentials again.
+    /// Drops the client, so that the next request reads the credentials again.
     pub async fn renew(&self) {
         self.held.lock().await.client = None;
     }
 
-    /// Why the credentials last used were chosen, for people. Empty before the first question.
+    /// Returns why the last credentials were chosen, as text for users. Empty before the first request.
     pub async fn chosen_by(&self) -> String {
         self.held.lock().await.chosen_by.clone()
     }
 
-    /// Asks and takes one answer. Asks again with fresh credentials if the server did not know us (401).
+    /// Sends a request and returns the answer. Retries once with fresh credentials if the server does not accept them
+    /// (401).
     ///
-    /// `what` completes "cannot …" in errors. Each of connecting and answering may take `limit`.
+    /// `what` completes "cannot …" in errors. Connecting and answering may each take up to `limit`.
     pub async fn ask<T: DeserializeOwned>(
         &self,
         what: &str,
@@ -102,8 +104,8 @@ impl Connection {
         serde_json::from_slice(&body).map_err(|error| unreadable(what, error.to_string()))
     }
 
-    /// Asks and takes the head of the answer, which says that there is one; its body is still to come. A failure that
-    /// other credentials may heal has them read again.
+    /// Sends a request and returns the head of the answer. The body follows later. Drops the client after a failure
+    /// that other credentials may fix.
     pub(super) async fn open(
         &self,
         what: &str,
@@ -136,7 +138,7 @@ impl Connection {
 fn open(access: &Access) -> Result<(Client, String), KubernetesError> {
     let mut config = access.config()?;
     config.connect_timeout = Some(CONNECT);
-    // Who asks knows how long to wait; to ask again is our affair.
+    // The caller sets the time limits, and kubegc does its own retries.
     (config.read_timeout, config.default_retry) = (None, false);
     let unusable =
         |error: kube::Error| KubernetesError::BuildClient { from: access.chosen_by.clone(), cause: whole(&error) };
@@ -145,7 +147,7 @@ fn open(access: &Access) -> Result<(Client, String), KubernetesError> {
     Ok((Client::try_from(config).map_err(unusable)?, chosen_by))
 }
 
-/// What an answer that is no success means.
+/// Returns the error for an answer that is not a success.
 async fn refusal(what: &str, response: Response<Body>, limit: Duration) -> KubernetesError {
     let code = response.status().as_u16();
     let body = match body(what, response, LONGEST_ERROR_BYTES, limit).await {
@@ -161,7 +163,7 @@ async fn refusal(what: &str, response: Response<Body>, limit: Duration) -> Kuber
     }
 }
 
-/// An error that the API server itself told.
+/// Returns the error for a `Status` of the API server itself.
 pub(super) fn refused(what: &str, status: api_types::Status) -> KubernetesError {
     let (what, message) = (what.to_owned(), status.message);
     if status.code == 403 {
@@ -183,7 +185,7 @@ async fn body(what: &str, response: Response<Body>, most: usize, limit: Duration
     Ok(whole)
 }
 
-/// The next piece of an answer, which may take `limit`; `None` = that was all.
+/// Returns the next piece of an answer within `limit`; `None` = the answer has ended.
 pub(super) async fn chunk(
     what: &str,
     body: &mut Body,
@@ -192,7 +194,7 @@ pub(super) async fn chunk(
     timeout(limit, piece(what, body)).await.unwrap_or_else(|_| Err(unanswered(what, limit)))
 }
 
-/// The next piece of an answer, however long it takes; `None` = that was all.
+/// Returns the next piece of an answer without a time limit; `None` = the answer has ended.
 pub(super) async fn piece(what: &str, body: &mut Body) -> Result<Option<impl AsRef<[u8]> + use<>>, KubernetesError> {
     loop {
         match body.frame().await {
@@ -217,7 +219,7 @@ pub(super) fn unreadable(what: &str, cause: String) -> KubernetesError {
 
 fn unreachable(what: &str, error: &kube::Error) -> KubernetesError {
     let cause = match error {
-        // Its own words are a name of kube's, and those of the cause.
+        // The error's own text is only an internal name of kube and the text of the cause.
         kube::Error::Service(cause) => whole(&**cause),
         error => whole(error),
     };

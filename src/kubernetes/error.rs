@@ -1,25 +1,25 @@
-//! What can go wrong between us and the API server.
+//! Errors between kubegc and the API server.
 
 use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
-/// A failure to reach the API server or to understand it. Its text becomes the cause in a `NotSeen`.
+/// A failure to reach the API server or to read its answer. Its text becomes the cause in a `NotSeen`.
 #[derive(Debug, thiserror::Error)]
 pub enum KubernetesError {
-    /// Nothing says how to reach the API server.
+    /// There are no credentials for the API server.
     #[error(
-        "no way to the API server is known: no kubeconfig is set, there is no service account, nor any of {}",
+        "no credentials for the API server: no kubeconfig is set, no service account exists, and none of these files: {}",
         paths(tried)
     )]
     NoAccess {
-        /// The kubelet's kubeconfigs that were looked for.
+        /// The kubeconfigs of the kubelet that were tried.
         tried: Vec<PathBuf>,
     },
-    /// The kubeconfig that was set is not there.
+    /// The configured kubeconfig does not exist.
     #[error("{}: there is no such kubeconfig", path.display())]
     NoKubeconfig {
-        /// What was set.
+        /// The configured path.
         path: PathBuf,
     },
     /// A kubeconfig, or a file it names, cannot be read.
@@ -30,7 +30,7 @@ pub enum KubernetesError {
         /// Why.
         source: io::Error,
     },
-    /// A kubeconfig is wrong in itself.
+    /// A kubeconfig is invalid.
     #[error("{}: not a kubeconfig that can be used: {cause}", path.display())]
     ParseKubeconfig {
         /// The file.
@@ -38,7 +38,7 @@ pub enum KubernetesError {
         /// Why.
         cause: String,
     },
-    /// A kubeconfig wants a program to be run for its credentials, and this program starts no others.
+    /// A kubeconfig requires a program for its credentials. kubegc starts no other programs.
     #[error(
         "{}: it gets its credentials from a program (exec, auth-provider), which is never run; set a kubeconfig with a \
          certificate or a token", path.display()
@@ -53,7 +53,7 @@ pub enum KubernetesError {
         /// Why.
         cause: String,
     },
-    /// The credentials do not make a client: a bad certificate, key or token.
+    /// No client can be created from the credentials: the certificate, key or token is invalid.
     #[error("{from}: its certificates or token cannot be used: {cause}")]
     BuildClient {
         /// Where the credentials come from.
@@ -61,71 +61,71 @@ pub enum KubernetesError {
         /// Why.
         cause: String,
     },
-    /// A question that cannot be asked, as of a pod whose name is none.
+    /// A request that cannot be built, for example for a pod with an invalid name.
     #[error("cannot {what}: {cause}")]
     Ask {
-        /// What was to be done.
+        /// The action that failed.
         what: String,
         /// Why.
         cause: String,
     },
-    /// No connection, or it broke before there was an answer.
+    /// There is no connection, or it broke before an answer arrived.
     #[error("cannot {what}: the API server cannot be reached: {cause}")]
     Unreachable {
-        /// What was to be done.
+        /// The action that failed.
         what: String,
         /// Why.
         cause: String,
     },
-    /// No answer in time.
+    /// There was no answer in time.
     #[error("cannot {what}: no answer within {seconds} s")]
     Unanswered {
-        /// What was to be done.
+        /// The action that failed.
         what: String,
         /// The limit that passed.
         seconds: u64,
     },
-    /// The API server does not allow it (403).
+    /// The API server denies permission (403).
     #[error("may not {what}: {message}")]
     Forbidden {
-        /// What was to be done.
+        /// The action that failed.
         what: String,
-        /// The server's words.
+        /// The message of the server.
         message: String,
     },
     /// The API server answered with another error of its own.
     #[error("cannot {what}: {message} ({code})")]
     Refused {
-        /// What was to be done.
+        /// The action that failed.
         what: String,
         /// The HTTP code.
         code: u16,
-        /// The machine-readable reason, as `NotFound`.
+        /// The machine-readable reason, such as `NotFound`.
         reason: String,
-        /// The server's words.
+        /// The message of the server.
         message: String,
-        /// The resource and name that it speaks of.
+        /// The resource and the name that the error is about.
         about: Box<About>,
     },
-    /// An error that is no answer of an API server, as the page of a proxy.
+    /// An error that is not from an API server, such as the page of a proxy.
     #[error("cannot {what}: code {code}, and not from an API server: {text:?}")]
     Foreign {
-        /// What was to be done.
+        /// The action that failed.
         what: String,
         /// The HTTP code.
         code: u16,
-        /// How the answer begins.
+        /// The beginning of the answer.
         text: String,
     },
-    /// An answer that is not what was asked for, or that ended early.
-    #[error("cannot {what}: the answer is not whole or not understood: {cause}")]
+    /// An answer that is incomplete or has an unexpected type.
+    #[error("cannot {what}: the response is incomplete or invalid: {cause}")]
     Unreadable {
-        /// What was to be done.
+        /// The action that failed.
         what: String,
         /// Why.
         cause: String,
     },
-    /// A watch that told of nothing, not even of bookmarks.
+    /// A watch that sent neither events nor bookmarks.
     #[error("the watch of pods was silent for {seconds} s")]
     Silent {
         /// The limit that passed.
@@ -133,10 +133,10 @@ pub enum KubernetesError {
     },
 }
 
-/// What an error of the API server speaks of (`Status.details`).
+/// The object that an error of the API server is about (`Status.details`).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct About {
-    /// The resource, as `pods`.
+    /// The resource, such as `pods`.
     pub kind: String,
     /// The object's name.
     pub name: String,
@@ -145,7 +145,7 @@ pub struct About {
 // === impl KubernetesError ===
 
 impl KubernetesError {
-    /// The HTTP code of an answer that the API server itself gave.
+    /// Returns the HTTP code, if the API server itself answered.
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::Forbidden { .. } => Some(403),
@@ -154,20 +154,20 @@ impl KubernetesError {
         }
     }
 
-    /// Says whether the API server itself said that an object of this kind and name does not exist. The only 404 that
-    /// proves anything: a proxy, or a server that does not know the resource, answers 404 too.
+    /// Returns whether the API server itself reports that an object of this kind and name does not exist. Only this 404
+    /// is a proof: a proxy, or a server without this resource, answers 404 too.
     pub fn says_not_found(&self, kind: &str, name: &str) -> bool {
         let Self::Refused { code: 404, reason, about, .. } = self else { return false };
         reason == "NotFound" && about.kind == kind && about.name == name
     }
 
-    /// Says whether other credentials or another connection may help: then the client is to be made anew.
+    /// Returns whether other credentials or another connection may help. Then the client must be created again.
     pub(super) fn is_of_connection(&self) -> bool {
         self.code().is_none_or(|code| code == 401)
     }
 }
 
-/// An error with all its causes in one line. Many errors of libraries tell nothing without them.
+/// Joins an error and all its causes in one line. Many library errors explain nothing without their causes.
 pub(super) fn whole(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

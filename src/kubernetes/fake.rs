@@ -1,6 +1,6 @@
-//! An API server in memory for tests: it knows one node and its pods, and fails on request.
+//! An API server in memory for tests. It has one node with pods, and fails on request.
 //!
-//! It stands behind a `kube::Client` without any socket, so that a test may stop the clock and let it jump.
+//! It serves a `kube::Client` without a socket, so that a test can pause and advance the clock.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,14 +16,14 @@ use tower::{BoxError, service_fn};
 
 use super::Connection;
 
-/// The node that the server knows.
+/// The only node of the server.
 pub(crate) const NODE: &str = "node-1";
 
-/// A server. Clones are the same server.
+/// A fake API server. All clones share one server.
 #[derive(Clone)]
 pub(crate) struct FakeApi {
     inner: Arc<Mutex<Inner>>,
-    /// Watches that were opened and that no test has taken yet.
+    /// Watches that a client opened and that no test has taken yet.
     opened: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Watched>>>,
 }
 
@@ -38,7 +38,7 @@ struct Inner {
     opened: mpsc::UnboundedSender<Watched>,
 }
 
-/// What is asked.
+/// The kinds of requests.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Call {
     Node,
@@ -47,38 +47,38 @@ pub(crate) enum Call {
     Get,
 }
 
-/// How one call is answered instead.
+/// A planned answer to one request.
 #[derive(Clone)]
 pub(crate) enum Answer {
-    /// As the API server would; for those before it in a queue.
+    /// The answer of a real API server, as a place holder before other planned answers.
     Right,
-    /// With this code and text.
+    /// This code and text.
     Text(u16, String),
-    /// With the right answer, as far as so many bytes, and then the connection ends as if that were all.
+    /// The first bytes of the right answer. Then the connection ends as if the answer were complete.
     CutAfter(usize),
-    /// With the right answer, as far as so many bytes, and then the connection breaks.
+    /// The first bytes of the right answer. Then the connection breaks.
     BreaksAfter(usize),
-    /// With the right answer, as far as so many bytes, and then with nothing.
+    /// The first bytes of the right answer. Then nothing follows.
     StopsAfter(usize),
-    /// Not at all.
+    /// No answer.
     Never,
-    /// There is no connection.
+    /// No connection.
     Refused,
 }
 
-/// One watch, in the test's hands. Dropped, it ends as the server ends it.
+/// One watch that the test controls. Dropping it ends the watch in an orderly way.
 pub(crate) struct Watched {
     pub(crate) query: String,
     body: Sender<Bytes, BoxError>,
 }
 
-/// What goes back to the client.
+/// The result for the client.
 type Answered = Result<Response<Channel<Bytes, BoxError>>, BoxError>;
 
 // === impl FakeApi ===
 
 impl FakeApi {
-    /// A server with one node and no pods.
+    /// Creates a server with one node and no pods.
     pub(crate) fn new() -> Self {
         let (sender, opened) = mpsc::unbounded_channel();
         let inner = Inner {
@@ -93,7 +93,7 @@ impl FakeApi {
         Self { inner: Arc::new(Mutex::new(inner)), opened: Arc::new(tokio::sync::Mutex::new(opened)) }
     }
 
-    /// With these pods, by their names in the namespace `default`; the uid of each is `uid-NAME`.
+    /// Adds pods with these names in the namespace `default`. The uid of each is `uid-NAME`.
     pub(crate) fn with_pods(self, names: &[&str]) -> Self {
         for name in names {
             self.put(&pod(name));
@@ -101,13 +101,13 @@ impl FakeApi {
         self
     }
 
-    /// With this `status.nodeInfo` of the node.
+    /// Sets `status.nodeInfo` of the node.
     pub(crate) fn with_node_info(self, info: Value) -> Self {
         self.lock().node_info = info;
         self
     }
 
-    /// Has a pod from now on. No watch is told.
+    /// Adds or replaces a pod. Sends no watch event.
     pub(crate) fn put(&self, pod: &Value) {
         let mut inner = self.lock();
         inner.version += 1;
@@ -117,46 +117,46 @@ impl FakeApi {
         inner.pods.insert(key, pod);
     }
 
-    /// Has no such pod any longer. No watch is told.
+    /// Removes a pod. Sends no watch event.
     pub(crate) fn remove(&self, name: &str) {
         self.lock().pods.remove(&("default".to_owned(), name.to_owned()));
     }
 
-    /// Answers the next call of this kind so, after those that are planned already.
+    /// Plans answers for the next requests of this kind, after those that are already planned.
     pub(crate) fn plan(&self, call: Call, answers: impl IntoIterator<Item = Answer>) {
         self.lock().planned.entry(call).or_default().extend(answers);
     }
 
-    /// The next watch that a client opens.
+    /// Returns the next watch that a client opens.
     pub(crate) async fn watched(&self) -> Watched {
         let mut opened = self.opened.lock().await;
         let watched = tokio::time::timeout(std::time::Duration::from_hours(1), opened.recv()).await;
         watched.expect("nobody watched within an hour of the test's clock").unwrap()
     }
 
-    /// What was asked so far: path and query.
+    /// Returns all requests so far, as path and query.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.lock().asked.iter().map(|(_, asked)| asked.clone()).collect()
     }
 
-    /// How often something of this kind was asked.
+    /// Returns the number of requests of this kind.
     pub(crate) fn count(&self, call: Call) -> usize {
         self.asked().iter().filter(|asked| kind(asked) == call).count()
     }
 
-    /// The whole seconds between one call of this kind and the next.
+    /// Returns the whole seconds between the requests of this kind.
     pub(crate) fn pauses(&self, call: Call) -> Vec<u64> {
         let inner = self.lock();
         let at: Vec<_> = inner.asked.iter().filter(|(_, asked)| kind(asked) == call).map(|(at, _)| *at).collect();
         at.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect()
     }
 
-    /// How many clients were made.
+    /// Returns how many clients were created.
     pub(crate) fn clients(&self) -> usize {
         self.lock().clients
     }
 
-    /// A connection to it.
+    /// Returns a connection to the server.
     pub(crate) fn connection(&self) -> Arc<Connection> {
         let api = self.clone();
         Arc::new(Connection::by(move || {
@@ -236,7 +236,7 @@ impl FakeApi {
 // === impl Inner ===
 
 impl Inner {
-    /// Pages of two, so that three pods make two of them.
+    /// Returns a page of two pods, so that three pods need two pages.
     fn page(&self, query: &str) -> Value {
         let from = query.split('&').find_map(|pair| pair.strip_prefix("continue=")).map_or(0, |at| at.parse().unwrap());
         let items: Vec<_> = self.pods.values().skip(from).take(2).collect();
@@ -253,24 +253,24 @@ impl Inner {
 // === impl Watched ===
 
 impl Watched {
-    /// Tells of a change.
+    /// Sends an event.
     pub(crate) async fn event(&mut self, kind: &str, object: &Value) {
         self.raw(&format!("{}\n", json!({"type": kind, "object": object}))).await;
     }
 
-    /// Tells that nothing happened up to a version.
+    /// Sends a bookmark with this version.
     pub(crate) async fn bookmark(&mut self, version: u64) {
         let object = json!({"kind": "Pod", "metadata": {"resourceVersion": version.to_string()}});
         self.event("BOOKMARK", &object).await;
     }
 
-    /// Ends the watch with an error of the server's.
+    /// Ends the watch with an error of the server.
     pub(crate) async fn error(mut self, code: u16, reason: &str) {
         let object = json!({"kind": "Status", "code": code, "reason": reason, "message": reason});
         self.event("ERROR", &object).await;
     }
 
-    /// Says this, whatever it is.
+    /// Sends any text.
     pub(crate) async fn raw(&mut self, text: &str) {
         self.body.send_data(text.to_owned().into()).await.expect("somebody listens");
     }
@@ -280,13 +280,13 @@ impl Watched {
         self.body.abort("connection reset".into());
     }
 
-    /// Says whether nobody listens any longer.
+    /// Returns whether the client has dropped the watch.
     pub(crate) async fn is_left(&mut self) -> bool {
         self.body.send_data("".into()).await.is_err()
     }
 }
 
-/// A pod on the node.
+/// Returns a pod on the node.
 pub(crate) fn pod(name: &str) -> Value {
     json!({
         "kind": "Pod",
@@ -296,7 +296,7 @@ pub(crate) fn pod(name: &str) -> Value {
     })
 }
 
-/// An error as the API server tells it.
+/// Returns an error of the API server.
 pub(crate) fn status(code: u16, reason: &str) -> Answer {
     let message = format!("{reason} it is");
     let status = json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message});
@@ -336,7 +336,7 @@ async fn broken(code: u16, text: String) -> Answered {
 async fn stopped(code: u16, text: String) -> Answered {
     let (mut body, response) = answer(code);
     body.send_data(text.into()).await?;
-    // Nobody ends it.
+    // The body never ends.
     std::mem::forget(body);
     Ok(response)
 }

@@ -1,38 +1,38 @@
-//! Takes a list apart while it arrives: each item is read and reduced as soon as it is whole, so that a list of
-//! megabytes never lies in memory.
+//! Parses a list while it arrives. Each item is parsed and reduced as soon as it is complete, so that a list of
+//! megabytes is never in memory as a whole.
 //!
-//! Only brackets and strings are told apart here; whether all of it is JSON is for `serde_json` to say: each item is read
-//! by it, and so is what is left without the items. A list that was cut leaves a rest that is not.
+//! This code separates only brackets and strings. `serde_json` checks the JSON: it parses each item, and also the rest
+//! without the items. The rest of a truncated list is not valid JSON.
 
 use crate::model::Pod;
 
 use super::api_types::{ApiPod, ListHead};
 
-/// Far above any pod: the API takes objects of some 3 MiB at most.
+/// Far larger than any pod: the API accepts objects of about 3 MiB at most.
 const LARGEST_ITEM_BYTES: usize = 16 << 20;
 
-/// A list on its way.
+/// A list that is still arriving.
 #[derive(Default)]
 pub(super) struct Items {
-    /// What has been read.
+    /// The pods parsed so far.
     pods: Vec<Pod>,
     /// The item that is arriving.
     item: Vec<u8>,
-    /// All that is no item.
+    /// All bytes outside the items.
     rest: Vec<u8>,
     depth: usize,
-    /// Inside the items.
+    /// The position is inside the items.
     within: bool,
     in_string: bool,
     after_backslash: bool,
-    /// The last string at depth 1: before a bracket it is the bracket's key.
+    /// The last string at depth 1. Before a bracket it is the key of that bracket.
     key: Vec<u8>,
 }
 
 // === impl Items ===
 
 impl Items {
-    /// Takes the next piece.
+    /// Parses the next piece.
     pub(super) fn feed(&mut self, piece: &[u8]) -> Result<(), String> {
         for byte in piece {
             self.byte(*byte)?;
@@ -43,7 +43,7 @@ impl Items {
         Ok(())
     }
 
-    /// The head of the list and the pods in it, now that all of it has come.
+    /// Returns the head of the list and its pods, after the last piece.
     pub(super) fn finish(self) -> Result<(ListHead, Vec<Pod>), String> {
         let head: ListHead = serde_json::from_slice(&self.rest).map_err(|error| error.to_string())?;
         if head.kind != "PodList" || head.metadata.resource_version.is_empty() {
@@ -51,7 +51,7 @@ impl Items {
         }
         match &head.items {
             Some(left) if left.is_empty() => Ok((head, self.pods)),
-            // Go writes `null` for a list that was never made.
+            // Go encodes a list that was never created as `null`.
             None if self.rest.windows(7).any(|window| window == b"\"items\"") => Ok((head, self.pods)),
             _ => Err("not a list of pods".to_owned()),
         }
@@ -83,7 +83,7 @@ impl Items {
                 self.depth = self.depth.saturating_sub(1);
                 return self.close();
             }
-            // Between two items, whose places are empty in the rest.
+            // A comma between two items. The rest contains no items, so it needs no comma.
             b',' if self.within && self.depth == 2 => {}
             _ => self.keep(byte),
         }
@@ -99,13 +99,13 @@ impl Items {
         }
     }
 
-    /// Keeps a byte for the item it belongs to, or for the rest.
+    /// Appends a byte to the current item or to the rest.
     fn keep(&mut self, byte: u8) {
         let kept = if self.within && self.depth > 2 { &mut self.item } else { &mut self.rest };
         kept.push(byte);
     }
 
-    /// A bracket was closed: an item may be whole, or the items may be over.
+    /// Handles a closing bracket, which may complete an item or end the items.
     fn close(&mut self) -> Result<(), String> {
         if self.within && self.depth == 2 {
             let pod: ApiPod = serde_json::from_slice(&self.item).map_err(|error| error.to_string())?;

@@ -1,8 +1,8 @@
-//! The kubelet's own door: what it says of its pods, of its health and of itself.
+//! The kubelet's HTTPS endpoint: its pods, its health and its metrics.
 //!
-//! Credentials are read at each question, since certificates and tokens are renewed. Who answers is always checked: by an
-//! authority, or by being the very certificate that was expected. It never happens that nobody is checked, but on the
-//! read-only port, which speaks plainly and is shown nothing.
+//! Credentials are read for each request, because certificates and tokens are renewed. The kubelet's certificate is
+//! always verified: a trusted authority signed it, or it equals an expected certificate. Only the read-only port is not
+//! verified. It uses plain HTTP and gets no credentials.
 
 mod error;
 mod response;
@@ -34,9 +34,9 @@ use crate::host_path::BoundedCalls;
 use error::Right;
 use transport::{Stream, Transport};
 
-/// The longest wait for a whole answer. The kubelet is on this host.
+/// The longest wait for a complete answer. The kubelet runs on this host.
 const ANSWER: Duration = Duration::from_secs(10);
-/// Far above the pods of any node, and what a kubelet says of itself.
+/// Far larger than the pods of any node, and than the metrics of any kubelet.
 const LARGEST_ANSWER_BYTES: usize = 64 << 20;
 
 /// The kubelet of this node.
@@ -48,7 +48,7 @@ pub struct Kubelet {
 
 /// One answer.
 struct Answer {
-    /// When the kubelet gave it, by its own clock.
+    /// When the kubelet answered, by its own clock.
     at: Timestamp,
     text: Bytes,
 }
@@ -56,29 +56,34 @@ struct Answer {
 // === impl Kubelet ===
 
 impl Kubelet {
-    /// A kubelet to be reached like this. Nothing is opened.
+    /// Creates a client with this access. Opens nothing.
     pub fn new(access: KubeletAccess) -> Self {
         Self { access, answer: ANSWER, calls: BoundedCalls::default() }
     }
 
-    /// The same with another limit for each answer.
+    /// Sets another limit for each answer.
     #[must_use]
     pub fn with_limit(self, answer: Duration) -> Self {
         Self { answer, ..self }
     }
 
-    /// The pods that it has now. While it starts they are fewer than it should have, and nothing in the answer says so.
+    /// Returns the kubelet's current pods. While the kubelet starts the list may be incomplete, and nothing in the
+    /// answer says so.
     pub async fn pods(&self) -> Result<KubeletPods, KubeletError> {
         let Answer { at, text } = self.ask("/pods", Right::PODS).await?;
         response::pods(at, &text).map_err(|cause| KubeletError::Understand { path: "/pods", cause })
     }
 
-    /// Fails unless it says that it is well.
+    /// Checks the kubelet's health.
+    ///
+    /// # Errors
+    ///
+    /// The kubelet cannot be reached, or it does not report that it is healthy.
     pub async fn check_health(&self) -> Result<(), KubeletError> {
         self.ask("/healthz", Right::HEALTH).await.map(drop)
     }
 
-    /// What it says of its own process.
+    /// Returns when the kubelet's process started, and whether it has cleaned up after pods.
     pub async fn process(&self) -> Result<KubeletProcess, KubeletError> {
         let Answer { text, .. } = self.ask("/metrics", Right::METRICS).await?;
         response::process(&text).map_err(|cause| KubeletError::Understand { path: "/metrics", cause })
@@ -91,7 +96,7 @@ impl Kubelet {
 
     async fn try_ask(&self, path: &'static str, right: Right) -> Result<Answer, KubeletError> {
         let access = self.access.clone();
-        // Reads files of the host. The limit of the answer ends the wait.
+        // This reads files of the host. The limit for the answer ends the wait.
         let way = self.calls.run(Path::new("the credentials"), move || access.way()).await;
         let way = way.map_err(|error| reach(path, &error))??;
         let stream = way.open().await.map_err(|error| reach(path, &error))?;
@@ -111,7 +116,7 @@ fn reach(path: &'static str, error: &dyn std::error::Error) -> KubeletError {
     KubeletError::Reach { path, cause: whole(error) }
 }
 
-/// Asks over a connection of its own, which ends with the answer.
+/// Sends a request over its own connection, which closes after the answer.
 async fn send(stream: Stream, path: &str, way: &Transport) -> Result<Response<Incoming>, hyper::Error> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
@@ -123,7 +128,7 @@ async fn send(stream: Stream, path: &str, way: &Transport) -> Result<Response<In
     sender.send_request(request).await
 }
 
-/// When an answer was given. HTTP writes times as mail does.
+/// Returns the time of an answer. HTTP and mail use the same date format.
 fn told_at<T>(answer: &Response<T>) -> Option<Timestamp> {
     let date = answer.headers().get(DATE)?.to_str().ok()?;
     jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(date).ok()

@@ -1,4 +1,4 @@
-//! The complete list of a node's pods, or none at all.
+//! Lists the pods of a node, completely or not at all.
 
 use std::time::Duration;
 
@@ -13,17 +13,18 @@ use super::{Connection, KubernetesError};
 use crate::model::Pod;
 
 pub(super) const LIST_PODS: &str = "list the pods of all namespaces";
-/// As `kubectl` pages.
+/// The page size of `kubectl`.
 const PAGE: u32 = 500;
 
-/// Every pod that was asked for, at one moment.
+/// All selected pods at one resource version.
 pub(super) struct Listed {
     pub(super) pods: Vec<Pod>,
-    /// The moment, as the API counts it: a watch from there on misses nothing.
+    /// The resource version of the list. A watch from this version misses nothing.
     pub(super) version: String,
 }
 
-/// Lists the pods that `fields` selects, past the server's cache. Pages are of one moment; if one fails, there is no list.
+/// Lists the pods that `fields` selects, past the server's cache. All pages have one resource version. If one page
+/// fails, there is no list.
 pub(super) async fn pods_at(
     connection: &Connection,
     place: &Path,
@@ -68,7 +69,7 @@ fn request(place: &Path, fields: &str, next: Option<&str>) -> Result<Request<Vec
     place.list(&params).map_err(|error| ask(LIST_PODS, error.to_string()))
 }
 
-/// The selector of what is bound to a node.
+/// Returns the selector for pods that are bound to a node.
 pub(super) fn on(node: &str) -> String {
     format!("spec.nodeName={node}")
 }

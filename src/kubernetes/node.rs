@@ -1,5 +1,5 @@
-//! Whether the cluster has a node of our name. A wrong name gives an empty list of pods, which looks like a node that lost
-//! all of them.
+//! Checks that the cluster has a Node with the configured name. A wrong name gives an empty list of pods, as if the
+//! node had lost all of them.
 
 use std::time::Duration;
 
@@ -11,17 +11,21 @@ use super::connection::{ask, unreadable};
 use super::{Connection, KubernetesError};
 use crate::model::is_object_name;
 
-/// What speaks against lists for this node; `None` = the node is known.
+/// Why lists for this node may be wrong; `None` = the Node exists.
 pub(super) type Doubt = Option<String>;
 
-/// Looks for the Node, and for what it says of its machine. An error is one of the way there, and says nothing of the node.
+/// Gets the Node and the identity of its machine.
+///
+/// # Errors
+///
+/// The request failed, which proves nothing about the Node.
 pub(super) async fn check(
     connection: &Connection,
     name: &str,
     limit: Duration,
 ) -> Result<(Doubt, NodeInfo), KubernetesError> {
     let doubted = |doubt: String| Ok((Some(doubt), NodeInfo::default()));
-    let what = format!("look for node {name:?}");
+    let what = format!("look up node {name:?}");
     if !is_object_name(name) {
         return doubted(format!("{name:?} is no node's name; set --node-name"));
     }
@@ -33,7 +37,7 @@ pub(super) async fn check(
         Err(error) if error.says_not_found("nodes", name) => {
             doubted(format!("no Node named {name:?} in the cluster; set --node-name if it has another name"))
         }
-        // Who may not ask cannot tell a wrong name from a node without pods.
+        // Without the permission, a wrong name looks the same as a node without pods.
         Err(error @ KubernetesError::Forbidden { .. }) => doubted(format!("{error}; grant `get` on nodes")),
         Err(error) => Err(error),
     }

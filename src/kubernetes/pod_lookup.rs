@@ -1,5 +1,5 @@
-//! The last question before anything of a pod that counts as gone is removed (I11): asked of the API server itself, past
-//! every cache of ours and of its own.
+//! The live lookup of a pod, right before the first removal for a pod that counts as deleted (I11). It reads from the
+//! API server itself, past kubegc's caches and the server's cache.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use super::list::{on, pods_at};
 use super::{Connection, KubernetesError};
 use crate::model::{Confirms, PodRef, Seen};
 
-/// Asks whether the pod still exists. Gone is what the API server itself says it does not have, by name, and what has
-/// given its name to another uid; every other answer, or none, proves nothing.
+/// Returns whether the pod still exists. A pod is deleted if the API server itself answers that the name does not
+/// exist, or if the name now belongs to another uid. Any other answer, or no answer, proves nothing.
 ///
-/// With a kubelet's own credentials there is another way. From Kubernetes 1.32 a node may get the pods that are bound to
-/// it and no others (KEP-4601), so one that is gone is forbidden, not missing. What a node may still do is to list its own
-/// pods: a complete list of those of this name, from the store itself, says the same.
+/// With a kubelet's own credentials the lookup differs. From Kubernetes 1.32 on, a node may get only the pods that are
+/// bound to it (KEP-4601), so the answer for a deleted pod is "forbidden", not "not found". A node may still list its
+/// own pods. A complete list of its pods with this name, from the store itself, proves the same.
 pub async fn pod_exists(connection: &Connection, node: &str, pod: &PodRef, limit: Duration) -> Seen<bool> {
     match exists(connection, pod, limit).await {
         Err(KubernetesError::Forbidden { message, .. }) if is_of_node(&message, node) => {
@@ -27,7 +27,7 @@ pub async fn pod_exists(connection: &Connection, node: &str, pod: &PodRef, limit
     }
 }
 
-/// Says whether it is the node itself that was refused: `User "system:node:NAME" cannot get resource …`.
+/// Returns whether the server refused the node itself: `User "system:node:NAME" cannot get resource …`.
 fn is_of_node(message: &str, node: &str) -> bool {
     message.contains(&format!("\"system:node:{node}\""))
 }
@@ -56,7 +56,7 @@ async fn exists(connection: &Connection, pod: &PodRef, limit: Duration) -> Resul
         pods_in(&pod.namespace).get(&pod.name, &GetParams::default()).map_err(|error| ask(&what, error.to_string()))?;
     let mut answer = connection.ask::<ApiPod>(&what, request.clone(), limit).await;
     if let Err(KubernetesError::Unreachable { .. }) = answer {
-        // A connection that lay idle may be dead and nobody has noticed.
+        // An idle connection may be dead without any sign.
         answer = connection.ask(&what, request, limit).await;
     }
     match answer {

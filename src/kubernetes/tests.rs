@@ -1,4 +1,4 @@
-//! The room against an API server in memory, with a clock that stands still and jumps.
+//! Tests against an API server in memory, with a clock that is paused and advanced.
 
 mod access;
 mod api_types;
@@ -24,7 +24,7 @@ thread_local! {
     static AHEAD: Cell<SignedDuration> = const { Cell::new(SignedDuration::ZERO) };
 }
 
-/// The wall clock of a test: goes with the test's own, and can be set ahead of it.
+/// The wall clock of a test. It follows the paused clock of tokio and can be set ahead of it.
 fn clock() -> Timestamp {
     let elapsed = SignedDuration::try_from(STARTED.with(Instant::elapsed)).unwrap();
     Timestamp::UNIX_EPOCH + elapsed + AHEAD.get()
@@ -35,12 +35,12 @@ fn set_clock_ahead(by: SignedDuration) {
 }
 
 fn follow(api: &FakeApi) -> PodWatch {
-    // Starts the wall clock.
+    // This starts the wall clock.
     clock();
     PodWatch::start(api.connection(), NODE, clock, Timing::default())
 }
 
-/// Lets time pass, by jumps and in no time; by next to nothing it lets everyone do what they can.
+/// Advances the paused clock without real waiting. A tiny step only lets all tasks run.
 async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }
@@ -60,7 +60,7 @@ async fn names(watch: &PodWatch) -> Vec<String> {
     heard(watch).await.pods.into_iter().map(|pod| pod.name).collect()
 }
 
-/// Why pods may be missing, or why none is known.
+/// Returns why pods may be missing, or why none is known.
 async fn missing(watch: &PodWatch) -> Option<String> {
     match watch.tell().await {
         Seen::Seen(heard) => heard.missing,

@@ -1,8 +1,9 @@
-//! The pods of one node, kept up to date by list and watch.
+//! Keeps the pods of one node up to date by list and watch.
 //!
-//! A task lists all pods, then follows the changes from that very moment on. Whatever goes wrong shows in what it tells:
-//! pods are never forgotten because a server was silent, and a list is never passed off as new. Bookmarks are what tells
-//! peace from silence; a watch without either for long is dropped and the pods are listed anew.
+//! A task lists all pods, then follows the changes from that resource version on. Every failure is visible in the
+//! result. Pods are never dropped because a server is silent, and an old list never counts as current. Bookmarks show
+//! that a server without events still works. A watch without events and bookmarks for too long is dropped, and the pods
+//! are listed again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,14 +25,14 @@ use super::{Clock, Connection, KubernetesError, Timing, node};
 use crate::model::{Pod, Seen, is_object_name};
 
 const WATCH_PODS: &str = "watch the pods of all namespaces";
-/// Far above any event: the API takes objects of some 3 MiB at most.
+/// Far larger than any event: the API accepts objects of about 3 MiB at most.
 const LONGEST_LINE_BYTES: usize = 16 << 20;
-/// The first watch after trouble: as soon as it ends in order, or tells something, all is well again.
+/// The length of the first watch after a failure. The failure is over when this watch ends in order or sends anything.
 const PROBE: Duration = Duration::from_secs(5);
-/// A watch that ends sooner, without a word, was not what was asked for.
+/// A watch that ends sooner without a complete line counts as a failure.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// A node's pods, followed by a task that ends with this.
+/// The watch of a node's pods. Dropping it stops its task.
 pub struct PodWatch {
     state: watch::Receiver<State>,
     started: Instant,
@@ -40,42 +41,42 @@ pub struct PodWatch {
     task: JoinHandle<()>,
 }
 
-/// What is known of a node's pods.
+/// The known pods of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heard {
     /// The pods, by namespace and name.
     pub pods: Vec<Pod>,
-    /// When the server was last heard.
+    /// When the server last sent anything.
     pub as_of: Timestamp,
-    /// Why pods may be missing, for people; `None` = none is.
+    /// Why pods may be missing, as text for users; `None` = the list is complete.
     pub missing: Option<String>,
-    /// The machine of the Node object of this name.
+    /// The machine of the Node object with this name.
     pub node: NodeInfo,
 }
 
 #[derive(Default)]
 struct State {
     pods: BTreeMap<(String, String), Pod>,
-    /// When the server last told anything; `None` = the pods were never listed.
+    /// When the server last sent anything; `None` = the pods were never listed.
     heard: Option<(Instant, Timestamp)>,
     /// Why the last attempt failed.
     trouble: Option<String>,
-    /// Why the lists may be those of no node.
+    /// Why the lists may belong to no existing node.
     doubt: Doubt,
     /// The machine of the Node object.
     node: NodeInfo,
-    /// An attempt was made, whatever its end.
+    /// At least one attempt was made, whatever its result.
     tried: bool,
 }
 
-/// The task.
+/// The state of the task.
 struct Watcher {
     connection: Arc<Connection>,
     node: String,
     clock: Clock,
     timing: Timing,
     state: watch::Sender<State>,
-    /// From where to go on; `None` = the pods must be listed.
+    /// The resource version to continue from; `None` = the pods must be listed.
     version: Option<String>,
     pause: Duration,
 }
@@ -97,7 +98,7 @@ enum Kind {
     Error,
 }
 
-/// The object of a line, by what the head says it is.
+/// The object of a line. Its type depends on the head.
 #[derive(serde::Deserialize)]
 struct Line<T> {
     object: T,
@@ -106,7 +107,7 @@ struct Line<T> {
 // === impl PodWatch ===
 
 impl PodWatch {
-    /// Begins to follow the pods of `node`. Must be called within a tokio runtime, where the task lives.
+    /// Starts to follow the pods of `node`. Must be called within a tokio runtime, which runs the task.
     pub fn start(connection: Arc<Connection>, node: &str, clock: Clock, timing: Timing) -> Self {
         let (sender, state) = watch::channel(State::default());
         let watcher = Watcher {
@@ -121,10 +122,10 @@ impl PodWatch {
         Self { state, started: Instant::now(), clock, timing, task: tokio::spawn(watcher.run()) }
     }
 
-    /// Tells what is known. The first question waits for the first list, or until it is clear that there is none yet.
+    /// Returns the known pods. The first call waits for the first attempt to list them.
     pub async fn tell(&self) -> Seen<Heard> {
         let mut state = self.state.clone();
-        // An error means that the task has ended or the time is up; what is known is told all the same.
+        // An error means that the task has ended or that the time is up. The known pods are returned in both cases.
         let _ = timeout_at(self.started + self.timing.first_list, state.wait_for(|state| state.tried)).await;
         let state = state.borrow();
         let Some((at, as_of)) = state.heard else {
@@ -136,7 +137,8 @@ impl PodWatch {
         Seen::Seen(Heard { pods, as_of, missing, node: state.node.clone() })
     }
 
-    /// Why what was heard is too old. The wall clock counts too: the other one stands still while a machine sleeps.
+    /// Returns why the last contact is too old. The wall clock counts too: the monotonic clock stops while a machine
+    /// sleeps.
     fn silence(&self, at: Instant, as_of: Timestamp) -> Option<String> {
         let by_wall = Duration::try_from((self.clock)().duration_since(as_of)).unwrap_or_default();
         let silent = at.elapsed().max(by_wall);
@@ -159,11 +161,11 @@ impl Watcher {
             if let Err(error) = self.round().await {
                 let is_news = self.failed(&error).await;
                 if resumed && error.code() == Some(410) {
-                    // The server is well and has only forgotten so much: there is nothing to spare it from.
+                    // The server works and only lacks the old version, so no longer back-off is needed.
                     self.pause = self.timing.least_pause;
                 }
                 sleep(self.pause).await;
-                // Told late, so that a process that is ending does not tell of connections that end with it.
+                // The log line follows the back-off, so that a shutdown does not log the connections that it closes.
                 if is_news {
                     tracing::warn!(cause = %error, "pods are not known");
                 }
@@ -172,7 +174,7 @@ impl Watcher {
         }
     }
 
-    /// Lists if it must, then watches until the server ends that.
+    /// Lists the pods if needed, then watches until the server ends the watch.
     async fn round(&mut self) -> Result<(), KubernetesError> {
         let (doubt, node) = node::check(&self.connection, &self.node, self.timing.answer).await?;
         let is_known = doubt.is_none();
@@ -190,9 +192,9 @@ impl Watcher {
         self.follow(body).await
     }
 
-    /// How long the next watch is to last. Its end in order is a word too, and where nothing happens the only one; so it is
-    /// short after trouble, and never so long that the silence before it would count. A node that registers later is to
-    /// be noticed soon.
+    /// Returns how long the next watch lasts. Its orderly end also proves contact, and without events it is the only
+    /// proof. So a watch is short after a failure, and never longer than a third of `max_silence`. It is also shorter
+    /// while the Node does not exist, so that a later registration is noticed soon.
     fn lasts(&self, is_known: bool) -> Duration {
         let wanted = match (self.state.borrow().trouble.is_some(), is_known) {
             (true, _) => PROBE,
@@ -215,7 +217,7 @@ impl Watcher {
         Ok(listed.version)
     }
 
-    /// Takes in what a watch tells until the server ends it.
+    /// Applies the events of a watch until the server ends it.
     async fn follow(&mut self, mut body: Body) -> Result<(), KubernetesError> {
         let limit = self.timing.max_silence / 2;
         let (begun, mut dead, mut line) = (Instant::now(), Instant::now() + limit, Vec::new());
@@ -235,12 +237,12 @@ impl Watcher {
                 }
             }
         }
-        // A last line that is not whole will be told again: the next watch goes on from the last whole one.
+        // An incomplete last line is not lost: the next watch continues from the last complete one.
         if !told && begun.elapsed() < SHORT {
             return Err(unreadable(WATCH_PODS, "it ended at once".to_owned()));
         }
         if line.is_empty() {
-            // The server had nothing more to tell up to now. Not every one sends bookmarks where nothing happens.
+            // The server had no more events up to now. Not every server sends bookmarks while nothing happens.
             self.heard(|_| {});
             self.pause = self.timing.least_pause;
         }
@@ -252,7 +254,7 @@ impl Watcher {
         match kind {
             Kind::Error => {
                 let status: Line<Status> = read(line)?;
-                // Whatever it is, nobody knows what was lost.
+                // After any error it is unknown which events were lost.
                 self.version = None;
                 return Err(refused(WATCH_PODS, status.object));
             }
@@ -272,7 +274,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// Remembers from where to go on.
+    /// Stores the resource version to continue from.
     fn at(&mut self, version: String) -> Result<(), KubernetesError> {
         if version.is_empty() {
             return Err(unreadable(WATCH_PODS, "an event without a version".to_owned()));
@@ -281,7 +283,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// The server spoke: all that was wrong is over.
+    /// Applies a change and records the contact. All earlier failures are over.
     fn heard(&self, change: impl FnOnce(&mut BTreeMap<(String, String), Pod>)) {
         let now = (Instant::now(), (self.clock)());
         self.state.send_modify(|state| {
@@ -304,9 +306,8 @@ impl Watcher {
         });
     }
 
-    /// Notes a failure, and from where to go on after it: what the server still has can be followed from the last
-    /// version, so that its restart does not cost a list from every node of the cluster.
-    /// Says whether all was well before.
+    /// Records a failure and returns whether all was well before. Keeps the resource version if the server may still
+    /// have it. So a restart of the server does not cost a list from every node of the cluster.
     async fn failed(&mut self, error: &KubernetesError) -> bool {
         let resumable = match error {
             KubernetesError::Silent { .. } | KubernetesError::Unreadable { .. } => false,

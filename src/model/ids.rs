@@ -1,4 +1,4 @@
-//! Identities. CRI's image identities in particular are too easily mixed to be strings.
+//! Ids as separate types. As strings, the CRI's image ids in particular are easily confused.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -26,12 +26,12 @@ macro_rules! text {
         pub struct $name(String);
 
         impl $name {
-            /// The id as the runtime spells it.
+            /// Returns the id as the runtime spells it.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
 
-            /// Says whether there is no id at all, as for a container that no pod owns.
+            /// Returns whether the id is empty, as for a container without a pod.
             pub fn is_empty(&self) -> bool {
                 self.0.is_empty()
             }
@@ -60,8 +60,8 @@ id! {
     SandboxId
 }
 text! {
-    /// An image's id in the runtime: neither a tag nor a repository digest. containerd writes `sha256:…`, CRI-O the same
-    /// without `sha256:`. Both spellings are one id; calls to the runtime use its own spelling.
+    /// An image's id in the runtime: neither a tag nor a repository digest. containerd writes `sha256:…`, CRI-O the
+    /// same without `sha256:`. Both spellings are one id; calls to the runtime use its own spelling.
     ImageId
 }
 id! {
@@ -69,13 +69,13 @@ id! {
     PodUid
 }
 
-/// The hash of every image id and digest in use.
+/// The prefix of the hash algorithm that every image id and digest uses.
 const SHA256: &str = "sha256:";
 
 // === impl ImageId ===
 
 impl ImageId {
-    /// The id with its algorithm, `sha256:…`, however the runtime writes it.
+    /// Returns the id with its algorithm, `sha256:…`, in either spelling of the runtime.
     pub fn canonical(&self) -> Cow<'_, str> {
         canonical_image_id(&self.0)
     }
@@ -107,21 +107,22 @@ impl Hash for ImageId {
     }
 }
 
-/// Writes 64 hexadecimal digits, which are an image id without its algorithm, as `sha256:…`; any other text stays.
+/// Converts 64 hexadecimal digits, which are an image id without its algorithm, to `sha256:…`. Returns any other text
+/// unchanged.
 pub fn canonical_image_id(text: &str) -> Cow<'_, str> {
     let is_bare_id = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_bare_id { Cow::Owned(format!("{SHA256}{text}")) } else { Cow::Borrowed(text) }
 }
 
-/// A pod by all that the runtime's labels tell.
+/// A pod, as identified by the runtime's labels.
 #[derive(Clone, Debug, Default, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
 pub struct PodRef {
-    /// What pods are compared by; names come again with another uid.
+    /// The pod's uid. Pods are compared by it, because a name can be used again with another uid.
     pub uid: PodUid,
-    /// The pod's namespace; empty where it is not known.
+    /// The pod's namespace; empty if not known.
     #[serde(default)]
     pub namespace: String,
-    /// The pod's name; empty where it is not known.
+    /// The pod's name; empty if not known.
     #[serde(default)]
     pub name: String,
 }
@@ -136,6 +137,12 @@ impl fmt::Display for PodRef {
             _ => f.pad(self.uid.as_str()),
         }
     }
+}
+
+/// Returns an id as short as crictl prints it: 13 characters, without the name of its hash.
+pub fn short_id(id: &str) -> &str {
+    let id = id.rsplit(':').next().unwrap_or(id);
+    id.char_indices().nth(13).and_then(|(at, _)| id.get(..at)).unwrap_or(id)
 }
 
 #[cfg(test)]

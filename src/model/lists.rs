@@ -1,19 +1,19 @@
-//! How the runtime's lists were received: how large they are, in how many parts they came, and what is missing.
+//! How the runtime's lists were received: their size, the number of parts, and the missing parts.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Container, PodRef, Sandbox, SandboxId};
 
-/// The largest message that containerd and CRI-O send unless they are configured otherwise (containerd:
-/// `max_send_message_size`), and the largest that the kubelet receives. Bytes.
+/// The default limit on a message of containerd (`max_send_message_size`) and CRI-O, and the most that the kubelet
+/// receives. Bytes.
 pub const MESSAGE_LIMIT_BYTES: u64 = 16 << 20;
 
 /// The encoded size of each list, and the limit on one message.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct ListBytes {
-    /// The usual limit on one message, in bytes: the kubelet fails at larger lists.
+    /// The default limit on one message, in bytes. The kubelet fails at larger lists.
     pub limit: u64,
     /// The list of containers; `null` = it was not received.
     pub containers: Option<ListReceipt>,
@@ -29,12 +29,12 @@ pub struct ListBytes {
 pub struct ListReceipt {
     /// Encoded bytes of all messages together.
     pub bytes: u64,
-    /// Messages that it came in; 1 = the usual case.
+    /// Number of messages; usually 1.
     pub parts: u64,
-    /// The runtime streamed it, so that no limit on one message applies.
+    /// Whether the runtime streamed the list. Then no limit on one message applies.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub streamed: bool,
-    /// Why it came in parts: the error that the whole list met. `null` = it came whole.
+    /// Why the list came in parts: the error of the request for the whole list. `null` = it came whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
     /// The parts that could not be received. Empty = the list is complete.
@@ -47,10 +47,10 @@ pub struct ListReceipt {
 pub struct MissingPart {
     /// The state of the objects in it.
     pub state: PartState,
-    /// The sandbox that they belong to; `null` = the sandboxes that are not listed themselves.
+    /// The sandbox of these objects; `null` = the sandboxes that are not listed themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox_id: Option<SandboxId>,
-    /// The pod that they belong to; `null` = not known, or no pod.
+    /// The pod of these objects; `null` = not known, or no pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodRef>,
 }
@@ -73,7 +73,7 @@ pub enum PartState {
     NotReady,
 }
 
-/// What was received of lists that are not complete. The lists themselves count as unavailable then (I2).
+/// What was received of incomplete lists. The lists themselves count as unavailable (I2).
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Partial {
@@ -88,18 +88,18 @@ pub struct Partial {
 // === impl ListBytes ===
 
 impl ListBytes {
-    /// The receipts that there are, by the name of their list in the snapshot.
+    /// Lists the receipts with the names of their lists in the snapshot.
     pub fn receipts(&self) -> impl Iterator<Item = (&'static str, &ListReceipt)> {
         let all = [("containers", &self.containers), ("sandboxes", &self.sandboxes), ("images", &self.images)];
         all.into_iter().filter_map(|(list, receipt)| Some((list, receipt.as_ref()?)))
     }
 
-    /// Says whether a list is so large that it soon does not fit into one message: half of the limit or more.
+    /// Returns whether a list is close to the limit of one message: half of it or more.
     pub fn is_near_limit(&self, receipt: &ListReceipt) -> bool {
         !receipt.streamed && (receipt.refused.is_some() || receipt.bytes >= self.limit / 2)
     }
 
-    /// Says whether every RUNNING container and every READY sandbox is in the lists, complete or not.
+    /// Returns whether the lists, complete or not, contain every RUNNING container and every READY sandbox.
     pub fn shows_all_that_runs(&self) -> bool {
         let missing = self.containers.iter().chain(&self.sandboxes).flat_map(|receipt| &receipt.missing);
         missing.into_iter().all(|part| !part.state.runs())
@@ -115,7 +115,7 @@ impl Default for ListBytes {
 // === impl PartState ===
 
 impl PartState {
-    /// The word in documents and messages.
+    /// Returns the word for documents and messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -127,7 +127,7 @@ impl PartState {
         }
     }
 
-    /// Says whether objects in this state run.
+    /// Returns whether objects in this state are running.
     pub fn runs(self) -> bool {
         matches!(self, Self::Running | Self::Ready)
     }

@@ -1,4 +1,4 @@
-//! What the past tells. Loaded before planning, returned as new data after it.
+//! The memory of earlier passes. It is loaded before planning; later steps return it as new data.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,64 +9,64 @@ use serde::{Deserialize, Serialize};
 
 use super::{ImageId, Pod, PodUid, Seen};
 
-/// What earlier passes learnt. An object without an entry counts as seen just now, never as never used.
+/// What earlier passes learned. An object without an entry counts as seen just now, not as never used.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Memory {
-    /// When the agent began to watch: the start of the service, or of the memory for a one-shot run.
+    /// When the agent started to observe: the start of the service, or of the memory for a one-shot run.
     pub agent_started_at: Option<Timestamp>,
-    /// What is known of each image.
+    /// The memory of each image.
     pub images: Vec<ImageMemory>,
     /// Pods of the runtime or the log root that a complete pod list did not name, and since when.
     pub absent_since: Vec<Absence>,
-    /// Actions that failed lately and wait before they are tried again, by [`crate::plan::Action::key`].
+    /// Failed actions with a back-off, by [`crate::plan::Action::key`].
     pub failures: BTreeMap<String, Failure>,
-    /// What the runtime listed when its lists were last trusted, less what was removed since: the baseline for a sharp
+    /// The counts of the last trusted lists of the runtime, without the objects removed since: the baseline for a sharp
     /// fall (I12).
     pub last_counts: Option<ListCounts>,
-    /// The level to which a list fell from that baseline and that is not trusted yet; `null` = no list fell.
+    /// The level to which a list fell from the baseline, not yet trusted; `null` = no list fell.
     pub fall: Option<ListFall>,
-    /// What the runtime last said of itself.
+    /// What the runtime last reported about itself.
     pub runtime: Option<RuntimeMemory>,
-    /// The pods of the last complete list, for the images that they name (I6).
+    /// The pods of the last complete list, for the images in their specs (I6).
     pub named_images: Option<NamedImages>,
 }
 
-/// One image's past.
+/// The memory of one image.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct ImageMemory {
     /// The image.
     pub id: ImageId,
-    /// The first pass that listed it; `null` = before all memory (the kubelet's zero time).
+    /// The first pass that listed the image; `null` = before all memory (the kubelet's zero time).
     #[serde(default)]
     pub first_seen: Option<Timestamp>,
-    /// The last pass that saw it in use; `null` = never since `first_seen`.
+    /// The last pass in which the image was in use; `null` = never since `first_seen`.
     #[serde(default)]
     pub last_used: Option<Timestamp>,
 }
 
-/// A pod that a complete list did not name (I11).
+/// A missing pod: a complete pod list did not name it (I11).
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Absence {
     /// The pod.
     pub uid: PodUid,
-    /// The first of the looks that did not find it.
+    /// The first pass of the series that did not find the pod.
     pub since: Timestamp,
 }
 
-/// An action that failed and is not tried again before a moment.
+/// A failed action and its back-off.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Failure {
-    /// How often in a row.
+    /// Number of failures in a row.
     pub count: u32,
-    /// The next try, not before.
+    /// The earliest time of the next try.
     pub retry_at: Timestamp,
-    /// What the last try answered.
+    /// The error of the last try.
     #[serde(default)]
     pub error: String,
 }
 
-/// How much the runtime listed.
+/// The number of objects in each list of the runtime.
 #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct ListCounts {
     /// Containers in any state.
@@ -81,44 +81,44 @@ pub struct ListCounts {
 /// The level to which a list fell sharply.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct ListFall {
-    /// The first pass that saw this level.
+    /// The first pass with this level.
     pub since: Timestamp,
-    /// How many passes saw it.
+    /// Number of passes with this level.
     pub passes: u32,
-    /// What the first of them listed, less what was removed since.
+    /// The counts of the first of these passes, without the objects removed since.
     pub counts: ListCounts,
 }
 
-/// What the runtime last said of itself, for passes in which it does not answer.
+/// What the runtime last reported about itself, for passes in which it is unavailable.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct RuntimeMemory {
-    /// The time at which its socket was made, by the file system.
+    /// When the runtime's socket was created, from the file system.
     #[serde(default)]
     pub listening_since: Option<Timestamp>,
-    /// The first pass that saw this socket.
+    /// The first pass with this socket.
     pub first_seen: Timestamp,
-    /// The sandbox image that it named, if it named one.
+    /// The sandbox image (pause) that the runtime named, if any.
     #[serde(default)]
     pub sandbox_image: Seen<Option<String>>,
 }
 
-/// The pods of the last complete list, for the images that they name.
+/// The pods of the last complete list, for the images in their specs.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct NamedImages {
-    /// The moment of that list, to within some minutes.
+    /// The time of that list, accurate to some minutes.
     pub as_of: Timestamp,
-    /// Its pods.
+    /// The pods of that list.
     pub pods: Vec<Pod>,
 }
 
 // === impl Memory ===
 
 impl Memory {
-    /// The longest wait before a failed action is tried again.
+    /// The longest back-off of a failed action.
     pub const LONGEST_WAIT: Duration = Duration::from_hours(1);
 
-    /// The same without times that lie after `now`: they were stored by a clock that was set back since, and would hold
-    /// objects until the clock reaches them again.
+    /// Limits stored times to `now`, and back-offs to [`Self::LONGEST_WAIT`] after `now`. Later times were stored before
+    /// the clock was set back, and would keep objects until the clock reaches them again.
     #[must_use]
     pub fn until(mut self, now: Timestamp) -> Self {
         fn clamp(at: &mut Timestamp, latest: Timestamp) {
@@ -141,12 +141,12 @@ impl Memory {
 // === impl ListCounts ===
 
 impl ListCounts {
-    /// Each list with its name in documents.
+    /// Lists each count with the name of its list in documents.
     pub fn by_list(&self) -> [(&'static str, u64); 3] {
         [("containers", self.containers), ("sandboxes", self.sandboxes), ("images", self.images)]
     }
 
-    /// Joins two counts, list by list.
+    /// Combines two counts, list by list.
     #[must_use]
     pub fn zip(self, other: Self, join: impl Fn(u64, u64) -> u64) -> Self {
         Self {

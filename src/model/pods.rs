@@ -1,4 +1,4 @@
-//! The pods that should be on the node, and who says so.
+//! The pods of the node, and the pod sources that report them.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{Container, ContainerState, PodRef, PodUid, Sandbox, SandboxState};
 
-/// The pods of this node, from one source or several together.
+/// The pods of this node, from one pod source or several.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct PodList {
-    /// Where it comes from, as `kube-api` or `runtime`.
+    /// The pod source, as `kube-api` or `runtime`.
     pub source: String,
-    /// Says that no pod is missing. Without it nothing counts as deleted (I2).
+    /// Whether the list contains every pod. If not, no pod counts as deleted (I2).
     #[serde(default)]
     pub complete: bool,
     /// The pods.
@@ -20,7 +20,7 @@ pub struct PodList {
     /// What the source needs to confirm right before a removal that a pod is deleted (I11).
     #[serde(default, skip_serializing_if = "Confirms::is_by_uid")]
     pub confirms: Confirms,
-    /// What each source in use said. Together they are as complete as the least complete of them.
+    /// A report for each pod source in use. The whole list is complete only if every source is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<PodSourceReport>,
 }
@@ -36,43 +36,43 @@ pub enum Confirms {
     ByName,
 }
 
-/// What one source of pods said.
+/// The report of one pod source.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct PodSourceReport {
-    /// Its name, as `kube-api`.
+    /// Name of the source, as `kube-api`.
     pub name: String,
-    /// Why it is in use, for people: it was set, or what `auto` found.
+    /// Why the source is in use, as text: set by the user, or chosen by `auto`.
     #[serde(default)]
     pub chosen_by: String,
-    /// How many pods it named.
+    /// Number of pods in its list.
     #[serde(default)]
     pub pods: u64,
-    /// The moment that its answer stands for; `null` = it never answered.
+    /// The time of its list; `null` = it was never available.
     #[serde(default)]
     pub as_of: Option<Timestamp>,
-    /// Why pods may be missing in its answer, for people; `null` = none is.
+    /// Why the list may lack pods, as text; `null` = it is complete.
     #[serde(default)]
     pub missing: Option<String>,
 }
 
-/// A pod that should be here, or that is still being torn down.
+/// A pod of this node, including a pod that is being deleted.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Pod {
-    /// The uid that the CRI shows for it.
+    /// The pod's uid in the CRI.
     pub uid: PodUid,
-    /// Its namespace.
+    /// The pod's namespace.
     #[serde(default)]
     pub namespace: String,
-    /// Its name.
+    /// The pod's name.
     #[serde(default)]
     pub name: String,
-    /// How far it is.
+    /// The pod's phase.
     #[serde(default)]
     pub phase: Phase,
-    /// It has a deletion timestamp: it is being torn down, perhaps still running.
+    /// Whether the pod has a deletion timestamp. It may still be running.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deleting: bool,
-    /// Every image that its spec names, containers of all kinds and image volumes (I6).
+    /// Every image in the pod's spec: containers of all kinds and image volumes (I6).
     #[serde(default)]
     pub images: Vec<String>,
 }
@@ -81,15 +81,15 @@ pub struct Pod {
 #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Bound, not all started.
+    /// Bound to the node, but not all containers have started.
     Pending,
-    /// At least one container runs or will run again.
+    /// At least one container is running or restarting.
     Running,
-    /// All containers ended well and none runs again: terminal.
+    /// All containers exited with success, and none restarts.
     Succeeded,
-    /// All containers ended, one of them badly: terminal.
+    /// All containers exited, at least one with a failure.
     Failed,
-    /// The source does not tell.
+    /// The source does not report a phase.
     #[default]
     Unknown,
 }
@@ -102,13 +102,13 @@ impl Confirms {
         *self == Self::ByUid
     }
 
-    /// What two sources need that both have to confirm.
+    /// Combines the needs of two sources that both have to confirm.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         if self == Self::ByName { self } else { other }
     }
 
-    /// Says whether a source can look this pod up.
+    /// Returns whether a source can look up this pod.
     pub fn can_look_up(self, pod: &PodRef) -> bool {
         match self {
             Self::ByUid => true,
@@ -117,7 +117,7 @@ impl Confirms {
     }
 }
 
-/// Says whether the API server accepts this as a name: in a path, and in a selector.
+/// Returns whether the API server accepts this as a name, in a path and in a selector.
 pub fn is_object_name(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
     !text.is_empty() && text.len() <= 253 && !text.starts_with('.') && text.bytes().all(allowed)
@@ -126,13 +126,13 @@ pub fn is_object_name(text: &str) -> bool {
 // === impl Phase ===
 
 impl Phase {
-    /// Says whether the pod finished but still exists: what the kubelet calls terminated.
+    /// Returns whether the pod is terminated: in phase Succeeded or Failed. It still exists.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }
 }
 
-/// The pods of RUNNING containers and of READY sandboxes, each as often as it has some.
+/// Lists the pods of RUNNING containers and READY sandboxes. A pod appears once for each of them.
 pub fn running_pods<'a>(containers: &'a [Container], sandboxes: &'a [Sandbox]) -> impl Iterator<Item = &'a PodRef> {
     let running = containers.iter().filter(|container| container.state == ContainerState::Running);
     let ready = sandboxes.iter().filter(|sandbox| sandbox.state == SandboxState::Ready);

@@ -1,25 +1,25 @@
-//! Not having seen is not the same as nothing there.
+//! Distinguishes an unavailable value from an empty one.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a source answered, or why it did not.
+/// The value from a source, or why it is unavailable.
 ///
-/// There is no way to the value that passes by the other case, so "could not list pods" never looks like "there are no
-/// pods" (I2).
+/// Callers cannot reach the value without handling the other case. So "could not list pods" never looks like "there are
+/// no pods" (I2).
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Seen<T> {
-    /// The source answered completely.
+    /// The source returned the complete value.
     Seen(T),
-    /// The source was not asked or did not answer; the cause, for people.
+    /// The value is unavailable; the cause, as text.
     NotSeen(String),
 }
 
 // === impl Seen ===
 
 impl<T> Seen<T> {
-    /// The value, for a caller that does the safe thing without one.
+    /// Returns the value, for a caller that takes the safe choice without one.
     pub fn as_ref(&self) -> Option<&T> {
         match self {
             Self::Seen(value) => Some(value),
@@ -27,7 +27,7 @@ impl<T> Seen<T> {
         }
     }
 
-    /// Why there is no value.
+    /// Returns why the value is unavailable.
     pub fn cause(&self) -> Option<&str> {
         match self {
             Self::Seen(_) => None,
@@ -35,7 +35,7 @@ impl<T> Seen<T> {
         }
     }
 
-    /// Applies `f` to a value that was seen.
+    /// Applies `f` to the value, if it is available.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Seen<U> {
         match self {
             Self::Seen(value) => Seen::Seen(f(value)),

@@ -1,4 +1,4 @@
-//! Everything about one moment of the node, as plain data.
+//! A snapshot of the node at one time, as plain data.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,42 +9,42 @@ use serde::{Deserialize, Serialize};
 
 use super::{ContainerId, ImageId, ListBytes, Memory, Partial, PodList, PodRef, PodUid, SandboxId, Seen};
 
-/// One moment of the node: what each source said, and what the past tells.
+/// A snapshot of the node: the result of each data source, and the memory of earlier passes.
 ///
-/// The lists are taken in this order: log directories and links, images, sandboxes, containers, pods. A thing made in
-/// between is then known to the later list, and a log directory is never newer than the pods it is compared with
+/// The lists are taken in this order: log directories and links, images, sandboxes, containers, pods. The later list
+/// includes an object that is created in between. A log directory is never newer than the pods it is compared with
 /// (races 5 and 21 of an outside agent).
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Snapshot {
     /// Always `Snapshot`.
     #[serde(default)]
     pub kind: SnapshotKind,
-    /// The document's version, 1.
+    /// Version of the document, 1.
     #[serde(default = "one")]
     pub version: u32,
-    /// The one clock of the pass: every age counts back from here.
+    /// The time of the pass. Every age is relative to it.
     pub taken_at: Timestamp,
-    /// The node's name; empty where it is not known.
+    /// Name of the node; empty if not known.
     #[serde(default)]
     pub node: String,
-    /// The runtime itself.
+    /// The container runtime.
     #[serde(default)]
     pub runtime: Seen<Runtime>,
-    /// Since when the runtime's socket exists: its last restart, as far as an agent outside it can see (I12). `null` = the
-    /// document is of an older version and says it in `runtime`, if at all.
+    /// Since when the runtime's socket exists: its last restart, as far as an outside agent can see (I12). `null` = a
+    /// document of an older version, which may have the value in `runtime`.
     #[serde(default = "not_said::<Timestamp>")]
     pub listening_since: Seen<Option<Timestamp>>,
-    /// The image that the runtime's sandboxes run, as the runtime names it (I6). `null` = it names none, or the document is
-    /// of an older version and says it in `runtime`.
+    /// The sandbox image (pause), as the runtime names it (I6). `null` = the runtime names none, or a document of an
+    /// older version, which may have it in `runtime`.
     #[serde(default = "not_said::<String>")]
     pub sandbox_image: Seen<Option<String>>,
-    /// Every container in every state.
+    /// All containers, in every state.
     #[serde(default)]
     pub containers: Seen<Vec<Container>>,
-    /// Every sandbox.
+    /// All sandboxes.
     #[serde(default)]
     pub sandboxes: Seen<Vec<Sandbox>>,
-    /// Every image.
+    /// All images.
     #[serde(default)]
     pub images: Seen<Vec<Image>>,
     /// The file system that holds the images.
@@ -56,108 +56,108 @@ pub struct Snapshot {
     /// The `*.log` entries of the container log root.
     #[serde(default)]
     pub log_links: Seen<Vec<LogLink>>,
-    /// The pods that should be here.
+    /// The pods of the node.
     #[serde(default)]
     pub pods: Seen<PodList>,
-    /// The uids under `<kubelet root>/pods`: a veto against calling a pod gone (I11).
+    /// The uids under `<kubelet root>/pods`. A pod with such a directory does not count as deleted (I11).
     #[serde(default = "nothing_seen")]
     pub pod_dirs: Seen<Vec<PodUid>>,
-    /// Images that the kubelet is pulling right now, as named in the pod specs (I6).
+    /// Images that the kubelet is pulling, as named in the pod specs (I6).
     #[serde(default)]
     pub pulling: Vec<String>,
-    /// The image that each name used by a pod or a pull means, as the runtime resolves it; `null` = none that is here (I6).
-    /// A name that is missing here was not resolved: its text alone is compared.
+    /// The image for each name in a pod or a pull, as the runtime resolves it; `null` = no such image on the node (I6).
+    /// A name without an entry was not resolved: it is compared as text.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub resolved_images: BTreeMap<String, Seen<Option<ImageId>>>,
-    /// Whether the pulls in progress could be read. Where not, no image is proven unused (I2, I6).
+    /// Whether the pulls in progress could be read. If not, no image is proven unused (I2, I6).
     #[serde(default = "all_seen", skip_serializing_if = "is_seen")]
     pub image_uses: Seen<()>,
-    /// How large the runtime's lists are, and how they were received.
+    /// The sizes of the runtime's lists, and how they were received.
     #[serde(default)]
     pub list_bytes: ListBytes,
-    /// What was received of a list that is not complete. The list itself is not seen then (I2).
+    /// The received part of each incomplete list. The list itself is then unavailable (I2).
     #[serde(default, skip_serializing_if = "is_whole")]
     pub partial: Partial,
-    /// What earlier passes learnt.
+    /// What earlier passes learned.
     #[serde(default)]
     pub memory: Memory,
 }
 
-/// The word that begins a snapshot document.
+/// The `kind` of a snapshot document.
 #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub enum SnapshotKind {
-    /// The only one.
+    /// The only kind.
     #[default]
     Snapshot,
 }
 
-/// The runtime behind the socket.
+/// The container runtime.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Runtime {
-    /// Its own name for itself, as `containerd`.
+    /// Name of the runtime, as `containerd`.
     pub name: String,
-    /// Its version.
+    /// Version of the runtime.
     #[serde(default)]
     pub version: String,
-    /// The name of the image that its sandboxes run, where it tells.
+    /// The name of the sandbox image (pause), if the runtime reports it.
     #[serde(default)]
     pub sandbox_image: Option<String>,
-    /// Since when its socket exists: the last restart, as far as can be seen from outside (I12).
+    /// Since when the runtime's socket exists: its last restart, as far as an outside agent can see (I12).
     #[serde(default)]
     pub listening_since: Option<Timestamp>,
 }
 
-/// A container's state in the CRI. All but `Running` are dead in the kubelet's words.
+/// A container's state in the CRI. All states but `Running` are dead in the kubelet's terms.
 #[derive(Clone, Copy, Debug, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContainerState {
-    /// Made, not started: perhaps about to start.
+    /// Created, not started. It may be about to start.
     Created,
     /// Running.
     Running,
-    /// Finished.
+    /// Exited.
     Exited,
-    /// The runtime cannot tell; perhaps still running.
+    /// The runtime cannot determine the state. The container may still be running.
     Unknown,
 }
 
 /// A container as the runtime lists it.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Container {
-    /// Its id.
+    /// Id of the container.
     pub id: ContainerId,
-    /// The sandbox that it belongs to.
+    /// The sandbox of the container.
     #[serde(default)]
     pub sandbox_id: SandboxId,
-    /// The pod by its labels; `null` = no kubelet made it.
+    /// The pod from the container's labels; `null` = not created by a kubelet.
     #[serde(default)]
     pub pod: Option<PodRef>,
-    /// The name in the pod spec, from the CRI metadata.
+    /// Name of the container in the pod spec, from the CRI metadata.
     #[serde(default)]
     pub name: String,
     /// The kubelet's restart number. Garbage collection does not order by it.
     #[serde(default)]
     pub attempt: u32,
-    /// Its state.
+    /// State of the container.
     pub state: ContainerState,
-    /// When it was made, by the runtime's clock.
+    /// When the container was created, by the runtime's clock.
     pub created_at: Timestamp,
-    /// When it ended. Asked for only where the age counts from it.
+    /// When the container finished. Read only if the age counts from it.
     #[serde(default)]
     pub finished_at: Option<Timestamp>,
-    /// What the runtime says it runs: an image id, or with older runtimes a digest.
+    /// The image of the container as the runtime reports it: an image id, or a digest with older runtimes.
     #[serde(default)]
     pub image_id: Option<String>,
-    /// The image as the pod named it.
+    /// The image as named in the pod spec.
     #[serde(default)]
     pub image: Option<String>,
-    /// Images mounted as volumes, by id. Known only where images are planned; an exited container has none mounted.
+    /// Images mounted as volumes, by id. Known only if images are planned; an exited container has none mounted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub image_volumes: Vec<String>,
-    /// Why its image volumes are not known: its status failed. `null` = they are known.
+    /// Why the image volumes are not known: the error of the status call. `null` = they are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_volumes_unknown: Option<String>,
-    /// Its log file. Known only after its status was asked.
+    /// Log file of the container. Known only after a status call.
     #[serde(default)]
     pub log_path: Option<PathBuf>,
 }
@@ -166,28 +166,28 @@ pub struct Container {
 #[derive(Clone, Copy, Debug, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxState {
-    /// Its network and pause process are up.
+    /// The network and the pause process are running.
     Ready,
-    /// Stopped, failed, or still being made.
+    /// Stopped, failed, or being created.
     NotReady,
 }
 
 /// A pod sandbox as the runtime lists it.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Sandbox {
-    /// Its id.
+    /// Id of the sandbox.
     pub id: SandboxId,
-    /// The pod by the CRI metadata; `null` = no kubelet made it.
+    /// The pod from the CRI metadata; `null` = not created by a kubelet.
     #[serde(default)]
     pub pod: Option<PodRef>,
-    /// The kubelet's number of the sandbox. Garbage collection does not order by it.
+    /// The kubelet's attempt number of the sandbox. Garbage collection does not order by it.
     #[serde(default)]
     pub attempt: u32,
-    /// Its state.
+    /// State of the sandbox.
     pub state: SandboxState,
-    /// When it was made, by the runtime's clock.
+    /// When the sandbox was created, by the runtime's clock.
     pub created_at: Timestamp,
-    /// The kubelet has the pod from a file or an address of its own and not from the API server: a static pod.
+    /// Whether the pod is static: the kubelet read it from a file or a URL, not from the API server.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_static: bool,
 }
@@ -195,35 +195,35 @@ pub struct Sandbox {
 /// An image as the runtime lists it.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Image {
-    /// Its id.
+    /// Id of the image.
     pub id: ImageId,
-    /// Its names, `repository:tag`. Removing it removes all of them.
+    /// Names of the image, `repository:tag`. Removing the image removes all of them.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// Its names, `repository@sha256:…`.
+    /// Names of the image, `repository@sha256:…`.
     #[serde(default)]
     pub digests: Vec<String>,
-    /// Bytes as the runtime counts them: containerd says the compressed size, and shared layers count in each image.
+    /// Bytes as the runtime counts them. containerd reports the compressed size; shared layers count in each image.
     #[serde(default)]
     pub size_bytes: u64,
-    /// The runtime asks not to remove it.
+    /// Whether the runtime marks the image as not to be removed.
     #[serde(default)]
     pub pinned: bool,
 }
 
-/// A file system as statvfs tells it.
+/// A file system, from statvfs.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct FileSystem {
-    /// A directory on it, as the runtime names it.
+    /// A directory on the file system, as the runtime reports it.
     #[serde(default)]
     pub mountpoint: PathBuf,
-    /// All bytes; 0 = not known, which is an error for the image pass.
+    /// Total bytes; 0 = not known, which is an error for the image pass.
     #[serde(default, deserialize_with = "null_is_zero")]
     pub capacity_bytes: u64,
-    /// Bytes that an ordinary user may still take.
+    /// Bytes available to an unprivileged user.
     #[serde(default, deserialize_with = "null_is_zero")]
     pub available_bytes: u64,
-    /// All inodes; `null` = not counted there.
+    /// Total inodes; `null` = the file system does not count them.
     #[serde(default)]
     pub inodes: Option<u64>,
     /// Free inodes.
@@ -231,7 +231,7 @@ pub struct FileSystem {
     pub inodes_free: Option<u64>,
 }
 
-/// What a directory entry is, without following it.
+/// The type of a directory entry; symlinks are not followed.
 #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryKind {
@@ -249,25 +249,25 @@ pub enum EntryKind {
 /// An entry of the pod log root.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct LogDir {
-    /// Its name, `NAMESPACE_NAME_UID` where a kubelet made it.
+    /// Name of the entry, `NAMESPACE_NAME_UID` if a kubelet created it.
     pub name: String,
-    /// What it is.
+    /// Type of the entry.
     #[serde(default)]
     pub entry: EntryKind,
-    /// Its last change.
+    /// When the entry was last modified.
     #[serde(default)]
     pub modified_at: Option<Timestamp>,
 }
 
-/// Whether a link leads anywhere.
+/// Whether the target of a symlink exists.
 #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkTarget {
-    /// It does.
+    /// The target exists.
     Exists,
-    /// It dangles: some hop does not exist.
+    /// A dangling log symlink: the target, or a link on the way to it, does not exist.
     Missing,
-    /// It could not be told, as without permission.
+    /// Not determined, for example without permission.
     #[default]
     Unknown,
 }
@@ -275,9 +275,9 @@ pub enum LinkTarget {
 /// An entry of the container log root.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct LogLink {
-    /// Its name, `POD_NAMESPACE_CONTAINER-ID.log` where a kubelet made it.
+    /// Name of the entry, `POD_NAMESPACE_CONTAINER-ID.log` if a kubelet created it.
     pub name: String,
-    /// Whether it leads anywhere.
+    /// Whether the target of the symlink exists.
     #[serde(default)]
     pub target: LinkTarget,
 }
@@ -285,12 +285,12 @@ pub struct LogLink {
 // === impl Snapshot ===
 
 impl Snapshot {
-    /// The containers that were received, from a complete list or not; `None` = unavailable.
+    /// Returns the containers that were received, from a complete list or not; `None` = unavailable.
     pub fn listed_containers(&self) -> Option<&[Container]> {
         self.containers.as_ref().or(self.partial.containers.as_ref()).map(Vec::as_slice)
     }
 
-    /// The same, to be changed.
+    /// Returns the same containers, mutable.
     pub fn listed_containers_mut(&mut self) -> Option<&mut Vec<Container>> {
         match &mut self.containers {
             Seen::Seen(containers) => Some(containers),
@@ -298,19 +298,19 @@ impl Snapshot {
         }
     }
 
-    /// The sandboxes that were received, from a complete list or not; `None` = unavailable.
+    /// Returns the sandboxes that were received, from a complete list or not; `None` = unavailable.
     pub fn listed_sandboxes(&self) -> Option<&[Sandbox]> {
         self.sandboxes.as_ref().or(self.partial.sandboxes.as_ref()).map(Vec::as_slice)
     }
 
-    /// Since when the runtime's socket exists; `None` = the document does not say.
+    /// Returns since when the runtime's socket exists; `None` = not in the document.
     pub fn listening_since(&self) -> Seen<Option<Timestamp>> {
         let in_runtime = || self.runtime.as_ref().and_then(|runtime| runtime.listening_since);
         self.listening_since.clone().map(|since| since.or_else(in_runtime))
     }
 
-    /// The image of the runtime's sandboxes: as the runtime names it now or, where it does not answer, as it did before.
-    /// A name holds until the runtime restarts: a later answer without one proves nothing. `None` = it names none.
+    /// Returns the sandbox image that the runtime names now or, if it is unavailable, that it named before. A name is
+    /// valid until the runtime restarts: a later response without a name proves nothing. `None` = it names none.
     pub fn sandbox_image(&self) -> Seen<Option<&str>> {
         let before = self.memory.runtime.as_ref();
         let remembered = before.and_then(|before| before.sandbox_image.as_ref());
@@ -331,7 +331,7 @@ impl Snapshot {
 // === impl Container ===
 
 impl Container {
-    /// The pod's uid; `None` for a container that no kubelet made.
+    /// Returns the pod's uid; `None` for a container that no kubelet created.
     pub fn pod_uid(&self) -> Option<&PodUid> {
         self.pod.as_ref().map(|pod| &pod.uid).filter(|uid| !uid.is_empty())
     }
@@ -340,7 +340,7 @@ impl Container {
 // === impl Sandbox ===
 
 impl Sandbox {
-    /// The pod's uid; `None` for a sandbox that no kubelet made.
+    /// Returns the pod's uid; `None` for a sandbox that no kubelet created.
     pub fn pod_uid(&self) -> Option<&PodUid> {
         self.pod.as_ref().map(|pod| &pod.uid).filter(|uid| !uid.is_empty())
     }

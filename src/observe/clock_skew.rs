@@ -1,8 +1,8 @@
-//! Times that lie in the future: a clock was set back after they were made.
+//! Corrects times that lie in the future: a clock was set back after they were made.
 //!
-//! An object with such a time would stay too young for every rule until the clock reaches it. Its age is counted from the
-//! first pass in which this agent saw it instead, by a clock that is never set. Only times after `taken_at` are changed,
-//! and they keep their order among each other.
+//! An object with such a time would be too young for every rule until the clock reaches that time. Its age is counted
+//! instead from the first pass in which this agent saw it, by a monotonic clock. Only times after `taken_at` are
+//! changed, and they keep their order among each other.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,12 +13,12 @@ use tokio::time::Instant;
 
 use crate::model::{Seen, Snapshot};
 
-/// What this agent knows of times that the wall clock does not show.
+/// Times that the wall clock does not show.
 #[derive(Debug, Default)]
 pub struct ClockSkew {
-    /// When it first saw each object whose time lies in the future, by the object's id.
+    /// When this agent first saw each object whose time lies in the future, by the object's id.
     first_seen: Mutex<HashMap<String, Instant>>,
-    /// The last moment that was given a wall-clock time, and that time.
+    /// The last monotonic time that was converted to a wall-clock time, and that time.
     dated: Mutex<Option<(Instant, Timestamp)>>,
 }
 
@@ -31,7 +31,7 @@ struct Future<'a> {
 // === impl ClockSkew ===
 
 impl ClockSkew {
-    /// Moves creation times after `taken_at` back to the moment since which this agent knows the container or sandbox.
+    /// Moves creation times after `taken_at` back to the time at which this agent first saw the container or sandbox.
     pub fn correct(&self, snapshot: &mut Snapshot) {
         let now = snapshot.taken_at;
         let mut known = lock(&self.first_seen);
@@ -48,7 +48,8 @@ impl ClockSkew {
         }
     }
 
-    /// The wall-clock time of a moment: the same at each call, though the clock may be set in between.
+    /// Returns the wall-clock time of a monotonic time. It is the same at each call, even if the clock is set in
+    /// between.
     pub fn date(&self, moment: Instant, now: Timestamp) -> Timestamp {
         let mut dated = lock(&self.dated);
         match *dated {
@@ -87,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// A node at noon with a container and a sandbox made at these times.
+    /// Returns a node at noon with containers and a sandbox created at these times.
     fn node(containers: &[&str], sandbox: &str) -> Snapshot {
         let containers: Vec<_> = containers
             .iter()
@@ -102,7 +103,7 @@ mod tests {
         .unwrap()
     }
 
-    /// The ages of the containers and of the sandbox in whole seconds.
+    /// Returns the ages of the containers and of the sandbox in whole seconds.
     fn ages(snapshot: &Snapshot) -> Vec<i64> {
         let containers = snapshot.containers.as_ref().unwrap().iter().map(|container| container.created_at);
         let all = containers.chain(snapshot.sandboxes.as_ref().unwrap().iter().map(|sandbox| sandbox.created_at));

@@ -1,7 +1,7 @@
-//! How full the image file system is.
+//! Measures the usage of the image file system.
 //!
-//! The numbers are the kubelet's (spec 6.10): blocks in units of `f_frsize`, and `f_bavail`, what an ordinary user may
-//! still take, so that the blocks reserved for root count as used.
+//! The numbers are the same as the kubelet's (spec 6.10): blocks in units of `f_frsize`, and `f_bavail`, the blocks
+//! available to an ordinary user. So the blocks reserved for root count as used.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use super::{Answer, ObserveError};
 use crate::host_path::{self, BoundedCalls};
 use crate::model::FileSystem;
 
-/// The longest wait for statvfs, as cAdvisor's.
+/// The longest wait for statvfs, as in cAdvisor.
 const GUARD: Duration = Duration::from_secs(2);
 
-/// Measures file systems. A trait because a simulated node has a disk of its own.
+/// Measures file systems. It is a trait because a simulated node has its own disk.
 pub trait Disks: Send + Sync {
-    /// Measures the file system of a directory, which the runtime names.
+    /// Measures the file system of a directory that the runtime names.
     fn measure<'a>(&'a self, mountpoint: &'a Path) -> Answer<'a, Result<FileSystem, ObserveError>>;
 }
 
@@ -31,7 +31,7 @@ pub struct HostDisks {
     probe: Probe,
 }
 
-/// The disk of a simulated node, whichever directory is asked for.
+/// The disk of a simulated node, the same for every directory.
 pub struct DiskFn<F>(pub F);
 
 type Probe = Arc<dyn Fn(&Path) -> io::Result<FileSystem> + Send + Sync>;
@@ -39,7 +39,7 @@ type Probe = Arc<dyn Fn(&Path) -> io::Result<FileSystem> + Send + Sync>;
 // === impl HostDisks ===
 
 impl HostDisks {
-    /// The file systems of the host whose root is mounted at `host_root`.
+    /// Creates a measurement of the host whose root is mounted at `host_root`.
     pub fn new(host_root: impl Into<PathBuf>) -> Self {
         Self::with_probe(host_root.into(), GUARD, Arc::new(probe))
     }
@@ -72,7 +72,7 @@ impl Disks for HostDisks {
 fn probe(path: &Path) -> io::Result<FileSystem> {
     let numbers = statvfs(path)?;
     let unit = numbers.fragment_size();
-    // A file system that makes inodes as it goes, as btrfs, says 0.
+    // A file system that creates inodes on demand, such as btrfs, reports 0.
     let counts_inodes = numbers.files() > 0;
     Ok(FileSystem {
         mountpoint: path.to_owned(),

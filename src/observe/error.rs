@@ -1,11 +1,11 @@
-//! What can go wrong while looking.
+//! Errors of an observation.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::host_path::CallError;
 
-/// A look that failed. Its text becomes the cause in a `NotSeen`.
+/// A failed observation. Its text becomes the cause in a `NotSeen`.
 #[derive(Debug, thiserror::Error)]
 pub enum ObserveError {
     /// A file system did not respond.
@@ -27,7 +27,7 @@ pub enum ObserveError {
         /// Why.
         source: io::Error,
     },
-    /// The kubelet pulls an image, and its record does not tell which.
+    /// The kubelet pulls an image, and its record does not name the image.
     #[error("{} does not tell which image is being pulled: {cause}", path.display())]
     ReadPull {
         /// The record.
@@ -35,7 +35,7 @@ pub enum ObserveError {
         /// Why.
         cause: String,
     },
-    /// The runtime does not say where its images lie.
+    /// The runtime does not report the location of its images.
     #[error("ImageFsInfo names no file system")]
     NoImageFilesystem,
 }

@@ -1,7 +1,7 @@
-//! Which images the names in pod specs mean.
+//! Resolves the image names in pod specs.
 //!
-//! Only the runtime knows: its aliases may resolve `busybox` to another registry than Docker's. It is asked once for each
-//! name, and again when the list of images has changed.
+//! Only the runtime can resolve them: its aliases may map `busybox` to another registry than Docker's. It resolves each
+//! name once, and again after the list of images has changed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,10 +13,10 @@ use futures::stream::{self, StreamExt};
 use crate::cri::{CriError, RuntimeReader};
 use crate::model::{Image, ImageId, Seen, Snapshot};
 
-/// Calls under way at the same time.
+/// The most calls at the same time.
 const AT_ONCE: usize = 16;
 
-/// The answers so far.
+/// The results so far.
 #[derive(Debug, Default)]
 pub struct ImageNames {
     known: Mutex<Known>,
@@ -24,7 +24,7 @@ pub struct ImageNames {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// What stands for the list of images that the answers belong to.
+    /// The fingerprint of the list of images that the results belong to.
     list: u64,
     ids: HashMap<String, Option<ImageId>>,
 }
@@ -58,9 +58,10 @@ impl ImageNames {
         snapshot.resolved_images = names.iter().map(|name| (name.clone(), answer(name))).collect();
     }
 
-    /// The image that a name means; `None` = none that is here. Asks the runtime for a name that is new.
+    /// Returns the image that a name resolves to; `None` = no image on this node. Calls the runtime for a new name.
     ///
     /// # Errors
+    ///
     /// The runtime fails the call.
     pub async fn id_of(&self, reader: &RuntimeReader, name: &str) -> Result<Option<ImageId>, CriError> {
         let known = self.known().ids.get(name).cloned();
@@ -97,7 +98,7 @@ fn names(snapshot: &Snapshot) -> BTreeSet<String> {
     of_pods.chain(&snapshot.pulling).filter(|name| !name.is_empty()).cloned().collect()
 }
 
-/// A number that differs when an image or a name of one was added or removed, whatever their order.
+/// Returns a number that changes when an image or one of its names is added or removed. The order does not matter.
 fn fingerprint(images: &[Image]) -> u64 {
     let of_one = |image: &Image| {
         let mut hasher = DefaultHasher::new();
@@ -120,7 +121,7 @@ mod tests {
 
     const QUAY: &str = "quay.io/library/busybox:latest";
 
-    /// A node whose runtime resolves `busybox` to Quay.
+    /// Starts a node whose runtime resolves `busybox` to Quay.
     fn sim() -> Sim {
         Sim::start(Node::new().image(QUAY, &[("busybox", MIB)]).alias("busybox", QUAY)).unwrap()
     }
@@ -130,7 +131,7 @@ mod tests {
         RuntimeReader::new(&sim.endpoint(), &sim.endpoint(), options)
     }
 
-    /// A snapshot of its images with pods that name these.
+    /// Returns a snapshot of the node's images, with pods that name `named`.
     async fn snapshot(sim: &Sim, named: &[&str]) -> Snapshot {
         let mut snapshot: Snapshot =
             serde_json::from_value(serde_json::json!({ "taken_at": "2026-11-21T12:00:00Z" })).unwrap();

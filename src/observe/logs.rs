@@ -1,7 +1,7 @@
-//! What lies in the two log roots.
+//! Lists the two log roots.
 //!
-//! Names that are not UTF-8 are left out: a kubelet never makes one, no plan could name it, and nothing here is removed
-//! but by its name. So they stay for ever, and are counted nowhere.
+//! Names that are not UTF-8 are skipped. A kubelet never creates one, no plan can contain one, and kubegc removes
+//! entries only by name. So they are never removed and never counted.
 
 use std::fs::{self, DirEntry, FileType, Metadata};
 use std::io;
@@ -13,14 +13,15 @@ use super::ObserveError;
 use crate::host_path::{self, Resolved};
 use crate::model::{EntryKind, LinkTarget, LogDir, LogLink};
 
-/// Every entry of the pod log root, whatever it is, by name.
+/// Returns every entry of the pod log root, of any type, sorted by name.
 pub fn dirs(root: &Path) -> Result<Vec<LogDir>, ObserveError> {
     let mut dirs: Vec<LogDir> = entries(root)?.into_iter().map(dir).collect();
     dirs.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(dirs)
 }
 
-/// The `*.log` entries of the container log root, by name, each followed beneath the host's root.
+/// Returns the `*.log` entries of the container log root, sorted by name. Each link is followed beneath the host's
+/// root.
 pub fn links(host_root: &Path, root: &Path) -> Result<Vec<LogLink>, ObserveError> {
     let mut names: Vec<String> = entries(root)?.into_iter().map(|(name, _)| name).collect();
     names.retain(|name| name.strip_suffix(".log").is_some());
@@ -30,8 +31,8 @@ pub fn links(host_root: &Path, root: &Path) -> Result<Vec<LogLink>, ObserveError
     Ok(names.into_iter().map(link).collect())
 }
 
-/// The entries of a directory with their names. One that is gone by now is empty; any other failure, also half-way, is
-/// one, because half a list would look like a whole one (I2).
+/// Returns the entries of a directory with their names. A directory that no longer exists is empty. Any other failure
+/// is an error, also half-way, because a partial list would look like a complete one (I2).
 pub fn entries(directory: &Path) -> Result<Vec<(String, DirEntry)>, ObserveError> {
     let failed = |source| ObserveError::List { path: directory.to_owned(), source };
     let read = match fs::read_dir(directory) {
@@ -42,7 +43,7 @@ pub fn entries(directory: &Path) -> Result<Vec<(String, DirEntry)>, ObserveError
     Ok(entries.into_iter().filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry))).collect())
 }
 
-/// One that can be listed and not looked at is of no kind that anything is done to.
+/// An entry that can be listed but not inspected gets the kind `Other`, which kubegc never removes.
 fn dir((name, entry): (String, DirEntry)) -> LogDir {
     let metadata = entry.metadata().ok();
     let modified = metadata.as_ref().and_then(|metadata| metadata.modified().ok());
@@ -65,11 +66,11 @@ fn kind(of: FileType) -> EntryKind {
     }
 }
 
-/// Where a link leads, every hop followed as the kubelet's stat does: missing only if some hop does not exist. A loop, a
-/// file on the way, or a directory that may not be entered proves nothing.
+/// Follows a link over every hop, as the kubelet's stat does. The target is missing only if some hop does not exist. A
+/// loop, a file on the way, or a directory without permission proves nothing.
 fn target(host_root: &Path, path: &Path) -> LinkTarget {
     let place = if host_root == Path::new("/") {
-        // The system follows faster than we do, and there are thousands of these.
+        // The system resolves links faster than this code, and there are thousands of them.
         match fs::metadata(host_root.join(path)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return LinkTarget::Missing,
             answer => answer.map(|_| Resolved::Exists(path.to_owned())),

@@ -1,4 +1,4 @@
-//! Which pods should be here, and what the kubelet's directories tell of them.
+//! The pod sources, and the kubelet's directories of pods.
 
 mod auto;
 mod combined;
@@ -23,43 +23,43 @@ use std::path::Path;
 use super::{Answer, ObserveError, logs};
 use crate::model::{Container, Phase, Pod, PodList, PodRef, PodUid, Sandbox, Seen, running_pods};
 
-/// Who says which pods should be on this node.
+/// A source of the pods that should be on this node.
 pub trait PodSource: Send + Sync {
-    /// Its name in documents, as `kube-api`.
+    /// Returns its name in documents, such as `kube-api`.
     fn name(&self) -> &str;
 
-    /// Lists the pods; asked after the runtime was listed, whose lists are given for the sources that need them. Complete
-    /// only if no pod can be missing (I2).
+    /// Lists the pods. It runs after the runtime was listed, and gets those lists for the sources that need them. The
+    /// result is complete only if no pod can be missing (I2).
     fn list<'a>(
         &'a self,
         containers: &'a Seen<Vec<Container>>,
         sandboxes: &'a Seen<Vec<Sandbox>>,
     ) -> Answer<'a, Seen<PodList>>;
 
-    /// Asks anew, past every cache, whether a pod still exists; for the moment right before the first removal of what
-    /// belongs to a pod that counts as gone (I11). A source that cannot ask has nothing against it.
+    /// Looks up live, past every cache, whether a pod still exists. It runs right before the first removal of an object
+    /// whose pod counts as deleted (I11). A source without a lookup does not object.
     fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
         let _ = pod;
         Box::pin(async { Seen::Seen(false) })
     }
 
-    /// Says whether its pods are a kubelet's: then a running pod has a directory of the kubelet (I11).
+    /// Returns whether its pods come from a kubelet. Then each running pod has a directory of the kubelet (I11).
     fn has_kubelet(&self) -> bool {
         true
     }
 
-    /// The pods that it knows of by now, told from memory; for the moment right before an image goes, which a pod may name
-    /// since the list was made (I6). A source that would have to ask for them tells none.
+    /// Returns the pods that the source has in memory. It runs right before an image is removed, because a pod may have
+    /// named that image since the list was made (I6). A source that needs a request for them returns none.
     fn cached_pods(&self) -> Answer<'_, Vec<Pod>> {
         Box::pin(async { Vec::new() })
     }
 }
 
-/// Nobody: no pod is ever gone.
+/// No pod source: no pod ever counts as deleted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoPods;
 
-/// The runtime itself, for hosts without a kubelet: a pod is here while something of it runs.
+/// The runtime itself, for hosts without a kubelet: a pod exists while its sandbox or one of its containers runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RuntimePods;
 
@@ -69,7 +69,7 @@ struct PullIntent {
     image: String,
 }
 
-/// Far above any record, far below what would hurt.
+/// Far larger than any record, and small enough for memory.
 const LARGEST_RECORD_BYTES: u64 = 1 << 20;
 
 // === impl NoPods ===
@@ -115,7 +115,7 @@ impl PodSource for RuntimePods {
 }
 
 impl RuntimePods {
-    /// The pods with a RUNNING container or a READY sandbox.
+    /// Returns the pods with a RUNNING container or a READY sandbox.
     fn alive(self, containers: &[Container], sandboxes: &[Sandbox]) -> PodList {
         let running = running_pods(containers, sandboxes).filter(|pod| !pod.uid.is_empty());
         let by_uid: BTreeMap<&PodUid, &PodRef> = running.map(|pod| (&pod.uid, pod)).collect();
@@ -128,7 +128,7 @@ impl RuntimePods {
     }
 }
 
-/// The pods that run, as far as the lists show.
+/// Returns the pods that run according to the lists.
 fn running_uids<'a>(containers: &'a Seen<Vec<Container>>, sandboxes: &'a Seen<Vec<Sandbox>>) -> HashSet<&'a PodUid> {
     let containers = containers.as_ref().map_or(&[][..], Vec::as_slice);
     let sandboxes = sandboxes.as_ref().map_or(&[][..], Vec::as_slice);
@@ -145,11 +145,12 @@ fn pod(of: &PodRef) -> Pod {
     }
 }
 
-/// The images that the kubelet is pulling, by the names in its records.
+/// Returns the images that the kubelet is pulling, by the names in its records.
 ///
-/// A record that cannot be read stands for an image that is being pulled, and nobody knows which: then all pulls are
-/// unknown, and no image goes. Not so what is no record: the kubelet writes `sha256-…` by way of `….tmp`, before the pull
-/// begins, and reads nothing else there. A record that is gone by the time it is opened belongs to a pull that ended.
+/// A record that cannot be read stands for an unknown image that is being pulled. Then all pulls are unknown, and no
+/// image is removed. Files that are not records are ignored: the kubelet writes `sha256-…` by way of `….tmp` before the
+/// pull begins, and reads nothing else there. A record that no longer exists when it is opened belongs to a pull that
+/// ended.
 pub fn pulls(directory: &Path) -> Result<Vec<String>, ObserveError> {
     let mut images = Vec::new();
     for (name, entry) in logs::entries(directory)? {

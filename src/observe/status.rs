@@ -1,7 +1,8 @@
-//! What only a container's own status tells: the images it has mounted as volumes, and when it ended.
+//! Fields that only a container's own status contains: the images that are mounted as volumes, and the time at which it
+//! finished.
 //!
-//! Mounts never change and an end is final, so each container is asked once and remembered by its id as long as the
-//! runtime lists it. A status that fails leaves only the mounts and the end of its own container unknown (I13).
+//! Mounts never change and an exit is final. So the status is read once for each container and kept by its id as long
+//! as the runtime lists it. If a status fails, only the mounts and the exit of its own container are unknown (I13).
 
 use std::collections::{HashMap, HashSet};
 use std::pin::pin;
@@ -13,33 +14,33 @@ use jiff::Timestamp;
 use crate::cri::{ContainerStatus, CriError, RuntimeReader};
 use crate::model::{Container, ContainerId, ContainerState, Snapshot};
 
-/// Calls under way at the same time.
+/// The most calls at the same time.
 const AT_ONCE: usize = 16;
 
-/// What the statuses are asked for.
+/// The purpose of the statuses.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum StatusFor {
-    /// The image volumes of every container that may have some mounted (I6): all but EXITED ones. Where a status fails,
-    /// the container says that they are not known.
+    /// The image volumes of every container that may have some mounted (I6): all except EXITED ones. If a status fails,
+    /// the container records that they are unknown.
     ImageVolumes,
-    /// The end of every exited container, where ages count from it. Where one cannot be had, the container counts as
-    /// ended at the snapshot's moment: it ended then at the latest, so it is never taken for older than it is.
+    /// The exit time of every exited container, from which its age counts. If it is unavailable, the container counts
+    /// as finished at the snapshot's time. It finished then at the latest, so it never counts as older than it is.
     Ends,
 }
 
-/// The answers so far.
+/// The statuses so far.
 #[derive(Debug, Default)]
 pub struct Statuses {
     known: Mutex<HashMap<ContainerId, Known>>,
 }
 
-/// The statuses that could not be had.
+/// The statuses that are unavailable.
 #[derive(Debug, Default)]
 struct Failed {
     causes: HashMap<ContainerId, String>,
-    /// The runtime has a list with them, and no status: removed meanwhile.
+    /// Containers that the runtime listed but has no status of: they were removed in between.
     gone: HashSet<ContainerId>,
-    /// Why all others were not asked for, or not waited for.
+    /// Why all other statuses were not read.
     rest: Option<String>,
 }
 
@@ -53,8 +54,8 @@ struct Known {
 // === impl Statuses ===
 
 impl Statuses {
-    /// Asks for what is not known yet and fills it in. A container that was removed meanwhile is left as it is: it uses
-    /// nothing. Without a list of containers there is nothing to ask, and the plan removes nothing.
+    /// Reads the unknown statuses and adds them to the snapshot. A container that was removed in between is not
+    /// changed: it uses nothing. Without a list of containers there is nothing to read, and the plan removes nothing.
     pub async fn fill(&self, reader: &RuntimeReader, snapshot: &mut Snapshot, what: StatusFor) {
         let taken_at = snapshot.taken_at;
         let Some(containers) = snapshot.listed_containers_mut() else { return };
@@ -74,7 +75,7 @@ impl Statuses {
         }
     }
 
-    /// Forgets the containers that are gone, and names those to ask about.
+    /// Drops the containers that are no longer listed, and returns those whose status is needed.
     fn lacking(&self, containers: &[Container], what: StatusFor) -> Vec<ContainerId> {
         let listed: HashSet<&ContainerId> = containers.iter().map(|container| &container.id).collect();
         let mut known = self.known();
@@ -86,8 +87,8 @@ impl Statuses {
             .collect()
     }
 
-    /// Asks, some at once, and goes on after a failure. A runtime that hangs or is away ends it: each further call would
-    /// cost a deadline for the same answer. What came before it is kept.
+    /// Reads statuses, some at the same time, and continues after a failure. A runtime that hangs or is unreachable
+    /// ends this: each further call would cost a deadline for the same error. Earlier results are kept.
     async fn ask(&self, reader: &RuntimeReader, ids: Vec<ContainerId>) -> Failed {
         let calls = stream::iter(ids).map(|id| async move { (reader.container_status(&id).await, id) });
         let mut answers = pin!(calls.buffer_unordered(AT_ONCE));
@@ -136,13 +137,13 @@ impl Failed {
         Self { rest: Some(cause), ..self }
     }
 
-    /// Why nothing is known of a container whose status was to be asked for.
+    /// Returns why the requested status of a container is unknown.
     fn cause(&self, id: &ContainerId) -> Option<String> {
         self.causes.get(id).or(self.rest.as_ref()).filter(|_| !self.gone.contains(id)).cloned()
     }
 }
 
-/// Says whether nothing is left to ask about a container. An EXITED one has nothing mounted; an UNKNOWN one may run.
+/// Returns whether a container needs no status. An EXITED one has nothing mounted; an UNKNOWN one may run.
 fn has(known: &HashMap<ContainerId, Known>, container: &Container, what: StatusFor) -> bool {
     let known = known.get(&container.id);
     match what {

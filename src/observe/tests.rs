@@ -1,4 +1,4 @@
-//! Whole snapshots of a simulated node: the order of the calls, and what a failure of each looks like.
+//! Tests of whole snapshots of a simulated node: the order of the calls, and the result of each failure.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ fn noon() -> Timestamp {
     NOON.parse().unwrap()
 }
 
-/// A disk that always answers the same.
+/// A disk that always returns the same numbers.
 struct Disk(FileSystem);
 
 impl Disks for Disk {
@@ -114,7 +114,7 @@ async fn a_connection_that_was_made_again_to_a_socket_of_the_runtime_is_no_resta
     }
 }
 
-/// Sets the time of a socket file.
+/// Sets the modification time of a socket file.
 fn filetime(path: &std::path::Path, at: std::time::SystemTime) {
     use nix::sys::stat::{UtimensatFlags, utimensat};
     let at = nix::sys::time::TimeSpec::from(at.duration_since(std::time::UNIX_EPOCH).unwrap());
@@ -130,7 +130,7 @@ async fn what_is_compared_with_a_later_list_is_listed_before_it() {
     assert_eq!(order, lists);
 }
 
-/// A pod that comes while the pass looks is in the later lists, and its directory not in the earlier one.
+/// A pod that is created during the pass is in the later lists, and its directory is not in the earlier one.
 #[tokio::test]
 async fn log_directories_are_listed_before_the_runtime() {
     let sim = Sim::start(node()).unwrap();
@@ -153,7 +153,7 @@ async fn a_host_without_a_kubelet_has_empty_log_roots_and_no_pod_directories() {
     assert_eq!(snapshot.pulling, [""; 0]);
 }
 
-/// Pods that a kubelet runs.
+/// A pod source with pods of a kubelet.
 struct OfKubelet;
 
 impl PodSource for OfKubelet {
@@ -170,7 +170,7 @@ impl PodSource for OfKubelet {
     }
 }
 
-/// The kubelet's directories of pods as this host shows them, with `web-0` (u1) running or nothing.
+/// Returns the kubelet's directories of pods in a snapshot of this host, with `web-0` (u1) running or nothing.
 async fn pod_dirs(runs: bool, dirs: &[&str], has_kubelet: bool) -> Seen<Vec<crate::model::PodUid>> {
     let sim = Sim::start(if runs { node() } else { Node::new() }).unwrap();
     for dir in dirs {
@@ -213,7 +213,7 @@ async fn a_kubelet_root_without_the_running_pods_is_unavailable_and_says_which_o
 
 // --- sources that fail -----------------------------------------------------------------------------------------------
 
-/// The sources that were not seen, by the snapshot's names for them.
+/// Returns the unavailable sources, by the snapshot's names for them.
 fn not_seen(snapshot: &Snapshot) -> Vec<String> {
     let document = serde_json::to_value(snapshot).unwrap();
     let fields = document.as_object().unwrap().iter();
@@ -330,7 +330,7 @@ fn since(snapshot: &Snapshot) -> Timestamp {
     snapshot.runtime.as_ref().unwrap().listening_since.unwrap()
 }
 
-/// A socket cannot be opened, so its time is set by path.
+/// Sets the modification time by path, because a socket cannot be opened.
 fn set_modified(path: &Path, to: std::time::SystemTime) {
     let seconds = to.duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap().as_secs();
     let time = nix::sys::time::TimeSpec::new(i64::try_from(seconds).unwrap(), 0);
@@ -397,7 +397,7 @@ async fn a_container_that_is_gone_is_no_error() {
     assert_eq!(snapshot.containers.as_ref().unwrap().len(), 2);
 }
 
-/// Why the image volumes of a container are not known.
+/// Returns why the image volumes of a container are unknown.
 fn unknown_volumes<'a>(snapshot: &'a Snapshot, id: &ContainerId) -> Option<&'a str> {
     let mut containers = snapshot.listed_containers()?.iter();
     containers.find(|container| container.id == *id)?.image_volumes_unknown.as_deref()
@@ -445,7 +445,7 @@ async fn an_end_that_cannot_be_had_is_unknown_for_its_own_container_alone() {
     assert_eq!(ends, ["2026-11-21T11:00:00Z".parse().unwrap(), noon()]);
 }
 
-/// 100 containers with 16 calls at once would take 7 deadlines; the first one ends it.
+/// 100 containers with 16 calls at once would take 7 deadlines. The first time-out ends the calls.
 #[tokio::test]
 async fn statuses_that_hang_cost_one_deadline() {
     let mut node = Node::new().without_logs().image("a:1", &[("a", MIB)]).pod("default", "web-0", "u1");
@@ -519,7 +519,8 @@ async fn an_end_that_cannot_be_had_is_now_at_the_latest() {
 
 // --- lists that are too large to send --------------------------------------------------------------------------------
 
-/// Eight pods with an exited container and one that runs each; a list of all containers is too large to send.
+/// Returns a node with eight pods, each with an exited and a running container. A list of all containers is too large
+/// to send.
 fn crowded(limit: usize) -> Node {
     let mut node = Node::new().send_limit(limit).image("a:1", &[("a", MIB)]);
     for pod in 0..8 {

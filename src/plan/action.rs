@@ -1,4 +1,4 @@
-//! The plan as data: what goes, what stays, and why.
+//! The plan as data: what is removed, what is kept, and why.
 
 use std::path::PathBuf;
 
@@ -11,65 +11,65 @@ use crate::model::{
     ContainerId, ContainerState, ImageId, ListBytes, PodList, PodRef, PodSourceReport, SandboxId, Seen,
 };
 
-/// What one pass will do, in order, and why everything else stays.
+/// What one pass removes, in order, and why everything else is kept.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Plan {
     /// Always `Plan`.
     pub kind: PlanKind,
-    /// The document's version, 1.
+    /// The version of the document, 1.
     pub version: u32,
-    /// The snapshot's moment.
+    /// When the snapshot was taken.
     pub taken_at: Timestamp,
-    /// The node's name; empty where it is not known.
+    /// The name of the node; empty if it is unknown.
     #[serde(default)]
     pub node: String,
-    /// The rules that were applied.
+    /// The profile of the rules.
     pub profile: Profile,
-    /// Why everything goes that nothing needs, where it does: a disk that is short.
+    /// Why the pass removes everything unused: disk pressure, or a flag. Absent if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pressure: Option<Pressure>,
-    /// Where the knowledge of pods came from, or why there was none.
+    /// The pod sources, or why none is available.
     #[serde(default)]
     pub pods: Seen<PodKnowledge>,
     /// The runtime's lists that were received in parts because they are too large for one message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lists: Vec<ListNote>,
-    /// What goes, in the order in which it goes.
+    /// The objects to remove, in order.
     pub actions: Vec<Action>,
-    /// What stays.
+    /// The objects to keep.
     #[serde(default)]
     pub kept: Vec<Kept>,
-    /// What the image step wants and what it found.
+    /// The goal of the image step, and its result.
     #[serde(default)]
     pub images: ImageSummary,
-    /// Why a step could not do its work.
+    /// Why a step could not be completed.
     #[serde(default)]
     pub errors: Vec<PlanError>,
 }
 
-/// The word that begins a plan document.
+/// The `kind` of a plan document.
 #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub enum PlanKind {
-    /// The only one.
+    /// The only value.
     #[default]
     Plan,
 }
 
-/// Where the knowledge of pods came from.
+/// Where the list of pods comes from.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct PodKnowledge {
-    /// The source, or several together.
+    /// The pod source, or several of them together.
     pub source: String,
-    /// No pod is missing. Without it nothing counts as deleted (I2).
+    /// Whether the list has all pods. If not, no pod counts as deleted (I2).
     #[serde(default)]
     pub complete: bool,
-    /// How many pods it named.
+    /// The number of pods in the list.
     #[serde(default)]
     pub pods: u64,
-    /// What each source in use said, and how old that is.
+    /// Each pod source in use: its result, and how old that is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<PodSourceReport>,
-    /// Why the kubelet's directories of pods are unavailable; `null` = they are available.
+    /// Why the kubelet's pod directories are unavailable; `null` = they are available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dirs_unavailable: Option<String>,
 }
@@ -77,15 +77,15 @@ pub struct PodKnowledge {
 /// A list of the runtime that was received in parts.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct ListNote {
-    /// Which, as the snapshot names it.
+    /// The name of the list in the snapshot.
     pub list: String,
-    /// How many parts were received.
+    /// The number of parts received.
     pub parts: u64,
     /// Encoded bytes of all parts together.
     pub bytes: u64,
-    /// No part is missing.
+    /// Whether all parts were received.
     pub complete: bool,
-    /// What the call for the whole list answered.
+    /// The error of the call for the whole list.
     #[serde(default)]
     pub cause: String,
 }
@@ -93,64 +93,64 @@ pub struct ListNote {
 /// One removal.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Action {
-    /// What goes.
+    /// The object to remove.
     #[serde(flatten)]
     pub target: Target,
-    /// The pod that it belongs to.
+    /// The pod of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodRef>,
-    /// Seconds since it was made; for an image since it was first seen.
+    /// Seconds since the object was created; for an image, since it was first seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<i64>,
-    /// The rule, with the setting's value.
+    /// The rule, with the value of the setting.
     #[serde(flatten)]
     pub reason: RemoveReason,
 }
 
-/// What an action removes.
+/// The object that an action removes.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 #[expect(clippy::enum_variant_names, reason = "the words of the document")]
 pub enum Target {
-    /// A dead container, its log files and its log link; the container last.
+    /// A dead container with its log files and its log symlink. The container is removed last.
     RemoveContainer {
-        /// Its id.
+        /// The ID of the container.
         id: ContainerId,
-        /// Its name in the pod spec.
+        /// The name of the container in the pod spec.
         #[serde(default)]
         name: String,
-        /// Its state when it was planned. A container that changed since is refused.
+        /// The state of the container in the snapshot. The container is not removed if its state has changed since.
         state: ContainerState,
     },
-    /// A dead sandbox: stopped, then removed.
+    /// A dead sandbox. It is stopped, then removed.
     RemoveSandbox {
-        /// Its id.
+        /// The ID of the sandbox.
         id: SandboxId,
     },
-    /// A pod's log directory with all that is in it.
+    /// A pod's log directory with all its content.
     RemoveLogDir {
-        /// Its path: the pod log root and one name.
+        /// The path: the pod log root and one name.
         path: PathBuf,
     },
-    /// A log link that leads nowhere.
+    /// A dangling log symlink.
     RemoveLogLink {
-        /// Its path: the container log root and one name.
+        /// The path: the container log root and one name.
         path: PathBuf,
     },
     /// An image with all its tags.
     RemoveImage {
-        /// Its id.
+        /// The ID of the image.
         id: ImageId,
-        /// Its tags, for people.
+        /// The tags of the image, for information only.
         #[serde(default)]
         tags: Vec<String>,
-        /// The runtime's size. What really comes back is measured.
+        /// The size that the runtime reports. The reclaimed bytes are measured.
         #[serde(default)]
         estimated_bytes: u64,
     },
 }
 
-/// A kind of object, as `kept` names it.
+/// The kind of an object.
 #[derive(Clone, Copy, Debug, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -166,93 +166,95 @@ pub enum Kind {
     Image,
 }
 
-/// Something that stays.
+/// An object to keep.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Kept {
-    /// What it is.
+    /// The kind of the object.
     pub kind: Kind,
-    /// Its id; for logs its path.
+    /// The ID of the object; for logs, the path.
     pub id: String,
-    /// The container's name, or the image's first tag.
+    /// The name of the container, or the first tag of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The pod that it belongs to.
+    /// The pod of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodRef>,
-    /// The rule, with the setting's value.
+    /// The rule, with the value of the setting.
     #[serde(flatten)]
     pub reason: KeepReason,
 }
 
-/// What set the image step off.
+/// Why the image step removes images.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageTrigger {
-    /// The disk reached the high threshold.
+    /// The used space reached the high threshold.
     PercentUsed,
-    /// Images were unused for longer than the maximum age; the disk is below the threshold.
+    /// Images were unused for longer than the maximum age. The used space is below the high threshold.
     Age,
-    /// Everything unused was asked for.
+    /// The removal of all unused images is requested.
     AllUnused,
 }
 
-/// What the image step wants and what it found.
+/// The goal of the image step, and its result.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct ImageSummary {
-    /// What set it off; `null` = nothing to do.
+    /// Why images are removed; `null` = no image is removed.
     #[serde(default)]
     pub triggered_by: Option<ImageTrigger>,
-    /// Used space in percent, rounded up as the kubelet does; `null` = not looked at.
+    /// Used space in percent, rounded up as in the kubelet; `null` = not determined.
     #[serde(default)]
     pub used_percent: Option<u64>,
-    /// Bytes to free to come down to the low threshold.
+    /// Bytes to reclaim to reach the low threshold.
     #[serde(default)]
     pub target_bytes: u64,
-    /// Bytes by which all removable images together, as the runtime counts them, miss the target.
+    /// The part of `target_bytes` that removing all removable images does not reach, by the sizes that the runtime
+    /// reports.
     #[serde(default)]
     pub shortfall_bytes: u64,
-    /// Available bytes at which the collection stops; 0 = it does not stop early.
+    /// The pass stops removing images at this number of available bytes; 0 = it does not stop early.
     #[serde(default)]
     pub stop_at_available_bytes: u64,
-    /// Next in line, in order: taken only if the measured space is still short when the actions are done (I9).
+    /// Fallback candidates, in order. They are removed only if the measured space is still too small after all actions
+    /// (I9).
     #[serde(default)]
     pub reserve: Vec<Action>,
 }
 
-/// Why a step could not do its work.
+/// Why a step could not be completed.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[serde(tag = "error", rename_all = "snake_case")]
 pub enum PlanError {
-    /// A list that the step needs could not be had.
+    /// A list that the step needs is unavailable.
     NotSeen {
-        /// Which, as the snapshot names it.
+        /// The name of the list in the snapshot.
         source: String,
-        /// Why.
+        /// Why the list is unavailable.
         cause: String,
     },
-    /// The image volumes of a container are not known, and neither is its pod's spec: no image is proven unused (I6).
+    /// The image volumes of a container and the spec of its pod are unknown. So no image is proven unused (I6).
     ImageVolumesUnknown {
         /// The container.
         container: ContainerId,
-        /// Its pod.
+        /// The pod of the container.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pod: Option<Box<PodRef>>,
-        /// Why its status failed.
+        /// Why the status of the container is unavailable.
         cause: String,
-        /// How many other containers are in the same case.
+        /// The number of other containers with the same problem.
         #[serde(default)]
         others: u64,
     },
-    /// The image file system says that it has no bytes (the kubelet's `InvalidDiskCapacity`).
+    /// The image file system reports a capacity of 0 bytes (the kubelet's `InvalidDiskCapacity`).
     InvalidDiskCapacity {
-        /// The file system.
+        /// The mount point of the file system.
         mountpoint: PathBuf,
     },
-    /// All that may go is not enough (the kubelet's `FreeDiskSpaceFailed`).
+    /// Removing all removable images does not reach the low threshold (the kubelet's `FreeDiskSpaceFailed`).
     FreeDiskSpaceFailed {
-        /// Bytes to free.
+        /// Bytes to reclaim.
         target_bytes: u64,
-        /// Bytes that the removable images are said to have.
+        /// The size of the removable images that the runtime reports, in bytes.
         estimated_bytes: u64,
         /// Used space in percent.
         used_percent: u64,
@@ -272,7 +274,7 @@ impl From<&PodList> for PodKnowledge {
 // === impl ListNote ===
 
 impl ListNote {
-    /// A note for each list that came in parts.
+    /// Returns a note for each list that was received in parts.
     pub(super) fn all(sizes: &ListBytes) -> Vec<Self> {
         let in_parts = sizes.receipts().filter_map(|(list, receipt)| Some((list, receipt, receipt.refused.as_ref()?)));
         let note = |(list, receipt, refused): (&str, &crate::model::ListReceipt, &String)| Self {
@@ -289,7 +291,7 @@ impl ListNote {
 // === impl PlanError ===
 
 impl PlanError {
-    /// Says whether the plan lacks something that could not be observed, rather than something to remove.
+    /// Says whether an observation is missing. Otherwise the error is about disk space.
     pub fn is_unobserved(&self) -> bool {
         matches!(self, Self::NotSeen { .. } | Self::ImageVolumesUnknown { .. })
     }
@@ -298,7 +300,7 @@ impl PlanError {
 // === impl Target ===
 
 impl Target {
-    /// What kind of object goes.
+    /// Returns the kind of the object.
     pub fn kind(&self) -> Kind {
         match self {
             Self::RemoveContainer { .. } => Kind::Container,
@@ -309,7 +311,7 @@ impl Target {
         }
     }
 
-    /// The object's id; for logs its path.
+    /// Returns the object's ID; for logs its path.
     pub fn id(&self) -> String {
         match self {
             Self::RemoveContainer { id, .. } => id.to_string(),
@@ -319,7 +321,7 @@ impl Target {
         }
     }
 
-    /// The container's name or the image's first tag.
+    /// Returns the container's name or the image's first tag.
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::RemoveContainer { name, .. } => Some(name),
@@ -332,13 +334,13 @@ impl Target {
 // === impl Action ===
 
 impl Action {
-    /// What the memory knows this object by: kind and id.
+    /// Returns the key of the object in the memory: kind and ID.
     pub fn key(&self) -> String {
         key(self.target.kind(), &self.target.id())
     }
 }
 
-/// What the memory knows an object by.
+/// Returns the key of an object in the memory: kind and ID.
 pub fn key(kind: Kind, id: &str) -> String {
     format!("{}/{id}", kind.as_str())
 }
@@ -346,10 +348,10 @@ pub fn key(kind: Kind, id: &str) -> String {
 // === impl Kind ===
 
 impl Kind {
-    /// All kinds, in the order in which a pass treats them.
+    /// All kinds, in the order in which a pass handles them.
     pub const ALL: [Self; 5] = [Self::Container, Self::Sandbox, Self::LogDir, Self::LogLink, Self::Image];
 
-    /// The word in documents.
+    /// Returns the name of the kind in documents.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Container => "container",
@@ -366,7 +368,7 @@ impl Kind {
 impl std::fmt::Display for PlanError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NotSeen { source, cause } => write!(f, "{source} not seen: {cause}"),
+            Self::NotSeen { source, cause } => write!(f, "{source} unavailable: {cause}"),
             Self::ImageVolumesUnknown { container, pod, cause, others } => {
                 write!(f, "cannot determine the image volumes of container {container}")?;
                 pod.as_ref().map_or(Ok(()), |pod| write!(f, " of pod {pod}"))?;

@@ -1,9 +1,10 @@
-//! A saved plan compared with the node as it is now.
+//! Compares a saved plan with the node as it is now.
 //!
-//! A saved plan settles what limits, thresholds and minimum ages allow. Facts and the guards in force are evaluated again,
-//! each on its own: the node is planned with every limit and threshold exceeded, and only the objects of the saved plan may
-//! be removed. Whatever such a plan keeps, a fact or a guard keeps it, whichever reason an ordinary plan would show first.
-//! `evict_terminated_pods` is no limit but a rule, and counts as in the policy in force.
+//! The limits, thresholds and minimum ages were applied when the plan was saved, and are not applied again. The facts
+//! and the guards in force are evaluated again. To do so, `confirm` plans the node with every limit and threshold
+//! exceeded, and permits the removal of objects in the saved plan only. If this plan keeps an object, then a fact or a
+//! guard keeps it, even if an ordinary plan would show another reason first. `evict_terminated_pods` is a rule and not
+//! a limit, so the policy in force applies.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -15,9 +16,9 @@ use crate::model::Snapshot;
 /// A saved plan that may be carried out now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Confirmed {
-    /// The saved plan without the actions that are denied.
+    /// The saved plan without the denied actions.
     pub plan: Plan,
-    /// The other actions, in the order of the plan.
+    /// The denied actions, in the order of the plan.
     pub denied: Vec<(Action, Denial)>,
 }
 
@@ -26,23 +27,23 @@ pub struct Confirmed {
 pub enum Denial {
     /// A fact or a guard keeps the object.
     Kept(KeepReason),
-    /// The saved plan removes it because its pod is deleted, and that is not proven (I11).
+    /// The saved plan removes the object because its pod is deleted, and the deletion is not proven (I11).
     PodNotProven,
-    /// The list that shows the object is unavailable (I2).
+    /// The list that contains the object is unavailable (I2).
     Unavailable {
-        /// The list, as the snapshot names it.
+        /// The name of the list in the snapshot.
         source: &'static str,
-        /// Why.
+        /// Why the list is unavailable.
         cause: String,
     },
-    /// The node does not have the object.
+    /// The object does not exist on the node.
     AlreadyGone,
 }
 
-/// The objects that may be removed, and why a saved plan removes them.
+/// The objects that may be removed, and why the saved plan removes them.
 pub(super) struct Selection<'a> {
     wanted: HashMap<String, &'a RemoveReason>,
-    /// Objects whose pod would have to be deleted and is not proven to be.
+    /// Objects that the saved plan removes because their pod is deleted, without proof of the deletion.
     unproven: HashSet<String>,
 }
 
@@ -65,7 +66,7 @@ impl<'a> Selection<'a> {
         Self { wanted: actions.map(|action| (action.key(), &action.reason)).collect(), unproven: HashSet::new() }
     }
 
-    /// Says whether the saved plan removes this object, for a reason that still holds.
+    /// Says whether the saved plan removes this object for a reason that still applies.
     pub fn allows(&mut self, target: &Target, reason: &RemoveReason) -> bool {
         let key = key(target.kind(), &target.id());
         match self.wanted.get(&key) {
@@ -83,7 +84,7 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// What the node says of the objects of a saved plan, by their keys.
+/// The result of planning the objects of a saved plan again, by their keys.
 struct Comparison<'a> {
     allowed: BTreeMap<String, &'a Action>,
     kept: BTreeMap<String, &'a KeepReason>,
@@ -119,8 +120,9 @@ impl<'a> Comparison<'a> {
         Confirmed { plan: saved, denied }
     }
 
-    /// The action as it may be carried out. The pod is the node's and not the file's, and what is removed now because its
-    /// pod is deleted is removed for that: then the deletion is confirmed first (I11).
+    /// Returns the action as it may be carried out. The pod is that of the node, not that of the file. If the object is
+    /// removed now because its pod is deleted, the action gets that reason. Then the deletion is confirmed before the
+    /// removal (I11).
     fn judge(&self, action: &Action) -> Result<Action, Denial> {
         let key = action.key();
         if let Some(fresh) = self.allowed.get(&key) {
@@ -148,7 +150,7 @@ impl<'a> Comparison<'a> {
         Some(Denial::Unavailable { source, cause: cause?.to_owned() })
     }
 
-    /// Adds why lists are unavailable, where that denied an action.
+    /// Adds why lists are unavailable, if that denied an action.
     fn add_errors(&self, saved: &mut Plan, denied: &[(Action, Denial)]) {
         let is_blind =
             |denial: &Denial| matches!(denial, Denial::Unavailable { .. } | Denial::Kept(KeepReason::StepFailed {}));
@@ -163,7 +165,7 @@ impl<'a> Comparison<'a> {
 // === impl Policy ===
 
 impl Policy {
-    /// The same guards with every limit and threshold exceeded.
+    /// Returns a policy with the same guards, and with every limit and threshold exceeded.
     fn without_limits(&self) -> Self {
         let mut policy = self.clone();
         policy.containers.min_age = Duration::ZERO;

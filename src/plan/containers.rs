@@ -1,11 +1,12 @@
-//! Dead containers: those of pods that are gone, then what is over the limits, oldest first.
+//! Decides the dead containers: removes those of deleted pods, then those over the limits, oldest first.
 //!
-//! A *unit* is one (pod uid, container name); dead is any state but RUNNING. Running ones are not counted anywhere.
-//! The order within a unit is by creation alone, as in the kubelet; equal times fall back to the id.
+//! A *slot* (`Unit`) is one (pod uid, container name). A container is dead in any state but RUNNING. Running containers
+//! count toward no limit. Containers of a slot are ordered by creation time alone, as in the kubelet; with equal times,
+//! by ID.
 //!
 //! Removes for `pod_gone`, `pod_terminal`, `over_unit_limit`, `over_total_limit`. Keeps for `running`,
-//! `younger_than_min_age`, `within_unit_limit`, `no_limit`, `list_incomplete`, and by the guards `foreign` (I5), `maybe_starting` (I4),
-//! `newest_of_unit` (I3), `backing_off`, and those of `pods`.
+//! `younger_than_min_age`, `within_unit_limit`, `no_limit`, `list_incomplete`, and by the guards `foreign` (I5),
+//! `maybe_starting` (I4), `newest_of_unit` (I3), `backing_off`, and those of `pods`.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -21,39 +22,39 @@ use crate::model::{Container, ContainerState, PodUid};
 /// Limits on dead containers (kubelet flags of the same meaning).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContainerPolicy {
-    /// Younger dead containers stay and are not counted. Default 0 = none is too young.
+    /// Dead containers younger than this are kept and not counted. Default 0 = none is too young.
     pub min_age: Duration,
     /// Dead instances kept of each (pod, container name). Default 1; negative = no limit.
     pub max_per_pod_container: i64,
     /// Dead containers kept on the node. Default -1; negative = no limit.
     pub max_containers: i64,
-    /// The moment that `min_age` counts from. Default `Created`, as the kubelet.
+    /// The time from which `min_age` counts. Default `Created`, as in the kubelet.
     pub age_from: AgeFrom,
-    /// Pods that finished but still exist lose all dead containers and sandboxes, as in the kubelet's answer to disk
-    /// pressure. Default off.
+    /// Whether to remove all dead containers and sandboxes of terminated pods, as the kubelet does under disk pressure.
+    /// Default off.
     pub evict_terminated_pods: bool,
 }
 
-/// The moment that a container's age counts from.
+/// The time from which a container's age counts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum AgeFrom {
-    /// Its creation, as the kubelet counts.
+    /// When it was created, as in the kubelet.
     #[default]
     Created,
-    /// Its end (kubernetes#13562); its creation where the end is not known.
+    /// When it finished (kubernetes#13562); when it was created if the finish time is unknown.
     Finished,
 }
 
 /// One (pod uid, container name), as a key.
 type UnitKey<'a> = (Option<&'a PodUid>, &'a str);
 
-/// The removable dead containers of one unit, newest first.
+/// The removable dead containers of one slot, newest first.
 struct Unit<'a> {
     containers: Vec<&'a Container>,
     status: PodStatus,
 }
 
-/// The newest instance of each unit in any state (I3), by where it lies in the snapshot; none where the guard is off.
+/// The newest instance of each slot in any state (I3), by its address in the snapshot. Empty if the guard is off.
 struct Newest(HashSet<*const Container>);
 
 /// Decides all containers.
@@ -68,8 +69,8 @@ pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
     keep_rest(context, builder, units);
 }
 
-/// Groups the removable dead containers by unit, and puts down why the others stay. Units come in the order of their
-/// oldest container.
+/// Groups the removable dead containers by slot, and records why the others are kept. The slots are in the order of
+/// their oldest container.
 fn units<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, containers: &'a [Container]) -> Vec<Unit<'a>> {
     let mut by_unit: HashMap<UnitKey, Vec<&Container>> = HashMap::new();
     for container in containers {
@@ -83,7 +84,7 @@ fn units<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, containers: &
     units
 }
 
-/// Why a container is no candidate at all.
+/// Returns why a container is not a candidate, if so.
 fn not_removable(context: &Context, container: &Container) -> Option<KeepReason> {
     let policy = &context.policy.containers;
     let guards = &context.policy.guards;
@@ -107,7 +108,7 @@ fn not_removable(context: &Context, container: &Container) -> Option<KeepReason>
     context.backing_off(Kind::Container, container.id.as_str())
 }
 
-/// The moment that the age counts from.
+/// Returns the time from which the age counts.
 fn counted_from(policy: &ContainerPolicy, container: &Container) -> Timestamp {
     match policy.age_from {
         AgeFrom::Created => container.created_at,
@@ -115,7 +116,7 @@ fn counted_from(policy: &ContainerPolicy, container: &Container) -> Timestamp {
     }
 }
 
-/// Takes every candidate of pods that are gone, and with `evict_terminated_pods` of those that finished.
+/// Removes every candidate of deleted pods, and with `evict_terminated_pods` those of terminated pods.
 fn remove_finished_pods<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, units: &mut [Unit<'a>]) {
     for unit in units {
         let reason = match unit.status {
@@ -131,7 +132,7 @@ fn remove_finished_pods<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>
     }
 }
 
-/// Takes the oldest of each unit beyond the limit.
+/// Removes the oldest containers of each slot beyond the limit.
 fn remove_over_unit_limit<'a>(
     context: &Context<'a>,
     builder: &mut PlanBuilder<'a>,
@@ -145,10 +146,10 @@ fn remove_over_unit_limit<'a>(
     }
 }
 
-/// Takes the oldest of each unit beyond an equal share, then the oldest of all.
+/// Removes the oldest containers of each slot beyond an equal share, then the oldest of all slots.
 ///
-/// The share rounds down, is at least 1 and is not topped up: 7 allowed over 3 units of 3 leave 6. Units of pods that
-/// only a guard keeps are not counted: nobody else pays for them.
+/// The share is rounded down and is at least 1. It is not topped up: with 7 allowed, 3 slots of 3 containers keep 6.
+/// Slots of pods that only a guard keeps do not count, so a guard never causes the removal of other containers.
 fn remove_over_total_limit<'a>(
     context: &Context<'a>,
     builder: &mut PlanBuilder<'a>,
@@ -173,7 +174,7 @@ fn remove_over_total_limit<'a>(
     }
 }
 
-/// Takes the oldest containers out of their units, oldest first.
+/// Takes the oldest containers out of their slots, oldest first.
 fn take_oldest<'a>(units: &mut [&mut Unit<'a>], count: usize) -> Vec<&'a Container> {
     let mut all: Vec<_> = units.iter().flat_map(|unit| unit.containers.iter().copied()).collect();
     all.sort_by_key(|container| (container.created_at, &container.id));
@@ -189,7 +190,8 @@ fn count(units: &[&mut Unit]) -> usize {
     units.iter().map(|unit| unit.containers.len()).sum()
 }
 
-/// Takes all but the newest `keep` of a unit, oldest first. What a guard keeps is decided too, and leaves the unit.
+/// Removes all but the newest `keep` containers of a slot, oldest first. A container that a guard keeps also leaves the
+/// slot, because it is decided too.
 fn remove_beyond<'a>(
     context: &Context<'a>,
     builder: &mut PlanBuilder<'a>,
@@ -204,7 +206,7 @@ fn remove_beyond<'a>(
     }
 }
 
-/// Takes one container, unless it is the newest of its unit.
+/// Removes one container, unless it is the newest of its slot.
 fn take<'a>(
     context: &Context<'a>,
     builder: &mut PlanBuilder<'a>,
@@ -219,7 +221,7 @@ fn take<'a>(
     }
 }
 
-/// Puts down why the rest stays.
+/// Records why the remaining containers are kept.
 fn keep_rest<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, units: Vec<Unit<'a>>) {
     let limit = context.policy.containers.max_per_pod_container;
     for unit in units {
@@ -272,7 +274,7 @@ impl Newest {
         Self(by_unit.into_values().map(std::ptr::from_ref).collect())
     }
 
-    /// Says whether a limit may not take this one.
+    /// Says whether the limits must not remove this container.
     fn keeps(&self, container: &Container) -> bool {
         self.0.contains(&std::ptr::from_ref(container))
     }

@@ -1,15 +1,19 @@
-//! How full a disk is, in the kubelet's integer arithmetic (spec 6.7).
+//! The usage of a disk, in the kubelet's integer arithmetic (spec 6.7).
 
 use super::PlanError;
 use crate::model::FileSystem;
 
-/// A file system with a capacity, and no more available than that.
+/// A file system with a capacity above 0, and at most that capacity available.
 pub(super) struct Usage {
     capacity: i128,
     available: i128,
 }
 
-/// Reads a file system; capacity 0 is an error.
+/// Reads the usage of a file system.
+///
+/// # Errors
+///
+/// [`PlanError::InvalidDiskCapacity`] if the capacity is 0.
 pub(super) fn usage(file_system: &FileSystem) -> Result<Usage, PlanError> {
     if file_system.capacity_bytes == 0 {
         return Err(PlanError::InvalidDiskCapacity { mountpoint: file_system.mountpoint.clone() });
@@ -21,17 +25,18 @@ pub(super) fn usage(file_system: &FileSystem) -> Result<Usage, PlanError> {
 // === impl Usage ===
 
 impl Usage {
-    /// Used space in percent, rounded up: 15.9 % free read as 85 % used.
+    /// Returns the used space in percent, rounded up: 15.9 % free is 85 % used.
     pub fn used_percent(&self) -> u64 {
         u64::try_from(100 - self.available * 100 / self.capacity).unwrap_or(0)
     }
 
-    /// Bytes to free to come down to a threshold; not above 0 where rounding already put it there.
+    /// Returns the bytes to reclaim to reach a threshold. 0 or less if the threshold is already reached, also by
+    /// rounding alone.
     pub fn bytes_to_free(&self, low_threshold_percent: u64) -> i128 {
         i128::from(self.available_at(low_threshold_percent)) - self.available
     }
 
-    /// Available bytes at which a threshold is reached.
+    /// Returns the available bytes at which a threshold is reached.
     pub fn available_at(&self, low_threshold_percent: u64) -> u64 {
         let free_percent = 100 - i128::from(low_threshold_percent.min(100));
         u64::try_from(self.capacity * free_percent / 100).unwrap_or(u64::MAX)

@@ -1,361 +1,425 @@
-//! Reasons for people: the rule as a sentence, the setting that decides, and what would change it.
+//! The table of reasons: for each its texts, the setting that decides, and whether it is a guard.
+//!
+//! A reason is declared in `reason.rs` and described here, and nowhere else. Its word in documents is its name in snake
+//! case. A reason without a description does not compile.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use super::{KeepReason, RemoveReason};
+use crate::model::{duration_text, short_id};
 
-/// What `why` says of a reason.
+/// What people read about a reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// The rule, as a sentence about the object.
-    pub rule: String,
-    /// The setting that decides, if one does.
+    /// A noun phrase for tables. All objects of a kind with this reason share it, so it names no single object.
+    pub phrase: Cow<'static, str>,
+    /// What the phrase leaves out: the one container, pod or cause.
+    pub detail: Option<String>,
+    /// The rule as a clause about the object, for `why`.
+    pub rule: Cow<'static, str>,
+    /// The setting that decides, if there is one. `min_age` is that of the object's kind.
     pub setting: Option<&'static str>,
-    /// What would change the decision.
+    /// When the decision changes, as a clause that follows "when".
     pub change: &'static str,
+    /// Whether the reason is a guard: a rule of kubegc that keeps what the kubelet would remove.
+    pub is_guard: bool,
 }
 
-/// A cause, if there is one, as the end of a sentence.
-fn after(cause: &str) -> String {
-    if cause.is_empty() { String::new() } else { format!(": {cause}") }
+/// A rule that the kubelet has too.
+fn rule(phrase: impl Into<Cow<'static, str>>, rule: impl Into<Cow<'static, str>>, change: &'static str) -> Explanation {
+    Explanation { phrase: phrase.into(), detail: None, rule: rule.into(), setting: None, change, is_guard: false }
 }
 
-fn says(rule: impl Into<String>, setting: Option<&'static str>, change: &'static str) -> Explanation {
-    Explanation { rule: rule.into(), setting, change }
+/// A rule of kubegc alone.
+fn guard(
+    phrase: impl Into<Cow<'static, str>>,
+    text: impl Into<Cow<'static, str>>,
+    change: &'static str,
+) -> Explanation {
+    Explanation { is_guard: true, ..rule(phrase, text, change) }
 }
 
 fn time(seconds: i64) -> String {
-    humantime::format_duration(Duration::from_secs(seconds.unsigned_abs())).to_string()
+    duration_text(Duration::from_secs(seconds.unsigned_abs()))
+}
+
+fn count(number: u64, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}
+
+// === impl Explanation ===
+
+impl Explanation {
+    fn set_by(self, setting: &'static str) -> Self {
+        Self { setting: Some(setting), ..self }
+    }
+
+    fn detail(self, detail: impl Into<String>) -> Self {
+        Self { detail: Some(detail.into()).filter(|detail| !detail.is_empty()), ..self }
+    }
 }
 
 // === impl RemoveReason ===
 
 impl RemoveReason {
-    /// The word in documents.
+    /// Returns the word in documents.
     pub fn kind(&self) -> &'static str {
-        match self {
-            Self::PodGone {} => "pod_gone",
-            Self::PodTerminal {} => "pod_terminal",
-            Self::OverUnitLimit { .. } => "over_unit_limit",
-            Self::OverTotalLimit { .. } => "over_total_limit",
-            Self::Superseded {} => "superseded",
-            Self::Dangling {} => "dangling",
-            Self::Space { .. } => "space",
-            Self::Age { .. } => "age",
-            Self::Unused {} => "unused",
-        }
+        self.into()
     }
 
-    /// The reason for people.
+    /// Returns the texts about this reason.
     pub fn explain(&self) -> Explanation {
         match self {
-            Self::PodGone {} => says("its pod is gone", Some("guards.gone_after"), "the pod coming back"),
-            Self::PodTerminal {} => says(
-                "its pod finished, and finished pods are to be evicted",
-                Some("containers.evict_terminated_pods"),
-                "containers.evict_terminated_pods = false",
-            ),
-            Self::OverUnitLimit { limit } => says(
-                format!("more than {limit} dead instances of this container, and this is one of the oldest"),
-                Some("containers.max_per_pod_container"),
-                "a higher containers.max_per_pod_container; a negative one is no limit",
-            ),
-            Self::OverTotalLimit { limit } => says(
-                format!("more than {limit} dead containers on the node, and this is one of the oldest"),
-                Some("containers.max_containers"),
-                "a higher containers.max_containers; a negative one is no limit",
-            ),
-            Self::Superseded {} => {
-                says("a dead sandbox of a pod that has a newer one", None, "nothing: the newest is the one that counts")
+            Self::PodGone {} => {
+                rule("pod deleted", "its pod is deleted", "the pod exists again").set_by("guards.gone_after")
             }
-            Self::Dangling {} => {
-                says("the link leads nowhere, and its container ended or is gone", None, "the log file coming back")
-            }
-            Self::Space { high_threshold_percent, used_percent } => says(
+            Self::PodTerminal {} => rule(
+                "pod terminated (containers.evict_terminated_pods)",
+                "its pod is terminated, and objects of terminated pods are removed",
+                "containers.evict_terminated_pods is false",
+            )
+            .set_by("containers.evict_terminated_pods"),
+            Self::OverUnitLimit { limit } => rule(
+                format!("over containers.max_per_pod_container ({limit})"),
+                format!("its pod has more than {} of this name, and this is one of the oldest", dead(*limit)),
+                "containers.max_per_pod_container is higher; a negative value is no limit",
+            )
+            .set_by("containers.max_per_pod_container"),
+            Self::OverTotalLimit { limit } => rule(
+                format!("over containers.max_containers ({limit})"),
+                format!("the node has more than {}, and this is one of the oldest", dead(*limit)),
+                "containers.max_containers is higher; a negative value is no limit",
+            )
+            .set_by("containers.max_containers"),
+            Self::Superseded {} => rule("pod has a newer sandbox", "its pod has a newer sandbox", "never"),
+            Self::Dangling {} => rule(
+                "dangling symlink",
+                "its target does not exist, and its container exited or is removed",
+                "the log file exists again",
+            ),
+            Self::Space { high_threshold_percent, used_percent } => rule(
+                format!("disk usage {used_percent}% >= {high_threshold_percent}%"),
                 format!(
-                    "the disk is {used_percent} % full, {high_threshold_percent} % or more, and it is next in line"
+                    "disk usage is {used_percent}%, the high threshold is {high_threshold_percent}%, \
+                     and this image is among the least recently used"
                 ),
-                Some("images.high_threshold_percent"),
-                "more free space, a container that uses it, a pattern in images.keep, or a higher threshold",
-            ),
-            Self::Age { max_age_seconds, unused_seconds } => says(
-                match unused_seconds {
-                    Some(unused) => format!("unused for {}, longer than {}", time(*unused), time(*max_age_seconds)),
-                    None => format!("never used since it is known, with a maximum age of {}", time(*max_age_seconds)),
-                },
-                Some("images.max_age"),
-                "a container that uses it, a pattern in images.keep, or a longer images.max_age",
-            ),
-            Self::Unused {} => says(
-                "nothing uses it, and everything unused was asked for",
-                Some("images.all_unused"),
-                "images.all_unused = false",
-            ),
+                "disk usage is lower, a container uses it, images.keep matches it, or the threshold is higher",
+            )
+            .set_by("images.high_threshold_percent"),
+            Self::Age { max_age_seconds, unused_seconds: Some(unused) } => rule(
+                format!("unused for {} (images.max_age = {})", time(*unused), time(*max_age_seconds)),
+                format!("it is unused for {}, longer than {}", time(*unused), time(*max_age_seconds)),
+                "a container uses it, images.keep matches it, or images.max_age is longer",
+            )
+            .set_by("images.max_age"),
+            Self::Age { max_age_seconds, unused_seconds: None } => rule(
+                format!("never used (images.max_age = {})", time(*max_age_seconds)),
+                format!("no use of it is recorded, and images.max_age is {}", time(*max_age_seconds)),
+                "a container uses it, images.keep matches it, or images.max_age is longer",
+            )
+            .set_by("images.max_age"),
+            Self::Unused {} => rule(
+                "unused (images.all_unused)",
+                "it is unused, and all unused images are to be removed",
+                "images.all_unused is false",
+            )
+            .set_by("images.all_unused"),
         }
     }
+}
+
+fn dead(limit: i64) -> String {
+    count(limit.unsigned_abs(), "dead container")
 }
 
 // === impl KeepReason ===
 
 impl KeepReason {
-    /// The word in documents.
+    /// Returns the word in documents.
     pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Running {} => "running",
-            Self::YoungerThanMinAge { .. } => "younger_than_min_age",
-            Self::WithinUnitLimit { .. } => "within_unit_limit",
-            Self::NoLimit {} => "no_limit",
-            Self::Ready {} => "ready",
-            Self::HasContainers { .. } => "has_containers",
-            Self::NewestSandbox {} => "newest_sandbox",
-            Self::PodPresent { .. } => "pod_present",
-            Self::PodsIncomplete { .. } => "pods_incomplete",
-            Self::PodsNotSeen { .. } => "pods_not_seen",
-            Self::TargetExists {} => "target_exists",
-            Self::TargetUnknown {} => "target_unknown",
-            Self::ContainerNotExited { .. } => "container_not_exited",
-            Self::InUse { .. } => "in_use",
-            Self::ImageVolume { .. } => "image_volume",
-            Self::Pinned {} => "pinned",
-            Self::BelowThreshold { .. } => "below_threshold",
-            Self::WithinMaxAge { .. } => "within_max_age",
-            Self::TargetReached {} => "target_reached",
-            Self::ImageGcOff {} => "image_gc_off",
-            Self::UsedMeanwhile {} => "used_meanwhile",
-            Self::StepFailed {} => "step_failed",
-            Self::ListIncomplete { .. } => "list_incomplete",
-            Self::PossibleImageVolume { .. } => "possible_image_volume",
-            Self::ImageVolumesUnknown { .. } => "image_volumes_unknown",
-            Self::NewestOfUnit {} => "newest_of_unit",
-            Self::MaybeStarting { .. } => "maybe_starting",
-            Self::Foreign {} => "foreign",
-            Self::NotYetGone { .. } => "not_yet_gone",
-            Self::PodStillRuns {} => "pod_still_runs",
-            Self::PodDirExists {} => "pod_dir_exists",
-            Self::PodDirsNotSeen { .. } => "pod_dirs_not_seen",
-            Self::PodNotConfirmable { .. } => "pod_not_confirmable",
-            Self::YoungSandbox { .. } => "young_sandbox",
-            Self::Unrecognized {} => "unrecognized",
-            Self::PodInRuntime {} => "pod_in_runtime",
-            Self::RuntimeNotSeen { .. } => "runtime_not_seen",
-            Self::SandboxImage {} => "sandbox_image",
-            Self::KeepPattern { .. } => "keep_pattern",
-            Self::BeingPulled {} => "being_pulled",
-            Self::NamedByPod { .. } => "named_by_pod",
-            Self::RuntimeJustStarted { .. } => "runtime_just_started",
-            Self::ListFell { .. } => "list_fell",
-            Self::BackingOff { .. } => "backing_off",
-        }
+        self.into()
     }
 
-    /// The reason for people.
+    /// Returns whether this is a guard of kubegc, which only keeps what the kubelet would remove.
+    pub fn is_guard(&self) -> bool {
+        self.explain().is_guard
+    }
+
+    /// Returns the texts about this reason.
+    #[expect(clippy::too_many_lines, reason = "a table: one arm for each reason")]
     pub fn explain(&self) -> Explanation {
-        if self.is_guard() { self.explain_guard() } else { self.explain_rule() }
-    }
-
-    /// The rules that the kubelet has too.
-    fn explain_rule(&self) -> Explanation {
         match self {
-            Self::Running {} => says("it runs", None, "its end"),
-            Self::YoungerThanMinAge { min_age_seconds } => says(
-                format!("younger than {}", time(*min_age_seconds)),
-                Some("min_age"),
-                "time, or a shorter containers.min_age or images.min_age",
-            ),
-            Self::WithinUnitLimit { limit } => says(
-                format!("no more than {limit} dead instances of this container"),
-                Some("containers.max_per_pod_container"),
-                "its pod being gone, a newer instance, or a lower containers.max_per_pod_container",
-            ),
-            Self::NoLimit {} => says(
-                "no limit is set that it could be over",
-                Some("containers.max_per_pod_container"),
-                "its pod being gone, or a limit",
-            ),
-            Self::Ready {} => says("the sandbox is ready", None, "the runtime stopping it"),
-            Self::HasContainers { containers } => {
-                says(format!("the sandbox still has {containers} containers"), None, "these containers going first")
+            // --- containers ---
+            Self::Running {} => rule("running", "it is running", "it exits"),
+            Self::YoungerThanMinAge { min_age_seconds } => rule(
+                format!("younger than min_age ({})", time(*min_age_seconds)),
+                format!("it is younger than {}", time(*min_age_seconds)),
+                "it is older, or min_age is shorter",
+            )
+            .set_by("min_age"),
+            Self::WithinUnitLimit { limit } => rule(
+                format!("within containers.max_per_pod_container ({limit})"),
+                format!("its pod has at most {} of this name", dead(*limit)),
+                "its pod is deleted, a newer instance exits, or containers.max_per_pod_container is lower",
+            )
+            .set_by("containers.max_per_pod_container"),
+            Self::NoLimit {} => {
+                rule("no limit set", "no limit on dead containers is set", "its pod is deleted, or a limit is set")
+                    .set_by("containers.max_per_pod_container")
             }
-            Self::NewestSandbox {} => {
-                says("the newest sandbox of a pod that is not known to be gone", None, "its pod being gone")
+
+            // --- sandboxes ---
+            Self::Ready {} => rule("sandbox ready", "the sandbox is ready", "the runtime stops the sandbox"),
+            Self::HasContainers { containers } => rule(
+                "sandbox has containers",
+                format!("the sandbox has {}", count(*containers as u64, "container")),
+                "its containers are removed",
+            )
+            .detail(count(*containers as u64, "container")),
+            Self::NewestSandbox {} => rule(
+                "newest sandbox of its pod",
+                "it is the newest sandbox of its pod, and the pod is not proven to be deleted",
+                "its pod is deleted",
+            ),
+
+            // --- pods ---
+            Self::PodPresent { source } => rule(
+                format!("pod exists ({source})"),
+                format!("its pod exists in the list from {source}"),
+                "its pod is deleted",
+            ),
+            Self::PodsIncomplete { source, cause } => rule(
+                format!("pod list from {source} incomplete"),
+                format!("the pod list from {source} is not complete, so a missing pod may exist"),
+                "the pod list is complete",
+            )
+            .set_by("pods.source")
+            .detail(cause.clone()),
+            Self::PodsNotSeen { cause } => rule(
+                "no pod list available",
+                "no pod list is available, so every pod may exist",
+                "a pod source is available",
+            )
+            .set_by("pods.source")
+            .detail(cause.clone()),
+
+            // --- logs ---
+            Self::TargetExists {} => rule("symlink target exists", "its target exists", "the log file is deleted"),
+            Self::TargetUnknown {} => {
+                rule("symlink target unknown", "its target cannot be determined", "its target can be read")
             }
-            Self::PodPresent { source } => says(format!("its pod is here, says {source}"), None, "its pod being gone"),
-            Self::PodsIncomplete { source, cause } => says(
-                format!("the list of pods from {source} is not complete, so absence proves nothing{}", after(cause)),
-                Some("pods.source"),
-                "a complete list of pods",
+            Self::ContainerNotExited { .. } => rule(
+                "container not exited",
+                "its target does not exist, but its container has not exited: the log may be in rotation",
+                "the container exits",
             ),
-            Self::PodsNotSeen { cause } => says(
-                format!("no list of pods, so nothing counts as gone: {cause}"),
-                Some("pods.source"),
-                "a source of pods that answers",
-            ),
-            Self::TargetExists {} => says("the link leads to a log", None, "the log file going"),
-            Self::TargetUnknown {} => says("it could not be told where the link leads", None, "access to its target"),
-            Self::ContainerNotExited { .. } => says(
-                "the link leads nowhere, but its container has not ended: its log may be in rotation",
-                None,
-                "the container's end",
-            ),
+
+            // --- images ---
             Self::InUse { container } => {
-                says(format!("container {container} uses it"), None, "the last container that uses it going")
+                rule("in use by a container", format!("container {container} uses it"), "no container uses it")
+                    .detail(short_id(container))
             }
-            Self::ImageVolume { container } => {
-                says(format!("container {container} has it mounted as a volume"), None, "that container going")
+            Self::ImageVolume { container } => rule(
+                "mounted as an image volume",
+                format!("container {container} mounts it as an image volume"),
+                "that container is removed",
+            )
+            .detail(short_id(container)),
+            Self::Pinned {} => {
+                rule("pinned by the runtime", "the runtime has pinned it", "the runtime's configuration unpins it")
             }
-            Self::Pinned {} => says("the runtime pinned it", None, "the runtime's own configuration"),
-            other => other.explain_image_rule(),
-        }
-    }
-
-    /// The rules about when images go.
-    fn explain_image_rule(&self) -> Explanation {
-        match self {
-            Self::BelowThreshold { used_percent, high_threshold_percent } => says(
-                format!("unused, but the disk is {used_percent} % full, below {high_threshold_percent} %"),
-                Some("images.high_threshold_percent"),
-                "a fuller disk, a lower threshold, or an images.max_age",
-            ),
-            Self::WithinMaxAge { max_age_seconds } => says(
-                format!("unused for no longer than {}, and the disk is below the threshold", time(*max_age_seconds)),
-                Some("images.max_age"),
-                "time, a shorter images.max_age, or a fuller disk",
-            ),
-            Self::TargetReached {} => says(
-                "unused, but what goes before it is said to be enough",
-                Some("images.low_threshold_percent"),
-                "a lower images.low_threshold_percent, or measured space that is still short",
-            ),
-            Self::ImageGcOff {} => says(
-                "image collection is off",
-                Some("images.high_threshold_percent"),
-                "an images.high_threshold_percent below 100, or an images.max_age",
-            ),
-            Self::UsedMeanwhile {} => says("seen in use in this very pass", None, "the next pass"),
-            Self::ListIncomplete { list } => says(
-                format!("the runtime's list of {list} is incomplete, and more of its pod may be missing"),
-                None,
-                "fewer objects, or a larger max_send_message_size in the runtime's configuration",
-            ),
-            Self::PossibleImageVolume { container } => says(
-                format!("container {container} may have it mounted: its status failed, and its pod names the image"),
-                None,
-                "a status of that container, or the removal of that container",
-            ),
-            Self::ImageVolumesUnknown { container } => says(
-                format!("container {container} may have it mounted: its status failed, and its pod's spec is unknown"),
-                Some("pods.source"),
-                "a status of that container, its removal, or a pod source that knows pod specs",
-            ),
-            _ => says("the step could not run; the plan's errors say why", None, "mending that"),
-        }
-    }
-
-    /// The rules that only we have.
-    fn explain_guard(&self) -> Explanation {
-        match self {
-            Self::NewestOfUnit {} => says(
-                "the newest instance of this container: without it the kubelet would run it again",
-                Some("guards.keep_newest_of_unit"),
-                "its pod being gone, or a newer instance",
-            ),
-            Self::MaybeStarting { created_grace_seconds } => says(
-                format!("created less than {} ago and perhaps about to start", time(*created_grace_seconds)),
-                Some("guards.created_grace"),
-                "time",
-            ),
-            Self::Foreign {} => says(
-                "it has no pod labels, so it is somebody else's",
-                Some("guards.keep_foreign"),
-                "guards.keep_foreign = false",
-            ),
-            Self::NotYetGone { absent_since, gone_after_seconds } => says(
-                match absent_since {
-                    Some(since) => {
-                        format!("its pod is absent since {since}, not yet for {}", time(*gone_after_seconds))
-                    }
-                    None => {
-                        format!("its pod was absent for the first time; it must be for {}", time(*gone_after_seconds))
-                    }
-                },
-                Some("guards.gone_after"),
-                "a look later that still does not find the pod",
-            ),
-            Self::PodStillRuns {} => says("something of its pod still runs", None, "the end of the pod's containers"),
-            Self::PodDirExists {} => says(
-                "the kubelet still has a directory of its pod",
-                Some("kubelet_root"),
-                "the kubelet finishing with the pod",
-            ),
-            Self::PodDirsNotSeen { cause } => says(
-                format!("its pod is in no list, but the kubelet's directories could not be read: {cause}"),
-                Some("kubelet_root"),
-                "access to the kubelet's directories",
-            ),
-            Self::PodNotConfirmable { source } => says(
-                format!("the pod is missing, but {source} looks pods up by namespace and name, and it has none"),
-                Some("pods.source"),
-                "removing it by hand, or pods.source = \"kubelet\", which confirms a deletion by uid",
-            ),
-            Self::YoungSandbox { sandbox_grace_seconds } => says(
-                format!("a sandbox less than {} old may be one in the making", time(*sandbox_grace_seconds)),
-                Some("guards.sandbox_grace"),
-                "time",
-            ),
-            Self::Unrecognized {} => says(
-                "no kubelet gave it this name, or it is not the kind of entry expected",
-                Some("guards.keep_unrecognized_logs"),
-                "nothing; remove it by hand if nobody needs it",
-            ),
-            Self::PodInRuntime {} => says("the runtime still has something of its pod", None, "that going first"),
-            Self::RuntimeNotSeen { cause } => {
-                says(format!("the runtime could not be asked: {cause}"), None, "a runtime that answers")
-            }
-            other => other.explain_image_guard(),
-        }
-    }
-
-    /// The rules that only we have, for images and for the node as a whole.
-    fn explain_image_guard(&self) -> Explanation {
-        match self {
-            Self::SandboxImage {} => {
-                says("the runtime's sandboxes run it", Some("guards.keep_sandbox_image"), "another sandbox image")
-            }
-            Self::KeepPattern { pattern } => {
-                says(format!("the pattern {pattern} keeps it"), Some("images.keep"), "taking the pattern out")
-            }
-            Self::BeingPulled {} => {
-                says("the kubelet is pulling it", Some("guards.keep_pod_images"), "the end of the pull")
-            }
-            Self::NamedByPod { named_by, as_of: None } => {
-                says(format!("the pod {named_by} names it"), Some("guards.keep_pod_images"), "that pod being gone")
-            }
-            Self::NamedByPod { named_by, as_of: Some(as_of) } => says(
-                format!("the pod {named_by} named it in the last complete list of pods, which is of {as_of}"),
-                Some("guards.keep_pod_images"),
-                "a pod source that is available and complete",
-            ),
-            Self::RuntimeJustStarted { settle_seconds } => says(
-                format!("the runtime started less than {} ago; its lists may not be whole", time(*settle_seconds)),
-                Some("guards.settle"),
-                "time",
-            ),
-            Self::ListFell { list, before, now, hold_seconds } => says(
+            Self::BelowThreshold { used_percent, high_threshold_percent } => rule(
+                format!("disk usage {used_percent}% < {high_threshold_percent}%"),
+                format!("it is unused, but disk usage is {used_percent}%, below {high_threshold_percent}%"),
+                "disk usage reaches the high threshold, the threshold is lower, or images.max_age is set",
+            )
+            .set_by("images.high_threshold_percent"),
+            Self::WithinMaxAge { max_age_seconds } => rule(
+                format!("within images.max_age ({})", time(*max_age_seconds)),
                 format!(
-                    "the runtime lists {now} {list} after {before}; so sharp a fall is trusted once it has held for {}",
+                    "it is unused for at most {}, and disk usage is below the high threshold",
+                    time(*max_age_seconds)
+                ),
+                "it is unused for longer, images.max_age is shorter, or disk usage reaches the high threshold",
+            )
+            .set_by("images.max_age"),
+            Self::TargetReached {} => rule(
+                "not needed to reach low threshold",
+                "it is unused, but the images before it are enough to reach the low threshold",
+                "images.low_threshold_percent is lower, or the removals reclaim less than estimated",
+            )
+            .set_by("images.low_threshold_percent"),
+            Self::ImageGcOff {} => rule(
+                "image removal disabled",
+                "image removal is disabled",
+                "images.high_threshold_percent is below 100, or images.max_age is set",
+            )
+            .set_by("images.high_threshold_percent"),
+            Self::UsedMeanwhile {} => {
+                rule("used in this pass", "it was in use at the start of this pass", "the next pass runs")
+            }
+            Self::PossibleImageVolume { container } => rule(
+                "possibly mounted as image volume",
+                format!("container {container} may mount it: its status failed, and its pod names the image"),
+                "the status of that container is available, or that container is removed",
+            )
+            .detail(short_id(container)),
+            Self::ImageVolumesUnknown { container } => rule(
+                "image volumes of a container unknown",
+                format!("container {container} may mount it: its status failed, and its pod spec is unavailable"),
+                "that status is available, that container is removed, or a pod source provides pod specs",
+            )
+            .set_by("pods.source")
+            .detail(short_id(container)),
+
+            // --- observation ---
+            Self::StepFailed {} => {
+                rule("step failed", "the step failed; the plan lists the error", "the error is fixed")
+            }
+            Self::ListIncomplete { list } => rule(
+                format!("runtime list of {list} incomplete"),
+                format!("the runtime's list of {list} is incomplete, so more objects of its pod may exist"),
+                "the node has fewer objects, or max_send_message_size of the runtime is larger",
+            ),
+
+            // --- guards ---
+            Self::NewestOfUnit {} => guard(
+                "newest instance (guards.keep_newest_of_unit)",
+                "it is the newest instance of this container: without it the kubelet would run the container again",
+                "its pod is deleted, or a newer instance exists",
+            )
+            .set_by("guards.keep_newest_of_unit"),
+            Self::MaybeStarting { created_grace_seconds } => guard(
+                format!("possibly starting (guards.created_grace = {})", time(*created_grace_seconds)),
+                format!("it was created less than {} ago and may be about to start", time(*created_grace_seconds)),
+                "it is older",
+            )
+            .set_by("guards.created_grace"),
+            Self::Foreign {} => guard(
+                "not managed by the kubelet (guards.keep_foreign)",
+                "it has no pod labels, so the kubelet does not manage it",
+                "guards.keep_foreign is false",
+            )
+            .set_by("guards.keep_foreign"),
+            Self::NotYetGone { absent_since, gone_after_seconds } => {
+                let after = time(*gone_after_seconds);
+                let text = guard(
+                    format!("pod missing for less than guards.gone_after ({after})"),
+                    match absent_since {
+                        Some(since) => format!("its pod is missing since {since}, for less than {after}"),
+                        None => format!("its pod is missing for the first time; it is removed after {after}"),
+                    },
+                    "a later pass does not find the pod either",
+                );
+                let detail = absent_since.map(|since| format!("missing since {since}")).unwrap_or_default();
+                text.set_by("guards.gone_after").detail(detail)
+            }
+            Self::PodStillRuns {} => guard(
+                "pod still has running containers",
+                "its pod still has running containers",
+                "all containers of the pod exit",
+            ),
+            Self::PodDirExists {} => guard(
+                "pod directory exists",
+                "the kubelet still has a directory for its pod",
+                "the kubelet deletes the directory",
+            )
+            .set_by("kubelet_root"),
+            Self::PodDirsNotSeen { cause } => guard(
+                "pod directories unavailable",
+                format!("its pod is in no list, but the kubelet's pod directories are unavailable: {cause}"),
+                "the kubelet's pod directories are readable",
+            )
+            .set_by("kubelet_root")
+            .detail(cause.clone()),
+            Self::PodNotConfirmable { source } => guard(
+                "pod deletion cannot be confirmed",
+                format!("its pod is missing, but {source} looks up pods by namespace and name, and it has none"),
+                "pods.source is \"kubelet\", which looks up pods by uid, or it is removed by hand",
+            )
+            .set_by("pods.source"),
+            Self::YoungSandbox { sandbox_grace_seconds } => guard(
+                format!("possibly being created (guards.sandbox_grace = {})", time(*sandbox_grace_seconds)),
+                format!("the sandbox is younger than {} and may still be in creation", time(*sandbox_grace_seconds)),
+                "it is older",
+            )
+            .set_by("guards.sandbox_grace"),
+            Self::Unrecognized {} => guard(
+                "unrecognized name (guards.keep_unrecognized_logs)",
+                "the kubelet does not use such a name or such a kind of entry",
+                "it is removed by hand",
+            )
+            .set_by("guards.keep_unrecognized_logs"),
+            Self::PodInRuntime {} => guard(
+                "pod has objects in the runtime",
+                "the runtime still has a container or sandbox of its pod",
+                "these are removed",
+            ),
+            Self::RuntimeNotSeen { cause } => guard(
+                "container list unavailable",
+                format!("the runtime's list of containers is unavailable: {cause}"),
+                "the runtime is available",
+            )
+            .detail(cause.clone()),
+            Self::SandboxImage {} => guard(
+                "sandbox image (guards.keep_sandbox_image)",
+                "it is the sandbox image of the runtime",
+                "the runtime uses another sandbox image",
+            )
+            .set_by("guards.keep_sandbox_image"),
+            Self::KeepPattern { pattern } => guard(
+                format!("matches images.keep ({pattern})"),
+                format!("the pattern {pattern} in images.keep matches it"),
+                "the pattern is deleted from images.keep",
+            )
+            .set_by("images.keep"),
+            Self::BeingPulled {} => {
+                guard("being pulled (guards.keep_pod_images)", "the kubelet is pulling it", "the pull ends")
+                    .set_by("guards.keep_pod_images")
+            }
+            Self::NamedByPod { named_by, as_of: None } => guard(
+                "named in a pod spec (guards.keep_pod_images)",
+                format!("the spec of pod {named_by} names it"),
+                "that pod is deleted",
+            )
+            .set_by("guards.keep_pod_images")
+            .detail(named_by.clone()),
+            Self::NamedByPod { named_by, as_of: Some(as_of) } => guard(
+                "named in a pod spec (guards.keep_pod_images)",
+                format!("the spec of pod {named_by} named it in the last complete pod list, of {as_of}"),
+                "a pod source is available and complete",
+            )
+            .set_by("guards.keep_pod_images")
+            .detail(format!("{named_by}, in the pod list of {as_of}")),
+            Self::RuntimeJustStarted { settle_seconds } => guard(
+                format!("runtime just started (guards.settle = {})", time(*settle_seconds)),
+                format!("the runtime started less than {} ago; its lists may be incomplete", time(*settle_seconds)),
+                "the runtime has run for longer",
+            )
+            .set_by("guards.settle"),
+            Self::ListFell { list, before, now, hold_seconds } => guard(
+                format!("list of {list} fell from {before} to {now} (guards.fall_percent)"),
+                format!(
+                    "the runtime lists {now} {list} after {before}; such a fall is trusted once it has held for {}",
                     time(*hold_seconds)
                 ),
-                Some("guards.fall_percent"),
-                "passes over guards.fall_hold that see the same, or a longer list",
-            ),
-            Self::BackingOff { retry_at, failures, error } => says(
-                format!("its removal failed {failures} times ({error}); the next try is not before {retry_at}"),
-                Some("guards.retry_after"),
-                "time, or mending the cause",
-            ),
-            _ => says("a guard keeps it", None, "that guard's setting"),
+                "the list is as short for guards.fall_hold, or it is longer again",
+            )
+            .set_by("guards.fall_percent"),
+            Self::BackingOff { retry_at, failures, error } => guard(
+                "back-off after a failure (guards.retry_after)",
+                format!("its removal failed {}: {error}; the next attempt is at {retry_at}", times(*failures)),
+                "the time has passed",
+            )
+            .set_by("guards.retry_after")
+            .detail(format!("{}, next attempt at {retry_at}: {error}", count(u64::from(*failures), "failure"))),
         }
     }
+}
+
+fn times(number: u32) -> String {
+    if number == 1 { "once".to_owned() } else { format!("{number} times") }
 }
 
 #[cfg(test)]

@@ -1,26 +1,26 @@
 //! What incomplete lists of the runtime leave undecided (I2, I3).
 //!
-//! A list that was received in parts may lack some (`Snapshot::partial`). What depends on a missing part is kept: the
-//! newest instance of a container slot is only known if all instances could be listed. The rest is decided as usual, so that
-//! removals make the list fit into one message again.
+//! A list that was received in parts may lack some of them (`Snapshot::partial`). A pass keeps everything that depends
+//! on a missing part. For example, the newest instance of a container slot is known only if all its instances are
+//! listed. Everything else is decided as usual, so that the removals make the list fit into one message again.
 
 use std::collections::HashSet;
 
 use crate::model::{ListReceipt, PodUid, Snapshot};
 
-/// The pods of which objects may be missing.
+/// The pods whose objects may be missing, for each list.
 pub(super) struct Gaps<'a> {
     containers: Open<'a>,
     sandboxes: Open<'a>,
 }
 
-/// The pods of which objects may be missing in one list.
+/// The pods whose objects may be missing in one list.
 #[derive(Default)]
 struct Open<'a> {
     pods: HashSet<&'a PodUid>,
     /// Objects without a pod may be missing.
     without_pod: bool,
-    /// Objects of any pod may be missing that is not in here; `None` = no such gap.
+    /// Objects of any pod that is not in this set may be missing; `None` = there is no such gap.
     all_but: Option<HashSet<&'a PodUid>>,
 }
 
@@ -29,7 +29,7 @@ struct Open<'a> {
 impl<'a> Gaps<'a> {
     pub fn new(snapshot: &'a Snapshot) -> Self {
         let sizes = &snapshot.list_bytes;
-        // Of each pod with a listed sandbox all sandboxes are listed (`cri/parts.rs`).
+        // If one sandbox of a pod is listed, all sandboxes of that pod are listed (`cri/parts.rs`).
         let known = || {
             let sandboxes = snapshot.listed_sandboxes().unwrap_or_default();
             sandboxes.iter().filter_map(|sandbox| sandbox.pod_uid()).collect()
@@ -81,7 +81,7 @@ mod tests {
     use crate::model::Snapshot;
     use crate::plan::{Plan, Policy, Profile, Scope, decide};
 
-    /// Three exited instances of one container in the sandbox `s-UID`, an hour old, the oldest first.
+    /// Three exited instances of one container in the sandbox `s-UID`, one hour old, oldest first.
     fn dead(uid: &str) -> Vec<Value> {
         let instance = |minute: u8| {
             json!({
@@ -96,7 +96,7 @@ mod tests {
         json!({ "id": format!("s-{uid}"), "pod": { "uid": uid }, "state": "not_ready", "created_at": "2026-11-21T10:00:00Z" })
     }
 
-    /// A node with the pods `a`, which exists, and `b`, which was deleted; `missing` is missing in the list of containers.
+    /// A node with two pods: `a` exists, `b` was deleted. `missing` lists the missing parts of the container list.
     fn node(missing: &Value) -> Snapshot {
         let containers = [dead("a"), dead("b")].concat();
         serde_json::from_value(json!({
@@ -166,7 +166,7 @@ mod tests {
         let of_b = json!([{ "state": "exited", "sandbox_id": "s-b", "pod": { "uid": "b" } }]);
         let plan = decide(&node(&of_b), &all_unused(), Scope::All);
         assert_eq!(why_kept(&plan, "sha256:aa"), "step_failed");
-        assert_eq!(plan.errors[0].to_string(), "containers not seen: ListContainers: too large");
+        assert_eq!(plan.errors[0].to_string(), "containers unavailable: ListContainers: too large");
         let note = &plan.lists[0];
         assert_eq!((note.list.as_str(), note.parts, note.complete), ("containers", 5, false));
     }

@@ -1,7 +1,7 @@
-//! The guards: what the kubelet would remove and we keep, each with its own switch.
+//! The guards: what kubegc keeps although the kubelet would remove it. Each guard has its own setting.
 //!
-//! The kubelet knows through its pod workers that nothing is under way for a pod; an agent outside it never does. Each
-//! guard closes one of the gaps that follow from this. The profile `kubelet` turns all of them off.
+//! The kubelet has pod workers, so it can exclude that work on a pod is in progress. An agent outside the kubelet
+//! cannot. Each guard closes one of the gaps that follow from this. The profile `kubelet` disables all guards.
 
 use std::time::Duration;
 
@@ -12,55 +12,58 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
-    /// Every guard on.
+    /// All guards are on.
     #[default]
     Safe,
-    /// The rules of the kubelet 1.36 and nothing more: for comparison and what-if.
+    /// The rules of the kubelet 1.36 only: for comparison and what-if analysis.
     Kubelet,
 }
 
-/// The guards. Durations of 0 and `false` turn one off.
+/// The guards. 0 or `false` disables a guard.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guards {
-    /// Keeps the newest instance of each (pod, container name) until the pod is gone (I3). Default on.
+    /// Keep the newest instance of each (pod, container name) until the pod is deleted (I3). Default on.
     pub keep_newest_of_unit: bool,
-    /// Keeps CREATED containers younger than this: they may be about to start (I4). Default 10 min.
+    /// Keep CREATED containers younger than this, because they may be about to start (I4). Default 10 min.
     pub created_grace: Duration,
-    /// Leaves containers and sandboxes without pod labels alone (I5). Default on.
+    /// Keep containers and sandboxes without pod labels (I5). Default on.
     pub keep_foreign: bool,
-    /// Keeps dead sandboxes younger than this: one in the making looks dead. Default 1 min.
+    /// Keep dead sandboxes younger than this, because a sandbox that is being created looks dead. Default 1 min.
     pub sandbox_grace: Duration,
-    /// A pod is gone only if a complete list does not name it, nothing of it runs, the kubelet has no directory for it,
-    /// and all that held for this long (I2, I11). Default 1 min; 0 = absence from the list is enough, as for the kubelet.
+    /// A pod counts as deleted only if a complete list does not contain it, nothing of it runs, the kubelet has no
+    /// directory for it, and all this was true for this long (I2, I11). Default 1 min; 0 = absence from the list is
+    /// enough, as for the kubelet.
     pub gone_after: Duration,
-    /// Keeps log entries whose names do not parse as a kubelet's (I7). Default on.
+    /// Keep log entries whose names are not in the kubelet's format (I7). Default on.
     pub keep_unrecognized_logs: bool,
-    /// Counts an image as used if a container names it by id, digest or tag, and not by id alone (I6). Default on.
+    /// Count an image as used if a container refers to it by ID, digest or tag, not by ID alone (I6). Default on.
     pub match_image_names: bool,
-    /// Keeps the image of the runtime's sandboxes, pinned or not (I6). Default on.
+    /// Keep the sandbox image, whether it is pinned or not (I6). Default on.
     pub keep_sandbox_image: bool,
-    /// Keeps images that pods of this node name, and those being pulled (I6). Default on.
+    /// Keep images that pods of this node use, and images that are being pulled (I6). Default on.
     pub keep_pod_images: bool,
-    /// Counts the maximum age of a never-used image from its first sight, and obeys the minimum age too. Default on.
+    /// For a never-used image, count the maximum age from the time when it was first seen, and apply the minimum age
+    /// too. Default on.
     pub age_from_first_seen: bool,
-    /// Nothing counts as unused or gone for this long after the runtime started (I12). Default 1 min; 0 = off.
+    /// Count nothing as unused or deleted for this long after the start of the runtime (I12). Default 1 min; 0 = off.
     pub settle: Duration,
-    /// Nothing counts as unused or deleted when the runtime lists fewer containers, sandboxes or images than this percentage
-    /// of what it listed when it was last trusted (I12). Range 0 to 100, default 50; 0 = off.
+    /// Count nothing as unused or deleted if the runtime lists fewer containers, sandboxes or images than this
+    /// percentage of the last trusted list (I12). Range 0 to 100, default 50; 0 = off.
     pub fall_percent: u64,
-    /// How long a list that fell must stay at its new level, in three passes at least, before it is trusted (I12). Default
-    /// 10 min.
+    /// A list that became much shorter is trusted after it had its new length for this long, in at least three passes
+    /// (I12). Default 10 min.
     pub fall_hold: Duration,
-    /// Waits this long after a failed removal, doubling up to an hour. Default 1 min; 0 = tries in each pass.
+    /// The back-off after a failed removal. It doubles up to one hour. Default 1 min; 0 = retry in each pass.
     pub retry_after: Duration,
-    /// Goes on to the next images while the measured space is short, whatever the sizes add up to (I9). Default on.
+    /// Continue with the next images while the measured space is too small, whatever the sum of the sizes is (I9).
+    /// Default on.
     pub measure_space: bool,
 }
 
 // === impl Guards ===
 
 impl Guards {
-    /// The guards of a profile.
+    /// Returns the guards of a profile.
     pub fn of(profile: Profile) -> Self {
         match profile {
             Profile::Safe => Self::safe(),
@@ -68,7 +71,7 @@ impl Guards {
         }
     }
 
-    /// Every guard on.
+    /// Returns all guards enabled.
     fn safe() -> Self {
         Self {
             keep_newest_of_unit: true,
@@ -89,7 +92,7 @@ impl Guards {
         }
     }
 
-    /// Every guard off.
+    /// Returns all guards disabled.
     fn none() -> Self {
         Self {
             keep_newest_of_unit: false,

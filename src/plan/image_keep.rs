@@ -1,4 +1,4 @@
-//! Why an image stays whatever the disk says (I6).
+//! Why an image is kept regardless of the disk usage (I6).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -9,22 +9,22 @@ use super::plan_builder::Context;
 use super::{KeepReason, Kind};
 use crate::model::{Container, Image, Pod, Seen, Snapshot};
 
-/// An image of the sandboxes is smaller than this.
+/// A sandbox image is smaller than this.
 const PAUSE_MAX_BYTES: u64 = 2 << 20;
 
-/// Everything that may hold an image.
+/// Everything that can keep an image.
 pub(super) struct ImageRetention<'a> {
     uses: Uses<'a>,
     named: HashMap<String, Namer<'a>>,
     pulling: HashSet<String>,
-    /// Names that the runtime could not resolve, and the pods that use them; `None` = a pull.
+    /// Names that the runtime could not resolve, and the pods that use them; `None` = an image pull.
     unresolved: BTreeMap<&'a str, Option<Namer<'a>>>,
     sandbox_image: Option<&'a str>,
-    /// The runtime neither names nor pins the image of its sandboxes, so images that look like one are kept.
+    /// The runtime neither reports nor pins its sandbox image, so images that look like one are kept.
     guess_pause: bool,
 }
 
-/// A pod that names an image, and the moment of its list where that is not the list of this snapshot.
+/// A pod that uses an image, and the time of its list if that is not the list of this snapshot.
 type Namer<'a> = (&'a Pod, Option<Timestamp>);
 
 // === impl ImageRetention ===
@@ -50,7 +50,7 @@ impl<'a> ImageRetention<'a> {
         }
     }
 
-    /// Why this image stays, if so.
+    /// Returns why this image is kept, if so.
     pub fn keep(&self, context: &Context, image: &Image) -> Option<KeepReason> {
         self.used(image)
             .or_else(|| image.pinned.then_some(KeepReason::Pinned {}))
@@ -89,13 +89,13 @@ impl<'a> ImageRetention<'a> {
     }
 }
 
-/// The pods whose images are kept. One that terminated needs its image no more where terminated pods are evicted.
+/// Returns the pods whose images are kept. With `evict_terminated_pods`, a terminated pod no longer needs its images.
 fn kept_namers<'a>(context: &Context<'a>) -> impl Iterator<Item = Namer<'a>> {
     let (is_kept, evicts) = (context.policy.guards.keep_pod_images, context.policy.containers.evict_terminated_pods);
     namers(context.snapshot).filter(move |(pod, _)| is_kept && !(evicts && pod.phase.is_terminal()))
 }
 
-/// The images that pods of this node name.
+/// Returns the images that pods of this node use.
 fn named<'a>(context: &Context<'a>) -> HashMap<String, Namer<'a>> {
     let mut named: HashMap<String, Namer> = HashMap::new();
     for namer in kept_namers(context) {
@@ -107,13 +107,15 @@ fn named<'a>(context: &Context<'a>) -> HashMap<String, Namer<'a>> {
     named
 }
 
-/// Of two pods the one that is named: of the list of this snapshot, then the first by name, whatever the order of the lists.
+/// Returns one of two pods: the one from the list of this snapshot, else the first by name. The order of the lists does
+/// not matter.
 fn first<'a>(one: Namer<'a>, other: Namer<'a>) -> Namer<'a> {
     let rank = |(pod, as_of): Namer<'a>| (as_of, &pod.namespace, &pod.name, &pod.uid);
     if rank(other) < rank(one) { other } else { one }
 }
 
-/// What images may be compared with for a name that a pod uses: the name in full and, by the runtime's word, an id.
+/// Returns what to compare an image with for a name that a pod uses: the full name and, if the runtime resolved it, the
+/// ID.
 fn meanings<'a>(snapshot: &'a Snapshot, name: &'a str) -> impl Iterator<Item = String> + 'a {
     let resolved = snapshot.resolved_images.get(name).and_then(Seen::as_ref);
     let id = resolved.and_then(Option::as_ref).map(|id| id.canonical().into_owned());
@@ -125,7 +127,7 @@ fn pulls<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a str> {
     context.snapshot.pulling.iter().filter(move |_| is_kept).map(String::as_str)
 }
 
-/// The names that the runtime failed to resolve.
+/// Returns the names that the runtime failed to resolve.
 fn unresolved<'a>(context: &Context<'a>) -> BTreeMap<&'a str, Option<Namer<'a>>> {
     let is_unresolved = |name: &str| matches!(context.snapshot.resolved_images.get(name), Some(Seen::NotSeen(_)));
     let mut names: BTreeMap<&str, Option<Namer>> = BTreeMap::new();
@@ -141,8 +143,8 @@ fn unresolved<'a>(context: &Context<'a>) -> BTreeMap<&'a str, Option<Namer<'a>>>
     names
 }
 
-/// The pods that name images: those of the list and, where it is missing or incomplete, those of the last complete one.
-/// A list that is not complete names what it names.
+/// Returns the pods that use images: those of the list and, if the list is unavailable or incomplete, those of the last
+/// complete list. An incomplete list still protects the images that it contains.
 fn namers(snapshot: &Snapshot) -> impl Iterator<Item = Namer<'_>> {
     let list = snapshot.pods.as_ref();
     let is_complete = list.is_some_and(|list| list.complete);
@@ -151,14 +153,15 @@ fn namers(snapshot: &Snapshot) -> impl Iterator<Item = Namer<'_>> {
     list.into_iter().flat_map(|list| &list.pods).map(|pod| (pod, None)).chain(remembered)
 }
 
-/// The first keep pattern that matches a name of the image.
+/// Returns the first keep pattern that matches a name of the image.
 fn kept_by_pattern(context: &Context, image: &Image) -> Option<KeepReason> {
     let mut patterns = context.policy.images.keep.iter();
     let pattern = patterns.find(|pattern| names(image).any(|name| pattern.matches(&name)))?;
     Some(KeepReason::KeepPattern { pattern: pattern.as_str().to_owned() })
 }
 
-/// Small, and some repository of it has the word `pause` in its last part: `pause`, `pause-amd64`, `mirrored-pause`.
+/// Says whether the image is small and the last part of a repository name contains the word `pause`: `pause`,
+/// `pause-amd64`, `mirrored-pause`.
 fn looks_like_pause(image: &Image) -> bool {
     let is_pause = |name: &str| {
         let last = name.rsplit('/').next().unwrap_or(name);

@@ -1,7 +1,7 @@
-//! Which images something uses.
+//! Determines which images are in use.
 //!
-//! The kubelet compares the id that a container reports with the image's id and nothing else. Runtimes differ in what
-//! they report, and pods name images by tag or digest, so `guards.match_image_names` compares all of these.
+//! The kubelet compares only the image ID that a container reports with the ID of the image. Runtimes differ in what
+//! they report, and pods refer to images by tag or digest. So `guards.match_image_names` compares all of these.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, HashMap};
 use super::Guards;
 use crate::model::{Container, Image, ImageId, canonical_image_id};
 
-/// What an id or a digest begins with.
+/// The prefix of an ID or a digest.
 const SHA256: &str = "sha256:";
 /// The registry of names without one.
 const DOCKER: &str = "docker.io";
-/// The same as it was called before.
+/// The former name of the same registry.
 const OLD_DOCKER: &str = "index.docker.io";
 
-/// What containers use, by every name that they use it by.
+/// The images that containers use, by every name that refers to them.
 pub(super) struct Uses<'a> {
     running: HashMap<Cow<'a, str>, &'a Container>,
     mounted: HashMap<Cow<'a, str>, &'a Container>,
@@ -25,7 +25,7 @@ pub(super) struct Uses<'a> {
 
 /// How an image is used.
 pub(super) enum Use<'a> {
-    /// A container in some state was made from it.
+    /// A container in any state was created from it.
     Container(&'a Container),
     /// A container has it mounted as a volume.
     Volume(&'a Container),
@@ -51,10 +51,10 @@ impl<'a> Uses<'a> {
         Self { running, mounted, by_any_name }
     }
 
-    /// How this image is used, if it is.
+    /// Returns how this image is used, if so.
     pub fn of(&self, image: &Image) -> Option<Use<'a>> {
         let by_names = if self.by_any_name { usize::MAX } else { 1 };
-        // The first is the id.
+        // The first name is the ID.
         let names: Vec<_> = names(image).take(by_names).collect();
         let is_named = |name: &Cow<str>| self.running.get(name.as_ref()).copied();
         if let Some(container) = names.iter().find_map(is_named) {
@@ -65,42 +65,42 @@ impl<'a> Uses<'a> {
     }
 }
 
-/// Keeps the container with the smaller id, so that the order of the list does not matter.
+/// Keeps the container with the smaller ID, so that the order of the list does not matter.
 fn first<'a>(known: &mut &'a Container, container: &'a Container) {
     if container.id < known.id {
         *known = container;
     }
 }
 
-/// Says whether a name, as a person or a pod spec writes it, means this image.
+/// Says whether a name in the notation of a user or a pod spec refers to this image.
 pub fn is_named(image: &Image, name: &str) -> bool {
     let full = full_name(name);
     names(image).any(|known| known == name || known == full)
 }
 
-/// Says whether a name that the runtime could not resolve may mean this image: it ends in the same repository and tag, or
-/// in the same digest, whatever the registry. An alias may lead a short name anywhere.
+/// Says whether a name that the runtime could not resolve may refer to this image. It may if it ends in the same
+/// repository and tag, or in the same digest, whatever the registry is: an alias can map a short name to any registry.
 pub fn may_be_named(image: &Image, name: &str) -> bool {
     let wanted = full_name(name);
     names(image).any(|known| last_part(&known) == last_part(&wanted))
 }
 
-/// What is left of a full name without registry and path: `busybox:latest`, or of one with a digest that alone.
+/// Returns a full name without registry and path, such as `busybox:latest`; of a name with a digest, the digest alone.
 fn last_part(name: &str) -> &str {
     name.rsplit(['/', '@']).next().unwrap_or(name)
 }
 
-/// Everything that the image goes by: first its canonical id, then each name as the runtime lists it and in full. Some
-/// runtimes list short names.
+/// Returns all names of the image: first its canonical ID, then each name as listed by the runtime and as a full name.
+/// Some runtimes list short names.
 pub(super) fn names(image: &Image) -> impl Iterator<Item = Cow<'_, str>> {
     let listed = image.tags.iter().chain(&image.digests).map(String::as_str);
     let both = listed.flat_map(|name| [Cow::Borrowed(name), full_name(name)]);
     std::iter::once(image.id.canonical()).chain(both)
 }
 
-/// The images of a list by id. A runtime may list an id more than once, each time with other names: the entries are
-/// merged, and the last one counts for the size, as in the kubelet. A pin of any entry counts where
-/// `guards.match_image_names` is on; the kubelet takes the last one's.
+/// Returns the images of a list by ID. A runtime may list an ID more than once, each time with other names. The entries
+/// are merged, and the size is that of the last entry, as in the kubelet. With `guards.match_image_names`, the image is
+/// pinned if any entry is; otherwise the last entry decides, as in the kubelet.
 pub(super) fn by_id<'a>(images: &'a [Image], guards: &Guards) -> BTreeMap<&'a ImageId, Image> {
     let mut by_id: BTreeMap<&ImageId, Image> = BTreeMap::new();
     for image in images {
@@ -121,9 +121,9 @@ fn add_missing(known: &mut Vec<String>, names: &[String]) {
     }
 }
 
-/// A name with registry, repository, and tag or digest, as most runtimes list it: `busybox` is
-/// `docker.io/library/busybox:latest`. Of a tag and a digest the digest decides, as in the runtime. 64 hexadecimal digits
-/// alone are an id.
+/// Returns a name with registry, repository, and tag or digest, as most runtimes list it: `busybox` is
+/// `docker.io/library/busybox:latest`. If a name has a tag and a digest, the tag is dropped, as in the runtime. A name
+/// of 64 hexadecimal digits is an ID.
 pub(super) fn full_name(name: &str) -> Cow<'_, str> {
     let name = match canonical_image_id(name) {
         Cow::Borrowed(name) if name.is_empty() || name.starts_with(SHA256) => return Cow::Borrowed(name),
@@ -143,7 +143,8 @@ fn is_registry(first: &str) -> bool {
     first.contains(['.', ':']) || first == "localhost"
 }
 
-/// A repository with its tag, `latest` if it has none; with its digest alone, if it has one.
+/// Returns a repository with its tag, or with `latest` if it has none. If it has a digest, returns it with the digest
+/// and without the tag.
 fn without_idle_tag(repository: &str) -> String {
     let tagged = |path: &'_ str| path.rsplit_once(':').is_some_and(|(_, tag)| !tag.contains('/'));
     match repository.split_once('@') {

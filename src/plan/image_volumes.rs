@@ -1,8 +1,9 @@
-//! Image volumes of containers whose status failed (I6, I13).
+//! Image volumes of containers whose status is unavailable (I6, I13).
 //!
-//! Which images a container has mounted shows only in its status. Where that fails, the spec of its pod names every image
-//! that it may have mounted, and these are kept; the pass goes on. Only where the spec is not known either, no image is
-//! proven unused. Images that a container was made from show in the list and need no status.
+//! Only the status of a container shows which images it has mounted. If the status is unavailable, the spec of its pod
+//! contains every image that may be mounted. The pass keeps these images and continues. Only if the spec is unknown
+//! too, no image is proven unused. The images that containers were created from are in the container list, so they need
+//! no status.
 
 use std::collections::HashMap;
 
@@ -11,12 +12,12 @@ use super::plan_builder::Context;
 use super::{KeepReason, PlanError};
 use crate::model::{Container, ContainerState, Image, Pod, PodUid};
 
-/// What is not known of image volumes.
+/// The image volumes that are unknown.
 #[derive(Default)]
 pub(super) struct UnknownVolumes<'a> {
-    /// The images that may be mounted, by full name, and a container that may have them mounted.
+    /// The images that may be mounted, by full name, each with a container that may have it mounted.
     named: HashMap<String, &'a Container>,
-    /// Containers that may have any image mounted, by id.
+    /// Containers that may have any image mounted, by ID.
     unresolved: Vec<&'a Container>,
 }
 
@@ -46,13 +47,13 @@ impl<'a> UnknownVolumes<'a> {
         }
     }
 
-    /// Why an image is kept that nothing else keeps, if so.
+    /// Returns why an image is kept that nothing else keeps, if so.
     pub fn keep(&self, image: &Image) -> Option<KeepReason> {
         let container = names(image).find_map(|name| self.named.get(name.as_ref()))?;
         Some(KeepReason::PossibleImageVolume { container: container.id.to_string() })
     }
 
-    /// Why no image is proven unused, if so: the first of the containers that may have any image mounted.
+    /// Returns why no image is proven unused, if so: the first container that may have any image mounted.
     pub fn unresolved(&self) -> Option<PlanError> {
         let (first, others) = self.unresolved.split_first()?;
         Some(PlanError::ImageVolumesUnknown {
@@ -64,12 +65,12 @@ impl<'a> UnknownVolumes<'a> {
     }
 }
 
-/// Says whether a container may have images mounted that are not known. An EXITED one has nothing mounted.
+/// Says whether a container may have unknown images mounted. An EXITED container has nothing mounted.
 fn is_unknown(container: &Container) -> bool {
     container.image_volumes_unknown.is_some() && container.state != ContainerState::Exited
 }
 
-/// The pods of which the spec is known: each names at least one image.
+/// Returns the pods whose spec is known: each has at least one image.
 fn specs<'a>(context: &Context<'a>) -> HashMap<&'a PodUid, &'a Pod> {
     let pods = context.snapshot.pods.as_ref().map_or(&[][..], |list| &list.pods);
     pods.iter().filter(|pod| !pod.images.is_empty()).map(|pod| (&pod.uid, pod)).collect()
@@ -82,7 +83,8 @@ mod tests {
     use crate::model::Snapshot;
     use crate::plan::{Guards, Plan, Policy, Profile, Scope, decide};
 
-    /// The images `data:1` and `old:1`, which no container was made from, and one container with a status that failed.
+    /// A node with the images `data:1` and `old:1` and one container whose status is unavailable. No container was
+    /// created from the images.
     fn node(state: &str, pods: &Value) -> Snapshot {
         serde_json::from_value(json!({
             "taken_at": "2026-11-21T12:00:00Z",

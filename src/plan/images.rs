@@ -1,13 +1,14 @@
-//! Unused images: by age, and least recently used first between the high and the low threshold.
+//! Decides unused images: by age, and least recently used first between the high and the low threshold.
 //!
-//! The arithmetic is the kubelet's: used percent is rounded up, the amount to free rounded down, and sizes are what the
-//! runtime says. Sizes are not the space that comes back, so beside the planned images stands a reserve: `execute`
-//! measures the file system after each removal, stops at the target and goes on into the reserve while it is short (I9).
+//! The arithmetic is the kubelet's: the used percentage is rounded up, the amount to reclaim is rounded down, and the
+//! sizes are those that the runtime reports. The sizes differ from the bytes that a removal reclaims. So the plan also
+//! has fallback candidates, the reserve. `execute` measures the file system after each removal. It stops at the target,
+//! and continues with the reserve while the space is too small (I9).
 //!
 //! Removes for `age`, `space`, `unused`. Keeps for `in_use`, `image_volume`, `pinned`, `younger_than_min_age`,
-//! `below_threshold`, `target_reached`, `image_gc_off`, `used_meanwhile`, `within_max_age`, `step_failed`, `possible_image_volume`, `image_volumes_unknown`, and by the guards
-//! `sandbox_image`, `keep_pattern`, `being_pulled`, `named_by_pod` (all I6), `runtime_just_started`, `list_fell` (I12),
-//! `backing_off`.
+//! `below_threshold`, `target_reached`, `image_gc_off`, `used_meanwhile`, `within_max_age`, `step_failed`,
+//! `possible_image_volume`, `image_volumes_unknown`, and by the guards `sandbox_image`, `keep_pattern`, `being_pulled`,
+//! `named_by_pod` (all I6), `runtime_just_started`, `list_fell` (I12), `backing_off`.
 
 use std::time::Duration;
 
@@ -22,27 +23,28 @@ use super::plan_builder::{Context, PlanBuilder};
 use super::{Action, ImageTrigger, KeepReason, Kind, PlanError, RemoveReason, Target};
 use crate::model::{Image, ImageMemory, Seen};
 
-/// When images go (kubelet settings of the same meaning).
+/// When to remove images (kubelet settings of the same meaning).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImagePolicy {
-    /// Used space in percent at which images begin to go. Range 0 to 100, default 85; 100 = never, unless `max_age` is set.
+    /// Used space in percent at which image removal starts. Range 0 to 100, default 85; 100 = never, unless `max_age`
+    /// is set.
     pub high_threshold_percent: u64,
-    /// Used space in percent at which it stops. Range 0 to the high threshold, default 80.
+    /// Used space in percent at which image removal stops. Range 0 to the high threshold, default 80.
     pub low_threshold_percent: u64,
-    /// Images first seen less long ago stay. Default 2 min.
+    /// Images first seen less than this long ago are kept. Default 2 min.
     pub min_age: Duration,
-    /// Images unused for longer go whatever the disk says. Default 0 = off.
+    /// Images unused for longer than this are removed regardless of the disk usage. Default 0 = off.
     pub max_age: Duration,
-    /// Names that stay: `*` stands for any text. Default none.
+    /// Images with a matching name are kept: `*` matches any text. Default none.
     pub keep: Vec<super::Pattern>,
-    /// Every unused image goes, as in the kubelet's answer to disk pressure. Default off.
+    /// Whether to remove every unused image, as the kubelet does under disk pressure. Default off.
     pub all_unused: bool,
 }
 
-/// An unused image and its past.
+/// An unused image and its history.
 struct Candidate<'a> {
     image: &'a Image,
-    /// `None` = before all memory.
+    /// `None` = before the memory began.
     first_seen: Option<Timestamp>,
     /// `None` = never.
     last_used: Option<Timestamp>,
@@ -78,7 +80,7 @@ pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
     decide_unused(context, builder, in_order(context, &unused));
 }
 
-/// Keeps all that nothing is known to use, since a container may have it mounted.
+/// Keeps all images without a known use, because a container may have them mounted.
 fn keep_unknown(builder: &mut PlanBuilder, unused: Vec<&Image>, error: PlanError) {
     if let PlanError::ImageVolumesUnknown { container, .. } = &error {
         keep_all(builder, unused, &KeepReason::ImageVolumesUnknown { container: container.to_string() });
@@ -86,7 +88,8 @@ fn keep_unknown(builder: &mut PlanBuilder, unused: Vec<&Image>, error: PlanError
     builder.fail(error);
 }
 
-/// Unused images in the order in which they go: by last use, never used first, then by first sight, then by id.
+/// Returns unused images in the order of removal: by last use, never-used images first, then by first sight, then by
+/// ID.
 fn in_order<'i>(context: &Context, images: &[&'i Image]) -> Vec<Candidate<'i>> {
     let memory = context.snapshot.memory.images.iter();
     let memory: std::collections::HashMap<_, _> = memory.map(|past| (&past.id, past)).collect();
@@ -112,7 +115,7 @@ fn decide_unused(context: &Context, builder: &mut PlanBuilder, candidates: Vec<C
     free_space(context, builder, rest);
 }
 
-/// Off, a pass still says that a disk without a capacity cannot be judged.
+/// Keeps all candidates if image removal is off. A disk without a capacity is still an error of the plan.
 fn keep_all_off(context: &Context, builder: &mut PlanBuilder, candidates: &[Candidate]) {
     if let Err(error @ PlanError::InvalidDiskCapacity { .. }) = usage(context) {
         builder.fail(error);
@@ -120,7 +123,7 @@ fn keep_all_off(context: &Context, builder: &mut PlanBuilder, candidates: &[Cand
     keep_all(builder, candidates.iter().map(|candidate| candidate.image), &KeepReason::ImageGcOff {});
 }
 
-/// Takes what was unused for longer than the maximum age; gives back the rest.
+/// Removes the images that were unused for longer than the maximum age. Returns the other candidates.
 fn remove_old<'i>(context: &Context, builder: &mut PlanBuilder, candidates: Vec<Candidate<'i>>) -> Vec<Candidate<'i>> {
     let max_age = context.policy.images.max_age;
     if max_age.is_zero() || !may_judge_age(context) {
@@ -138,7 +141,8 @@ fn remove_old<'i>(context: &Context, builder: &mut PlanBuilder, candidates: Vec<
     rest
 }
 
-/// The kubelet forgets at its start, so it waits for one maximum age. We remember.
+/// Says whether ages can be judged. The kubelet loses its memory when it starts, so it waits for one maximum age.
+/// kubegc has a persistent memory and does not wait.
 fn may_judge_age(context: &Context) -> bool {
     let max_age = context.policy.images.max_age;
     let started = context.snapshot.memory.agent_started_at;
@@ -146,7 +150,7 @@ fn may_judge_age(context: &Context) -> bool {
         || started.is_some_and(|started| super::age(context.now, started) > max_age)
 }
 
-/// Takes what brings the disk from above the high threshold to the low one.
+/// Removes images until the used space is at the low threshold, if it reached the high threshold.
 fn free_space(context: &Context, builder: &mut PlanBuilder, candidates: Vec<Candidate>) {
     let policy = &context.policy.images;
     let usage = match usage(context) {
@@ -178,8 +182,8 @@ fn usage(context: &Context) -> Result<Usage, PlanError> {
     }
 }
 
-/// Takes images in order until their sizes add up to `target`. The first goes before anything is added up, as in the
-/// kubelet. Under I9 those behind the target become the reserve.
+/// Removes images in order until their sizes add up to `target`. The first one is removed before any size is added, as
+/// in the kubelet. With `guards.measure_space`, the images beyond the target become the reserve (I9).
 fn free(context: &Context, builder: &mut PlanBuilder, candidates: Vec<Candidate>, target: i128, reason: &RemoveReason) {
     let mut freed: i128 = 0;
     let mut is_enough = false;
@@ -200,7 +204,7 @@ fn free(context: &Context, builder: &mut PlanBuilder, candidates: Vec<Candidate>
     builder.images.shortfall_bytes = if target == i128::MAX { 0 } else { u64::try_from(target - freed).unwrap_or(0) };
 }
 
-/// Puts down that not all can be freed, as the kubelet's `FreeDiskSpaceFailed` does.
+/// Records that the target cannot be reached, as the kubelet's `FreeDiskSpaceFailed` does.
 fn tell_shortfall(builder: &mut PlanBuilder, used_percent: u64) {
     let (target_bytes, shortfall) = (builder.images.target_bytes, builder.images.shortfall_bytes);
     if shortfall > 0 {
@@ -209,7 +213,7 @@ fn tell_shortfall(builder: &mut PlanBuilder, used_percent: u64) {
     }
 }
 
-/// Keeps all; where there is a maximum age it names why that did not take them.
+/// Keeps all candidates. If there is a maximum age, the reason is why it does not apply.
 fn keep_unless_old(context: &Context, builder: &mut PlanBuilder, candidates: &[Candidate], reason: &KeepReason) {
     for candidate in candidates {
         keep(builder, candidate.image, candidate.is_not_old(context).unwrap_or_else(|| reason.clone()));
@@ -234,14 +238,15 @@ fn remove(context: &Context, builder: &mut PlanBuilder, candidate: &Candidate, r
 // === impl Candidate ===
 
 impl<'a> Candidate<'a> {
-    /// Unknown history means just now.
+    /// Creates a candidate. An image without a history counts as first seen now.
     fn new(image: &'a Image, past: Option<&ImageMemory>, now: Timestamp) -> Self {
         let first_seen = past.map_or(Some(now), |past| past.first_seen);
         Self { image, first_seen, last_used: past.and_then(|past| past.last_used) }
     }
 
-    /// Says whether it was unused for strictly longer than the maximum age. To the kubelet a never-used image is
-    /// infinitely old, however new; we count from its first sight and ask the minimum age too.
+    /// Says whether the image was unused for strictly longer than the maximum age. To the kubelet a never-used image is
+    /// infinitely old, even a new one. kubegc counts from the time when it was first seen, and applies the minimum age
+    /// too.
     fn is_too_old(&self, context: &Context) -> bool {
         let max_age = context.policy.images.max_age;
         if !context.policy.guards.age_from_first_seen {
@@ -251,7 +256,7 @@ impl<'a> Candidate<'a> {
         since.is_none_or(|at| super::age(context.now, at) > max_age) && !self.is_too_young(context)
     }
 
-    /// Why the maximum age, if there is one, did not take it.
+    /// Returns why the maximum age does not apply, if there is a maximum age.
     fn is_not_old(&self, context: &Context) -> Option<KeepReason> {
         let policy = &context.policy.images;
         let min_age_seconds = super::seconds(policy.min_age);
@@ -267,7 +272,7 @@ impl<'a> Candidate<'a> {
         self.first_seen.is_some_and(|at| !super::is_older(context.now, at, context.policy.images.min_age))
     }
 
-    /// Why it does not go for space.
+    /// Returns why the image is not removed to reclaim space, if so.
     fn is_spared(&self, context: &Context) -> Option<KeepReason> {
         if self.last_used.is_some_and(|at| at >= context.now) {
             return Some(KeepReason::UsedMeanwhile {});
@@ -289,7 +294,7 @@ impl<'a> Candidate<'a> {
 // === impl ImagePolicy ===
 
 impl ImagePolicy {
-    /// Says whether no image ever goes: the kubelet does not even start its loop then (spec 1.2).
+    /// Says whether image removal is off. The kubelet does not start its loop then (spec 1.2).
     pub fn is_off(&self) -> bool {
         self.high_threshold_percent >= 100 && self.max_age.is_zero() && !self.all_unused
     }

@@ -1,36 +1,36 @@
-//! When the runtime's lists are not trusted (I12): it started a moment ago, or a list fell sharply.
+//! When the runtime's lists are not trusted (I12): the runtime has just started, or a list became much shorter.
 //!
-//! A fall is measured against a baseline: what each list held when it was last trusted. The baseline is part of the
-//! memory, so it is one for all passes and survives restarts. A lower level becomes the new baseline once it has held for
-//! `guards.fall_hold` and in [`PASSES`] passes.
+//! The length of a list is compared with a baseline: its length when it was last trusted. The baseline is part of the
+//! memory, so all passes share it and it survives restarts. A shorter length becomes the new baseline after it lasted
+//! for `guards.fall_hold` and for [`PASSES`] passes.
 
 use std::collections::HashSet;
 
 use super::{Guards, KeepReason};
 use crate::model::{Image, ListCounts, ListFall, Seen, Snapshot};
 
-/// Fewer objects than this may be missing without doubt, unless the whole list is empty.
+/// Fewer missing objects than this are no sharp fall, unless the whole list is empty.
 const FEW: u64 = 3;
-/// In how many passes a lower level must be seen before it is trusted.
+/// The number of passes in which a list must have a shorter length before that is trusted.
 const PASSES: u32 = 3;
 
-/// A list that fell sharply and is not trusted yet.
+/// A list that became much shorter and is not trusted yet.
 pub(super) struct Fall {
     /// Why nothing may count as unused or deleted.
     pub reason: KeepReason,
-    /// The baseline after this pass: that of the lists that fell stays.
+    /// The baseline after this pass. Lists that became much shorter keep theirs.
     pub baseline: ListCounts,
-    /// The lower level after this pass.
+    /// The shorter lengths after this pass.
     pub level: ListFall,
 }
 
-/// Why nothing may count as unused or deleted in this pass, if so.
+/// Returns why nothing may count as unused or deleted in this pass, if so.
 pub(super) fn doubt(snapshot: &Snapshot, guards: &Guards) -> Option<KeepReason> {
     just_started(snapshot, guards).or_else(|| fall(snapshot, guards).map(|fall| fall.reason))
 }
 
-/// The runtime started when its socket was made, but no later than an agent first saw that socket: the time of a file may
-/// lie in the future.
+/// Returns a reason if the runtime has just started. The start is the creation time of its socket, or the time when an
+/// agent first saw that socket if that is earlier: the time of a file can be in the future.
 fn just_started(snapshot: &Snapshot, guards: &Guards) -> Option<KeepReason> {
     if guards.settle.is_zero() {
         return None;
@@ -45,7 +45,7 @@ fn just_started(snapshot: &Snapshot, guards: &Guards) -> Option<KeepReason> {
     is_young.then(|| KeepReason::RuntimeJustStarted { settle_seconds: super::seconds(guards.settle) })
 }
 
-/// The sharp fall of a list that has not held for long enough to be trusted, if there is one.
+/// Returns the first list that became much shorter, unless the new length lasted long enough to be trusted.
 pub(super) fn fall(snapshot: &Snapshot, guards: &Guards) -> Option<Fall> {
     let before = snapshot.memory.last_counts?;
     let now = counts(snapshot, before);
@@ -62,7 +62,7 @@ pub(super) fn fall(snapshot: &Snapshot, guards: &Guards) -> Option<Fall> {
     Some(Fall { reason, baseline, level })
 }
 
-/// What each list holds now, complete or not. One that was not seen holds what it held before.
+/// Returns the length of each list, complete or not. An unavailable list has its previous length.
 pub(super) fn counts(snapshot: &Snapshot, before: ListCounts) -> ListCounts {
     fn length<T>(list: Option<&[T]>, before: u64) -> u64 {
         list.map_or(before, |list| list.len() as u64)
@@ -74,12 +74,12 @@ pub(super) fn counts(snapshot: &Snapshot, before: ListCounts) -> ListCounts {
     }
 }
 
-/// How many images a list holds: some runtimes list one more than once.
+/// Returns the number of images in a list. Some runtimes list an image more than once.
 fn distinct(images: &[Image]) -> u64 {
     images.iter().map(|image| &image.id).collect::<HashSet<_>>().len() as u64
 }
 
-/// The lower level and since when it holds. A further sharp fall begins a level of its own.
+/// Returns the shorter lengths and since when they last. A further sharp fall starts a new level.
 fn level(snapshot: &Snapshot, guards: &Guards, now: ListCounts) -> ListFall {
     let falls_further = |known: &ListFall| {
         let mut lists = known.counts.by_list().into_iter().zip(now.by_list());

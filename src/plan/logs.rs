@@ -1,11 +1,12 @@
-//! Log directories of pods that are gone, and log links that lead nowhere.
+//! Decides log directories of deleted pods, and dangling log symlinks.
 //!
 //! Removes for `pod_gone` and `dangling`. Keeps for `pod_present`, `pods_not_seen`, `pods_incomplete`, `target_exists`,
-//! `target_unknown`, `container_not_exited`, and by the guards `unrecognized` (I7), `pod_in_runtime`, `runtime_not_seen`,
-//! `backing_off`, and those of `pods`.
+//! `target_unknown`, `container_not_exited`, and by the guards `unrecognized` (I7), `pod_in_runtime`,
+//! `runtime_not_seen`, `backing_off`, and those of `pods`.
 //!
-//! What the recheck in `execute` would refuse in every pass is kept whatever the guards are: an entry that is not a
-//! directory, a name without a uid, and a directory of a pod of which this pass leaves something in the runtime.
+//! Entries that the recheck in `execute` would refuse in every pass are kept whatever the guards are: an entry that is
+//! not a directory, a name without a uid, and a directory of a pod that still has containers or sandboxes after this
+//! pass.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use crate::model::{
     Container, ContainerId, ContainerState, EntryKind, LinkTarget, LogDir, LogLink, PodRef, PodUid, Seen,
 };
 
-/// Where logs lie.
+/// The directories with logs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogPolicy {
     /// The pod log root. Default `/var/log/pods`.
@@ -26,14 +27,14 @@ pub struct LogPolicy {
     pub containers_root: PathBuf,
 }
 
-/// Containers by id, to be found by a prefix too: a link's name may have been cut.
+/// Containers by ID, also by a prefix of it: the kubelet shortens long names of log symlinks.
 #[derive(Default)]
 struct ById<'a> {
     whole: HashMap<&'a ContainerId, ContainerState>,
     sorted: Vec<&'a Container>,
 }
 
-/// Decides log directories, then links.
+/// Decides log directories, then log symlinks.
 pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
     if let Some(dirs) = builder.need("log_dirs", &context.snapshot.log_dirs)
         && !dirs.is_empty()
@@ -63,7 +64,7 @@ fn decide_dirs<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dirs: &
     }
 }
 
-/// Why a log directory stays.
+/// Returns why a log directory is kept, if so.
 fn dir_stays(context: &Context, in_runtime: &Seen<HashSet<&PodUid>>, dir: &LogDir) -> Option<KeepReason> {
     let known = names::pod_of_dir(&dir.name);
     let is_careful = context.policy.guards.keep_unrecognized_logs;
@@ -73,7 +74,7 @@ fn dir_stays(context: &Context, in_runtime: &Seen<HashSet<&PodUid>>, dir: &LogDi
     }
     match context.pods.status(Some(&pod), Completeness::Required) {
         PodStatus::Present { .. } => return Some(KeepReason::PodPresent { source: context.pods.source() }),
-        PodStatus::Unproven(reason) => return Some(reason),
+        PodStatus::Unknown(reason) | PodStatus::Guarded(reason) => return Some(reason),
         PodStatus::Gone => {}
     }
     match in_runtime {
@@ -82,7 +83,7 @@ fn dir_stays(context: &Context, in_runtime: &Seen<HashSet<&PodUid>>, dir: &LogDi
     }
 }
 
-/// The pods of which this pass leaves something in the runtime.
+/// Returns the pods that still have containers or sandboxes after this pass.
 fn in_runtime<'a>(context: &Context<'a>, builder: &PlanBuilder<'a>) -> Seen<HashSet<&'a PodUid>> {
     let (containers, sandboxes) = match (&context.snapshot.containers, &context.snapshot.sandboxes) {
         (Seen::Seen(containers), Seen::Seen(sandboxes)) => (containers, sandboxes),
@@ -114,12 +115,13 @@ fn decide_links(context: &Context, builder: &mut PlanBuilder, links: &[LogLink])
     }
 }
 
-/// Says whether any link asks for its container at all; most nodes have none that does.
+/// Says whether any symlink is dangling. On most nodes none is, and then the containers are not needed.
 fn is_any_dangling(links: &[LogLink]) -> bool {
     links.iter().any(|link| link.target == LinkTarget::Missing)
 }
 
-/// Why a log link stays. A dangling link whose container has not ended is normal: its log is being rotated.
+/// Returns why a log symlink is kept, if so. A dangling symlink of a container that has not exited is normal: its log
+/// is being rotated.
 fn link_stays(context: &Context, containers: &Seen<ById>, link: &LogLink) -> Option<KeepReason> {
     let is_careful = context.policy.guards.keep_unrecognized_logs;
     if !is_log(&link.name) || (is_careful && !names::is_log_link(&link.name)) {
@@ -149,7 +151,7 @@ fn is_log(name: &str) -> bool {
 // === impl ById ===
 
 impl<'a> ById<'a> {
-    /// The containers that this pass leaves.
+    /// Collects the containers that this pass keeps.
     fn new(containers: &'a [Container], builder: &PlanBuilder) -> Self {
         let is_left = |container: &&Container| builder.leaves(container);
         let mut containers: Vec<_> = containers.iter().filter(is_left).collect();
@@ -160,7 +162,7 @@ impl<'a> ById<'a> {
         }
     }
 
-    /// The state of a container whose id begins so and that has not ended, if there is one.
+    /// Returns the state of a container whose ID starts with `id` and that has not exited, if there is one.
     fn not_exited(&self, id: &ContainerId) -> Option<ContainerState> {
         if let Some(state) = self.whole.get(id) {
             return (*state != ContainerState::Exited).then_some(*state);

@@ -1,23 +1,24 @@
-//! The names that a kubelet gives to logs, read and made (kubelet 1.36, `legacy.go` and `helpers.go`).
+//! Parses and builds the names that the kubelet gives to logs (kubelet 1.36, `legacy.go` and `helpers.go`).
 
 use crate::model::{ContainerId, PodRef, PodUid};
 
-/// The longest file name on Linux file systems, which the kubelet cuts log links to.
+/// The longest file name on Linux file systems. The kubelet shortens the names of log symlinks to it.
 const MAX_NAME: usize = 255;
-/// What a log link ends in.
+/// The suffix of a log symlink.
 const SUFFIX: &str = ".log";
-/// The shortest piece of an id that the kubelet takes for one.
+/// The shortest text that the kubelet accepts as a part of an ID.
 const MIN_ID: usize = 6;
 
-/// The pod's uid in the name of a log directory: the text after the last `_`, or all of it in the old form.
+/// Returns the pod's uid in the name of a log directory: the text after the last `_`, or the whole name in the old
+/// format.
 ///
-/// As in the kubelet any name yields something; [`crate::plan::Guards::keep_unrecognized_logs`] asks for more.
+/// As in the kubelet, every name gives a result; [`crate::plan::Guards::keep_unrecognized_logs`] is stricter.
 pub fn pod_uid_of_dir(name: &str) -> PodUid {
     name.rsplit('_').next().unwrap_or(name).into()
 }
 
-/// The pod in the name of a log directory, if a kubelet can have made it: `NAMESPACE_NAME_UID`, or in the old form a uid
-/// of 32 hexadecimal digits, with dashes or without.
+/// Returns the pod in the name of a log directory, if the name is in the kubelet's format: `NAMESPACE_NAME_UID`, or in
+/// the old format a uid of 32 hexadecimal digits, with or without dashes.
 pub fn pod_of_dir(name: &str) -> Option<PodRef> {
     let mut parts = name.split('_');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
@@ -30,14 +31,15 @@ pub fn pod_of_dir(name: &str) -> Option<PodRef> {
     }
 }
 
-/// Says whether a kubelet can have made this log link: `POD_NAMESPACE_CONTAINER-ID.log`, perhaps cut.
+/// Says whether a log symlink has a name in the kubelet's format: `POD_NAMESPACE_CONTAINER-ID.log`, possibly shortened.
 pub fn is_log_link(name: &str) -> bool {
     let Some(id) = container_id_of_link(name) else { return false };
     let is_hex = id.as_str().bytes().all(|byte| byte.is_ascii_hexdigit());
     is_hex && name.matches('_').count() == 2
 }
 
-/// Lower-case letters, digits, dots and dashes, as in all names of Kubernetes that make up a path; never `.` or `..`.
+/// Says whether a name has only ASCII letters, digits, dots and dashes, and at least one letter or digit. All
+/// Kubernetes names in a path do. `.` and `..` do not.
 fn is_name(name: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
     name.bytes().all(is_word) && name.bytes().any(|byte| byte.is_ascii_alphanumeric())
@@ -48,14 +50,15 @@ fn is_uuid(uid: &str) -> bool {
     digits.clone().count() == 32 && digits.clone().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The container's id in the name of a log link, perhaps cut short: the text after the last `-`, less `.log`.
+/// Returns the container ID in the name of a log symlink, possibly shortened: the text after the last `-`, without
+/// `.log`.
 pub fn container_id_of_link(name: &str) -> Option<ContainerId> {
     let id = name.strip_suffix(SUFFIX)?;
     let id = id.rsplit('-').next().unwrap_or(id);
     (id.len() >= MIN_ID).then(|| id.into())
 }
 
-/// The name of a container's log link, cut as the kubelet cuts it.
+/// Returns the name of a container's log symlink, shortened in the same way as by the kubelet.
 pub fn log_link_name(pod: &str, namespace: &str, container: &str, id: &ContainerId) -> String {
     let mut name = format!("{pod}_{namespace}_{container}-{id}");
     let mut end = name.len().min(MAX_NAME - SUFFIX.len());

@@ -1,13 +1,13 @@
 //! Keep patterns.
 
-/// A keep pattern: a name with `*` for any text, compared with tags, digests and ids as a whole.
+/// A keep pattern: a name in which `*` matches any text. It is compared with whole tags, digests and IDs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Pattern(String);
 
 // === impl Pattern ===
 
 impl Pattern {
-    /// The pattern as it was written.
+    /// Returns the pattern as configured.
     pub fn as_str(&self) -> &str {
         &self.0
     }

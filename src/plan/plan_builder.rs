@@ -1,4 +1,4 @@
-//! A plan in the making: what the steps have put down so far.
+//! Collects the decisions of the steps into a plan.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::model::{Container, PodRef, SandboxId, Seen, Snapshot};
 
-/// The facts that every step looks at.
+/// The facts that every step uses.
 pub(super) struct Context<'a> {
     pub snapshot: &'a Snapshot,
     pub policy: &'a Policy,
@@ -23,7 +23,7 @@ pub(super) struct Context<'a> {
     pub now: Timestamp,
 }
 
-/// What the steps have decided so far.
+/// The decisions of the steps so far.
 #[derive(Default)]
 pub(super) struct PlanBuilder<'a> {
     actions: Vec<Action>,
@@ -32,10 +32,10 @@ pub(super) struct PlanBuilder<'a> {
     /// The objects that may be removed; `None` = any.
     selection: Option<Selection<'a>>,
     pub images: ImageSummary,
-    /// Containers that go in this pass, by where they lie in the snapshot: on a big node that is much quicker to look up
-    /// than an id.
+    /// The containers that this pass removes, by their address in the snapshot. On a node with many containers a lookup
+    /// by address is much faster than by ID.
     gone_containers: HashSet<*const Container>,
-    /// Sandboxes that go in this pass.
+    /// The sandboxes that this pass removes.
     pub gone_sandboxes: HashSet<&'a SandboxId>,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Context<'a> {
         Self { snapshot, policy, pods, gaps, now: snapshot.taken_at }
     }
 
-    /// Why an object waits after a failed removal, if it does.
+    /// Returns why an object is not retried yet after a failed removal, if so.
     pub fn backing_off(&self, kind: Kind, id: &str) -> Option<KeepReason> {
         if self.policy.guards.retry_after.is_zero() || self.snapshot.memory.failures.is_empty() {
             return None;
@@ -60,7 +60,7 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// Whole seconds since a moment.
+    /// Returns the whole seconds since a time.
     pub fn age_seconds(&self, since: Timestamp) -> i64 {
         self.now.duration_since(since).as_secs()
     }
@@ -69,27 +69,29 @@ impl<'a> Context<'a> {
 // === impl PlanBuilder ===
 
 impl<'a> PlanBuilder<'a> {
-    /// A builder that removes nothing else. Objects that are not selected and that nothing keeps are left out of it.
+    /// Creates a builder that removes selected objects only. An object that is not selected and that nothing keeps is
+    /// not part of the plan.
     pub fn only(selection: Selection<'a>) -> Self {
         Self { selection: Some(selection), ..Self::default() }
     }
 
-    /// The keys of selected objects whose pod is not proven deleted, though the selection wants that.
+    /// Returns the keys of selected objects whose pod is not proven deleted, although the selection removes them for
+    /// that reason.
     pub fn unproven(&mut self) -> HashSet<String> {
         self.selection.take().map(Selection::into_unproven).unwrap_or_default()
     }
 
-    /// Notes that a container of the snapshot goes in this pass.
+    /// Records that this pass removes a container of the snapshot.
     pub fn container_goes(&mut self, container: &Container) {
         self.gone_containers.insert(std::ptr::from_ref(container));
     }
 
-    /// Says whether a container of the snapshot is left by this pass.
+    /// Says whether a container of the snapshot is still there after this pass.
     pub fn leaves(&self, container: &Container) -> bool {
         !self.gone_containers.contains(&std::ptr::from_ref(container))
     }
 
-    /// Puts down a removal. Says whether it is part of the plan: of an object that is not selected it is not.
+    /// Records a removal. Returns whether it is part of the plan: the removal of an object that is not selected is not.
     pub fn remove(
         &mut self,
         target: Target,
@@ -113,7 +115,8 @@ impl<'a> PlanBuilder<'a> {
         self.errors.push(error);
     }
 
-    /// A list that a step cannot do without; its absence is an error of the plan, not an empty list (I2).
+    /// Returns a value that a step cannot do without. If it is unavailable, the plan has an error; it does not count as
+    /// an empty list (I2).
     pub fn need<'s, T>(&mut self, source: &str, seen: &'s Seen<T>) -> Option<&'s T> {
         match seen {
             Seen::Seen(value) => Some(value),
@@ -127,7 +130,8 @@ impl<'a> PlanBuilder<'a> {
         }
     }
 
-    /// A list that a step can do without some parts of; their absence is an error of the plan all the same.
+    /// Returns a list, of which some parts may be missing. If the list is not complete, the plan has an error all the
+    /// same.
     pub fn need_listed<'s, T>(
         &mut self,
         source: &str,
@@ -137,7 +141,8 @@ impl<'a> PlanBuilder<'a> {
         self.need(source, seen).or(partial).map(Vec::as_slice)
     }
 
-    /// The finished plan. What stays is sorted, so that the same facts in another order give the same document.
+    /// Returns the finished plan. The kept objects are sorted, so that the same facts in another order give the same
+    /// document.
     pub fn into_plan(mut self, snapshot: &Snapshot, policy: &Policy) -> Plan {
         self.kept.sort_by(|a, b| (a.kind, &a.id).cmp(&(b.kind, &b.id)));
         Plan {

@@ -1,8 +1,7 @@
-//! Which pods are gone (I2, I11) and which only finished.
+//! Determines which pods are deleted (I2, I11) and which are terminated.
 //!
 //! Gives `pods_not_seen`, `pods_incomplete`, `pod_still_runs`, `pod_dir_exists`, `pod_dirs_not_seen`,
-//! `pod_not_confirmable`, `not_yet_gone` and the two doubts of I12,
-//! `runtime_just_started` and `list_fell`.
+//! `pod_not_confirmable`, `not_yet_gone` and the two reasons of I12, `runtime_just_started` and `list_fell`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,13 +11,14 @@ use super::list_sanity::doubt;
 use super::{Guards, KeepReason, Policy};
 use crate::model::{Pod, PodList, PodRef, PodUid, Seen, Snapshot, running_pods};
 
-/// What is known of all pods, looked up by uid.
+/// The facts about all pods, by uid.
 pub(super) struct Pods<'a> {
     list: &'a Seen<PodList>,
     listed: HashMap<&'a PodUid, &'a Pod>,
     running: HashSet<&'a PodUid>,
     dirs: Seen<HashSet<&'a PodUid>>,
-    /// Every RUNNING container and READY sandbox was listed. False only where such a part of a list is missing (I2).
+    /// Whether every RUNNING container and READY sandbox was listed. False only if such a part of a list is missing
+    /// (I2).
     all_that_runs: bool,
     absent_since: HashMap<&'a PodUid, Timestamp>,
     doubt: Option<KeepReason>,
@@ -27,20 +27,22 @@ pub(super) struct Pods<'a> {
     now: Timestamp,
 }
 
-/// What is known of one pod.
+/// The state of one pod.
 pub(super) enum PodStatus {
-    /// It is in the list.
+    /// The pod is in the list.
     Present {
-        /// It finished.
+        /// Whether the pod is terminated.
         terminal: bool,
     },
-    /// It is in no list, and that is proven.
+    /// The pod is in no list, and it is proven deleted.
     Gone,
-    /// It is in no list, or there is none, and nothing is proven; with the reason.
-    Unproven(KeepReason),
+    /// The pod is in no list, or there is no list, and whether the pod exists is unknown. The value is the reason.
+    Unknown(KeepReason),
+    /// The pod is missing or terminated, but a guard keeps its objects. The value is the reason.
+    Guarded(KeepReason),
 }
 
-/// Whether a step asks for a complete list. The kubelet's sandbox step does not (spec 4).
+/// Whether a step requires a complete list. The kubelet's sandbox step does not (spec 4).
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(super) enum Completeness {
     Required,
@@ -71,34 +73,35 @@ impl<'a> Pods<'a> {
         }
     }
 
-    /// What is known of a pod; `None` = of an object without pod labels.
+    /// Returns the state of a pod; `None` = of an object without pod labels.
     pub fn status(&self, pod: Option<&PodRef>, completeness: Completeness) -> PodStatus {
         let no_pod = PodRef::default();
         let pod = pod.unwrap_or(&no_pod);
         let list = match self.list {
             Seen::Seen(list) => list,
-            Seen::NotSeen(cause) => return PodStatus::Unproven(KeepReason::PodsNotSeen { cause: cause.clone() }),
+            Seen::NotSeen(cause) => return PodStatus::Unknown(KeepReason::PodsNotSeen { cause: cause.clone() }),
         };
         if let Some(listed) = self.listed.get(&pod.uid) {
             let terminal = listed.phase.is_terminal() && (list.complete || completeness == Completeness::NotRequired);
             return self.present(&pod.uid, terminal);
         }
         if !list.complete && (self.is_careful() || completeness == Completeness::Required) {
-            return PodStatus::Unproven(KeepReason::PodsIncomplete {
+            return PodStatus::Unknown(KeepReason::PodsIncomplete {
                 source: list.source.clone(),
                 cause: missing(list),
             });
         }
         if !self.all_that_runs {
-            return PodStatus::Unproven(KeepReason::ListIncomplete { list: "containers".to_owned() });
+            return PodStatus::Unknown(KeepReason::ListIncomplete { list: "containers".to_owned() });
         }
         if !self.is_careful() {
             return PodStatus::Gone;
         }
-        self.unproven(list, pod).map_or(PodStatus::Gone, PodStatus::Unproven)
+        self.unproven(list, pod).map_or(PodStatus::Gone, PodStatus::Guarded)
     }
 
-    /// Says whether this look shows a pod to be away: the half of I11 that one look can tell. `None` = cannot be told.
+    /// Says whether a pod is missing in this snapshot. I11 also requires that it is missing for some time. `None` =
+    /// this snapshot does not show it.
     pub fn is_absent(&self, uid: &PodUid) -> Option<bool> {
         if self.running.contains(uid) || self.listed.contains_key(uid) {
             return Some(false);
@@ -109,35 +112,36 @@ impl<'a> Pods<'a> {
         Some(!dirs.contains(uid))
     }
 
-    /// Where the list of pods comes from.
+    /// Returns the name of the pod source.
     pub fn source(&self) -> String {
         self.list.as_ref().map_or_else(String::new, |list| list.source.clone())
     }
 
-    /// Asks for proof, or takes absence for enough as the kubelet does, which knows its pods itself.
+    /// Says whether deletions must be proven. Otherwise absence from the list is enough, as in the kubelet, which
+    /// manages the pods itself.
     fn is_careful(&self) -> bool {
         !self.guards.gone_after.is_zero()
     }
 
-    /// A pod of the list. A terminated one is not to be evicted while something of it runs, or while the lists of the
-    /// runtime, in which that would show, are not trusted.
+    /// Returns the state of a pod in the list. A terminated pod is not evicted while something of it runs, or while the
+    /// runtime's lists, which would show that, are not trusted.
     fn present(&self, uid: &PodUid, terminal: bool) -> PodStatus {
         if !(terminal && self.evicts_terminal && self.is_careful()) {
             return PodStatus::Present { terminal };
         }
         match &self.doubt {
-            _ if self.running.contains(uid) => PodStatus::Unproven(KeepReason::PodStillRuns {}),
-            Some(doubt) => PodStatus::Unproven(doubt.clone()),
+            _ if self.running.contains(uid) => PodStatus::Guarded(KeepReason::PodStillRuns {}),
+            Some(doubt) => PodStatus::Guarded(doubt.clone()),
             None => PodStatus::Present { terminal },
         }
     }
 
-    /// Why the runtime's lists are not trusted, if so (I12).
+    /// Returns why the runtime's lists are not trusted, if so (I12).
     pub fn doubt(&self) -> Option<&KeepReason> {
         self.doubt.as_ref()
     }
 
-    /// Why a pod that a complete list does not name may not be gone all the same (I11).
+    /// Returns why a pod may not be deleted although a complete list does not contain it, if so (I11).
     fn unproven(&self, list: &PodList, pod: &PodRef) -> Option<KeepReason> {
         let uid = &pod.uid;
         if self.running.contains(uid) {
@@ -148,7 +152,7 @@ impl<'a> Pods<'a> {
             Seen::NotSeen(cause) => return Some(KeepReason::PodDirsNotSeen { cause: cause.clone() }),
             Seen::Seen(_) => {}
         }
-        // Time changes nothing here: the recheck would be refused in every pass.
+        // This does not change with time: the recheck would refuse the removal in every pass.
         if !list.confirms.can_look_up(pod) {
             return Some(KeepReason::PodNotConfirmable { source: list.source.clone() });
         }
@@ -165,28 +169,28 @@ impl<'a> Pods<'a> {
 // === impl PodStatus ===
 
 impl PodStatus {
-    /// Says whether one of our guards is what keeps the pod's objects.
+    /// Says whether a guard keeps the pod's objects.
     pub fn is_guarded(&self) -> bool {
-        matches!(self, Self::Unproven(reason) if reason.is_guard())
+        matches!(self, Self::Guarded(_))
     }
 
-    /// The reason for people, where one of our guards is what keeps the pod's objects.
+    /// Returns the guard that keeps the pod's objects, if so.
     pub fn guard(self) -> Option<KeepReason> {
         match self {
-            Self::Unproven(reason) if reason.is_guard() => Some(reason),
+            Self::Guarded(reason) => Some(reason),
             _ => None,
         }
     }
 }
 
-/// Why pods may be missing in a list, by source.
+/// Returns why pods may be missing in a list, by source.
 fn missing(list: &PodList) -> String {
     let causes =
         list.sources.iter().filter_map(|source| Some(format!("{}: {}", source.name, source.missing.as_ref()?)));
     causes.collect::<Vec<_>>().join("; ")
 }
 
-/// Pods with a RUNNING container or a READY sandbox.
+/// Returns the pods with a RUNNING container or a READY sandbox.
 fn running(snapshot: &Snapshot) -> HashSet<&PodUid> {
     let containers = snapshot.listed_containers().unwrap_or_default();
     let sandboxes = snapshot.listed_sandboxes().unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Disks that are short: when that is so, and what it changes.
+//! Disk pressure: when a disk has it, and what it changes.
 //!
-//! Under pressure a pass takes what the kubelet's eviction takes before it evicts a pod: all that finished pods leave
-//! behind, but for their logs, and every unused image. The guards hold all the same. When a disk is looked at is not
-//! known here.
+//! Under disk pressure a pass removes what the kubelet's eviction removes before it evicts a pod: all dead containers
+//! and sandboxes of terminated pods, but not their logs, and every unused image. The guards apply all the same. This
+//! module does not decide when a disk is measured.
 
 use std::path::PathBuf;
 
@@ -12,23 +12,24 @@ use serde::{Deserialize, Serialize};
 use super::Policy;
 use crate::model::FileSystem;
 
-/// When a disk is short: the image file system, or the one of pod logs and of the kubelet. Any of these is enough.
+/// The limits for disk pressure. They apply to the image file system, the one of pod logs and the one of the kubelet.
+/// One exceeded limit is enough.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[expect(clippy::struct_field_names, reason = "the keys of the settings")]
 pub struct PressurePolicy {
-    /// Free bytes below which it is. Default 0 = off.
+    /// Free bytes below which there is disk pressure. Default 0 = off.
     pub free_bytes: u64,
-    /// Free space in percent below which it is. Range 0 to 100, default 0 = off.
+    /// Free space in percent below which there is disk pressure. Range 0 to 100, default 0 = off.
     pub free_percent: u64,
-    /// Free inodes in percent below which it is. Range 0 to 100, default 0 = off.
+    /// Free inodes in percent below which there is disk pressure. Range 0 to 100, default 0 = off.
     pub free_inodes_percent: u64,
 }
 
-/// Why a pass took everything that nothing needs.
+/// Why a pass removes everything unused.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[serde(tag = "cause", rename_all = "snake_case")]
 pub enum Pressure {
-    /// Somebody asked for it.
+    /// A flag requests it.
     Asked {},
     /// Too few free bytes.
     FreeBytes {
@@ -36,7 +37,7 @@ pub enum Pressure {
         mountpoint: PathBuf,
         /// Free bytes.
         free_bytes: u64,
-        /// `pressure.free_bytes`.
+        /// The value of `pressure.free_bytes`.
         limit_bytes: u64,
     },
     /// Too little free space in percent.
@@ -45,7 +46,7 @@ pub enum Pressure {
         mountpoint: PathBuf,
         /// Free space in percent, rounded down.
         free_percent: u64,
-        /// `pressure.free_percent`.
+        /// The value of `pressure.free_percent`.
         limit_percent: u64,
     },
     /// Too few free inodes.
@@ -54,7 +55,7 @@ pub enum Pressure {
         mountpoint: PathBuf,
         /// Free inodes in percent, rounded down.
         free_percent: u64,
-        /// `pressure.free_inodes_percent`.
+        /// The value of `pressure.free_inodes_percent`.
         limit_percent: u64,
     },
 }
@@ -62,12 +63,13 @@ pub enum Pressure {
 // === impl PressurePolicy ===
 
 impl PressurePolicy {
-    /// Says whether no disk is ever short.
+    /// Says whether all limits are off.
     pub fn is_off(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Why a disk is short, if it is. What it does not tell, as a capacity of 0 or no inodes, is not judged.
+    /// Returns why a disk has disk pressure, if so. A value that the disk does not report is not compared, such as a
+    /// capacity of 0 or no inodes.
     pub fn judge(&self, disk: &FileSystem) -> Option<Pressure> {
         let mountpoint = || disk.mountpoint.clone();
         let space = percent(disk.available_bytes, disk.capacity_bytes, self.free_percent);
@@ -91,7 +93,7 @@ impl PressurePolicy {
     }
 }
 
-/// The percentage that is free, where it is below the limit.
+/// Returns the free percentage, if it is below the limit.
 fn percent(free: u64, all: u64, limit: u64) -> Option<u64> {
     let is_below = all > 0 && u128::from(free) * 100 < u128::from(all) * u128::from(limit);
     let percent = u128::from(free) * 100 / u128::from(all).max(1);
@@ -101,7 +103,8 @@ fn percent(free: u64, all: u64, limit: u64) -> Option<u64> {
 // === impl Policy ===
 
 impl Policy {
-    /// The same rules where a disk is short: what finished pods leave behind goes, and every unused image.
+    /// Returns the same policy under disk pressure: it removes the dead containers and sandboxes of terminated pods,
+    /// and every unused image.
     #[must_use]
     pub fn under_pressure(&self) -> Self {
         let mut policy = self.clone();
@@ -116,7 +119,7 @@ impl Policy {
 impl std::fmt::Display for Pressure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Asked {} => f.write_str("asked for"),
+            Self::Asked {} => f.write_str("requested by a flag"),
             Self::FreeBytes { mountpoint, free_bytes, limit_bytes } => {
                 write!(f, "{} has {free_bytes} bytes free, pressure.free_bytes = {limit_bytes}", mountpoint.display())
             }

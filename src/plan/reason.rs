@@ -6,11 +6,13 @@
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::model::ContainerState;
 
 /// The rule that removes something.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, IntoStaticStr, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[strum(serialize_all = "snake_case")]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum RemoveReason {
     /// The pod is gone (I11).
@@ -50,7 +52,8 @@ pub enum RemoveReason {
 }
 
 /// The rule that keeps something. Those that only the profile `safe` gives are guards.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, IntoStaticStr, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[strum(serialize_all = "snake_case")]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum KeepReason {
     // --- the kubelet's own rules ---
@@ -242,34 +245,4 @@ pub enum KeepReason {
         /// What the last try answered.
         error: String,
     },
-}
-
-// === impl KeepReason ===
-
-impl KeepReason {
-    /// Says whether this is one of our guards, which only keep what the kubelet would remove.
-    pub fn is_guard(&self) -> bool {
-        matches!(
-            self,
-            Self::NewestOfUnit {}
-                | Self::MaybeStarting { .. }
-                | Self::Foreign {}
-                | Self::NotYetGone { .. }
-                | Self::PodStillRuns {}
-                | Self::PodDirExists {}
-                | Self::PodDirsNotSeen { .. }
-                | Self::PodNotConfirmable { .. }
-                | Self::YoungSandbox { .. }
-                | Self::Unrecognized {}
-                | Self::PodInRuntime {}
-                | Self::RuntimeNotSeen { .. }
-                | Self::SandboxImage {}
-                | Self::KeepPattern { .. }
-                | Self::BeingPulled {}
-                | Self::NamedByPod { .. }
-                | Self::RuntimeJustStarted { .. }
-                | Self::ListFell { .. }
-                | Self::BackingOff { .. }
-        )
-    }
 }

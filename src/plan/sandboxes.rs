@@ -1,10 +1,11 @@
-//! Dead sandboxes: all of pods that are gone; of other pods all but the newest, whatever its state.
+//! Decides dead sandboxes: removes all of deleted pods, and of other pods all but the newest, whatever its state.
 //!
-//! A sandbox is active while it is READY or has a container in any state that this pass leaves. Has no policy of its
-//! own: the kubelet has no limit and no minimum age here, and aggressive mode is the containers' `evict_terminated_pods`.
+//! A sandbox is active while it is READY or has a container in any state that this pass keeps. There is no policy for
+//! sandboxes: the kubelet has no limit and no minimum age for them. The kubelet's aggressive mode is the containers'
+//! `evict_terminated_pods`.
 //!
-//! Removes for `pod_gone`, `pod_terminal`, `superseded`. Keeps for `ready`, `has_containers`, `newest_sandbox`, `list_incomplete`, and by the
-//! guards `foreign` (I5), `young_sandbox`, `backing_off`, and those of `pods`.
+//! Removes for `pod_gone`, `pod_terminal`, `superseded`. Keeps for `ready`, `has_containers`, `newest_sandbox`,
+//! `list_incomplete`, and by the guards `foreign` (I5), `young_sandbox`, `backing_off`, and those of `pods`.
 
 use std::collections::HashMap;
 
@@ -13,7 +14,7 @@ use super::pods::{Completeness, PodStatus};
 use super::{KeepReason, Kind, RemoveReason, Target};
 use crate::model::{PodUid, Sandbox, SandboxId, SandboxState};
 
-/// The containers that this pass leaves, counted by sandbox.
+/// The number of containers that this pass keeps, by sandbox.
 pub(super) type ContainersBySandbox<'a> = HashMap<&'a SandboxId, usize>;
 
 /// Decides all sandboxes.
@@ -29,7 +30,7 @@ pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
     }
 }
 
-/// Counts the containers that this pass leaves; `None` = they could not be listed.
+/// Counts the containers that this pass keeps; `None` = the containers are unavailable.
 fn containers_by_sandbox<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) -> Option<ContainersBySandbox<'a>> {
     let partial = context.snapshot.partial.containers.as_ref();
     let containers = builder.need_listed("containers", &context.snapshot.containers, partial)?;
@@ -49,7 +50,7 @@ fn by_pod(sandboxes: &[Sandbox]) -> std::collections::BTreeMap<Option<&PodUid>, 
     pods
 }
 
-/// Decides the sandboxes of one pod, given newest first; what goes, goes oldest first.
+/// Decides the sandboxes of one pod. They are given newest first, and removed oldest first.
 fn decide_pod<'a>(
     context: &Context<'a>,
     builder: &mut PlanBuilder<'a>,
@@ -70,7 +71,11 @@ fn decide_pod<'a>(
         _ => None,
     };
     let newest_stays = match status {
-        PodStatus::Unproven(reason) if !matches!(reason, KeepReason::PodsNotSeen { .. }) => reason,
+        PodStatus::Unknown(reason) | PodStatus::Guarded(reason)
+            if !matches!(reason, KeepReason::PodsNotSeen { .. }) =>
+        {
+            reason
+        }
         _ => KeepReason::NewestSandbox {},
     };
     for (rank, sandbox) in sandboxes.iter().enumerate().rev() {
@@ -82,7 +87,7 @@ fn decide_pod<'a>(
     }
 }
 
-/// Why a sandbox is not dead (I1).
+/// Returns why a sandbox is not dead, if so (I1).
 fn active(containers_by_sandbox: &ContainersBySandbox, sandbox: &Sandbox) -> Option<KeepReason> {
     if sandbox.state == SandboxState::Ready {
         return Some(KeepReason::Ready {});
@@ -90,7 +95,7 @@ fn active(containers_by_sandbox: &ContainersBySandbox, sandbox: &Sandbox) -> Opt
     containers_by_sandbox.get(&sandbox.id).map(|&containers| KeepReason::HasContainers { containers })
 }
 
-/// Why a dead sandbox stays all the same.
+/// Returns why a dead sandbox is kept, if so.
 fn guarded(context: &Context, sandbox: &Sandbox) -> Option<KeepReason> {
     let guards = &context.policy.guards;
     if guards.keep_foreign && sandbox.pod_uid().is_none() {

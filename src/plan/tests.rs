@@ -1,4 +1,4 @@
-//! Limits of time and number, to the second and the object; and what the parts of a plan say of themselves.
+//! Tests limits of time and number, to the second and the object, and the texts of the parts of a plan.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::model::PodList;
 
 const NOW: &str = "2026-11-21T12:00:00Z";
 
-/// A node with one dead container of a pod that exists, so many seconds old, and with this memory.
+/// A node with one dead container of a pod that exists, `age` seconds old, and with this memory.
 fn node(state: &str, age: i64, memory: &Value) -> Snapshot {
     let created = NOW.parse::<Timestamp>().unwrap() - SignedDuration::from_secs(age);
     serde_json::from_value(json!({
@@ -22,7 +22,7 @@ fn node(state: &str, age: i64, memory: &Value) -> Snapshot {
     .unwrap()
 }
 
-/// What becomes of the older container: `removed`, or the word of the reason to keep it.
+/// Returns the decision on the older container: `removed`, or the name of the reason to keep it.
 fn old_one(node: &Snapshot, policy: &Policy) -> &'static str {
     let plan = decide(node, policy, Scope::Containers);
     if plan.actions.iter().any(|action| action.target.id() == "old") {
@@ -31,7 +31,7 @@ fn old_one(node: &Snapshot, policy: &Policy) -> &'static str {
     plan.kept.iter().find(|kept| kept.id == "old").map_or("not in the plan", |kept| kept.reason.kind())
 }
 
-/// A policy that removes all but the newest.
+/// A policy that removes all but the newest container.
 fn policy() -> Policy {
     let mut policy = Policy::default();
     policy.containers.max_per_pod_container = 1;

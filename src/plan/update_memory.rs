@@ -1,7 +1,8 @@
-//! What a pass teaches: the memory after it, as data.
+//! Computes the memory after a pass, as data.
 //!
-//! An unknown image is first seen now, and one in use was last used now. Images that are gone are forgotten. A pod is
-//! absent since the first of an unbroken row of looks that did not find it; a look that could not tell changes nothing.
+//! An unknown image is first seen now, and an image in use is last used now. Removed images are deleted from the
+//! memory. A pod is absent since the first of an unbroken series of snapshots without it. A snapshot that does not show
+//! whether the pod exists changes nothing.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -14,11 +15,11 @@ use crate::model::{
     Absence, ImageMemory, ListCounts, ListFall, Memory, NamedImages, PodUid, RuntimeMemory, Seen, Snapshot,
 };
 
-/// The moment of an unchanged list of pods is written again after this long: the store is spared, and the plan says the
-/// age of the list in minutes at least.
+/// The time of an unchanged list of pods is written again after this long. That saves writes to the store, and the plan
+/// still shows the age of the list to within minutes.
 const REFRESH: Duration = Duration::from_mins(5);
 
-/// The memory after this snapshot.
+/// Returns the memory after this snapshot.
 pub fn update_memory(snapshot: &Snapshot, policy: &Policy) -> Memory {
     let before = &snapshot.memory;
     let (last_counts, fall) = lists(snapshot, policy);
@@ -34,7 +35,7 @@ pub fn update_memory(snapshot: &Snapshot, policy: &Policy) -> Memory {
     }
 }
 
-/// The baseline for a sharp fall, and the fall if there is one that is not trusted yet.
+/// Returns the baseline for a sharp fall, and the fall if there is one that is not trusted yet.
 fn lists(snapshot: &Snapshot, policy: &Policy) -> (Option<ListCounts>, Option<ListFall>) {
     let before = snapshot.memory.last_counts;
     if before.is_none() && snapshot.containers.as_ref().is_none() {
@@ -46,7 +47,7 @@ fn lists(snapshot: &Snapshot, policy: &Policy) -> (Option<ListCounts>, Option<Li
     }
 }
 
-/// What the runtime says of itself now, and what it said before where it does not answer.
+/// Returns what the runtime reports about itself now, or what it reported before if it does not answer.
 fn runtime(snapshot: &Snapshot) -> Option<RuntimeMemory> {
     let before = snapshot.memory.runtime.as_ref();
     let Seen::Seen(listening_since) = snapshot.listening_since() else { return before.cloned() };
@@ -58,7 +59,7 @@ fn runtime(snapshot: &Snapshot) -> Option<RuntimeMemory> {
     Some(RuntimeMemory { listening_since, first_seen: first_seen.unwrap_or(snapshot.taken_at), sandbox_image })
 }
 
-/// The pods of this list if it is complete, else those of the last one that was.
+/// Returns the pods of this list if it is complete, else those of the last complete list.
 fn named_images(snapshot: &Snapshot) -> Option<NamedImages> {
     let before = snapshot.memory.named_images.as_ref();
     let Some(list) = snapshot.pods.as_ref().filter(|list| list.complete) else { return before.cloned() };
@@ -98,7 +99,7 @@ fn absent_since(snapshot: &Snapshot, policy: &Policy) -> Vec<Absence> {
         .filter_map(|uid| {
             let past = known.get(&uid).copied();
             let since = match pods.is_absent(&uid) {
-                // One in the future was seen by a clock that was set back since.
+                // A time in the future comes from a clock that was set back since.
                 Some(true) => past.filter(|since| *since <= snapshot.taken_at).or(Some(snapshot.taken_at)),
                 Some(false) => None,
                 None => past,
@@ -108,7 +109,7 @@ fn absent_since(snapshot: &Snapshot, policy: &Policy) -> Vec<Absence> {
         .collect()
 }
 
-/// Every pod of which the node shows something, and those known before where a list of it was not seen.
+/// Returns every pod with an object on the node, and the pods of the memory if one of the lists is unavailable.
 fn uids(snapshot: &Snapshot) -> BTreeSet<PodUid> {
     let Snapshot { containers, sandboxes, log_dirs, .. } = snapshot;
     let all_seen = containers.as_ref().is_some() && sandboxes.as_ref().is_some() && log_dirs.as_ref().is_some();

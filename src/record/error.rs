@@ -1,131 +1,131 @@
-//! What can go wrong with the store, and what was done about it.
+//! Errors of the store, and notes on how the store handled a fault.
 
 use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why the store could not do its work. The message says all of it: what lies beneath is in the text, not behind it.
+/// Why a store operation failed. The message contains the cause; there is no `source()`.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// The directory of the store does not exist and could not be made.
+    /// The state directory does not exist and cannot be created.
     #[error("cannot create the state directory {}: {cause}; create it, or set state.path to another place", dir.display())]
     CreateDir {
         /// The directory.
         dir: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
-    /// The directory of the store cannot be written: no permission, or a read-only file system.
+    /// The state directory is not writable: no permission, or a read-only file system.
     #[error("the state directory {} cannot be written: {cause}; make it writable for this user, or set state.path to another place", dir.display())]
     ReadOnly {
         /// The directory.
         dir: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
-    /// The file cannot be opened at all.
+    /// The file cannot be opened.
     #[error("cannot open the store {}: {cause}", path.display())]
     Access {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
-    /// A newer version made the store.
+    /// A newer version of kubegc created the store.
     #[error("the store {} has schema version {found}, and this kubegc knows versions up to {known}; run the newer kubegc, or move the file away", path.display())]
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its version.
+        /// The schema version of the file.
         found: u32,
-        /// The newest version that this program knows.
+        /// The newest schema version that this program supports.
         known: u32,
     },
-    /// Another program's database lies there.
+    /// The file is the database of another program.
     #[error("{} is a database, but not of kubegc; set state.path to another place", path.display())]
     NotOurs {
         /// The file.
         path: PathBuf,
     },
-    /// The file is damaged, and whoever asked may not set it aside.
+    /// The file is damaged, and this caller may not rename it.
     #[error("the store {} is damaged ({detail}); the next collecting run sets it aside and begins a fresh one", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What SQLite found.
+        /// SQLite's description of the damage.
         detail: String,
     },
-    /// The disk is full, and not even reading went without space on it.
+    /// The disk is full, and the file cannot be read without free space.
     #[error("no space to read the store {} ({detail}); make some, or set state.path to another place", path.display())]
     NoSpace {
         /// The file.
         path: PathBuf,
-        /// What SQLite or the system said.
+        /// The error of SQLite or of the system.
         detail: String,
     },
-    /// The file is damaged and could not be set aside.
+    /// The file is damaged and cannot be renamed.
     #[error("the store {} is damaged and cannot be moved to {}: {cause}", path.display(), to.display())]
     SetAside {
         /// The file.
         path: PathBuf,
-        /// The name that it was to get.
+        /// The new name that was tried.
         to: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
-    /// The file could not be opened or brought to this version's schema.
+    /// The file cannot be opened or migrated to the current schema.
     #[error("cannot open the store {}: {cause}", path.display())]
     Open {
         /// The file.
         path: PathBuf,
-        /// What SQLite said.
+        /// SQLite's error.
         cause: rusqlite::Error,
     },
-    /// Something could not be read from the store.
+    /// A value cannot be read from the store.
     #[error("cannot read {what} from the store {}: {cause}", path.display())]
     Read {
-        /// What.
+        /// The value.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What SQLite said.
+        /// SQLite's error.
         cause: rusqlite::Error,
     },
-    /// Something could not be written to the store.
+    /// A value cannot be written to the store.
     #[error("cannot write {what} to the store {}: {cause}", path.display())]
     Write {
-        /// What.
+        /// The value.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What SQLite said.
+        /// SQLite's error.
         cause: rusqlite::Error,
     },
 }
 
-/// What the store did about a trouble that need not stop anybody.
+/// How the store handled a fault that does not stop a pass.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum StoreNote {
-    /// The file was damaged; it has another name now, and a fresh one was begun.
+    /// The file was damaged. The store renamed it and created a new one.
     SetAside {
         /// The store.
         path: PathBuf,
         /// The damaged file's new name.
         to: PathBuf,
-        /// What was wrong.
+        /// A description of the damage.
         detail: String,
     },
-    /// The file cannot be used: what is learnt from here on is kept in memory only.
+    /// The file cannot be used. The store keeps new data in memory only.
     InMemory {
         /// The store.
         path: PathBuf,
-        /// What SQLite or the system said.
+        /// The error of SQLite or of the system.
         cause: String,
-        /// The file could not even be read, so nothing is known of the past.
+        /// Whether the store began empty because the file could not be read.
         is_empty: bool,
     },
-    /// The file can be used again: all that was kept in memory is in it.
+    /// The file can be used again, and it has everything that was kept in memory.
     BackOnDisk {
         /// The store.
         path: PathBuf,
@@ -135,12 +135,12 @@ pub enum StoreNote {
 // === impl StoreError ===
 
 impl StoreError {
-    /// Says whether the file belongs to a newer version or to another program, so that it must not be touched.
+    /// Returns whether the file belongs to a newer version or to another program, so that kubegc must not change it.
     pub(super) fn is_foreign(&self) -> bool {
         matches!(self, Self::Newer { .. } | Self::NotOurs { .. })
     }
 
-    /// Says whether the file itself is damaged, so that opening it anew would set it aside.
+    /// Returns whether the file itself is damaged, so that opening it again would rename it.
     pub fn is_damage(&self) -> bool {
         match self {
             Self::Damaged { .. } | Self::SetAside { .. } => true,
@@ -150,13 +150,14 @@ impl StoreError {
     }
 }
 
-/// Says whether the file is no database, a broken one, or one whose tables or values are not those that its version has.
+/// Returns whether the file is not a database, is damaged, or has tables or values that do not match its version.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType};
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase, Unknown};
     match error {
         FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) => true,
-        // SQLite's code for what is wrong with a statement, and ours are right for the tables of this version.
+        // SQLite also uses `Unknown` (SQLITE_ERROR) for a faulty statement. Our statements are correct for the tables
+        // of this version, so here it means damage.
         error => matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase | Unknown)),
     }
 }
@@ -164,7 +165,7 @@ pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
 // === impl StoreNote ===
 
 impl StoreNote {
-    /// Says whether nothing is written to the file from here on.
+    /// Returns whether the store no longer writes to the file.
     pub fn is_in_memory(&self) -> bool {
         matches!(self, Self::InMemory { .. })
     }

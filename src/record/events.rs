@@ -1,9 +1,9 @@
-//! What passes tell the cluster: Kubernetes events on the node, as the kubelet raises them (spec 1.3, 6.7, 6.8).
+//! Kubernetes events about passes, on the Node, as the kubelet emits them (spec 1.3, 6.7, 6.8).
 //!
-//! [`Notices`] says what a pass is worth telling, [`start_recorder`] makes the way from the passes to the [`EventRecorder`],
-//! which turns notices into events: the same again is not a new event but a higher count, and a bucket of tokens bounds
-//! the writes as client-go does. Nothing here holds up a pass: the way is a queue that drops what does not fit, and each
-//! write has a limit. Whoever may not write events is told so once and asked again after a rest.
+//! [`Notices`] decides which events a pass causes. [`start_recorder`] creates the queue from the passes to the
+//! [`EventRecorder`], which turns notices into events. A repeated notice raises the count of the existing event. A
+//! token bucket limits the writes, as in client-go. Events never delay a pass: a full queue drops notices, and each
+//! write has a timeout. If kubegc may not write events, it logs that once and tries again after a back-off.
 
 mod api;
 mod event_recorder;

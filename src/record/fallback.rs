@@ -1,9 +1,9 @@
-//! The store in memory, while its file cannot be used, and the way back to the file.
+//! The store in memory while its file cannot be used, and the return to the file.
 //!
-//! Whatever fails with the file (a full disk, an I/O error, a lock that another program holds, damage, a read-only file
-//! system), the store continues in memory with a copy of the file, or empty where the file cannot be read. The first
-//! operation that fails moves the store; the operations after it do not try the file again, so that a pass waits at most
-//! once. The next run tries to return.
+//! When an operation on the file fails (a full disk, an I/O error, a lock that another program holds, damage, a
+//! read-only file system), the store continues in memory. It uses a copy of the file, or begins empty if the file
+//! cannot be read. The first operation that fails moves the store. The operations after it do not try the file again,
+//! so a pass waits at most once. The next run tries to return to the file.
 
 use std::path::Path;
 
@@ -14,20 +14,21 @@ use super::file::{self, CopyMode, Identity, Trouble};
 use super::merge;
 use super::store::{COPY, Place, REOPEN, State, Store};
 
-/// Why a store is in memory, and what it has that the file has not.
+/// Why a store is in memory, and which of its data the file does not have.
 #[derive(Debug)]
 pub(super) struct Fallback {
     cause: Cause,
     /// `None` = it began empty, because the file could not be read.
     since: Option<Since>,
-    /// It began between two runs, so in the pass that begins the next one: that pass does not try the file again.
+    /// The fault happened between two runs, so it counts for the pass that begins the next run. That pass does not try
+    /// the file again.
     waits: bool,
 }
 
-/// The end of what the file had when it was copied.
+/// The last ids that the file had when it was copied.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Since {
-    /// The lowest id of a run that may have changed since.
+    /// The lowest id of a run that may have changed since the copy.
     pub(super) run: i64,
     /// The highest id of a removal in the file.
     pub(super) removal: i64,
@@ -60,10 +61,10 @@ impl Cause {
 // === impl Fallback ===
 
 impl Fallback {
-    /// Begins in memory, for a file that cannot be opened.
+    /// Creates a store in memory for a file that cannot be opened.
     ///
     /// # Errors
-    /// A newer version's file, another program's file: they are not ours to replace.
+    /// The file belongs to a newer version or to another program, so kubegc must not replace it.
     pub(super) fn open(
         path: &Path,
         trouble: Trouble,
@@ -112,13 +113,13 @@ impl Since {
 // === impl State ===
 
 impl State {
-    /// Moves to memory, with all that the file knows as far as it can be read.
+    /// Moves the store to memory, with all data of the file that can be read.
     pub(super) fn fall_back(&mut self, path: &Path, cause: Cause) -> rusqlite::Result<()> {
         let underway: Vec<_> = self.underway.iter().map(|run| run.id).collect();
         let copied = self.faults.strike(COPY).ok().and_then(|()| file::checked_copy(path, &self.connection));
         let copied = copied.and_then(|copy| Since::of(&copy, &underway).ok().map(|since| (copy, since)));
         if cause.is_damage {
-            // SQLite would write its log into the damaged file and delete it. Both are evidence.
+            // SQLite would write its log into the damaged file and delete the log. Both are evidence.
             let _ = file::keep_log(&self.connection, true);
         }
         let (copy, since) = copied.unzip();
@@ -130,7 +131,7 @@ impl State {
         Ok(())
     }
 
-    /// Begins an empty store in memory that knows the runs under way, and gives no id of a run twice.
+    /// Creates an empty store in memory that has the runs under way. It never assigns the id of an earlier run again.
     pub(super) fn begin_empty(&mut self) -> rusqlite::Result<()> {
         self.connection = file::in_memory()?;
         if let Place::Fallback(fallback) = &mut self.place {
@@ -144,8 +145,8 @@ impl State {
 // === impl Store ===
 
 impl Store {
-    /// Finds a file that was removed, replaced or overwritten since it was opened. SQLite would not notice: it goes on
-    /// writing to a file that has no name any more, or that it has in its cache.
+    /// Detects a file that was removed, replaced or overwritten since it was opened. SQLite does not detect this: it
+    /// continues to write to an unlinked file, or to use its cache.
     pub(super) fn verify_file(&mut self) {
         let state = self.state.get_mut();
         let Place::Disk(identity) = &state.place else { return };
@@ -157,14 +158,14 @@ impl Store {
         }
     }
 
-    /// A run has begun: whatever failed before belongs to its pass, and the next run tries the file again.
+    /// Lets the next run try the file again. A run has begun, so an earlier fault belongs to its pass.
     pub(super) fn next_may_return(&mut self) {
         if let Place::Fallback(fallback) = &mut self.state.get_mut().place {
             fallback.waits = false;
         }
     }
 
-    /// Returns to the file, if it can be used again; else stays in memory.
+    /// Returns to the file if it can be used again. Otherwise the store remains in memory.
     pub(super) fn return_to_disk(&mut self) {
         if !matches!(self.state.get_mut().place, Place::Fallback(Fallback { waits: false, .. })) {
             return;
@@ -178,19 +179,19 @@ impl Store {
         }
     }
 
-    /// Returns to the file after a run, if the run can have made the space that was missing.
+    /// Returns to the file after a run if the cause was a full disk: the run may have freed the space.
     pub(super) fn return_if_full(&mut self) {
         if matches!(&self.state.get_mut().place, Place::Fallback(Fallback { cause: Cause { is_full: true, .. }, .. })) {
             self.return_to_disk();
         }
     }
 
-    /// Opens the file and adds to it what was learnt in memory.
+    /// Opens the file and adds what was learned in memory.
     fn reopen(&mut self) -> Result<(), Cause> {
         let struck = self.state.get_mut().faults.strike(REOPEN);
         struck.map_err(|error| Cause::of(&self.path, &error))?;
         match self.merge_into_file() {
-            // A file that opens and whose rows cannot be read is damaged all the same.
+            // A file that opens but whose rows cannot be read is damaged too.
             Err(cause) if cause.is_damage => {
                 self.set_aside(cause)?;
                 self.merge_into_file()
@@ -214,7 +215,7 @@ impl Store {
         Ok(())
     }
 
-    /// The file as a store of its own, which meets the same faults.
+    /// Opens the file as a separate store with the same injected faults.
     fn open_file(&mut self) -> Result<Self, Cause> {
         let state = self.state.get_mut();
         let mut notes = Vec::new();
@@ -228,7 +229,7 @@ impl Store {
         Ok(file)
     }
 
-    /// What the file had when it was copied; `None` = the store in memory began empty.
+    /// Returns the last ids that the file had when it was copied; `None` = the store in memory began empty.
     fn since(&mut self) -> Option<Since> {
         match &self.state.get_mut().place {
             Place::Fallback(fallback) => fallback.since,
@@ -243,7 +244,7 @@ impl Store {
         Ok(())
     }
 
-    /// Stays in memory; reports the cause if it is another one than before.
+    /// Remains in memory, and reports the cause if it differs from the previous one.
     fn stay(&mut self, cause: Cause) {
         let state = self.state.get_mut();
         let Place::Fallback(fallback) = &mut state.place else { return };

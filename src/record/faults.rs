@@ -1,7 +1,7 @@
 //! Faults that a test injects into the operations of a store.
 //!
-//! An injected fault is an error of SQLite, made in the place where SQLite would return it. So it takes the same path as a
-//! real one. Faults belong to the file: a store that works in memory does not meet them.
+//! An injected fault is an SQLite error, created where SQLite would return it. It therefore takes the same path as a
+//! real one. Faults belong to the file: they do not affect a store in memory.
 
 use rusqlite::{Error, ffi};
 
@@ -21,11 +21,11 @@ pub enum StoreFault {
     ReadOnly,
 }
 
-/// The faults that a store will still meet.
+/// The injected faults that have not occurred yet.
 #[derive(Debug, Default)]
 pub(super) struct Faults(Vec<Injected>);
 
-/// One fault, and the operation that it strikes.
+/// One fault, and the operation that it affects.
 #[derive(Debug)]
 struct Injected {
     /// `None` = every operation.
@@ -40,7 +40,7 @@ impl StoreFault {
     /// Every fault.
     pub const ALL: [Self; 5] = [Self::Io, Self::Full, Self::Locked, Self::Damaged, Self::ReadOnly];
 
-    /// The code and the words of SQLite.
+    /// Returns the error with SQLite's code and text.
     fn error(self) -> Error {
         let (code, text) = match self {
             Self::Io => (ffi::SQLITE_IOERR, "disk I/O error"),
@@ -60,7 +60,7 @@ impl Faults {
         self.0.push(Injected { what, fault, times });
     }
 
-    /// Fails if a fault strikes this operation.
+    /// Fails if a fault is injected into this operation.
     pub(super) fn strike(&mut self, what: &'static str) -> rusqlite::Result<()> {
         let strikes = |injected: &&mut Injected| injected.times > 0 && injected.what.is_none_or(|name| name == what);
         let Some(injected) = self.0.iter_mut().find(strikes) else { return Ok(()) };

@@ -1,7 +1,7 @@
-//! The store's file: how it is opened, copied and, when it is damaged, set aside.
+//! Opens, copies and, if it is damaged, renames the file of the store.
 //!
-//! Nothing here knows what is in the tables. Whoever opens the file for writing holds the [`super::Lock`], so nobody else
-//! writes or renames it meanwhile; readers may be there at any time.
+//! This module does not depend on the contents of the tables. A process that opens the file for writing holds the
+//! [`super::Lock`], so no other process writes or renames the file meanwhile. Readers may have it open at any time.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
@@ -18,39 +18,39 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use super::error::{StoreError, StoreNote, is_damage};
 use super::migrations::{self, MIGRATIONS, PodStatus};
 
-/// How long a statement waits for another program's transaction. A reader never makes a writer wait, so only two
-/// programs that bring an old file up to date together meet here. A pass waits for it at most once or twice: then the
+/// The longest wait of a statement for another program's transaction. A reader never blocks a writer, so this only
+/// matters when two programs migrate an old file at the same time. A pass waits at most once or twice. After that, the
 /// store continues in memory.
 const BUSY: Duration = Duration::from_secs(2);
-/// How often a copy of a file that changes while it is read is begun anew.
+/// How many times a copy starts again because the file changed during the copy.
 const COPIES: usize = 10;
-/// What the name of the log adds to that of the file.
+/// The suffix of SQLite's log.
 const LOG: &str = "-wal";
-/// What SQLite puts beside the file: its log, and the index to it.
+/// The suffixes of the files that SQLite creates beside the database: its log, and the index of the log.
 const BESIDE: [&str; 2] = [LOG, "-shm"];
-/// What is wrong with a file that has a log and nothing else.
+/// The error text for an empty file with a log that is not empty.
 const EMPTIED: &str = "it is empty beside a log that is not";
 
-/// What every SQLite file begins with.
+/// The first bytes of every SQLite file.
 const HEADER: &[u8; 16] = b"SQLite format 3\0";
 
 /// Why a file could not be opened.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// There is no space to work in it; the cause.
+    /// There is no free space to open it; the cause.
     Full(String),
-    /// It is broken; what SQLite found.
+    /// The file is damaged; SQLite's description.
     Damaged(String),
-    /// Something that a person must see to.
+    /// A fault that needs an administrator.
     Error(StoreError),
 }
 
-/// Whether another process may use the file that is copied.
+/// Whether another process may use the file during the copy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum CopyMode {
-    /// An agent may use it, and must not notice.
+    /// An agent may use the file, and the copy must not disturb it.
     Shared,
-    /// The caller holds the lock. Works without space on the disk.
+    /// The caller holds the lock. Works without free space on the disk.
     Exclusive,
 }
 
@@ -62,7 +62,8 @@ impl From<StoreError> for Trouble {
     }
 }
 
-/// Opens the file for writing, makes it and its directory where there is none, and brings it up to today's schema.
+/// Opens the file for writing, creates it and its directory if they do not exist, and migrates it to the current
+/// schema.
 pub(super) fn open(path: &Path) -> Result<Connection, Trouble> {
     make_dir(dir_of(path))?;
     make_file(path)?;
@@ -82,7 +83,7 @@ pub(super) fn open(path: &Path) -> Result<Connection, Trouble> {
     Ok(connection)
 }
 
-/// The same; a damaged file is set aside, and a fresh one begun.
+/// Opens the file as [`open`] does. Renames a damaged file and creates a new one.
 pub(super) fn open_or_begin(path: &Path, notes: &mut Vec<StoreNote>) -> Result<Connection, Trouble> {
     match open(path) {
         Err(Trouble::Damaged(detail)) => {
@@ -94,12 +95,12 @@ pub(super) fn open_or_begin(path: &Path, notes: &mut Vec<StoreNote>) -> Result<C
     }
 }
 
-/// The directory that a file lies in.
+/// Returns the directory of a file.
 pub(super) fn dir_of(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Makes a directory that only its owner reads; one that is there already stays as it is.
+/// Creates a directory with mode 0700. Does not change a directory that already exists.
 fn make_dir(dir: &Path) -> Result<(), Trouble> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|cause| match cause.kind() {
         kind if is_full_kind(kind) => Trouble::Full(cause.to_string()),
@@ -107,7 +108,8 @@ fn make_dir(dir: &Path) -> Result<(), Trouble> {
     })
 }
 
-/// Makes the file before SQLite does, so that nobody but its owner reads it. SQLite gives its companions the same mode.
+/// Creates the file before SQLite does, with mode 0600, so that only its owner can read it. SQLite creates its log and
+/// the index with the same mode.
 fn make_file(path: &Path) -> Result<(), Trouble> {
     let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
     file.map(drop).map_err(|cause| of_io(path, cause))
@@ -119,29 +121,29 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Whether the log stays beside the file when the last connection closes. Else SQLite works it into the file and throws
-/// it away, which is right but for a file that is damaged or not to be changed.
+/// Sets whether SQLite keeps the log when the last connection closes. By default, SQLite writes the log into the file
+/// and deletes it. That is wrong for a file that is damaged or that must not change.
 pub(super) fn keep_log(connection: &Connection, keep: bool) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep).map(drop)
 }
 
-/// Says whether a file is none of SQLite's, whatever its log says. The log could make up for it until the file is read
-/// without the log.
+/// Returns whether a file is not an SQLite file, even if its log is valid. The log could hide this until the file is
+/// read without the log.
 fn is_overwritten(path: &Path) -> bool {
     let has_content = path.metadata().is_ok_and(|file| file.len() > 0);
     has_content && matches!(Identity::of(path).difference(path), Some((_, true)))
 }
 
-/// Says whether a file that had a log lost all that was in it. SQLite would throw the log away.
+/// Returns whether a file with a log lost all its content. SQLite would delete the log.
 fn is_emptied(path: &Path) -> bool {
     let length = |path: &Path| path.metadata().map_or(0, |file| file.len());
     length(path) == 0 && length(&with_suffix(path, LOG)) > 0
 }
 
-/// Finds out whether the file is one that this program can work with.
+/// Checks whether this program can use the file.
 ///
-/// The whole file is looked through, which takes some milliseconds for a full history: a broken page that is found only
-/// in the middle of a pass would stop every pass that comes to it.
+/// The check reads the whole file, which takes some milliseconds for a full history. Otherwise a damaged page would be
+/// found in the middle of a pass, and would stop every pass that reads it.
 fn check(path: &Path, connection: &Connection) -> Result<(), Trouble> {
     match migrations::standing(connection, MIGRATIONS).map_err(|error| classify(path, error))? {
         PodStatus::Usable => {}
@@ -164,22 +166,22 @@ fn prepare(connection: &mut Connection) -> rusqlite::Result<()> {
     migrations::migrate(connection, MIGRATIONS)
 }
 
-/// A fresh store in memory.
+/// Creates an empty store in memory.
 pub(super) fn in_memory() -> rusqlite::Result<Connection> {
     let mut connection = Connection::open_in_memory()?;
     migrations::migrate(&mut connection, MIGRATIONS)?;
     Ok(connection)
 }
 
-/// A copy of the file in memory, brought up to today's schema; the file stays as it is. `None` = there is no file.
+/// Copies the file to memory and migrates the copy to the current schema. The file does not change. `None` = there is
+/// no file.
 ///
-/// This is how a dry run reads. A read-only connection kept open would do for reading, but SQLite makes the index of the
-/// log anew where it is missing, and a copy is also what an older file can be brought up to date in. How the file is
-/// read depends on its log:
-/// - There is a log: an agent is at work, or one was killed. SQLite's own locks are used then; all that changes is the
-///   index of the log, which is shared memory that happens to have a name.
-/// - There is none: the file was closed cleanly, and nobody has it open. It is read as an immutable one, without locks
-///   and without making a log. If it changed all the same meanwhile, the copy is made again.
+/// A dry run reads the store this way. A read-only connection would be enough for reading, but SQLite creates a missing
+/// index of the log again. The copy also allows migrating an older file. How the file is read depends on its log:
+/// - With a log: an agent is running, or one was killed. The copy uses SQLite's own locks. Only the index of the log
+///   changes, which is a named piece of shared memory.
+/// - Without a log: the file was closed cleanly, and no process has it open. The copy reads it as immutable, without
+///   locks and without creating a log. If the file changes meanwhile, the copy starts again.
 pub(super) fn copy(path: &Path, mode: CopyMode) -> Result<Option<Connection>, Trouble> {
     match File::open(path).and_then(|file| file.metadata()) {
         Ok(_) if is_emptied(path) => return Err(Trouble::Damaged(EMPTIED.to_owned())),
@@ -208,7 +210,7 @@ fn read_whole(path: &Path, mode: CopyMode) -> rusqlite::Result<Connection> {
     Err(busy())
 }
 
-/// Opens a file for nothing but being copied.
+/// Opens a file only for a copy.
 fn source(path: &Path, look: &Look, mode: CopyMode) -> rusqlite::Result<Connection> {
     match (look.has_log, mode) {
         (false, _) => {
@@ -217,7 +219,7 @@ fn source(path: &Path, look: &Look, mode: CopyMode) -> rusqlite::Result<Connecti
         }
         (true, CopyMode::Shared) => Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY),
         (true, CopyMode::Exclusive) => {
-            // With the exclusive lock SQLite keeps the index of the log on the heap: a full disk has no room for it.
+            // With the exclusive lock, SQLite keeps the index of the log on the heap. A full disk has no room for it.
             let source = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
             keep_log(&source, true)?;
             source.pragma_update_and_check(None, "locking_mode", "EXCLUSIVE", |_| Ok(()))?;
@@ -226,7 +228,7 @@ fn source(path: &Path, look: &Look, mode: CopyMode) -> rusqlite::Result<Connecti
     }
 }
 
-/// A copy in memory of what an open connection sees; an error if the copy is damaged. The pages are copied as they are.
+/// Copies the data of an open connection to memory, page by page. `None` if the copy fails or is damaged.
 pub(super) fn checked_copy(path: &Path, from: &Connection) -> Option<Connection> {
     let mut copy = Connection::open_in_memory().ok()?;
     transfer(from, &mut copy).ok()?;
@@ -234,7 +236,7 @@ pub(super) fn checked_copy(path: &Path, from: &Connection) -> Option<Connection>
     Some(copy)
 }
 
-/// Puts all that is in `from` in the place of all that is in `to`, in one transaction.
+/// Replaces all data in `to` with all data in `from`, in one transaction.
 fn transfer(from: &Connection, to: &mut Connection) -> rusqlite::Result<()> {
     match Backup::new(from, to)?.step(-1)? {
         StepResult::Done => Ok(()),
@@ -242,10 +244,10 @@ fn transfer(from: &Connection, to: &mut Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// Gives a damaged file and what lies beside it another name that nobody has: `kubegc.db.corrupt-1` and so on.
+/// Renames a damaged file and its log to a free name: `kubegc.db.corrupt-1` and so on.
 ///
-/// The log goes first: a log without its file would be thrown away by SQLite when the fresh file is made, and a kill in
-/// between must not cost it.
+/// The log is renamed first. SQLite would delete a log without its file when it creates the new file, and a kill
+/// between the two steps must not lose the log.
 pub(super) fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
     let to = free_name(path);
     for suffix in BESIDE.into_iter().chain([""]) {
@@ -273,10 +275,10 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Says whether a writing failed for want of space.
+/// Returns whether a write failed because the disk is full.
 ///
-/// SQLite has a code for a write that found none, but not for a file beside the store that could not be made or grown.
-/// The directory is asked then.
+/// SQLite has an error code for a failed write, but not for a file beside the store that could not be created or
+/// extended. In that case the function tries to write to the directory.
 pub(super) fn is_full(path: &Path, error: &rusqlite::Error) -> bool {
     matches!(classify_code(path, error), Some(Trouble::Full(_)))
 }
@@ -298,7 +300,7 @@ fn classify_code(path: &Path, error: &rusqlite::Error) -> Option<Trouble> {
     }
 }
 
-/// Tries to put a page into the directory; nothing of it stays.
+/// Tries to write one page to the directory, in a temporary file.
 fn probe(dir: &Path) -> io::Result<()> {
     tempfile::tempfile_in(dir)?.write_all(&[0; 4096])
 }
@@ -331,7 +333,7 @@ pub(super) fn busy() -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY), None)
 }
 
-/// A path as SQLite reads URIs; `immutable` exists only there.
+/// Returns the path as an SQLite URI. The `immutable` option exists only in URIs.
 fn immutable_uri(path: &Path) -> OsString {
     let mut uri = b"file:".to_vec();
     for &byte in path.as_os_str().as_bytes() {
@@ -344,7 +346,7 @@ fn immutable_uri(path: &Path) -> OsString {
     OsString::from_vec(uri)
 }
 
-/// Which file was opened.
+/// Identifies the file that was opened.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Identity(Option<(u64, u64)>);
 
@@ -359,12 +361,13 @@ impl Identity {
         Self(file.metadata().ok().map(|file| (file.dev(), file.ino())))
     }
 
-    /// What is wrong with the file that has the path now, and whether it is damaged; `None` = it is the same one.
+    /// Returns how the file at this path differs from the opened one, and whether it is damaged; `None` = it is the
+    /// same file.
     pub(super) fn difference(&self, path: &Path) -> Option<(&'static str, bool)> {
         let mut beginning = [0; HEADER.len()];
         match File::open(path).and_then(|mut file| file.read_exact(&mut beginning)) {
             _ if *self != Self::of(path) => Some(("the file was removed or replaced", false)),
-            // One that cannot be read now is found by the operations that read it.
+            // An unreadable file is reported by the operations that read it.
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => None,
             Ok(()) if beginning == *HEADER => None,
             _ => Some(("the file was overwritten", true)),
@@ -372,7 +375,7 @@ impl Identity {
     }
 }
 
-/// What tells whether a file changed: which file it is, its length, its last change, and whether a log lies beside it.
+/// Values that show whether a file changed: its identity, its length, its last change, and whether it has a log.
 #[derive(Debug, Eq, PartialEq)]
 struct Look {
     file: Option<(u64, u64, i64, i64)>,

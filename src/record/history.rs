@@ -1,4 +1,4 @@
-//! Removals: every one with its reason and what became of it, for `kubegc history` and for the next person who asks.
+//! The history: every removal with its reason and its outcome, for `kubegc history`.
 
 use std::time::Duration;
 
@@ -17,16 +17,16 @@ use crate::execute::{Outcome, Report};
 use crate::model::PodRef;
 use crate::plan::{Kind, Target};
 
-/// One removal as it is remembered.
+/// One removal in the history.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HistoryEntry {
-    /// The run that it belongs to.
+    /// The run that made it.
     pub run: RunId,
-    /// When it was done.
+    /// When it happened.
     pub at: Timestamp,
-    /// What kind of object it was.
+    /// The kind of the object.
     pub kind: Kind,
-    /// Its id; for logs its path.
+    /// The id of the object; the path for logs.
     pub id: String,
     /// The container's name, or the image's first tag.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,55 +34,55 @@ pub struct HistoryEntry {
     /// The image's tags.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// The pod that it belonged to.
+    /// The pod of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodRef>,
-    /// Seconds since it was made; for an image since it was first seen.
+    /// Seconds since the object was created; for an image, since it was first seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<i64>,
-    /// The rule that chose it, as plans name it.
+    /// The rule that selected the object, as in plans.
     pub reason: String,
-    /// The values that the rule decided by, as plans name them.
+    /// The values that the rule used, as in plans.
     #[serde(flatten)]
     pub reason_values: serde_json::Map<String, serde_json::Value>,
-    /// What became of it, as [`Outcome::kind`] says.
+    /// The outcome, as in [`Outcome::kind`].
     pub outcome: String,
-    /// Why it was refused or failed, and what else there was to say.
+    /// Why the removal was refused or failed, and other details.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// The image's size as the runtime counts it.
+    /// The size of the image as the runtime counts it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimated_bytes: Option<u64>,
-    /// Reclaimed bytes, measured; `null` = not measured, as for containers, which are measured together: see the run.
+    /// Reclaimed bytes, measured; `null` = not measured. Containers are measured together: see the run.
     pub freed_bytes: Option<u64>,
-    /// Who said that its pod is gone, of what went for that reason.
+    /// The pod source that confirmed the pod as deleted, if the object was removed for that reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proven_by: Option<String>,
 }
 
-/// Which removals are asked for. The default asks for all.
+/// Selects removals. The default selects all.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct HistoryFilter {
-    /// At most so many; `None` = all.
+    /// At most this many; `None` = all.
     pub limit: Option<usize>,
-    /// Not before; `None` = from the beginning.
+    /// Only removals at this time or later; `None` = from the beginning.
     pub since: Option<Timestamp>,
-    /// Only of this kind.
+    /// Only objects of this kind.
     pub kind: Option<Kind>,
-    /// Only those that have this text, in whatever case, in their id, path, name, tags, pod uid or `namespace/name`.
+    /// Only objects with this text in the id, path, name, tags, pod uid or `namespace/name`. Case does not matter.
     pub text: Option<String>,
 }
 
 // === impl Store ===
 
 impl Store {
-    /// Records what became of an action, committed when this returns: a kill loses only the action in flight (I10).
+    /// Records the outcome of an action, and commits before it returns. A kill loses only the action in flight (I10).
     ///
-    /// An image whose turn did not come is not recorded: nothing was done to it. A refusal takes the place of the refusal
-    /// before it, if nothing else became of the object in between.
+    /// An image that was not needed is not recorded, because nothing was done to it. A refusal replaces the previous
+    /// refusal of the same object if no other outcome was recorded between the two.
     ///
     /// # Errors
-    /// None in practice: where the file cannot be written, the store continues in memory.
+    /// None in practice: if the file cannot be written, the store continues in memory.
     pub fn record(&mut self, run: RunId, at: Timestamp, report: &Report) -> Result<(), StoreError> {
         if matches!(report.outcome, Outcome::NotNeeded {}) {
             return Ok(());
@@ -107,7 +107,7 @@ impl Store {
         })
     }
 
-    /// The removals that `filter` asks for, newest first.
+    /// Returns the removals that `filter` selects, newest first.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -128,11 +128,11 @@ impl Store {
         })
     }
 
-    /// Forgets removals and runs that are older than `max_age`, and of each all but the newest `max_rows`. Refusals are
-    /// counted apart, so that they push no removal out. Returns how many entries that were.
+    /// Deletes removals and runs that are older than `max_age`, and all but the newest `max_rows` of each. Refusals are
+    /// counted separately, so that they do not displace removals. Returns the number of deleted entries.
     ///
     /// # Errors
-    /// None in practice: where the file cannot be written, the store continues in memory.
+    /// None in practice: if the file cannot be written, the store continues in memory.
     pub fn prune(&mut self, now: Timestamp, max_age: Duration, max_rows: u64) -> Result<u64, StoreError> {
         let (before, rows) = (nanos_before(now, max_age), integer(max_rows));
         self.write("the history's end", |transaction| {
@@ -154,7 +154,7 @@ impl Store {
     }
 }
 
-/// Forgets what became of an object last, if that was a refusal.
+/// Deletes the last outcome of an object if it was a refusal.
 pub(super) fn forget_refusal(transaction: &Transaction<'_>, kind: &str, object: &str) -> rusqlite::Result<()> {
     let mut forget = transaction.prepare_cached(
         "DELETE FROM removals WHERE outcome = 'refused'
@@ -163,7 +163,7 @@ pub(super) fn forget_refusal(transaction: &Transaction<'_>, kind: &str, object: 
     forget.execute([kind, object]).map(drop)
 }
 
-/// A report in the order of the columns.
+/// Returns the values of a report in the order of the columns.
 fn columns(run: RunId, at: Timestamp, report: &Report) -> rusqlite::Result<[Value; 17]> {
     let action = &report.action;
     let pod = |field: fn(&PodRef) -> String| action.pod.as_ref().map(field);

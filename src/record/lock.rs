@@ -1,12 +1,12 @@
-//! One agent per node: a lock on one file of the node, by default `/run/kubegc/kubegc.lock` (`state.lock`).
+//! The lock that allows one agent per node: one file of the node, by default `/run/kubegc/kubegc.lock` (`state.lock`).
 //!
-//! The file does not lie beside the store. Two agents with different state directories are two agents on one node, and the
-//! lock must be taken on a full disk: `/run` is in memory. A container excludes an agent of the host because it has the
-//! host's directory mounted, so that both lock one inode.
+//! The file is not in the state directory, for two reasons. Two agents with different state directories still run on
+//! one node. The lock must also work on a full disk, and `/run` is in memory. An agent in a container and an agent on
+//! the host exclude each other because the container mounts the host's directory, so both lock the same inode.
 //!
-//! The kernel holds the lock for as long as the file is open, so it goes with the process, however that ends (I10). The
-//! file itself stays: one that removed it could remove another's. What stands in it is only for the message of whoever
-//! comes second.
+//! The kernel holds the lock while the file is open, so the lock ends with the process, even after a kill (I10). The
+//! file itself is never deleted: an agent that deletes it could delete the file of another agent. Its content is only
+//! for the error message of a second agent and for `kubegc status`.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -17,27 +17,27 @@ use thiserror::Error;
 
 use super::file::{self, Identity};
 
-/// The most that is read of what another agent wrote about itself.
+/// The most bytes to read from the text of another agent.
 const HOLDER: u64 = 1024;
-/// What begins the line about the store in the lock's file.
+/// The prefix of the line about the store in the lock file.
 const STORE: &str = "store: ";
 
-/// The right to be this node's agent, until it is dropped.
+/// The lock of this node's agent. Dropping it releases the lock.
 #[derive(Debug)]
 pub struct Lock {
     file: File,
     what: String,
 }
 
-/// Why there is no lock.
+/// Why the lock was not acquired.
 #[derive(Debug, Error)]
 pub enum LockError {
-    /// Another agent is at work.
+    /// Another agent holds the lock.
     #[error("another kubegc{} holds {}; one agent collects on a node", holder_text(holder), path.display())]
     Held {
-        /// The lock's file.
+        /// The lock file.
         path: PathBuf,
-        /// What it says of itself, as `pid 123, run`; empty where it says nothing.
+        /// The text in the file, as `pid 123, run`; empty if there is none.
         holder: String,
     },
     /// The directory of the lock cannot be created.
@@ -45,23 +45,23 @@ pub enum LockError {
     Dir {
         /// The directory.
         dir: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
-    /// The lock's file cannot be opened.
+    /// The lock file cannot be opened.
     #[error("cannot open the lock {}: {cause}", path.display())]
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
-    /// The file system cannot lock.
+    /// The file system does not support locks.
     #[error("cannot lock {}: {cause}", path.display())]
     Take {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
 }
@@ -69,17 +69,19 @@ pub enum LockError {
 // === impl Lock ===
 
 impl Lock {
-    /// Takes the lock or says who has it; never waits. `what` tells the other what this agent is, as `run` or `collect`.
+    /// Acquires the lock, or returns who holds it. Never waits. `what` describes this agent to other agents, as `run`
+    /// or `collect`.
     ///
-    /// Makes the directory (mode 0700) where there is none.
+    /// Creates the directory (mode 0700) if it does not exist.
     ///
     /// # Errors
-    /// Another agent holds it, or the file cannot be made, opened or locked.
+    /// Another agent holds it, or the file cannot be created, opened or locked.
     pub fn take(path: &Path, what: &str) -> Result<Self, LockError> {
         make_dir(file::dir_of(path))?;
         let file = loop {
             let file = locked(path)?;
-            // Its directory may have been removed and made again in between: then no other agent would find this lock.
+            // The directory may have been removed and created again in between. Then no other agent would find this
+            // lock.
             if Identity::of(path) == Identity::of_file(&file) {
                 break file;
             }
@@ -89,29 +91,30 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Writes into the lock's file who holds it and why its store works in memory, for `kubegc status`: the store itself
-    /// cannot be read for that.
+    /// Writes into the lock file who holds it and why its store is in memory. `kubegc status` reads it here because it
+    /// cannot read this from the store.
     pub fn report(&mut self, trouble: Option<&str>) {
-        // On a full disk the text cannot be written; the lock is as good without it.
+        // On a full disk the text cannot be written. The lock works without it.
         let _ = sign(&mut self.file, &self.what, trouble);
     }
 
-    /// Why the store of the agent that holds a lock works in memory; `None` = it does not, or the lock is free.
+    /// Returns why the store of the agent that holds a lock is in memory; `None` = it is not, or the lock is free.
     pub fn trouble(path: &Path) -> Option<String> {
         let text = held_text(path)?;
         text.lines().find_map(|line| line.strip_prefix(STORE)).map(str::to_owned)
     }
 
-    /// Who holds a lock, as `pid 123, run`, without touching it; `None` = it is free, or its text cannot be read.
+    /// Returns who holds a lock, as `pid 123, run`, without touching it; `None` = it is free, or its text cannot be
+    /// read.
     ///
-    /// The kernel's list of locks is asked: to try the lock would keep an agent out that starts at that moment. Only the
-    /// inode counts, because some file systems tell the list another device than everybody else.
+    /// Reads the kernel's list of locks. Trying the lock instead would block an agent that starts at that moment. Only
+    /// the inode is compared, because some file systems show a different device in that list than elsewhere.
     pub fn holder(path: &Path) -> Option<String> {
         held_text(path).map(|text| first_line(&text))
     }
 }
 
-/// What stands in a lock's file that somebody holds.
+/// Returns the text in a lock file that a process holds.
 fn held_text(path: &Path) -> Option<String> {
     let file = File::open(path).ok()?;
     let inode = file.metadata().ok()?.ino().to_string();
@@ -120,7 +123,8 @@ fn held_text(path: &Path) -> Option<String> {
     is_held.then(|| text(&file))
 }
 
-/// Says whether a line of `/proc/locks`, as `1: FLOCK  ADVISORY  WRITE 123 08:01:4711 0 EOF`, is a held lock on a file.
+/// Returns whether a line of `/proc/locks`, as `1: FLOCK  ADVISORY  WRITE 123 08:01:4711 0 EOF`, is a held lock on a
+/// file.
 fn is_lock_of(line: &str, inode: &str) -> bool {
     let mut fields = line.split_whitespace().skip(1);
     fields.next() == Some("FLOCK") && fields.nth(3).and_then(|file| file.rsplit(':').next()) == Some(inode)
@@ -143,7 +147,7 @@ fn locked(path: &Path) -> Result<File, LockError> {
     }
 }
 
-/// Writes who holds the lock, in place of what the one before wrote.
+/// Writes who holds the lock, and replaces the text of the previous holder.
 fn sign(file: &mut File, what: &str, trouble: Option<&str>) -> io::Result<()> {
     let store = trouble.map_or_else(String::new, |trouble| format!("{STORE}{}\n", trouble.replace('\n', " ")));
     let text = format!("pid {}, {what}\n{store}", std::process::id());
@@ -154,7 +158,7 @@ fn sign(file: &mut File, what: &str, trouble: Option<&str>) -> io::Result<()> {
 
 fn text(file: &File) -> String {
     let mut text = String::new();
-    // Whoever cannot read it, or reads it in the moment between truncation and writing, does without.
+    // The text may be unreadable, or empty between truncation and writing. It is optional.
     let _ = file.take(HOLDER).read_to_string(&mut text);
     text
 }
@@ -241,14 +245,14 @@ mod tests {
         assert!(error.to_string().starts_with("another kubegc holds /"), "{error}");
     }
 
-    /// Another process that takes the lock as soon as it is free, and keeps it.
+    /// Starts another process that acquires the lock as soon as it is free, and keeps it.
     #[expect(clippy::disallowed_methods, reason = "the lock is one between processes")]
     fn other_process(path: &Path) -> Child {
         let other = Command::new("flock").args(["--no-fork", "--exclusive"]).arg(path).args(["sleep", "600"]).spawn();
         other.expect("this test needs flock, from util-linux")
     }
 
-    /// Asks until `done` says so, for a minute at most.
+    /// Repeats `done` until it returns true, for a minute at most.
     #[expect(clippy::disallowed_methods, reason = "bounds a wait for another process")]
     fn until(what: &str, mut done: impl FnMut() -> bool) {
         let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! What the past tells, read from the store and written back as far as it changed.
+//! Reads the memory for a pass from the store, and writes its changes back.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -14,26 +14,26 @@ use super::store::Store;
 use crate::model::{Absence, Failure, ImageMemory, ListCounts, ListFall, Memory};
 use crate::plan::Kind;
 
-/// A stamp that is newer than the stored one by less than this is not written, which spares the disk: what it decides
-/// is counted in hours and days.
+/// A time that is newer than the stored one by less than this is not written, to save writes to the disk. The decisions
+/// that use it count in hours and days.
 const STAMP: Duration = Duration::from_mins(1);
-/// The key under which the beginning of the memory is kept.
+/// The key of the time at which the memory began.
 const BEGUN_AT: &str = "begun_at";
-/// The key under which the baseline of the lists is kept.
+/// The key of the baseline of the lists.
 const LAST_COUNTS: &str = "last_counts";
-/// The key under which a sharp fall of a list is kept.
+/// The key of a sharp fall of a list.
 const FALL: &str = "list_fall";
-/// The key under which it is kept what the runtime said of itself.
+/// The key of what the runtime last reported about itself.
 const RUNTIME: &str = "runtime";
-/// The key under which the pods of the last complete list are kept.
+/// The key of the pods of the last complete list.
 const NAMED_IMAGES: &str = "named_images";
 
 // === impl Store ===
 
 impl Store {
-    /// When this memory began: the `agent_started_at` that it first learnt. `None` = it has learnt nothing yet.
+    /// Returns when this memory began: the first `agent_started_at` that it stored. `None` = it has stored nothing yet.
     ///
-    /// A run from a shell watches since then; the service watches since its own start.
+    /// A one-shot run counts from this time. The service counts from its own start.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -41,7 +41,7 @@ impl Store {
         self.read("the beginning of the memory", |connection| fact(connection, BEGUN_AT))
     }
 
-    /// Everything that earlier passes learnt. `started_at` becomes its `agent_started_at`.
+    /// Returns everything that earlier passes learned. `started_at` becomes its `agent_started_at`.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -60,7 +60,8 @@ impl Store {
         })
     }
 
-    /// The memory for a pass at `taken_at`. Stored times that lie after that moment are set to it, here and in the store.
+    /// Returns the memory for a pass at `taken_at`. Stored times after `taken_at` are set to it, in the result and in
+    /// the store.
     ///
     /// # Errors
     /// The store cannot be read or written.
@@ -74,13 +75,13 @@ impl Store {
         Ok(memory)
     }
 
-    /// Writes what `after` has and `before` has not, in one transaction: all of it or nothing.
+    /// Writes the changes from `before` to `after`, in one transaction.
     ///
-    /// `before` is what [`Self::memory`] gave, or what was learnt last. A last use that is newer than the stored one by
+    /// `before` is the result of [`Self::memory`], or the last `after`. A last use that is newer than the stored one by
     /// less than a minute is left for a later pass to write.
     ///
     /// # Errors
-    /// The store cannot be written, for another reason than want of space.
+    /// The store cannot be written, for another reason than a full disk.
     pub fn learn(&mut self, before: &Memory, after: &Memory) -> Result<(), StoreError> {
         if before == after && self.begun_at()?.is_some() {
             return Ok(());
@@ -94,8 +95,9 @@ impl Store {
     }
 }
 
-/// Takes an object off the baseline of the lists, in the transaction that records its removal: the next pass after a kill
-/// must not take kubegc's own work for a sharp fall. A removal that failed may have been done all the same.
+/// Subtracts a removed object from the baseline of the lists, in the transaction that records its removal. After a
+/// kill, the next pass must not mistake kubegc's own removals for a sharp fall. A failed removal may still have removed
+/// the object.
 pub(super) fn count_removal(transaction: &Transaction<'_>, kind: Kind) -> rusqlite::Result<()> {
     if let Some(mut counts) = fact::<ListCounts>(transaction, LAST_COUNTS)? {
         subtract(&mut counts, kind);
@@ -108,7 +110,7 @@ pub(super) fn count_removal(transaction: &Transaction<'_>, kind: Kind) -> rusqli
     Ok(())
 }
 
-/// Takes an object that was removed off the counts of the lists.
+/// Subtracts a removed object from the counts of the lists.
 fn subtract(counts: &mut ListCounts, kind: Kind) {
     let count = match kind {
         Kind::Container => &mut counts.containers,
@@ -229,11 +231,11 @@ fn put_fact(transaction: &Transaction<'_>, key: &str, value: &impl Serialize) ->
     put.execute((key, json(value)?)).map(drop)
 }
 
-/// What one map has and another has not.
+/// The differences between two maps.
 struct Changes<'a, K, V> {
-    /// Entries that are new or different.
+    /// New or changed entries.
     put: Vec<(&'a K, &'a V)>,
-    /// Keys that are there no more.
+    /// Keys that no longer exist.
     gone: Vec<&'a K>,
 }
 

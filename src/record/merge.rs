@@ -1,7 +1,8 @@
-//! What a store learnt in memory becomes part of the file.
+//! Merges what a store learned in memory into its file.
 //!
-//! The lock keeps other agents away from the file, but it may have changed all the same: it was restored, or replaced, or
-//! an empty store was begun because it could not be read. So it is not replaced. What is new in memory is added to it.
+//! The lock keeps other agents away from the file, but the file may still have changed: it was restored or replaced, or
+//! the store in memory began empty because the file could not be read. Therefore the file is not replaced. The new data
+//! in memory is added to it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -16,21 +17,21 @@ use super::runs::close_interrupted;
 use super::store::Store;
 use crate::model::{Absence, ImageMemory, Memory};
 
-/// The columns of a table by their names, and a value for each.
+/// The column names of a row, and a value for each.
 struct Row {
     names: Vec<String>,
     values: Vec<Value>,
 }
 
-/// Adds to `file` what `memory` has and `file` had not when it was copied.
+/// Adds to `file` the data of `memory` that `file` did not have when it was copied.
 ///
 /// # Errors
-/// The file cannot be read or written: then the rows of the history are not in it, none of them.
+/// The file cannot be read or written. Then no row of the history is in it.
 pub(super) fn into_file(memory: &mut Store, file: &mut Store, since: Option<Since>) -> Result<(), StoreError> {
     if let Some(begun_at) = memory.begun_at()? {
         let (known, learnt) = (file.memory(begun_at)?, memory.memory(begun_at)?);
         let merged = match since {
-            // The copy knew all that the file knows, and has learnt since.
+            // The copy had all data of the file, and has learned more since.
             Some(_) => learnt,
             None => merged(&known, learnt, &removed_images(memory)?),
         };
@@ -47,9 +48,9 @@ pub(super) fn into_file(memory: &mut Store, file: &mut Store, since: Option<Sinc
     })
 }
 
-/// The memory of a file that could not be read when `learnt` began: what only one of them knows is kept, and of two
-/// beginnings the earlier. A pod is absent for as long as an unbroken row of looks says, and the later beginning is the
-/// one that is certain.
+/// Merges `learnt` with the memory of a file that could not be read when `learnt` began. Entries that only one side has
+/// are kept, and the earlier beginning counts. A pod counts as missing only for an unbroken series of passes, so the
+/// later `since` is the certain one.
 fn merged(known: &Memory, learnt: Memory, removed: &BTreeSet<String>) -> Memory {
     let mut images: HashMap<_, _> = known.images.iter().map(|image| (image.id.clone(), image.clone())).collect();
     images.retain(|id, _| !removed.contains(id.as_str()));
@@ -78,14 +79,14 @@ fn merged(known: &Memory, learnt: Memory, removed: &BTreeSet<String>) -> Memory 
 
 fn merged_image(known: ImageMemory, learnt: &ImageMemory) -> ImageMemory {
     ImageMemory {
-        // `None` = before all memory, the earliest of all.
+        // `None` = before all memory, so it is the earliest.
         first_seen: known.first_seen.min(learnt.first_seen),
         last_used: known.last_used.max(learnt.last_used),
         ..known
     }
 }
 
-/// Images that were removed while the store was in memory: if one is pulled again, it is a new one.
+/// Returns the images that were removed while the store was in memory. An image that is pulled again is a new one.
 fn removed_images(memory: &Store) -> Result<BTreeSet<String>, StoreError> {
     memory.read("the history", |connection| {
         let sql = "SELECT object FROM removals WHERE kind = 'image' AND outcome IN ('removed', 'already_gone')";
@@ -94,13 +95,13 @@ fn removed_images(memory: &Store) -> Result<BTreeSet<String>, StoreError> {
     })
 }
 
-/// Says whether a file has no history at all, as one that was begun a moment ago.
+/// Returns whether a file has no history, as a new file.
 fn is_empty(file: &Connection) -> rusqlite::Result<bool> {
     let sql = "SELECT NOT EXISTS (SELECT 1 FROM runs) AND NOT EXISTS (SELECT 1 FROM removals)";
     file.query_row(sql, [], |row| row.get(0))
 }
 
-/// Adds or updates the runs. Returns the new ids of those whose id is another run's in the file.
+/// Adds or updates the runs. Returns the new ids of the runs whose id belongs to another run in the file.
 fn add_runs(
     memory: &Connection,
     file: &Transaction<'_>,
@@ -115,7 +116,8 @@ fn add_runs(
         match found {
             (0_i64, _) => row.insert(file, "runs")?,
             (_, 1_i64) => row.update(file, "runs")?,
-            // Its caller has the id: it keeps it, and this is tried again when the run has ended.
+            // The caller of this run already uses the id, so it cannot change. The merge is tried again when the run
+            // has ended.
             _ if underway.contains(&id) => return Err(file::busy()),
             _ => {
                 row.set("id", Value::Null);
@@ -186,7 +188,7 @@ impl Row {
         insert.execute(params_from_iter(&self.values)).map(drop)
     }
 
-    /// Writes all values that are not NULL over the row of the same id.
+    /// Writes all values that are not NULL to the row with the same id.
     fn update(&self, file: &Connection, table: &str) -> rusqlite::Result<()> {
         let numbered = self.names.iter().zip(1..);
         let columns: Vec<_> = numbered.map(|(name, number)| format!("{name} = coalesce(?{number}, {name})")).collect();

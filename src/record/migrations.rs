@@ -1,14 +1,14 @@
-//! The schema and how an older file comes up to it.
+//! The schema, and the migration of older files.
 
 use rusqlite::{Connection, TransactionBehavior};
 
-/// The steps from an empty file to today's schema. SQLite's `user_version` counts how many of them a file has had.
+/// The steps from an empty file to the current schema. SQLite's `user_version` counts how many of them a file has had.
 ///
-/// Only ever add to the end of this list. An entry that was in a release never changes, moves or goes, for files are
-/// about that had it: one who changes the first step changes nothing in the files that exist. What a step made wrong, a
-/// later step mends. Times are nanoseconds since 1970 in UTC; `NULL` is the absent value of the same field in the model.
+/// Only ever append to this list. Never change, move or remove an entry that was in a release, because existing files
+/// already have it: a changed entry does not change those files. To correct a step, add a later step. Times are
+/// nanoseconds since 1970 in UTC; `NULL` is the absent value of the same field in the model.
 pub(super) const MIGRATIONS: &[&str] = &[
-    // 1: the beginning.
+    // 1: the initial schema.
     "CREATE TABLE facts (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
      CREATE TABLE images (id TEXT NOT NULL PRIMARY KEY, first_seen INTEGER, last_used INTEGER) STRICT, WITHOUT ROWID;
      CREATE TABLE absences (uid TEXT NOT NULL PRIMARY KEY, since INTEGER NOT NULL) STRICT, WITHOUT ROWID;
@@ -32,26 +32,26 @@ pub(super) const MIGRATIONS: &[&str] = &[
      ) STRICT;
      CREATE INDEX removals_by_time ON removals (at, id);
      CREATE INDEX removals_by_run ON removals (run);",
-    // 2: what made a run, and who knew that a pod was gone.
+    // 2: the trigger of a run, and the source that confirmed a pod as deleted.
     "ALTER TABLE runs ADD COLUMN triggered_by TEXT;
      ALTER TABLE removals ADD COLUMN proven_by TEXT;",
 ];
 
-/// What `application_id` says in a file of ours: `kgc` and a zero. Another program's database is left alone.
+/// The `application_id` of kubegc's files: `kgc` and a zero. kubegc does not change the database of another program.
 pub(super) const APPLICATION_ID: i64 = 0x6b67_6300;
 
-/// How far a file is.
+/// The schema status of a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum PodStatus {
-    /// No schema yet, or one of ours that is not newer than the list.
+    /// No schema yet, or a kubegc schema that is not newer than the list.
     Usable,
-    /// One of ours with more steps than the list has.
+    /// A kubegc schema with more steps than the list.
     Newer(u32),
     /// Tables of another program.
     NotOurs,
 }
 
-/// Looks at a file without changing it.
+/// Returns the schema status of a file without changing it.
 pub(super) fn standing(connection: &Connection, steps: &[&str]) -> rusqlite::Result<PodStatus> {
     let version = version(connection)?;
     let application: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
@@ -63,10 +63,10 @@ pub(super) fn standing(connection: &Connection, steps: &[&str]) -> rusqlite::Res
     })
 }
 
-/// Brings a file that is [`PodStatus::Usable`] up to the end of the list, all of it or nothing.
+/// Migrates a [`PodStatus::Usable`] file to the end of the list, in one transaction.
 ///
-/// The transaction is exclusive from its first moment, so that of two programs that open an old file together one does
-/// the work and the other finds it done.
+/// The transaction is exclusive from its start. If two programs open an old file at the same time, one migrates it and
+/// the other finds it migrated.
 pub(super) fn migrate(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> {
     if version(connection)? as usize == steps.len() {
         return Ok(());
@@ -81,7 +81,7 @@ pub(super) fn migrate(connection: &mut Connection, steps: &[&str]) -> rusqlite::
     transaction.commit()
 }
 
-/// How many steps a file has had.
+/// Returns how many steps a file has had.
 pub(super) fn version(connection: &Connection) -> rusqlite::Result<u32> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }

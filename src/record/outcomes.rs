@@ -1,4 +1,4 @@
-//! What the outcomes of a pass teach for the next one.
+//! Updates the memory with the outcomes of a pass.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use crate::execute::{Outcome, Refusal, Report};
 use crate::model::{Failure, Memory};
 use crate::plan::Target;
 
-/// A failure whose time came so long ago without another try belongs to an object that nobody plans to remove any more.
+/// A failure that was due this long ago without another try belongs to an object that no plan removes any more.
 const STALE: SignedDuration = SignedDuration::from_hours(24);
 
-/// The memory after a pass whose actions came out as `reports` say.
+/// Returns the memory after a pass with the outcomes in `reports`.
 ///
-/// - An action that failed waits: `retry_after` from `taken_at`, twice that after the second failure in a row and so on,
-///   at most an hour. `retry_after` 0 = it is tried in each pass. One that succeeded, or whose object was gone, has no
-///   failure any more.
-/// - An action that was refused waits too, unless its cause is known to the next plan or no source answered.
-/// - An image that went is forgotten: if it is pulled again before the next look it is a new one, with its own minimum
-///   age.
+/// - A failed action has a back-off: `retry_after` from `taken_at`, twice that after the second failure in a row and so
+///   on, at most an hour. `retry_after` 0 = it is tried in each pass. An action that succeeded, or whose object no
+///   longer existed, has no failure any more.
+/// - A refused action has a back-off too, unless the next plan takes the cause into account or no source was available.
+/// - The entry of a removed image is deleted: if the image is pulled again before the next pass, it is a new one with
+///   its own minimum age.
 pub fn after_outcomes(memory: &Memory, reports: &[Report], taken_at: Timestamp, retry_after: Duration) -> Memory {
     let mut memory = memory.clone();
     for report in reports {
@@ -33,26 +33,26 @@ pub fn after_outcomes(memory: &Memory, reports: &[Report], taken_at: Timestamp, 
     memory
 }
 
-/// When an action that was refused is tried again.
+/// When a refused action is tried again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Wait {
     /// In the next pass, always.
     Never,
-    /// In the next pass; after a second refusal in a row as after a second failure.
+    /// In the next pass; after a second refusal in a row, with the back-off of a second failure.
     FromTheSecond,
-    /// As after a failure.
+    /// With the back-off of a failure.
     Always,
 }
 
-/// How long a refusal waits, by its cause.
+/// Returns the back-off of a refusal, by its cause.
 fn wait_after(refusal: &Refusal) -> Wait {
     match refusal {
-        // The source of pods may answer at any time, and the pod's leftovers are what a full disk waits for.
+        // The pod source may be available again at any time, and a full disk needs the space of this pod's objects.
         Refusal::PodNotProven => Wait::Never,
-        // A mount, a link or a name that is not the kubelet's stays as it is until a person changes it.
+        // A mount, a link or a name that is not the kubelet's does not change until a person changes it.
         Refusal::ForeignPath => Wait::Always,
-        // The next snapshot has the new state, so the next plan keeps the object. If it does not, the snapshot and the
-        // recheck disagree for good, and each further try would be refused too.
+        // The next snapshot has the new state, so the next plan keeps the object. Otherwise the snapshot and the
+        // recheck always disagree, and each further try would be refused too.
         Refusal::StateChanged
         | Refusal::Ready
         | Refusal::HasContainers
@@ -145,7 +145,7 @@ mod tests {
         Report { outcome: Outcome::Refused { refusal }, ..refused(container("c1")) }
     }
 
-    /// The waits after refusals in passes that follow each other at once.
+    /// Returns the back-offs after refusals in consecutive passes.
     fn waits(refusal: &Refusal, passes: usize) -> Vec<i64> {
         let mut memory = Memory::default();
         let pass = |_| {

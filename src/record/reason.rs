@@ -1,12 +1,12 @@
-//! A rule as it is remembered and logged: its word, and the values beside it.
+//! Converts a rule to its form in the history and the log: its word, and its values.
 
 use serde_json::{Map, Value};
 
 use crate::plan::RemoveReason;
 
-/// The rule's word and its values, both as plans name them.
+/// Returns the rule's word and its values, as in plans.
 ///
-/// They are kept apart, and not as the enum, so that the record of a rule that is no longer given stays readable.
+/// They are stored separately, not as the enum, so that records of a removed rule remain readable.
 pub(super) fn word_and_values(reason: &RemoveReason) -> (String, Map<String, Value>) {
     let Ok(Value::Object(mut values)) = serde_json::to_value(reason) else { return Default::default() };
     let word = values.remove("reason").and_then(|word| word.as_str().map(str::to_owned));

@@ -1,4 +1,4 @@
-//! The one place where an outcome becomes a log line and a number.
+//! Logs and counts outcomes. No other module does this.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,22 @@ use super::reason::word_and_values;
 use crate::execute::{Measure, Outcome, Report, Summary};
 use crate::plan::Kind;
 
-/// How many actions came out how.
+/// The number of actions by outcome.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Tally {
-    /// Gone, and we saw to it.
+    /// Removed by kubegc.
     pub removed: u64,
-    /// Gone before our turn.
+    /// Already removed before the action.
     pub already_gone: u64,
-    /// Kept by the recheck right before.
+    /// Kept by the recheck.
     pub refused: u64,
-    /// Could not be removed.
+    /// Failed to be removed.
     pub failed: u64,
-    /// Images whose turn did not come.
+    /// Images whose removal was not needed.
     pub not_needed: u64,
-    /// Would have gone, had it not been a dry run.
+    /// Would be removed without dry run.
     pub would_remove: u64,
-    /// Reclaimed bytes, as far as they were measured.
+    /// Reclaimed bytes, where measured.
     pub freed_bytes: u64,
 }
 
@@ -34,9 +34,9 @@ pub struct Tallies {
     by_kind: BTreeMap<Kind, Tally>,
 }
 
-/// Logs what became of an action, and counts it.
+/// Logs the outcome of an action, and counts it.
 ///
-/// Info tells what was destroyed, warn what could not be, debug what stayed.
+/// Removals are logged at info, failures at warn, and kept objects at debug.
 pub fn note(report: &Report, tallies: &mut Tallies) {
     tallies.by_kind.entry(report.action.target.kind()).or_default().count(report);
     log(report);
@@ -45,12 +45,12 @@ pub fn note(report: &Report, tallies: &mut Tallies) {
 // === impl Tallies ===
 
 impl Tallies {
-    /// The tally of one kind.
+    /// Returns the tally of one kind.
     pub fn of(&self, kind: Kind) -> Tally {
         self.by_kind.get(&kind).copied().unwrap_or_default()
     }
 
-    /// Takes over the reclaimed bytes that were measured for whole steps, which single reports do not have.
+    /// Adds the reclaimed bytes that were measured for whole steps. Single reports do not have them.
     pub fn take_measured(&mut self, summary: &Summary) {
         for (kind, tally) in &mut self.by_kind {
             let measured = summary.measure.get(kind) == Some(&Measure::Measured);
@@ -59,12 +59,12 @@ impl Tallies {
         }
     }
 
-    /// The tally of all kinds together.
+    /// Returns the sum of all kinds.
     pub fn total(&self) -> Tally {
         self.by_kind.values().fold(Tally::default(), Tally::plus)
     }
 
-    /// Each kind that had actions, in the order in which a pass treats them.
+    /// Lists each kind that had actions, in the order of a pass.
     pub fn iter(&self) -> impl Iterator<Item = (Kind, &Tally)> {
         self.by_kind.iter().map(|(kind, tally)| (*kind, tally))
     }
@@ -102,7 +102,7 @@ impl Tally {
 fn log(report: &Report) {
     let (reason, values) = word_and_values(&report.action.reason);
     let values = serde_json::Value::Object(values);
-    // One event with the fields that all of them have, and those that only some have.
+    // One log event with the common fields, and the fields of this outcome.
     macro_rules! event {
         ($level:ident, $message:literal $(, $field:ident = $value:expr)*) => {
             tracing::$level!(
@@ -125,7 +125,7 @@ fn log(report: &Report) {
         Outcome::Removed {} => event!(info, "removed"),
         Outcome::Failed { error } => event!(warn, "could not be removed", error = error),
         Outcome::Refused { refusal } => event!(debug, "kept on recheck", refusal = tracing::field::display(refusal)),
-        Outcome::AlreadyGone {} => event!(debug, "gone already"),
+        Outcome::AlreadyGone {} => event!(debug, "already removed"),
         Outcome::NotNeeded {} => event!(debug, "not needed any more"),
         Outcome::WouldRemove {} => event!(debug, "would be removed"),
     }

@@ -1,4 +1,4 @@
-//! Runs: which passes were made, and what each of them came to.
+//! Runs: the recorded passes, with their results.
 
 use jiff::Timestamp;
 use rusqlite::{Connection, Row, Transaction};
@@ -10,12 +10,12 @@ use super::sql_types::{count, integer, json, moment, nanos};
 use super::store::Store;
 use crate::plan::Scope;
 
-/// What a run is recorded under.
+/// The id of a run.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(transparent)]
 pub struct RunId(pub(super) i64);
 
-/// A run that this process began and did not end yet.
+/// A run that this process began and has not ended yet.
 #[derive(Clone, Debug)]
 pub(super) struct Begun {
     pub(super) id: i64,
@@ -24,44 +24,44 @@ pub(super) struct Begun {
     dry: bool,
 }
 
-/// A run as it is remembered.
+/// A run in the history.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct RunEntry {
-    /// What it is recorded under.
+    /// The id of the run.
     pub id: RunId,
-    /// The moment of its snapshot.
+    /// The time of its snapshot.
     pub started_at: Timestamp,
-    /// Its end; `null` = it goes on.
+    /// When it ended; `null` = it is still running.
     pub finished_at: Option<Timestamp>,
-    /// Which steps it took: `containers`, `images` or `all`.
+    /// The steps of the run: `containers`, `images` or `all`.
     pub scope: String,
-    /// Why it took everything that nothing needs, where it did: which disk was short.
+    /// The disk pressure for which it removed everything unused, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub triggered_by: Option<String>,
-    /// Says that it was a dry run.
+    /// Whether it was a dry run.
     pub dry: bool,
     /// Objects that it removed.
     pub removed: u64,
-    /// Objects that were gone already.
+    /// Objects that were already removed.
     pub already_gone: u64,
     /// Objects that the recheck kept.
     pub refused: u64,
     /// Objects that could not be removed.
     pub failed: u64,
-    /// Reclaimed bytes, as far as they were measured.
+    /// Reclaimed bytes, where measured.
     pub freed_bytes: u64,
-    /// Why it could not do its work; `interrupted` where the agent was killed in the middle.
+    /// Why the run failed; `interrupted` if the agent was killed during the run.
     pub error: Option<String>,
 }
 
 // === impl Store ===
 
 impl Store {
-    /// Begins a run. Several may be under way at a time. A store that moved to memory returns to its file here, if the file
-    /// can be used again.
+    /// Begins a run. Several may be under way at the same time. A store that moved to memory returns to its file here,
+    /// if the file can be used again.
     ///
     /// # Errors
-    /// None in practice: where the file cannot be written, the store continues in memory.
+    /// None in practice: if the file cannot be written, the store continues in memory.
     pub fn begin_run(&mut self, started_at: Timestamp, scope: Scope, dry: bool) -> Result<RunId, StoreError> {
         self.verify_file();
         self.return_to_disk();
@@ -78,22 +78,22 @@ impl Store {
         Ok(RunId(id))
     }
 
-    /// Says of a run why it takes everything that nothing needs.
+    /// Records why a run removes everything unused.
     ///
     /// # Errors
-    /// None in practice: where the file cannot be written, the store continues in memory.
+    /// None in practice: if the file cannot be written, the store continues in memory.
     pub fn tell_trigger(&mut self, run: RunId, triggered_by: &str) -> Result<(), StoreError> {
         self.write("what made a run", |transaction| {
             transaction.execute("UPDATE runs SET triggered_by = ?2 WHERE id = ?1", (run.0, triggered_by)).map(drop)
         })
     }
 
-    /// Ends a run. `error` says why it could not do its work.
+    /// Ends a run. `error` is the reason if the run failed.
     ///
-    /// Of runs that found nothing to do only the newest of each scope is kept: the service makes one a minute.
+    /// Of the runs without any action, only the newest of each scope is kept: the service makes one a minute.
     ///
     /// # Errors
-    /// None in practice: where the file cannot be written, the store continues in memory.
+    /// None in practice: if the file cannot be written, the store continues in memory.
     pub fn finish_run(
         &mut self,
         run: RunId,
@@ -123,7 +123,7 @@ impl Store {
         Ok(())
     }
 
-    /// The newest runs, newest first.
+    /// Returns the newest runs, newest first.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -167,15 +167,15 @@ fn word(scope: Scope) -> &'static str {
 // === impl Begun ===
 
 impl Begun {
-    /// Writes the run under its id.
+    /// Inserts the run with its id.
     pub(super) fn insert(&self, connection: &Connection) -> rusqlite::Result<()> {
         let values = (self.id, self.started_at, self.scope, self.dry);
         connection.execute("INSERT INTO runs (id, started_at, scope, dry) VALUES (?1, ?2, ?3, ?4)", values).map(drop)
     }
 }
 
-/// Ends the runs that an earlier process began and was killed in, with what their removals say. `ours` are the runs that
-/// this process has under way.
+/// Ends the runs of an earlier process that was killed, with counts from their removals. `ours` are the runs that this
+/// process has under way.
 pub(super) fn close_interrupted(transaction: &Transaction<'_>, ours: &[i64]) -> rusqlite::Result<usize> {
     transaction.execute(
         "UPDATE runs SET error = 'interrupted',
@@ -190,7 +190,7 @@ pub(super) fn close_interrupted(transaction: &Transaction<'_>, ours: &[i64]) -> 
     )
 }
 
-/// Forgets the runs before this one, of the same scope, that ended well and did nothing.
+/// Deletes the earlier runs of the same scope that ended without an error and did nothing.
 fn forget_empty(transaction: &Transaction<'_>, run: RunId) -> rusqlite::Result<()> {
     let mut forget = transaction.prepare_cached(
         "DELETE FROM runs WHERE id < ?1 AND scope = (SELECT scope FROM runs WHERE id = ?1) AND error IS NULL

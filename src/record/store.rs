@@ -1,4 +1,4 @@
-//! The store: one connection, and where it leads.
+//! The store: one connection to the file or to memory.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -11,49 +11,49 @@ use super::faults::{Faults, StoreFault};
 use super::file::{self, Identity, Trouble};
 use super::runs::{Begun, close_interrupted};
 
-/// What the agent remembers, in one SQLite file or, where the file cannot be used, in memory.
+/// The data that the agent keeps between passes, in one SQLite file or, if the file cannot be used, in memory.
 #[derive(Debug)]
 pub struct Store {
     pub(super) path: PathBuf,
-    /// A read, too, can find that the file cannot be used and move the store to memory.
+    /// A read can also find that the file cannot be used, and move the store to memory.
     pub(super) state: RefCell<State>,
 }
 
-/// What changes when a store moves between its file and memory.
+/// The part that changes when a store moves between its file and memory.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) connection: Connection,
     pub(super) place: Place,
     pub(super) notes: Vec<StoreNote>,
     pub(super) faults: Faults,
-    /// The runs that this process began and did not end yet.
+    /// The runs that this process began and has not ended yet.
     pub(super) underway: Vec<Begun>,
     /// The highest id of a run that this process began; 0 = none.
     pub(super) last_run: i64,
 }
 
-/// A store, and what had to be done to open it.
+/// A store, and notes from opening it.
 #[derive(Debug)]
 pub struct Opened {
     /// The store, ready for use.
     pub store: Store,
-    /// What had to be done. Already logged.
+    /// How the store handled faults. Already logged.
     pub notes: Vec<StoreNote>,
 }
 
-/// Where what is written goes.
+/// Where the store writes to.
 #[derive(Debug)]
 pub(super) enum Place {
-    /// To the file.
+    /// The file.
     Disk(Identity),
-    /// To memory, because the file cannot be used; back to the file as soon as it can.
+    /// Memory, because the file cannot be used. The store returns to the file as soon as possible.
     Fallback(Fallback),
-    /// To a copy in memory that is dropped at the end: a dry run, or no file was wanted.
+    /// A copy in memory that is dropped at the end: for a dry run, or for a store without a file.
     Copy,
 }
 
-/// The operations on the file, by the names that errors give them: those of [`Store::read`] and [`Store::write`], then
-/// the two that move a store to memory and back.
+/// The operations on the file, by their names in errors: those of [`Store::read`] and [`Store::write`], then the two
+/// that move a store to memory and back.
 const OPERATIONS: &[&str] = &[
     "the beginning of the memory",
     "the memory",
@@ -69,7 +69,7 @@ const OPERATIONS: &[&str] = &[
     COPY,
     REOPEN,
 ];
-/// The copy of the file that is made when a store moves to memory.
+/// The copy of the file when a store moves to memory.
 pub(super) const COPY: &str = "a copy of the file";
 /// The attempt to return to the file.
 pub(super) const REOPEN: &str = "the file again";
@@ -83,12 +83,12 @@ impl Store {
 
     /// Opens the store for writing. The caller holds the [`super::Lock`].
     ///
-    /// Makes the directory (mode 0700) and the file (0600) where there is none. Sets a damaged file aside. Where the file
-    /// cannot be used, the store works in memory, with what the file knew as far as that can be read. Both are in the notes.
+    /// Creates the directory (mode 0700) and the file (0600) if they do not exist. Renames a damaged file. If the file
+    /// cannot be used, the store works in memory, with the data of the file that can be read. The notes report both.
     /// Ends the runs of earlier processes that were killed.
     ///
     /// # Errors
-    /// A newer version's file, another program's file.
+    /// The file belongs to a newer version or to another program.
     pub fn open(path: &Path) -> Result<Opened, StoreError> {
         let mut notes = Vec::new();
         let (connection, place) = match file::open_or_begin(path, &mut notes) {
@@ -106,13 +106,13 @@ impl Store {
         Ok(Opened { store, notes })
     }
 
-    /// Reads the store for a dry run or for a look at the history, beside whoever is at work on it.
+    /// Reads the store for a dry run or for the history, also while an agent writes to it.
     ///
-    /// What comes back is a copy in memory: what is written to it goes nowhere, and the directory stays as it is. `None` =
-    /// there is no store yet.
+    /// Returns a copy in memory. Writes to it are not saved, and the directory does not change. `None` = there is no
+    /// store yet.
     ///
     /// # Errors
-    /// A newer version's file, another program's, a damaged one, one that may not be read.
+    /// The file belongs to a newer version or to another program, is damaged, or cannot be read.
     pub fn open_read_only(path: &Path) -> Result<Option<Self>, StoreError> {
         match file::copy(path, file::CopyMode::Shared) {
             Ok(copy) => Ok(copy.map(|connection| Self::new(path, connection, Place::Copy))),
@@ -120,10 +120,10 @@ impl Store {
         }
     }
 
-    /// An empty store without a file, for a node that has no past.
+    /// Creates an empty store without a file, for a node without history.
     ///
     /// # Errors
-    /// None in practice: SQLite has no memory left.
+    /// None in practice: SQLite is out of memory.
     pub fn in_memory() -> Result<Self, StoreError> {
         let path = PathBuf::from(":memory:");
         match file::in_memory() {
@@ -132,12 +132,12 @@ impl Store {
         }
     }
 
-    /// What the store did about trouble since the last call. Already logged.
+    /// Returns the notes since the last call. Already logged.
     pub fn take_notes(&mut self) -> Vec<StoreNote> {
         std::mem::take(&mut self.state.get_mut().notes)
     }
 
-    /// The same, and why nothing is written to the file for as long as that lasts.
+    /// Returns the notes since the last call, and why the store does not write to the file, for as long as that is so.
     pub fn take_trouble(&mut self) -> Vec<StoreNote> {
         let mut notes = self.take_notes();
         if let Place::Fallback(fallback) = &self.state.get_mut().place {
@@ -149,13 +149,13 @@ impl Store {
         notes
     }
 
-    /// Lets an operation on the file fail so many times; `None` = every operation. For tests.
+    /// Makes an operation on the file fail this many times; `None` = every operation. For tests.
     #[doc(hidden)]
     pub fn inject(&mut self, what: Option<&'static str>, fault: StoreFault, times: usize) {
         self.state.get_mut().faults.inject(what, fault, times);
     }
 
-    /// Takes back all faults that were injected. For tests.
+    /// Removes all injected faults. For tests.
     #[doc(hidden)]
     pub fn heal(&mut self) {
         self.state.get_mut().faults = Faults::default();
@@ -173,8 +173,8 @@ impl Store {
         Self { path: path.to_owned(), state: RefCell::new(state) }
     }
 
-    /// Reads with `work`; `what` says in an error what it was. Where the file cannot be read, the store moves to memory,
-    /// and `work` is done there: it may be called more than once.
+    /// Reads with `work`; `what` names the operation in errors. If the file cannot be read, the store moves to memory
+    /// and calls `work` there, so `work` may be called more than once.
     pub(super) fn read<T>(
         &self,
         what: &'static str,
@@ -184,8 +184,8 @@ impl Store {
         done.map_err(|cause| StoreError::Read { what, path: self.path.clone(), cause })
     }
 
-    /// Does `work` in one transaction. Where the file cannot be written, the store moves to memory, and `work` is done
-    /// there: it may be called more than once.
+    /// Calls `work` in one transaction. If the file cannot be written, the store moves to memory and calls `work`
+    /// there, so `work` may be called more than once.
     pub(super) fn write<T>(
         &mut self,
         what: &'static str,
@@ -195,8 +195,9 @@ impl Store {
         done.map_err(|cause| StoreError::Write { what, path: self.path.clone(), cause })
     }
 
-    /// Does `work` on the file, or in memory if the file fails. A copy that has the same fault as the file is replaced by
-    /// an empty store: unknown history means "just now", so less is removed, and no pass ends for want of a store.
+    /// Calls `work` on the file, or in memory if the file fails. If the copy has the same fault as the file, an empty
+    /// store replaces it: unknown history means "just now", so kubegc removes less, and no pass fails because of the
+    /// store.
     fn attempt<T>(
         &self,
         what: &'static str,
@@ -224,7 +225,7 @@ impl Store {
 // === impl State ===
 
 impl State {
-    /// Logs what the store did about trouble, and keeps it for [`Store::take_notes`].
+    /// Logs a note, and keeps it for [`Store::take_notes`].
     pub(super) fn note(&mut self, note: StoreNote) {
         log(&note);
         self.notes.push(note);
@@ -249,7 +250,8 @@ impl Trouble {
     }
 }
 
-/// Every transaction takes the writer's place at once: one that began by reading could find it taken later, and fail.
+/// Every transaction takes the write lock at its start. A transaction that began with a read could find the lock taken
+/// later, and fail.
 fn commit<T>(
     connection: &mut Connection,
     work: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,

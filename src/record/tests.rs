@@ -1,4 +1,4 @@
-//! Tests of the room, and the words that they are written in.
+//! Tests of the store, and their helpers.
 
 mod as_root;
 mod history;
@@ -23,10 +23,10 @@ use crate::model::{
 };
 use crate::plan::{Action, RemoveReason, Scope, Target};
 
-/// The moment from which tests count.
+/// The start time of the tests.
 const EPOCH: i64 = 1_790_000_000;
 
-/// `seconds` after the moment from which tests count.
+/// Returns the time `seconds` after the start time of the tests.
 pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(EPOCH + seconds).unwrap()
 }
@@ -77,21 +77,21 @@ pub(super) fn refused(action: Action) -> Report {
     }
 }
 
-/// A directory for one test, and the store's place in it.
+/// Creates a directory for one test, and returns the path of a store in it.
 pub(super) fn place() -> (TempDir, PathBuf) {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("state/kubegc.db");
     (dir, path)
 }
 
-/// Opens a store that needs no help.
+/// Opens a store, and checks that there are no notes.
 pub(super) fn open(path: &Path) -> Store {
     let opened = Store::open(path).unwrap();
     assert_eq!(opened.notes, []);
     opened.store
 }
 
-/// A memory in which every field says something.
+/// Returns a memory with a value in every field.
 pub(super) fn memory() -> Memory {
     let failure = Failure { count: 2, retry_at: at(120), error: "busy".to_owned() };
     let pod = Pod { uid: "u2".into(), images: vec!["docker.io/library/web:1".to_owned()], ..Pod::default() };
@@ -118,7 +118,7 @@ pub(super) fn memory() -> Memory {
     }
 }
 
-/// Fills a store with a memory and one finished run of two removals.
+/// Fills a store with a memory and one finished run with two removals.
 pub(super) fn fill(store: &mut Store) {
     store.learn(&Memory::default(), &memory()).unwrap();
     let run = store.begin_run(at(40), Scope::All, false).unwrap();
@@ -128,12 +128,12 @@ pub(super) fn fill(store: &mut Store) {
     store.record(run, at(42), &failed(image("sha256:bb"), "busy")).unwrap();
     let total = super::Tally { removed: 1, failed: 1, freed_bytes: 4096, ..Default::default() };
     store.finish_run(run, at(43), &total, None).unwrap();
-    // The removal of c1 was taken off the baseline; a later pass listed as much again.
+    // The removal of c1 was subtracted from the baseline; a later pass listed the same numbers again.
     let counted_off = store.memory(at(0)).unwrap();
     store.learn(&counted_off, &memory()).unwrap();
 }
 
-/// Records a removal of each id in a run: of a log directory, which leaves the memory as it is.
+/// Records a removal of each id in a run: of a log directory, which does not change the memory.
 pub(super) fn record(store: &mut Store, run: RunId, ids: impl IntoIterator<Item = String>) {
     for id in ids {
         let action = Action { target: Target::RemoveLogDir { path: id.into() }, ..container("c1") };
@@ -141,13 +141,13 @@ pub(super) fn record(store: &mut Store, run: RunId, ids: impl IntoIterator<Item 
     }
 }
 
-/// The ids that the history names, oldest first.
+/// Returns the ids in the history, oldest first.
 pub(super) fn recorded(store: &Store) -> Vec<String> {
     let entries = store.history(&HistoryFilter::default()).unwrap();
     entries.into_iter().map(|entry| entry.id).rev().collect()
 }
 
-/// Every file of a directory with its length and what stands for its content.
+/// Returns every file of a directory with its length and a hash of its content.
 pub(super) fn files(dir: &Path) -> BTreeMap<String, (usize, u64)> {
     let sum = |bytes: Vec<u8>| {
         let mut hasher = DefaultHasher::new();
@@ -158,8 +158,8 @@ pub(super) fn files(dir: &Path) -> BTreeMap<String, (usize, u64)> {
     entries.map(|e| (e.file_name().into_string().unwrap(), sum(std::fs::read(e.path()).unwrap()))).collect()
 }
 
-/// What a kill -9 leaves of a store in its directory: what was written up to now. The index of the log is not copied;
-/// it is worth nothing to the next program.
+/// Copies a store as a kill -9 leaves it: with everything written so far. The index of the log is not copied, because
+/// the next process cannot use it.
 pub(super) fn killed(path: &Path) -> (TempDir, PathBuf) {
     let (dir, copy) = place();
     std::fs::create_dir(copy.parent().unwrap()).unwrap();
@@ -168,7 +168,7 @@ pub(super) fn killed(path: &Path) -> (TempDir, PathBuf) {
     (dir, copy)
 }
 
-/// All that is logged while `work` runs, one event a line.
+/// Returns everything that is logged while `work` runs, one event per line.
 pub(super) fn logged(work: impl FnOnce()) -> String {
     #[derive(Clone, Default)]
     struct Lines(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);

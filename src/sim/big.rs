@@ -1,4 +1,4 @@
-//! Nodes as big as they come, for benchmarks and limits.
+//! Large nodes, for benchmarks and limits.
 
 use std::time::Duration;
 
@@ -8,8 +8,9 @@ use super::node::Node;
 // === impl Node ===
 
 impl Node {
-    /// So many containers, one made each second of the last hours, five to a pod (two dead and three running); and
-    /// images that share ten base layers, every second one in use. No logs.
+    /// Creates a node with this many containers and images. The containers are created one per second up to the node's
+    /// time. Each pod has five: two exited and three running. The images share ten base layers, and every second image
+    /// is in use. No logs.
     pub fn big(containers: usize, images: usize) -> Self {
         let tag = |image: usize| format!("registry.example/big/image-{image}:1");
         let mut node = Self::new().without_logs().disk(1 << 50, 0);

@@ -1,7 +1,8 @@
-//! The verbs that build a node, to be read as speech.
+//! The builder methods of [`Node`].
 //!
-//! `pod` begins a pod, and the containers that follow are its own; `at` and `ago` say when what follows was made; `id`
-//! says what the next object is called. Attempts count themselves.
+//! [`Node::pod`] begins a pod, and the following containers belong to it. [`Node::at`] and [`Node::ago`] set the
+//! creation time of the following objects. [`Node::id`] sets the id of the next object. Attempts are counted
+//! automatically.
 
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 
 /// The runtime, the disk and the time.
 impl Node {
-    /// The runtime's name and version.
+    /// Sets the name and version of the runtime.
     #[must_use]
     pub fn runtime(mut self, name: &str, version: &str) -> Self {
         name.clone_into(&mut self.presents.name);
@@ -32,43 +33,44 @@ impl Node {
         self
     }
 
-    /// The image of sandboxes, told in the verbose status as containerd 1.x does. Without it nothing is told.
+    /// Sets the sandbox image in the verbose status, as containerd 1.x reports it. By default the status has no sandbox
+    /// image.
     #[must_use]
     pub fn sandbox_image(mut self, name: &str) -> Self {
         self.presents.sandbox_image = Some(name.to_owned());
         self
     }
 
-    /// The directory that `ImageFsInfo` names. Without it a directory of the simulated node.
+    /// Sets the directory that `ImageFsInfo` reports. Defaults to a directory of the simulated node.
     #[must_use]
     pub fn image_mountpoint(mut self, path: impl Into<std::path::PathBuf>) -> Self {
         self.presents.mountpoint = Some(path.into());
         self
     }
 
-    /// How the streaming lists answer.
+    /// Sets how the streaming lists answer.
     #[must_use]
     pub fn streaming(mut self, streaming: Streaming) -> Self {
         self.presents.streaming = streaming;
         self
     }
 
-    /// The largest list that the runtime sends in one message, in encoded bytes (containerd's `max_send_message_size`).
-    /// Streamed lists have no limit. Without it any size is sent.
+    /// Sets the largest list that the runtime sends in one message, in encoded bytes (containerd's
+    /// `max_send_message_size`). Streamed lists have no limit. By default there is no limit.
     #[must_use]
     pub fn send_limit(mut self, bytes: usize) -> Self {
         self.presents.send_limit = Some(bytes);
         self
     }
 
-    /// The runtime speaks `v1alpha2` alone, as before CRI v1: calls of v1 are Unimplemented.
+    /// Makes the runtime serve only `v1alpha2`, like runtimes before CRI v1: calls of v1 are Unimplemented.
     #[must_use]
     pub fn only_v1alpha2(mut self) -> Self {
         self.presents.is_old = true;
         self
     }
 
-    /// The disk: all its bytes, and those that neither images nor containers take.
+    /// Sets the size of the disk, and the bytes used by neither images nor containers.
     #[must_use]
     pub fn disk(mut self, capacity_bytes: u64, other_bytes: u64) -> Self {
         self.disk.capacity_bytes = capacity_bytes;
@@ -76,35 +78,35 @@ impl Node {
         self
     }
 
-    /// The node's time, and the moment at which what follows is made.
+    /// Sets the node's time, and the creation time of the following objects.
     #[must_use]
     pub fn now(mut self, now: Timestamp) -> Self {
         self.set_time(now);
         self
     }
 
-    /// The moment at which what follows is made.
+    /// Sets the creation time of the following objects.
     #[must_use]
     pub fn at(mut self, moment: Timestamp) -> Self {
         self.moment = moment;
         self
     }
 
-    /// The moment at which what follows is made, counted back from the node's time.
+    /// Sets the creation time of the following objects, counted back from the node's time.
     #[must_use]
     pub fn ago(mut self, age: Duration) -> Self {
         self.moment = self.now.checked_sub(age).unwrap_or(Timestamp::MIN);
         self
     }
 
-    /// No log files are written: for big nodes.
+    /// Turns off log files, for large nodes.
     #[must_use]
     pub fn without_logs(mut self) -> Self {
         self.unwritten = None;
         self
     }
 
-    /// Adds to a node that already runs, as a hook does.
+    /// Adds objects to a node that already runs, for example in a hook.
     pub fn also(&mut self, build: impl FnOnce(Self) -> Self) -> Result<(), SimError> {
         *self = build(std::mem::take(self));
         self.write_logs()
@@ -113,7 +115,7 @@ impl Node {
 
 /// Images.
 impl Node {
-    /// An image with its layers, id and bytes of each. Layers with the same id are shared.
+    /// Adds an image with its layers, as id and bytes of each. Layers with the same id are shared.
     #[must_use]
     pub fn image(mut self, tag: &str, layers: &[(&str, u64)]) -> Self {
         let id = self.cursor.next_id.take().unwrap_or_else(|| format!("sha256:{}", hex(tag)));
@@ -122,28 +124,28 @@ impl Node {
         self
     }
 
-    /// The image just named has this tag too.
+    /// Adds a tag to the last image.
     #[must_use]
     pub fn also_tagged(mut self, tag: &str) -> Self {
         self.images.tag(&self.cursor.image, tag);
         self
     }
 
-    /// The runtime resolves this name to another, as the short-name aliases of CRI-O do.
+    /// Makes the runtime resolve a name to another name, like the short-name aliases of CRI-O.
     #[must_use]
     pub fn alias(mut self, name: &str, meaning: &str) -> Self {
         self.images.alias(name, meaning);
         self
     }
 
-    /// The image just named has lost its tags.
+    /// Removes the tags of the last image.
     #[must_use]
     pub fn untagged(mut self) -> Self {
         self.images.untag(&self.cursor.image);
         self
     }
 
-    /// The image just named is pinned.
+    /// Pins the last image.
     #[must_use]
     pub fn pinned(mut self) -> Self {
         self.images.pin(&self.cursor.image);
@@ -153,14 +155,14 @@ impl Node {
 
 /// Pods and containers.
 impl Node {
-    /// The id of the object that is made next.
+    /// Sets the id of the next object.
     #[must_use]
     pub fn id(mut self, id: &str) -> Self {
         self.cursor.next_id = Some(id.to_owned());
         self
     }
 
-    /// A pod with a ready sandbox. The same uid again makes the pod's next sandbox.
+    /// Adds a pod with a ready sandbox. A repeated uid adds the next sandbox of that pod.
     #[must_use]
     pub fn pod(self, namespace: &str, name: &str, uid: &str) -> Self {
         let labels = [(POD_NAME, name), (POD_NAMESPACE, namespace), (POD_UID, uid)];
@@ -168,53 +170,53 @@ impl Node {
         self.sandbox([namespace, name, uid], labels.into())
     }
 
-    /// A sandbox that no kubelet made: neither it nor its containers carry the labels of a pod.
+    /// Adds a sandbox that no kubelet created. It and its containers have no pod labels.
     #[must_use]
     pub fn foreign(self, name: &str) -> Self {
         self.sandbox(["", name, name], [].into())
     }
 
-    /// The sandbox just made, stopped; its running containers end.
+    /// Stops the last sandbox and its running containers.
     #[must_use]
     pub fn stopped(mut self) -> Self {
         let sandbox = self.cursor.sandbox.clone();
-        // It was made a moment ago, so it is there.
+        // The sandbox was just created, so this cannot fail.
         self.stop_sandbox(&sandbox).ok();
         self
     }
 
-    /// The containers that follow belong to the sandbox with this id.
+    /// Puts the following containers into the sandbox with this id.
     #[must_use]
     pub fn in_sandbox(mut self, id: &str) -> Self {
         id.clone_into(&mut self.cursor.sandbox);
         self
     }
 
-    /// A container that was created and never started.
+    /// Adds a container that was created and never started.
     #[must_use]
     pub fn created(self, name: &str, image: &str) -> Self {
         self.container(name, image, ContainerState::Created)
     }
 
-    /// A container that runs.
+    /// Adds a running container.
     #[must_use]
     pub fn running(self, name: &str, image: &str) -> Self {
         self.container(name, image, ContainerState::Running)
     }
 
-    /// A container that ended well, at the moment at which it was made.
+    /// Adds an exited container. Its exit code is 0, and it finished at its creation time.
     #[must_use]
     pub fn exited(self, name: &str, image: &str) -> Self {
         self.container(name, image, ContainerState::Exited)
     }
 
-    /// A container of which the runtime cannot tell the state.
+    /// Adds a container in state unknown.
     #[must_use]
     pub fn unknown(self, name: &str, image: &str) -> Self {
         self.container(name, image, ContainerState::Unknown)
     }
 
-    /// The container just made ended at this time.
+    /// Sets when the last container finished.
     #[must_use]
     pub fn finished(mut self, at: Timestamp) -> Self {
         if let Some(container) = self.containers.get_mut(&self.cursor.container) {
@@ -223,7 +225,7 @@ impl Node {
         self
     }
 
-    /// The container just made mounts an image as a volume.
+    /// Adds an image volume to the last container.
     #[must_use]
     pub fn mounting(mut self, image: &str) -> Self {
         let image = self.image_id(image).unwrap_or_else(|| image.to_owned());
@@ -234,7 +236,7 @@ impl Node {
         self
     }
 
-    /// The container just made has written this many bytes to its writable layer.
+    /// Sets the bytes in the writable layer of the last container.
     #[must_use]
     pub fn having_written(mut self, bytes: u64) -> Self {
         if let Some(container) = self.containers.get_mut(&self.cursor.container) {
@@ -257,7 +259,7 @@ impl Node {
             ..pb::PodSandboxConfig::default()
         };
         let at = self.moment;
-        // The metadata that it asks for is there.
+        // The config has metadata, so this cannot fail.
         self.cursor.sandbox = self.run_sandbox(config, at).unwrap_or_default();
         self
     }
@@ -269,7 +271,8 @@ impl Node {
         }
         let config = self.container_config(name, image);
         let (at, sandbox) = (self.moment, self.cursor.sandbox.clone());
-        // The image is there; a missing sandbox leaves the container out, which the test that forgot it will see.
+        // The image exists. If the sandbox is missing, no container is created, and the test that forgot the sandbox
+        // fails.
         self.cursor.container = self.create_container(&sandbox, config, None, at).unwrap_or_default();
         if let Some(id) = vanished {
             self.remove_image(&id).ok();
@@ -295,7 +298,7 @@ impl Node {
         }
     }
 
-    /// Puts the container just made into a state, with the log that it then has.
+    /// Sets the state of the last container, with the log that a container in this state has.
     fn begin(&mut self, state: ContainerState) {
         let at = nanoseconds(self.moment);
         let Some(container) = self.containers.get_mut(&self.cursor.container) else { return };
@@ -311,14 +314,14 @@ impl Node {
         self.will_write(LogEntry::File { path, bytes: 0, link });
     }
 
-    /// The name of the link that a kubelet makes for the container just made.
+    /// Returns the name of the log symlink that a kubelet creates for the last container.
     fn link(&self) -> Option<String> {
         let listed = &self.containers.get(&self.cursor.container)?.listed;
         let (pod, namespace) = (listed.labels.get(POD_NAME)?, listed.labels.get(POD_NAMESPACE)?);
         Some(link_name(pod, namespace, listed.labels.get(CONTAINER_NAME)?, &listed.id))
     }
 
-    /// How often this came before: a pod's uid, and a container's name or nothing for the sandbox.
+    /// Returns the next attempt number for a pod's uid and a container's name. The name is empty for the sandbox.
     fn next_attempt(&mut self, uid: &str, name: &str) -> u32 {
         let next = self.attempts.entry(format!("{uid}/{name}")).or_default();
         let attempt = *next;

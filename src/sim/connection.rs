@@ -1,4 +1,4 @@
-//! One connection of the server, which can break after part of what it was to write.
+//! One connection of the server, which can break in the middle of a write.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -37,7 +37,7 @@ impl Connection {
     }
 }
 
-/// A second handle of the same socket.
+/// Returns a second handle of the same socket.
 fn second_handle(stream: &UnixStream) -> io::Result<std::os::unix::net::UnixStream> {
     Ok(stream.as_fd().try_clone_to_owned()?.into())
 }

@@ -1,7 +1,7 @@
-//! Answers with defects, as a runtime that is broken or out of step gives them.
+//! Defects in answers, as a runtime with bugs may send them.
 //!
-//! Each answer can have each defect that its message has a place for; the others leave it as it is. No defect adds or
-//! removes anything on the node.
+//! Each answer supports the defects that apply to its message; other defects leave it unchanged. No defect adds objects
+//! to the node or removes objects from it.
 
 use tokio_stream::StreamExt;
 
@@ -9,25 +9,25 @@ use super::garbage::Garbage;
 use super::runtime_service::Batches;
 use crate::cri::generated as pb;
 
-/// What is wrong with an answer.
+/// A defect in an answer.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Defect {
-    /// Nothing is set in it.
+    /// No field is set.
     Empty,
-    /// Of a list only every second item is there, fewer than half where their number is odd.
+    /// A list contains only every second item, beginning with the second.
     Truncated,
-    /// Every second item of a list has no id; so has a single object.
+    /// Every second item of a list has no id, beginning with the first. A single object has no id.
     WithoutId,
-    /// Each item of a list is there twice.
+    /// A list contains each item twice.
     Twice,
-    /// Every item has one field with a value that no runtime should give: control characters, a huge text, a time of the
-    /// year 1677 or 2262, an enum value that does not exist. Which field depends on the item's place in the list.
+    /// Every item has one field with an invalid value: control characters, a huge text, a time in the year 1677 or
+    /// 2262, or an enum value that does not exist. The position of the item in the list determines the field.
     Garbage,
 }
 
-/// A message that a defect can be put into.
+/// An answer that can have a defect.
 pub(super) trait Answer: Send + Sized + 'static {
-    /// Puts the defect into the message.
+    /// Applies the defect to the message.
     fn spoil(&mut self, defect: Defect);
 }
 
@@ -37,7 +37,7 @@ pub(super) trait Item: Clone + Garbage {
     fn drop_id(&mut self);
 }
 
-/// Puts a defect into a list.
+/// Applies a defect to a list.
 fn spoil_list<T: Item>(items: &mut Vec<T>, defect: Defect) {
     match defect {
         Defect::Empty => items.clear(),
@@ -48,7 +48,7 @@ fn spoil_list<T: Item>(items: &mut Vec<T>, defect: Defect) {
     }
 }
 
-/// Puts a defect into a single object.
+/// Applies a defect to a single object.
 fn spoil_object<T: Item>(object: &mut Option<T>, defect: Defect) {
     match (defect, object.as_mut()) {
         (Defect::Empty, _) => *object = None,
@@ -132,7 +132,7 @@ whole_answer!(
     pb::RemoveImageResponse,
 );
 
-/// The sizes of writable layers have no id of their own to lose.
+/// The entries have no id of their own. [`Defect::WithoutId`] removes their attributes instead, which contain the id.
 impl Answer for pb::ListContainerStatsResponse {
     fn spoil(&mut self, defect: Defect) {
         let stats = &mut self.stats;
@@ -149,7 +149,7 @@ impl Answer for pb::ListContainerStatsResponse {
     }
 }
 
-/// A list that streams has the defect in each batch; an empty one has no batch.
+/// Applies the defect to each batch of a streamed list. An empty list has no batch.
 impl<T: Answer> Answer for Batches<T> {
     fn spoil(&mut self, defect: Defect) {
         let batches = std::mem::replace(self, Box::pin(tokio_stream::empty()));

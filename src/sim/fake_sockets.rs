@@ -1,4 +1,4 @@
-//! Sockets that are no runtime for us, for tests of what we say about them.
+//! Sockets without a usable runtime, for tests of the error messages about them.
 
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::SimError;
 use super::server::Service;
 use crate::cri::generated::{image_service_server::ImageServiceServer, runtime_service_server::RuntimeServiceServer};
 
-/// A socket behind which nobody speaks the CRI.
+/// A socket without a CRI server.
 #[derive(Debug)]
 pub struct StandIn {
     socket: PathBuf,
@@ -20,30 +20,30 @@ pub struct StandIn {
     _dir: TempDir,
 }
 
-/// A service under its name of before CRI v1. The messages are the same on the wire, as far as we use them.
+/// A service under its name before CRI v1. The fields that kubegc uses have the same encoding.
 #[derive(Clone, Debug)]
 pub(super) struct Old<S>(pub(super) S);
 
 // === impl StandIn ===
 
 impl StandIn {
-    /// A socket that takes connections and never answers.
+    /// Creates a socket that accepts connections and never answers.
     pub fn silent() -> Result<Self, SimError> {
-        // Nobody has to accept: the kernel takes connections and bytes into its queues.
+        // No process has to accept: the kernel queues connections and bytes.
         Self::bind(Some)
     }
 
-    /// A socket that its program left behind: there, but connections are refused.
+    /// Creates a socket file that its process left behind: connections are refused.
     pub fn deserted() -> Result<Self, SimError> {
         Self::bind(|_| None)
     }
 
-    /// The path of the socket.
+    /// Returns the path of the socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// The socket as an endpoint, `unix:///…`.
+    /// Returns the socket as an endpoint, `unix:///…`.
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.socket.display())
     }
@@ -78,7 +78,8 @@ impl<S: Call<http::Request<B>>, B> Call<http::Request<B>> for Old<S> {
 
     fn call(&mut self, mut request: http::Request<B>) -> Self::Future {
         let path = request.uri().path().replacen("/runtime.v1alpha2.", "/runtime.v1.", 1);
-        // A path that was valid stays valid; if not, the call goes on as it is and finds no method.
+        // The path is valid if the original path was valid. Otherwise the request is forwarded unchanged and finds no
+        // method.
         if let Ok(uri) = path.parse() {
             *request.uri_mut() = uri;
         }

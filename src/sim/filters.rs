@@ -1,4 +1,4 @@
-//! Lists with their filters. Whoever asks for one object, one sandbox or one pod does not walk through all of them.
+//! The list calls with their filters. A filter for one object, sandbox or pod does not scan all objects.
 
 use std::collections::HashMap;
 
@@ -31,12 +31,12 @@ impl Node {
         self.candidate_sandboxes(&filter).into_iter().filter(fits).map(|found| found.listed.clone()).collect()
     }
 
-    /// All of them: containerd overlooks the filter.
+    /// Returns all images, because containerd ignores the filter.
     pub(super) fn list_images(&self) -> Vec<pb::Image> {
         self.images.iter().map(|image| image.listed.clone()).collect()
     }
 
-    /// Those that the id, the sandbox or the pod of the filter leaves.
+    /// Returns the containers that match the id, the sandbox or the pod in the filter.
     fn candidate_containers(&self, filter: &pb::ContainerFilter) -> Vec<&Container> {
         let in_sandbox = self.sandboxes.resolve(&filter.pod_sandbox_id).ok();
         if !filter.id.is_empty() {

@@ -1,20 +1,20 @@
-//! Values that no runtime should give, one field of each message at a time.
+//! Invalid values for answers: one invalid field per message.
 //!
-//! An image of a container keeps its name and its tag, so that a client that reads both still knows what is in use.
+//! The image of a container keeps its name and its tag. A client that reads both can still determine the images in use.
 
 use crate::cri::generated as pb;
 
-/// Control characters, a bidirectional override, quotes, a path that climbs, and text beyond ASCII.
+/// Control characters, a bidirectional override, quotes, a path with `..`, and text beyond ASCII.
 const ODD: &str = "\u{0}\n\t\u{202e}\"'../../../etc/\u{1f980}%s";
-/// Characters in a text that is far too long.
+/// The number of characters in an oversized text.
 const HUGE: usize = 100_000;
 /// A value that no enum of the CRI has.
 const UNKNOWN: i32 = 77;
 const POD_UID: &str = "io.kubernetes.pod.uid";
 
-/// A message of which one field can be filled with garbage.
+/// A message that can have one field with an invalid value.
 pub(super) trait Garbage {
-    /// Fills the field that `place` chooses, counted through all fields and again from the first.
+    /// Sets one field to an invalid value. `place`, modulo the number of fields, selects the field.
     fn fill_with_garbage(&mut self, place: usize);
 }
 
@@ -100,7 +100,7 @@ impl Garbage for pb::StatusResponse {
     }
 }
 
-/// Answers without a field have none to fill.
+/// Implements [`Garbage`] for answers without fields, and changes nothing.
 macro_rules! no_field {
     ($($message:ty),* $(,)?) => {
         $(impl Garbage for $message {

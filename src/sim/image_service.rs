@@ -1,4 +1,4 @@
-//! The image service: from messages to the state and back.
+//! The image service: converts requests to state changes, and state to answers.
 
 use tonic::{Request, Response, Status};
 

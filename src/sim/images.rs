@@ -1,4 +1,4 @@
-//! The images, and the layers that they and the containers hold: a shared layer lies on the disk once.
+//! The images and layers of the node. Images and containers hold layers; a shared layer uses disk space once.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -8,7 +8,7 @@ use tonic::Status;
 
 use crate::cri::generated as pb;
 
-/// An image's layers: id and bytes of each.
+/// The layers of an image: id and bytes of each.
 pub(super) type Layers = Arc<[(String, u64)]>;
 
 /// All images and all layers.
@@ -17,9 +17,9 @@ pub(super) struct Images {
     by_id: BTreeMap<String, StoredImage>,
     /// Image ids by tag and by digest.
     names: HashMap<String, String>,
-    /// Names that mean other names, as a runtime's short-name aliases say.
+    /// Names that resolve to other names, like the short-name aliases of a runtime.
     aliases: HashMap<String, String>,
-    /// How many hold each layer.
+    /// The number of holders of each layer.
     holders: HashMap<String, u64>,
     layer_bytes: u64,
 }
@@ -34,12 +34,12 @@ pub(super) struct StoredImage {
 // === impl Images ===
 
 impl Images {
-    /// Bytes of all layers that anybody holds.
+    /// Returns the bytes of all layers that have a holder.
     pub(super) fn layer_bytes(&self) -> u64 {
         self.layer_bytes
     }
 
-    /// How many layers anybody holds.
+    /// Returns the number of layers that have a holder.
     pub(super) fn layer_count(&self) -> u64 {
         self.holders.len() as u64
     }
@@ -48,8 +48,8 @@ impl Images {
         self.by_id.values()
     }
 
-    /// Adds an image under a tag. A tag that another image has moves over, and an image that is there already gets the
-    /// tag besides its own.
+    /// Adds an image under a tag. If another image has the tag, the tag moves to this image. If the image already
+    /// exists, it gets the tag in addition to its own tags.
     pub(super) fn add(&mut self, id: &str, tag: &str, layers: &[(&str, u64)]) {
         if !self.by_id.contains_key(id) {
             let layers: Layers = layers.iter().map(|(layer, bytes)| ((*layer).to_owned(), *bytes)).collect();
@@ -61,7 +61,7 @@ impl Images {
         self.tag(id, tag);
     }
 
-    /// Gives an image a tag, and a digest in the tag's repository.
+    /// Adds a tag to an image, and a digest in the repository of the tag.
     pub(super) fn tag(&mut self, id: &str, tag: &str) {
         if let Some(former) = self.names.get(tag).cloned().and_then(|former| self.by_id.get_mut(&former)) {
             former.listed.repo_tags.retain(|name| name != tag);
@@ -82,7 +82,7 @@ impl Images {
         }
     }
 
-    /// Takes an image's names away but leaves it, as a tag that moved on does.
+    /// Removes the tags of an image but keeps the image, as when its tag moves to another image.
     pub(super) fn untag(&mut self, id: &str) {
         if let Some(image) = self.by_id.get_mut(id) {
             for tag in image.listed.repo_tags.drain(..) {
@@ -95,7 +95,7 @@ impl Images {
         self.aliases.insert(name.to_owned(), meaning.to_owned());
     }
 
-    /// The image that an id, a short id, a tag or a digest names.
+    /// Returns the image with this id, short id, tag or digest.
     pub(super) fn find(&self, name: &str) -> Result<Option<&StoredImage>, Status> {
         let name = self.aliases.get(name).map_or(name, String::as_str);
         let named = self.names.get(name).or_else(|| self.names.get(&full_name(name)));
@@ -105,8 +105,8 @@ impl Images {
         }
     }
 
-    /// Removes an image with all its names; its layers stay as long as anybody else holds them. A name of nothing is
-    /// no error.
+    /// Removes an image with all its names. Its layers are kept while they have other holders. An unknown name is no
+    /// error.
     pub(super) fn remove(&mut self, name: &str) -> Result<(), Status> {
         let Some(id) = self.find(name)?.map(|image| image.listed.id.clone()) else { return Ok(()) };
         let Some(image) = self.by_id.remove(&id) else { return Ok(()) };
@@ -117,7 +117,7 @@ impl Images {
         Ok(())
     }
 
-    /// One more holds these layers.
+    /// Adds one holder to each layer.
     pub(super) fn hold(&mut self, layers: &Layers) {
         for (layer, bytes) in layers.iter() {
             let holders = self.holders.entry(layer.clone()).or_default();
@@ -128,7 +128,7 @@ impl Images {
         }
     }
 
-    /// One less holds these layers.
+    /// Removes one holder from each layer.
     pub(super) fn release(&mut self, layers: &Layers) {
         for (layer, bytes) in layers.iter() {
             let Some(holders) = self.holders.get_mut(layer) else { continue };
@@ -152,7 +152,7 @@ impl Images {
     }
 }
 
-/// The name as runtimes spell it out: with registry, `library/` and tag.
+/// Returns the full form of a name, as runtimes use it: with registry, `library/` and tag.
 fn full_name(name: &str) -> String {
     let (domain, path) = match name.split_once('/') {
         Some((domain, path)) if domain.contains(['.', ':']) || domain == "localhost" => (domain, path.to_owned()),
@@ -163,7 +163,7 @@ fn full_name(name: &str) -> String {
     format!("{domain}/{path}{tag}")
 }
 
-/// A tag without what follows the last colon of its last part.
+/// Returns a tag without the part after the last colon of its last path component.
 fn repository(tag: &str) -> &str {
     match tag.rsplit_once(':') {
         Some((repository, rest)) if !rest.contains('/') => repository,
@@ -171,17 +171,17 @@ fn repository(tag: &str) -> &str {
     }
 }
 
-/// An image's manifest digest, which is not its id.
+/// Returns the manifest digest of an image, which differs from its id.
 fn digest_of(id: &str) -> String {
     format!("sha256:{}", hex(&format!("manifest of {id}")))
 }
 
-/// 64 hexadecimal digits, the same ones for the same seed.
+/// Returns 64 hexadecimal digits, the same ones for the same seed.
 pub(super) fn hex(seed: &str) -> String {
     let word = |salt: u64| {
         let start = 0xcbf2_9ce4_8422_2325_u64.wrapping_add(salt.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let hash = seed.bytes().fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        // FNV alone leaves the upper bits of short seeds alike, and prefixes matter here.
+        // FNV alone gives short seeds similar upper bits, and the tests look up ids by prefix.
         (hash ^ (hash >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
     };
     let word = |salt| format!("{:016x}", word(salt));

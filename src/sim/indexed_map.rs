@@ -1,23 +1,23 @@
-//! Things by id, found by a unique prefix too and by their pod without a walk through all of them.
+//! A map of objects by id, with lookup by unique prefix and by pod without a scan of all objects.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 
 use tonic::Status;
 
-/// The label that tells the pod's uid.
+/// The label with the pod's uid.
 pub(super) const POD_UID: &str = "io.kubernetes.pod.uid";
 
-/// What lies on a shelf.
+/// An object that an [`IndexedMap`] can contain.
 pub(super) trait Labeled {
-    /// The labels as the runtime lists them. They do not change while the thing is on the shelf.
+    /// Returns the labels as the runtime lists them. They must not change while the object is in the map.
     fn labels(&self) -> &HashMap<String, String>;
 }
 
-/// Things by id.
+/// Objects by id.
 #[derive(Debug)]
 pub(super) struct IndexedMap<T> {
-    /// What the things are, for error messages.
+    /// The kind of the objects, for error messages.
     kind: &'static str,
     items: BTreeMap<String, T>,
     pods: HashMap<String, BTreeSet<String>>,
@@ -50,7 +50,7 @@ impl<T: Labeled> IndexedMap<T> {
         Some(item)
     }
 
-    /// The whole id of what an id or a unique prefix names.
+    /// Returns the full id for an id or a unique prefix.
     pub(super) fn resolve(&self, id: &str) -> Result<String, Status> {
         let not_found = || Status::not_found(format!("{} {id:?} not found", self.kind));
         if id.is_empty() {
@@ -65,7 +65,7 @@ impl<T: Labeled> IndexedMap<T> {
         Ok(first.clone())
     }
 
-    /// By the whole id.
+    /// Returns the object with this full id.
     pub(super) fn get(&self, id: &str) -> Option<&T> {
         self.items.get(id)
     }
@@ -74,7 +74,7 @@ impl<T: Labeled> IndexedMap<T> {
         self.items.get_mut(id)
     }
 
-    /// By the whole id or a unique prefix.
+    /// Returns the object with this full id or unique prefix.
     pub(super) fn find(&self, id: &str) -> Result<&T, Status> {
         let whole = self.resolve(id)?;
         self.items.get(&whole).ok_or_else(|| Status::not_found(whole))
@@ -88,7 +88,7 @@ impl<T: Labeled> IndexedMap<T> {
         self.items.values()
     }
 
-    /// Those that carry the pod's label.
+    /// Returns the objects with the label of this pod.
     pub(super) fn of_pod(&self, uid: &str) -> impl Iterator<Item = &T> {
         self.pods.get(uid).into_iter().flatten().filter_map(|id| self.items.get(id))
     }

@@ -1,6 +1,8 @@
-//! How the state changes, as a runtime's does: stopping what is stopped and removing what is gone is no error, and
-//! removal is forced. To stop what is gone is an error, against the CRI but as containerd 1.6 has it: whoever can live
-//! with that can live with later ones. Hooks and tests use the same doors as the calls.
+//! The state changes of the node, which follow those of a runtime.
+//!
+//! Stopping a stopped object or removing a missing one is no error. Removal is forced. Stopping a missing object is an
+//! error. The CRI forbids that, but containerd 1.6 does it, and a client that handles it also handles later versions.
+//! Hooks and tests use the same methods as the calls.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +15,7 @@ use super::node::{Container, Node, Sandbox};
 use crate::cri::generated as pb;
 use crate::model::ContainerState;
 
-/// The exit code of what was killed.
+/// The exit code of a killed process.
 const KILLED: i32 = 137;
 
 // === impl Node ===
@@ -36,8 +38,8 @@ impl Node {
         Ok(id)
     }
 
-    /// Makes a container in a sandbox and returns its id. Where its log lies is told by the sandbox's configuration as
-    /// the caller repeats it, as for containerd.
+    /// Creates a container in a sandbox and returns its id. The sandbox configuration in the request determines the
+    /// path of the log, as in containerd.
     pub(super) fn create_container(
         &mut self,
         sandbox: &str,
@@ -84,7 +86,7 @@ impl Node {
         Ok(id)
     }
 
-    /// Starts a container that was created.
+    /// Starts a created container.
     pub fn start_container(&mut self, id: &str) -> Result<(), Status> {
         let at = nanoseconds(self.now);
         let id = self.containers.resolve(id)?;
@@ -99,7 +101,7 @@ impl Node {
         self.write_logs().map_err(|error| Status::internal(error.to_string()))
     }
 
-    /// Stops a container. One that does not run stays as it is.
+    /// Stops a container. Does nothing if it does not run.
     pub fn stop_container(&mut self, id: &str) -> Result<(), Status> {
         let id = self.containers.resolve(id)?;
         if matches!(self.container_state(&id), Some(ContainerState::Running | ContainerState::Unknown)) {
@@ -108,7 +110,7 @@ impl Node {
         Ok(())
     }
 
-    /// Ends a running container with an exit code, as its process does.
+    /// Ends a running container with an exit code, as if its process exited.
     pub fn end_container(&mut self, id: &str, exit_code: i32) {
         let at = nanoseconds(self.now);
         if let Some(container) = self.containers.get_mut(id) {
@@ -118,14 +120,14 @@ impl Node {
         }
     }
 
-    /// Sets a container's state whatever it was.
+    /// Sets the state of a container, whatever its current state is.
     pub fn set_container_state(&mut self, id: &str, state: ContainerState) {
         if let Some(container) = self.containers.get_mut(id) {
             container.listed.state = protobuf_state(state).into();
         }
     }
 
-    /// Removes a container, a running one too. One that is gone is no error.
+    /// Removes a container, even if it runs. A missing container is no error.
     pub fn remove_container(&mut self, id: &str) -> Result<(), Status> {
         let Some(id) = gone_is_none(self.containers.resolve(id))? else { return Ok(()) };
         if let Some(container) = self.containers.take(&id) {
@@ -149,7 +151,7 @@ impl Node {
         Ok(())
     }
 
-    /// Removes a sandbox with all its containers. One that is gone is no error.
+    /// Removes a sandbox with all its containers. A missing sandbox is no error.
     pub fn remove_sandbox(&mut self, id: &str) -> Result<(), Status> {
         let Some(id) = gone_is_none(self.sandboxes.resolve(id))? else { return Ok(()) };
         for container in self.containers_of(&id) {
@@ -159,7 +161,7 @@ impl Node {
         Ok(())
     }
 
-    /// Removes an image with all its names, in use or not, as containerd does. One that is gone is no error.
+    /// Removes an image with all its names, even if it is in use, as containerd does. A missing image is no error.
     pub fn remove_image(&mut self, name: &str) -> Result<(), Status> {
         self.images.remove(name)
     }
@@ -168,21 +170,21 @@ impl Node {
         self.sandboxes.get(sandbox).map(|sandbox| sandbox.containers.iter().cloned().collect()).unwrap_or_default()
     }
 
-    /// The id of a container's image, and the layers that it will hold.
+    /// Returns the id of a container's image, and the layers that the container will hold.
     fn image_of(&self, image: Option<&pb::ImageSpec>) -> Result<(String, Layers), Status> {
         let name = image.map_or("", |image| &image.image);
         let found = self.images.find(name)?.ok_or_else(|| Status::not_found(format!("image {name:?} not found")))?;
         Ok((found.listed.id.clone(), found.layers.clone()))
     }
 
-    /// The id that was asked for, or one that nobody has.
+    /// Returns the requested id, or a new unique id.
     fn new_id(&mut self, name: &str) -> String {
         self.made += 1;
         self.cursor.next_id.take().unwrap_or_else(|| hex(&format!("{name} {}", self.made)))
     }
 }
 
-/// Without a directory or a name there is no log.
+/// Returns the path of a log. The path is empty without a directory or a name.
 fn log_path(directory: &Path, name: &str) -> PathBuf {
     if directory.as_os_str().is_empty() || name.is_empty() { PathBuf::new() } else { directory.join(name) }
 }
@@ -196,12 +198,12 @@ pub(super) fn protobuf_state(state: ContainerState) -> pb::ContainerState {
     }
 }
 
-/// Times as the CRI tells them: nanoseconds since 1970.
+/// Converts a time to the format of the CRI: nanoseconds since 1970.
 pub(super) fn nanoseconds(time: Timestamp) -> i64 {
     i64::try_from(time.as_nanosecond()).unwrap_or(i64::MAX)
 }
 
-/// Turns "not found" into `None`; a prefix of several stays an error.
+/// Converts "not found" into `None`. A prefix with several matches is still an error.
 fn gone_is_none(id: Result<String, Status>) -> Result<Option<String>, Status> {
     match id {
         Ok(id) => Ok(Some(id)),

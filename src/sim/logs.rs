@@ -1,7 +1,7 @@
-//! The log files that a runtime writes and the links that a kubelet makes, for a node that lives in a directory.
+//! The log files of the runtime and the log symlinks of the kubelet, for a node with a directory.
 //!
-//! Files are `NAMESPACE_NAME_UID/CONTAINER/ATTEMPT.log` beneath `pods`, links `POD_NAMESPACE_CONTAINER-ID.log` beneath
-//! `containers`. Removing them is the collector's work, never the runtime's.
+//! Files are `NAMESPACE_NAME_UID/CONTAINER/ATTEMPT.log` under `pods`. Symlinks are `POD_NAMESPACE_CONTAINER-ID.log`
+//! under `containers`. The garbage collector deletes them, never the runtime.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,24 +9,24 @@ use std::path::{Path, PathBuf};
 use super::SimError;
 use super::node::Node;
 
-/// The longest name of a link before its `.log`.
+/// The maximum length of a symlink name, in bytes without `.log`.
 const LINK_NAME_BYTES: usize = 251;
 
-/// Where log files and links lie.
+/// The directories of the log files and symlinks.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LogRoots {
-    /// As `/var/log/pods`.
+    /// Stands for `/var/log/pods`.
     pub pods: PathBuf,
-    /// As `/var/log/containers`.
+    /// Stands for `/var/log/containers`.
     pub containers: PathBuf,
 }
 
-/// Something to write.
+/// A log file or symlink to write.
 #[derive(Debug)]
 pub(super) enum LogEntry {
-    /// A log file, relative to the pod log root or absolute, and a link to it.
+    /// A log file, relative to the pod log root or absolute, and the name of a symlink to it.
     File { path: PathBuf, bytes: usize, link: Option<String> },
-    /// A link that leads nowhere.
+    /// A dangling log symlink.
     Dangling { name: String, target: PathBuf },
 }
 
@@ -76,7 +76,7 @@ impl Node {
         }
     }
 
-    /// Writes what waits to be written; it goes on waiting while the node has no directory.
+    /// Writes the pending log entries. They remain pending while the node has no directory.
     pub(super) fn write_logs(&mut self) -> Result<(), SimError> {
         let (Some(unwritten), Some(roots)) = (&mut self.unwritten, &self.roots) else { return Ok(()) };
         for entry in unwritten.drain(..) {
@@ -87,9 +87,9 @@ impl Node {
     }
 }
 
-/// The verbs.
+/// Builder methods for logs.
 impl Node {
-    /// The container just made has a log of this size.
+    /// Sets the size of the log of the last container, in bytes.
     #[must_use]
     pub fn logging(mut self, size: usize) -> Self {
         if let Some(LogEntry::File { bytes, .. }) = self.unwritten.as_mut().and_then(|unwritten| unwritten.last_mut()) {
@@ -98,7 +98,7 @@ impl Node {
         self
     }
 
-    /// The container just made also has a log that was rotated away.
+    /// Adds a rotated log file to the last container.
     #[must_use]
     pub fn rotated(mut self) -> Self {
         if let Some(container) = self.containers.get(&self.cursor.container) {
@@ -109,7 +109,7 @@ impl Node {
         self
     }
 
-    /// Log files of a pod of which nothing else is left.
+    /// Adds log files of a pod that has no other objects.
     #[must_use]
     pub fn orphan_logs(mut self, namespace: &str, name: &str, uid: &str) -> Self {
         let path = format!("{namespace}_{name}_{uid}/app/0.log");
@@ -117,7 +117,7 @@ impl Node {
         self
     }
 
-    /// A link to the log of a container that is gone, with its log.
+    /// Adds a symlink to the log of a container that does not exist. The log does not exist either.
     #[must_use]
     pub fn dangling_link(mut self, namespace: &str, pod: &str, container: &str, id: &str) -> Self {
         let name = link_name(pod, namespace, container, id);
@@ -127,14 +127,14 @@ impl Node {
     }
 }
 
-/// A link's name, cut as the kubelet cuts it.
+/// Returns the name of a symlink, truncated like in the kubelet.
 pub(super) fn link_name(pod: &str, namespace: &str, container: &str, id: &str) -> String {
     let mut name = format!("{pod}_{namespace}_{container}-{id}");
     name.truncate(name.floor_char_boundary(LINK_NAME_BYTES));
     name + ".log"
 }
 
-/// One line in the CRI's log format, filled up to a length.
+/// Returns one line in the CRI's log format, padded to this length in bytes.
 fn text(bytes: usize) -> String {
     let line = "2026-11-21T12:00:00.000000000Z stdout F hello";
     let filling = bytes.saturating_sub(line.len() + 1);

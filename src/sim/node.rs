@@ -1,4 +1,4 @@
-//! The node's state: sandboxes, containers, images, disk, and how the runtime presents itself.
+//! The state of the node: sandboxes, containers, images, disk, and the properties of the runtime.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use super::logs::{LogEntry, LogRoots};
 use crate::cri::generated as pb;
 use crate::model::{ContainerState, FileSystem, SandboxState};
 
-/// 2026-11-21T12:00:00Z, the node's time until somebody sets it.
+/// 2026-11-21T12:00:00Z, the initial time of the node.
 const NOON: i64 = 1_795_262_400;
 
-/// All that a node is. Built with verbs, changed by calls, hooks and tests.
+/// The state of a node. Builder methods, calls, hooks and tests change it.
 #[derive(Debug)]
 pub struct Node {
     pub(super) sandboxes: IndexedMap<Sandbox>,
@@ -25,20 +25,20 @@ pub struct Node {
     pub(super) disk: Disk,
     /// The time of every change that a call makes.
     pub(super) now: Timestamp,
-    /// The time of everything that the next verbs make.
+    /// The creation time of the objects that the next builder methods add.
     pub(super) moment: Timestamp,
     pub(super) cursor: Cursor,
-    /// How many were made under a name so far: the next attempt's number.
+    /// The number of objects created so far under a name, which is the next attempt number.
     pub(super) attempts: HashMap<String, u32>,
-    /// How many were made at all, so that ids differ.
+    /// The number of objects created so far. It makes ids unique.
     pub(super) made: u64,
-    /// Log entries that wait to be written; `None` = no logs are written.
+    /// Log entries that are not written yet; `None` = no logs are written.
     pub(super) unwritten: Option<Vec<LogEntry>>,
-    /// `None` = the node has no directory yet, so that nothing is written.
+    /// `None` = the node has no directory yet, so nothing is written.
     pub(super) roots: Option<LogRoots>,
 }
 
-/// What the verbs speak of.
+/// The last objects that the builder methods added.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
     pub(super) next_id: Option<String>,
@@ -47,7 +47,7 @@ pub(super) struct Cursor {
     pub(super) image: String,
 }
 
-/// How the runtime presents itself.
+/// The properties of the runtime.
 #[derive(Debug)]
 pub(super) struct Presents {
     pub(super) name: String,
@@ -56,13 +56,13 @@ pub(super) struct Presents {
     /// `None` = the directory `images` of the simulated node.
     pub(super) mountpoint: Option<PathBuf>,
     pub(super) streaming: Streaming,
-    /// The largest list that it sends in one message, in bytes; `None` = any size.
+    /// The largest list that the runtime sends in one message, in bytes; `None` = no limit.
     pub(super) send_limit: Option<usize>,
-    /// Speaks v1alpha2 and not v1.
+    /// Whether the runtime serves v1alpha2 instead of v1.
     pub(super) is_old: bool,
 }
 
-/// The disk that holds the images.
+/// The disk with the images.
 #[derive(Debug)]
 pub(super) struct Disk {
     pub(super) capacity_bytes: u64,
@@ -72,12 +72,12 @@ pub(super) struct Disk {
 /// How the streaming lists answer.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Streaming {
-    /// Not at all: Unimplemented, as runtimes before CRI 0.36.
+    /// With the error Unimplemented, like runtimes before CRI 0.36.
     #[default]
     Unimplemented,
     /// In batches of this many objects.
     Batches(usize),
-    /// In batches of this many, but after the first one comes an error.
+    /// In batches of this many objects, with an error after the first batch.
     BreaksOff(usize),
 }
 
@@ -88,12 +88,12 @@ pub(super) struct Container {
     pub(super) started_at: i64,
     pub(super) finished_at: i64,
     pub(super) exit_code: i32,
-    /// Beneath the pod log root where it is relative; empty = it has none.
+    /// Relative to the pod log root, or absolute; empty = no log.
     pub(super) log_path: PathBuf,
     pub(super) mounts: Vec<pb::Mount>,
-    /// It holds them as its image does, also when the image is gone.
+    /// The layers of the image. The container holds them even after the image was removed.
     pub(super) layers: Layers,
-    /// Bytes in its writable layer.
+    /// The bytes in the writable layer.
     pub(super) written_bytes: u64,
 }
 
@@ -108,7 +108,7 @@ pub(super) struct Sandbox {
 // === impl Node ===
 
 impl Node {
-    /// An empty node at noon of 2026-11-21 with a disk of 100 GiB.
+    /// Creates an empty node with the time 2026-11-21T12:00:00Z and a disk of 100 GiB.
     pub fn new() -> Self {
         let noon = Timestamp::from_second(NOON).unwrap_or_default();
         Self {
@@ -127,30 +127,30 @@ impl Node {
         }
     }
 
-    /// The node's time.
+    /// Returns the node's time.
     pub fn time(&self) -> Timestamp {
         self.now
     }
 
-    /// Sets the node's time, which every later change gets.
+    /// Sets the node's time, which applies to every later change.
     pub fn set_time(&mut self, now: Timestamp) {
         self.now = now;
         self.moment = now;
     }
 
-    /// The ids of all containers, sorted.
+    /// Returns the ids of all containers, sorted.
     pub fn container_ids(&self) -> Vec<String> {
         self.containers.ids().cloned().collect()
     }
 
-    /// All containers as `POD/NAME#ATTEMPT STATE`, sorted.
+    /// Returns all containers as `POD/NAME#ATTEMPT STATE`, sorted.
     pub fn container_names(&self) -> Vec<String> {
         let mut names: Vec<_> = self.containers.iter().map(|container| self.container_name(container)).collect();
         names.sort();
         names
     }
 
-    /// The id of the newest container of this pod and name.
+    /// Returns the id of the newest container with this pod name and container name.
     pub fn container_id(&self, pod: &str, name: &str) -> Option<String> {
         let mut found: Vec<_> = self
             .containers
@@ -161,41 +161,41 @@ impl Node {
         found.last().map(|container| container.listed.id.clone())
     }
 
-    /// A container's state by its id or a unique prefix; `None` = it is not there.
+    /// Returns the state of a container by its id or a unique prefix; `None` = it does not exist.
     pub fn container_state(&self, id: &str) -> Option<ContainerState> {
         self.containers.find(id).ok().map(Container::state)
     }
 
-    /// The ids of all sandboxes, sorted.
+    /// Returns the ids of all sandboxes, sorted.
     pub fn sandbox_ids(&self) -> Vec<String> {
         self.sandboxes.ids().cloned().collect()
     }
 
-    /// All sandboxes as `POD#ATTEMPT STATE`, sorted.
+    /// Returns all sandboxes as `POD#ATTEMPT STATE`, sorted.
     pub fn sandbox_names(&self) -> Vec<String> {
         let mut names: Vec<_> = self.sandboxes.iter().map(Sandbox::name).collect();
         names.sort();
         names
     }
 
-    /// The id of the newest sandbox of the pod with this name.
+    /// Returns the id of the newest sandbox of the pod with this name.
     pub fn sandbox_id(&self, pod: &str) -> Option<String> {
         let attempt = |sandbox: &Sandbox| sandbox.listed.metadata.as_ref().map_or(0, |metadata| metadata.attempt);
         let of_pod = |sandbox: &&Sandbox| sandbox.pod_name() == pod;
         self.sandboxes.iter().filter(of_pod).max_by_key(|sandbox| attempt(sandbox)).map(|found| found.listed.id.clone())
     }
 
-    /// A sandbox's state by its id or a unique prefix; `None` = it is not there.
+    /// Returns the state of a sandbox by its id or a unique prefix; `None` = it does not exist.
     pub fn sandbox_state(&self, id: &str) -> Option<SandboxState> {
         self.sandboxes.find(id).ok().map(Sandbox::state)
     }
 
-    /// The ids of all images, sorted.
+    /// Returns the ids of all images, sorted.
     pub fn image_ids(&self) -> Vec<String> {
         self.images.iter().map(|image| image.listed.id.clone()).collect()
     }
 
-    /// The first tag of each image, or its id where it has none, sorted.
+    /// Returns the first tag of each image, or its id if it has no tag, sorted.
     pub fn image_names(&self) -> Vec<String> {
         let name = |image: &pb::Image| image.repo_tags.first().unwrap_or(&image.id).clone();
         let mut names: Vec<_> = self.images.iter().map(|image| name(&image.listed)).collect();
@@ -203,12 +203,12 @@ impl Node {
         names
     }
 
-    /// The id of the image that an id, a short id, a tag or a digest names.
+    /// Returns the id of the image with this id, short id, tag or digest.
     pub fn image_id(&self, name: &str) -> Option<String> {
         self.images.find(name).ok().flatten().map(|image| image.listed.id.clone())
     }
 
-    /// The disk as `statvfs` would tell it. Its inodes are not counted.
+    /// Returns the disk as `statvfs` would report it, without inode counts.
     pub fn file_system(&self) -> FileSystem {
         let written: u64 = self.containers.iter().map(|container| container.written_bytes).sum();
         let used = self.disk.other_bytes.saturating_add(self.images.layer_bytes()).saturating_add(written);
@@ -221,7 +221,7 @@ impl Node {
         }
     }
 
-    /// Sets the bytes that others use on the disk.
+    /// Sets the bytes used on the disk by neither images nor containers.
     pub fn set_other_bytes(&mut self, bytes: u64) {
         self.disk.other_bytes = bytes;
     }
@@ -230,7 +230,7 @@ impl Node {
         self.presents.mountpoint.as_deref().unwrap_or(Path::new("/var/lib/containerd"))
     }
 
-    /// Moves into a directory: makes what must be there and writes the logs.
+    /// Creates the directories that the node needs under `dir`, and writes the logs.
     pub(super) fn settle(&mut self, dir: &Path) -> Result<(), SimError> {
         let images = dir.join("images");
         let roots = LogRoots::beneath(dir);
@@ -292,7 +292,7 @@ impl Container {
         }
     }
 
-    /// Name and attempt.
+    /// Returns the name and the attempt.
     fn metadata(&self) -> (&str, u32) {
         self.listed.metadata.as_ref().map_or(("", 0), |metadata| (metadata.name.as_str(), metadata.attempt))
     }

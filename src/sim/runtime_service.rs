@@ -1,4 +1,4 @@
-//! The runtime service: from messages to the state and back.
+//! The runtime service: converts requests to state changes, and state to answers.
 
 use std::pin::Pin;
 
@@ -12,7 +12,7 @@ use super::server::Service;
 use crate::cri::generated as pb;
 use crate::cri::generated::runtime_service_server::RuntimeService;
 
-/// What a streaming list answers with.
+/// The answer of a streaming list.
 pub(super) type Batches<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 // === impl Service ===
@@ -177,7 +177,8 @@ impl RuntimeService for Service {
 // === impl Node ===
 
 impl Node {
-    /// A list as the answer to a call; an error where it is larger than the server sends, in the words of Go's gRPC.
+    /// Returns a list as the answer to a call. If the list exceeds the send limit, returns the error that Go's gRPC
+    /// uses.
     pub(super) fn sent<T: prost::Message>(&self, answer: T) -> Result<T, Status> {
         let (bytes, limit) = (answer.encoded_len(), self.presents.send_limit);
         match limit {
@@ -208,7 +209,7 @@ impl Node {
         pb::StatusResponse { status: Some(status), info: config.into_iter().collect() }
     }
 
-    /// A runtime's configuration as containerd tells it: 1.x with the sandbox image, 2.x without.
+    /// Returns the configuration of the runtime as containerd reports it: 1.x with the sandbox image, 2.x without.
     fn config(&self) -> String {
         let containerd = serde_json::json!({ "snapshotter": "overlayfs" });
         let config = match &self.presents.sandbox_image {
@@ -218,7 +219,7 @@ impl Node {
         config.to_string()
     }
 
-    /// The writable layer of each container, in any state.
+    /// Returns the size of the writable layer of each container, in any state.
     fn container_stats(&self) -> pb::ListContainerStatsResponse {
         let stats = |container: &Container| pb::ContainerStats {
             attributes: Some(pb::ContainerAttributes {
@@ -259,7 +260,7 @@ impl Node {
     }
 }
 
-/// A list in batches, or what comes in its place.
+/// Returns a list in batches, or the error that `streaming` requires instead.
 pub(super) fn batches<T: Clone, R: Send + 'static>(
     streaming: Streaming,
     list: impl FnOnce() -> Vec<T>,

@@ -1,4 +1,4 @@
-//! What the tests ask of the calls: faults and hooks queued per method, and the log of what came.
+//! The faults and hooks that tests queue per method, and the record of calls.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -38,49 +38,49 @@ pub enum Method {
 /// One call that arrived.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Call {
-    /// Which.
+    /// The method.
     pub method: Method,
-    /// What it was about, as the caller spelt it: the id of its container, sandbox or image; for a list the id in its
-    /// filter, else the sandbox in it; empty where there is none.
+    /// The object of the call, as written in the request: the id of the container, sandbox or image. For a list, the id
+    /// in its filter, or else the sandbox in it. Empty if there is none.
     pub id: String,
 }
 
-/// What happens to a call.
+/// A fault of a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fault {
-    /// Nothing is done; the answer is this error.
+    /// The call is not carried out; the answer is this error.
     Fail(Code),
-    /// Nothing is done, and there is never an answer.
+    /// The call is not carried out and never answered.
     Hang,
-    /// It begins after a while. Nothing is done if the caller gave up before.
+    /// The call starts after this delay. It is not carried out if the caller gives up before.
     Slow(Duration),
-    /// It is done at once and answered after a while.
+    /// The call is carried out at once and answered after this delay.
     Late(Duration),
-    /// It is done, and there is never an answer.
+    /// The call is carried out and never answered.
     DoThenHang,
-    /// It is done, and then all connections break.
+    /// The call is carried out, and then all connections break.
     DoThenCut,
-    /// It is done, and its connection breaks after part of the answer.
+    /// The call is carried out, and its connection breaks after part of the answer.
     BreakOff,
-    /// It is done, and the answer has a defect.
+    /// The call is carried out, and the answer has a defect.
     Answer(Defect),
-    /// Nothing is done, and the socket goes with all connections, until [`super::Sim::listen_again`].
+    /// The call is not carried out. The socket and all connections are removed until [`super::Sim::listen_again`].
     Vanish,
 }
 
-/// How many calls meet a fault.
+/// The number of calls that a fault affects.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Times {
-    /// So many.
+    /// This many calls.
     N(usize),
-    /// All from now on.
+    /// All calls from now on.
     Forever,
 }
 
 /// A change of the state.
 pub(super) type Change = Box<dyn FnOnce(&mut Node) + Send>;
 
-/// Faults, hooks and calls.
+/// The queued faults, the queued hooks and the recorded calls.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     faults: VecDeque<Queued>,
@@ -91,7 +91,7 @@ pub(super) struct Script {
 #[derive(Debug)]
 struct Queued {
     method: Method,
-    /// The one object whose calls meet the fault; `None` = all calls do.
+    /// The object whose calls the fault affects; `None` = all calls of the method.
     id: Option<String>,
     fault: Fault,
     left: Times,
@@ -99,7 +99,7 @@ struct Queued {
 
 struct Hook {
     method: Method,
-    /// Runs at the call that finds 1 here.
+    /// The number of calls until the hook runs. The hook runs at the call that finds 1 here.
     calls_left: usize,
     change: Change,
 }
@@ -107,7 +107,7 @@ struct Hook {
 // === impl Method ===
 
 impl Method {
-    /// All of them.
+    /// All methods except [`Method::ListContainerStats`].
     pub const ALL: [Self; 19] = [
         Self::Version,
         Self::Status,
@@ -130,7 +130,7 @@ impl Method {
         Self::ImageFsInfo,
     ];
 
-    /// Says whether a call changes the state.
+    /// Returns whether a call of this method changes the state.
     pub fn changes(self) -> bool {
         matches!(
             self,
@@ -184,7 +184,7 @@ impl Script {
         self.calls.clear();
     }
 
-    /// Notes a call; returns what it meets and what changes before it.
+    /// Records a call. Returns its fault, and the changes to make before it.
     pub(super) fn arrive(&mut self, method: Method, id: &str) -> (Option<Fault>, Vec<Change>) {
         self.calls.push(Call { method, id: id.to_owned() });
         (self.next_fault(method, id), self.due_hooks(method))

@@ -21,23 +21,23 @@ use super::node::Node;
 use super::script::{Fault, Method, Script};
 use crate::cri::generated::{image_service_server::ImageServiceServer, runtime_service_server::RuntimeServiceServer};
 
-/// What the handle and the server share. Locks are never held across an await, and never two at once.
+/// The data that the [`super::Sim`] and the server share. No lock is held across an await, and never two locks at once.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) socket: PathBuf,
     node: Mutex<Node>,
     script: Mutex<Script>,
-    /// Second handles of the connections, to break them with.
+    /// Second handles of the connections. [`Shared::cut`] breaks the connections with them.
     connections: Mutex<Vec<UnixStream>>,
-    /// Tells of each call that arrives.
+    /// Signals each call that arrives.
     pub(super) arrivals: watch::Sender<()>,
-    /// Tells the server to end, by turning true.
+    /// Signals the server to end when the value is true.
     stop: watch::Sender<bool>,
-    /// The next write of a connection breaks it.
+    /// Whether the next write of a connection breaks it.
     break_next: AtomicBool,
 }
 
-/// Serves the socket. Dropping it ends all connections and calls under way.
+/// Serves the socket. Dropping it ends all connections and all calls in progress.
 #[derive(Debug)]
 pub(super) struct Server {
     shared: Arc<Shared>,
@@ -47,7 +47,7 @@ pub(super) struct Server {
 /// Where a server runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum RunIn {
-    /// On a thread with a runtime of its own.
+    /// On a thread with its own runtime.
     OwnThread,
     /// In tasks of the caller's runtime.
     CallersRuntime,
@@ -55,19 +55,19 @@ pub(super) enum RunIn {
 
 #[derive(Debug)]
 enum Work {
-    /// `None` = it was joined.
+    /// `None` = the thread was joined.
     Thread(Option<JoinHandle<()>>),
     Task(AbortHandle),
 }
 
-/// One of the two services.
+/// Implements both services.
 #[derive(Clone, Debug)]
 pub(super) struct Service(pub(super) Arc<Shared>);
 
 // === impl RunIn ===
 
 impl RunIn {
-    /// The directory for the files of a node.
+    /// Returns the directory for the files of a node.
     pub(super) fn files(self) -> PathBuf {
         let memory = PathBuf::from("/dev/shm");
         if self == Self::CallersRuntime && memory.is_dir() { memory } else { std::env::temp_dir() }
@@ -100,28 +100,28 @@ impl Shared {
     /// Breaks every connection.
     pub(super) fn cut(&self) {
         for connection in lock(&self.connections).drain(..) {
-            // One that broke before is as good.
+            // An error means that the connection was already broken.
             connection.shutdown(std::net::Shutdown::Both).ok();
         }
     }
 
-    /// Takes the socket away. One that is gone is as good.
+    /// Removes the socket. Ignores a socket that no longer exists.
     #[expect(clippy::disallowed_methods, reason = "the socket is the simulated node's own")]
     pub(super) fn unlink(&self) {
         std::fs::remove_file(&self.socket).ok();
     }
 
-    /// Says whether the next write is to break its connection.
+    /// Returns whether the next write must break its connection.
     pub(super) fn is_to_break(&self) -> bool {
         self.break_next.load(Ordering::SeqCst)
     }
 
-    /// One connection broke as it was to.
+    /// Clears the flag after a connection broke.
     pub(super) fn take_break(&self) {
         self.break_next.store(false, Ordering::SeqCst);
     }
 
-    /// The steps of a call: noted, changed by hooks, met by a fault, carried out, answered.
+    /// Runs the steps of a call: recorded, changed by hooks, affected by a fault, carried out, answered.
     pub(super) async fn answer<T: Answer>(
         &self,
         method: Method,
@@ -142,7 +142,7 @@ impl Shared {
         answer.map(Response::new)
     }
 
-    /// The faults that strike before anything is done.
+    /// Applies the faults that take effect before the call is carried out.
     async fn before(&self, fault: Option<Fault>) -> Result<(), Status> {
         match fault {
             Some(Fault::Fail(code)) => Err(Status::new(code, "a fault that the test asked for")),
@@ -160,7 +160,7 @@ impl Shared {
         }
     }
 
-    /// The faults that strike what was done.
+    /// Applies the faults that take effect after the call was carried out.
     async fn after(&self, fault: Option<Fault>) {
         match fault {
             Some(Fault::Late(delay)) => tokio::time::sleep(delay).await,
@@ -183,7 +183,7 @@ impl Shared {
 // === impl Server ===
 
 impl Server {
-    /// Opens the socket and serves it. In the caller's runtime it must be called within that runtime.
+    /// Opens the socket and serves it. [`RunIn::CallersRuntime`] requires a call within that runtime.
     pub(super) fn start(shared: &Arc<Shared>, place: RunIn) -> Result<Self, SimError> {
         let failed = |source| SimError::Listen { path: shared.socket.clone(), source };
         let listener = UnixListener::bind(&shared.socket).map_err(failed)?;
@@ -196,7 +196,8 @@ impl Server {
         Ok(Self { shared: shared.clone(), work })
     }
 
-    /// Says whether it serves. One that was told to end does not, though its thread may take a moment longer.
+    /// Returns whether the server serves. A server that received the stop signal does not serve, even if its thread has
+    /// not finished yet.
     pub(super) fn runs(&self) -> bool {
         let works = match &self.work {
             Work::Thread(thread) => thread.as_ref().is_some_and(|thread| !thread.is_finished()),
@@ -210,11 +211,11 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stop.send_replace(true);
         match &mut self.work {
-            // A panic of the thread is one of a hook, and the test that wrote it has seen its call break.
+            // Only a hook can panic in the thread. The test that set the hook then sees its call break.
             Work::Thread(thread) => drop(thread.take().map(JoinHandle::join)),
             Work::Task(task) => task.abort(),
         }
-        // Each connection is a task of its own, which ends with it.
+        // Each connection is a separate task, which ends when the connection breaks.
         self.shared.cut();
     }
 }
@@ -226,7 +227,7 @@ impl Work {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(SimError::Thread)?;
         let thread = std::thread::Builder::new()
             .name("sim".to_owned())
-            // The end of the runtime drops every task, and with them every connection and every call under way.
+            // The end of the runtime drops every task, and so every connection and every call in progress.
             .spawn(move || runtime.block_on(serve(listener, &shared)))
             .map_err(SimError::Thread)?;
         Ok(Self::Thread(Some(thread)))
@@ -237,7 +238,7 @@ impl Work {
     }
 }
 
-/// Serves until it is told to end.
+/// Serves until the stop signal.
 async fn serve(listener: UnixListener, shared: &Arc<Shared>) {
     let Ok(listener) = tokio::net::UnixListener::from_std(listener) else { return };
     let connections = tokio_stream::wrappers::UnixListenerStream::new(listener)
@@ -251,7 +252,7 @@ async fn serve(listener: UnixListener, shared: &Arc<Shared>) {
     shared.cut();
 }
 
-/// Both services, under the names that the node knows.
+/// Returns both services, under their v1 or v1alpha2 names.
 fn services(shared: &Arc<Shared>) -> Router {
     let runtime = RuntimeServiceServer::new(Service(shared.clone()));
     let images = ImageServiceServer::new(Service(shared.clone()));
@@ -263,7 +264,7 @@ fn services(shared: &Arc<Shared>) -> Router {
     }
 }
 
-/// A panic in a hook leaves the state as it is, for the test to look at.
+/// Locks a mutex. A panic in a hook leaves the state readable, so that the test can inspect it.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

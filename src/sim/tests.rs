@@ -1,4 +1,4 @@
-//! What the contract tests cannot show: faults, hooks, the vanishing socket, shared layers, the logs.
+//! Tests of the features that the contract tests do not cover: faults, hooks, socket removal, shared layers, logs.
 
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -125,7 +125,7 @@ async fn a_late_answer_comes_after_the_deed_and_a_slow_call_is_done_late() {
     let late = tokio::spawn(remove(&sim, "c1"));
     sim.await_call(Method::RemoveImage).await.unwrap();
     sim.await_call(Method::RemoveContainer).await.unwrap();
-    // Answers of later calls on other connections prove that both calls were treated.
+    // The answers of later calls on other connections prove that the server handled both calls.
     let list = images.list_images(pb::ListImagesRequest { filter: None }).await.unwrap().into_inner();
     assert_eq!(list.images.len(), 1);
     assert!(sim.state().container_ids().is_empty());
@@ -324,9 +324,9 @@ async fn a_big_node_is_listed_whole() {
     assert_eq!(sim.state().image_ids().len(), 1_000);
 }
 
-// === what the tests share ===
+// === helpers ===
 
-/// One pod with one finished container, `c1` in `s1`.
+/// Returns a node with one pod, which has one exited container `c1` in sandbox `s1`.
 fn web() -> Node {
     Node::new().image(WEB, &[("web", MIB)]).id("s1").pod("default", "web-0", "u1").id("c1").exited("app", WEB)
 }
@@ -337,7 +337,7 @@ fn channel(socket: &std::path::Path) -> Channel {
         let path = path.clone();
         async move { tokio::net::UnixStream::connect(path).await.map(hyper_util::rt::TokioIo::new) }
     });
-    // The limit bounds every wait of these tests.
+    // The limit applies to every wait in these tests.
     let limit = Duration::from_secs(20);
     Endpoint::from_static("http://localhost").timeout(limit).connect_with_connector_lazy(connect)
 }
@@ -356,12 +356,12 @@ fn remove(sim: &Sim, id: &str) -> impl Future<Output = Result<(), Status>> + use
     async move { client.remove_container(request).await.map(|_| ()) }
 }
 
-/// Says whether a call ended with its connection, and not with the limit of these tests.
+/// Returns whether a call failed because its connection broke, and not because of the limit of these tests.
 fn is_broken<T>(answer: &Result<T, Status>) -> bool {
     answer.as_ref().is_err_and(|status| !matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded))
 }
 
-/// Calls a method with an empty message and returns its error.
+/// Calls a method with an empty message and returns the code of its error.
 async fn fails_with(sim: &Sim, method: Method) -> Option<Code> {
     let service = match method {
         Method::ListImages | Method::StreamImages | Method::ImageStatus | Method::RemoveImage | Method::ImageFsInfo => {

@@ -1,4 +1,4 @@
-//! The node's objects as they are, whatever its answers say.
+//! The real objects of the node, independent of the faults in its answers.
 
 use super::node::Node;
 use crate::cri::generated as pb;
@@ -6,22 +6,22 @@ use crate::cri::generated as pb;
 // === impl Node ===
 
 impl Node {
-    /// Every container, as a list without a fault shows it.
+    /// Returns every container, as a list without a fault shows it.
     pub fn containers(&self) -> Vec<pb::Container> {
         self.list_containers(None)
     }
 
-    /// Every sandbox, as a list without a fault shows it.
+    /// Returns every sandbox, as a list without a fault shows it.
     pub fn sandboxes(&self) -> Vec<pb::PodSandbox> {
         self.list_sandboxes(None)
     }
 
-    /// Every image, as a list without a fault shows it.
+    /// Returns every image, as a list without a fault shows it.
     pub fn images(&self) -> Vec<pb::Image> {
         self.list_images()
     }
 
-    /// The images that containers mount as volumes, by id or by the name that was mounted.
+    /// Returns the images that containers mount as volumes, by id or by the name that was mounted.
     pub fn image_volumes(&self) -> Vec<String> {
         let mounts = self.containers.iter().flat_map(|container| &container.mounts);
         mounts.filter_map(|mount| Some(mount.image.as_ref()?.image.clone())).collect()

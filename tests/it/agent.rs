@@ -1,4 +1,4 @@
-//! The real binary on a simulated node: hermetic, with a state of its own.
+//! Runs the real binary on a simulated node: hermetic, with its own state.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,17 +12,17 @@ use nix::unistd::Pid;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// The longest wait for anything here.
+/// The longest wait here.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where the agent's configuration and state lie.
+/// The directory with the agent's configuration and state.
 pub struct Home {
     dir: tempfile::TempDir,
-    /// What every configuration here begins with.
+    /// The start of every configuration here.
     basis: String,
 }
 
-/// An agent at work. Whatever becomes of the test, it ends with it.
+/// A running agent. It ends with the test, whatever the result is.
 pub struct Running {
     pub pid: u32,
     lines: mpsc::UnboundedReceiver<String>,
@@ -32,7 +32,8 @@ pub struct Running {
 // === impl Home ===
 
 impl Home {
-    /// On a host without a kubelet, with nothing to wait for; `settings` are lines of TOML, as `images.min_age = "0s"`.
+    /// Creates an agent on a host without a kubelet, with no durations to wait for. `settings` are lines of TOML, such
+    /// as `images.min_age = "0s"`.
     pub fn new(sim: &Sim, settings: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let roots = sim.log_roots();
@@ -45,7 +46,7 @@ impl Home {
             ("state.lock", dir.path().join("run/kubegc.lock").display().to_string()),
         ];
         let paths = paths.map(|(key, value)| format!("{key} = \"{value}\"\n")).concat();
-        // The disk that is measured is this machine's own, however full it is.
+        // The disk that is measured is that of this machine, whatever its usage is.
         let rules = "pods.source = \"runtime\"\nimages.min_age = \"0s\"\nguards.settle = \"0s\"\n\
                      images.high_threshold_percent = 100\nguards.gone_after = \"0s\"\nguards.retry_after = \"0s\"\n";
         let home = Self { dir, basis: paths + rules };
@@ -53,7 +54,7 @@ impl Home {
         home
     }
 
-    /// Writes the configuration anew.
+    /// Rewrites the configuration.
     pub fn set(&self, settings: &str) {
         fs::write(self.config(), format!("{}{settings}\n", self.basis)).unwrap();
     }
@@ -77,7 +78,7 @@ impl Home {
         command
     }
 
-    /// Runs a verb to its end. The runtime has a thread of its own, so this may block.
+    /// Runs a command to its end. The runtime has a thread of its own, so this may block.
     pub fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
     }
@@ -86,7 +87,7 @@ impl Home {
         self.start_with(arguments, &[])
     }
 
-    /// The same with some variables in an environment that is empty otherwise.
+    /// Starts the same with these variables in an otherwise empty environment.
     pub fn start_with(&self, arguments: &[&str], variables: &[(&str, &Path)]) -> Running {
         let mut command = self.command(arguments);
         command.envs(variables.iter().copied());
@@ -103,11 +104,11 @@ impl Home {
 
 impl Running {
     pub fn signal(&self, signal: Signal) {
-        // It may have ended by itself.
+        // The process may have exited by itself.
         let _ = kill(Pid::from_raw(self.pid.cast_signed()), signal);
     }
 
-    /// Waits until it says something on standard error.
+    /// Waits for a text on standard error.
     pub async fn says(&mut self, text: &str) {
         let mut said = Vec::new();
         let wait = async {

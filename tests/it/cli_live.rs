@@ -15,7 +15,7 @@ use tonic::Code;
 
 use crate::shell::Shell;
 
-/// The longest wait for something that must come.
+/// The longest wait for something that must happen.
 const SOON: Duration = Duration::from_secs(30);
 
 /// A shell and a node.
@@ -31,7 +31,7 @@ impl Host {
 
     fn with(node: Node) -> Self {
         let sim = Sim::start(node).unwrap();
-        // The binary measures this machine's disk and would find its kubelet, so no test may hang on either.
+        // The binary measures this machine's disk and would find its kubelet, so no test may depend on either.
         let config = format!(
             "images.high_threshold_percent = 100\npods.source = \"none\"\nnode = \"n1\"\nruntime.endpoint = \"{}\"\nlogs.pods_root = \"{}\"\nlogs.containers_root = \"{}\"\n\
              state.path = \"{}\"\nstate.lock = \"{}\"\nkubelet_root = \"{}\"\nguards.settle = \"0s\"\n",
@@ -49,7 +49,7 @@ impl Host {
         self.shell.run(arguments).replace(&self.sim.dir().display().to_string(), "DIR")
     }
 
-    /// What is left of the node.
+    /// Returns what is left on the node.
     fn rest(&self) -> [Vec<String>; 3] {
         let node = self.sim.state();
         [node.container_names(), node.sandbox_names(), node.image_names()]
@@ -60,7 +60,7 @@ impl Host {
     }
 }
 
-/// A node with a pod that runs, one that crashes again and again, one that ran twice, and unused images.
+/// Returns a node with a running pod, a crash-looping pod, a pod that ran twice, and unused images.
 fn node() -> Node {
     let (minute, hour) = (Duration::from_mins(1), Duration::from_hours(1));
     let node = Node::new().now(Timestamp::now()).disk(100 * GIB, 50 * GIB).ago(48 * hour);
@@ -104,32 +104,32 @@ fn a_snapshot_knows_image_volumes_though_no_image_is_about_to_go() {
     );
     std::fs::write(host.shell.path("s.json"), host.shell.run(&["snapshot"])).unwrap();
     let why = host.run(&["why", "--snapshot", "s.json", "r.example/old:1", "--set", "images.all_unused=true"]);
-    assert!(why.contains("container side has it mounted as a volume"), "{why}");
+    assert!(why.contains("container side mounts it as an image volume"), "{why}");
 }
 
 #[test]
 fn a_dry_run_changes_nothing_and_a_collection_does_what_it_said() {
     let host = Host::new();
     let before = host.rest();
-    insta::assert_snapshot!(host.run(&["collect", "--dry-run"]), @r#"
-    KIND        WOULD GO   GONE   REFUSED   FAILED   NOT NEEDED   FREED
-    container   3          0      0         0        0
-    sandbox     1          0      0         0        0
+    insta::assert_snapshot!(host.run(&["collect", "--dry-run"]), @"
+    KIND        WOULD REMOVE   ALREADY REMOVED   REFUSED   FAILED   NOT NEEDED   FREED
+    container   3              0                 0         0        0
+    sandbox     1              0                 0         0        0
 
-    Would be removed: 3 containers and 1 sandbox. 20 stay.
-    "#);
+    Would be removed: 3 containers and 1 sandbox. 20 kept.
+    ");
     assert_eq!(host.rest(), before);
     let writes = [Method::StopContainer, Method::RemoveContainer, Method::StopPodSandbox, Method::RemovePodSandbox];
     assert!(writes.iter().all(|write| host.sim.calls_of(*write).is_empty()));
     assert!(!host.sim.dir().join("state").exists());
 
-    insta::assert_snapshot!(host.run(&["collect"]), @r#"
-    KIND        REMOVED   GONE   REFUSED   FAILED   NOT NEEDED   FREED
-    container   3         0      0         0        0            12.0KiB
-    sandbox     1         0      0         0        0
+    insta::assert_snapshot!(host.run(&["collect"]), @"
+    KIND        REMOVED   ALREADY REMOVED   REFUSED   FAILED   NOT NEEDED   FREED
+    container   3         0                 0         0        0            12.0KiB
+    sandbox     1         0                 0         0        0
 
-    Removed: 3 containers and 1 sandbox, 12.0KiB reclaimed (measured). 20 stay.
-    "#);
+    Removed: 3 containers and 1 sandbox, 12.0KiB reclaimed (measured). 20 kept.
+    ");
     insta::assert_snapshot!(host.rest().concat().join("\n"), @r#"
     crash/app#3 exited
     job/job#0 exited
@@ -143,7 +143,7 @@ fn a_dry_run_changes_nothing_and_a_collection_does_what_it_said() {
     r.example/web:1
     r.example/web:2
     "#);
-    insta::assert_snapshot!(host.run(&["collect"]), @"Nothing removed. 17 stay.");
+    insta::assert_snapshot!(host.run(&["collect"]), @"Nothing removed. 17 kept.");
     assert_eq!(host.run(&["history", "-o", "json"]).lines().count(), 4);
 }
 
@@ -165,21 +165,21 @@ fn the_schema_of_a_collection_holds_one_and_refuses_others() {
 fn a_failure_is_told_and_the_rest_goes_on() {
     let host = Host::new();
     host.sim.fault(Method::RemovePodSandbox, Fault::Fail(Code::Internal), Times::Forever);
-    insta::assert_snapshot!(host.run(&["collect"]), @r#"
+    insta::assert_snapshot!(host.run(&["collect"]), @"
     exit Some(1)
     KIND      ID        NAME   POD           OUTCOME   FREED   WHY
     sandbox   s-job-0          default/job   failed            RemovePodSandbox: a fault that the test asked for (Internal)
 
-    KIND        REMOVED   GONE   REFUSED   FAILED   NOT NEEDED   FREED
-    container   3         0      0         0        0            12.0KiB
-    sandbox     0         0      0         1        0
+    KIND        REMOVED   ALREADY REMOVED   REFUSED   FAILED   NOT NEEDED   FREED
+    container   3         0                 0         0        0            12.0KiB
+    sandbox     0         0                 0         1        0
 
-    Removed: 3 containers, 12.0KiB reclaimed (measured). 20 stay.
+    Removed: 3 containers, 12.0KiB reclaimed (measured). 20 kept.
     ! error: 1 removal failed
-    "#);
-    // The next pass waits before it tries again.
+    ");
+    // The next pass is in back-off and does not try again.
     let why = host.run(&["why", "s-job-0"]);
-    assert!(why.contains("stays: its removal failed 1 times"), "{why}");
+    assert!(why.contains("keep: its removal failed once"), "{why}");
     assert!(why.contains("setting: guards.retry_after = \"1m\" (built-in)"), "{why}");
 }
 
@@ -208,7 +208,7 @@ fn a_saved_plan_is_carried_out_but_for_what_changed_since() {
     let host = Host::new();
     let shell = &host.shell;
     std::fs::write(shell.path("plan.json"), shell.run(&["plan", "-o", "json"])).unwrap();
-    // One more crash, which the plan does not know.
+    // One more crash, which the plan does not contain.
     let now = Timestamp::now();
     host.sim
         .state()
@@ -255,38 +255,38 @@ fn a_saved_plan_of_the_kubelets_rules_leaves_the_newest_instances_under_the_guar
 #[test]
 fn why_asks_the_node() {
     let host = Host::new();
-    insta::assert_snapshot!(host.run(&["why", "c-crash-4"]), @r#"
+    insta::assert_snapshot!(host.run(&["why", "c-crash-4"]), @"
     container app c-crash-4, exited, of pod default/crash
-      stays: no more than 1 dead instances of this container
+      keep: its pod has at most 1 dead container of this name
       setting: containers.max_per_pod_container = 1 (built-in)
-      what would change it: its pod being gone, a newer instance, or a lower containers.max_per_pod_container
-      pods known from: nobody: pods.source is none
-    "#);
+      changes when: its pod is deleted, a newer instance exits, or containers.max_per_pod_container is lower
+
+    pods: no pod list available: pods.source is none
+    ");
     insta::assert_snapshot!(host.run(&["why", "default/web"]), @r#"
     container app webapp01, running, of pod default/web
-      stays: it runs
-      what would change it: its end
-      pods known from: nobody: pods.source is none
+      keep: it is running
+      changes when: it exits
 
     sandbox s-web, ready, of pod default/web
-      stays: the sandbox is ready
-      what would change it: the runtime stopping it
-      pods known from: nobody: pods.source is none
+      keep: the sandbox is ready
+      changes when: the runtime stops the sandbox
 
     log directory DIR/pods/default_web_u-web
-      stays: no list of pods, so nothing counts as gone: pods.source is none
+      keep: no pod list is available, so every pod may exist
       setting: pods.source = "none" (kubegc.toml)
-      what would change it: a source of pods that answers
-      pods known from: nobody: pods.source is none
+      changes when: a pod source is available
 
     log link DIR/containers/web_default_app-webapp01.log
-      stays: no kubelet gave it this name, or it is not the kind of entry expected
+      keep: the kubelet does not use such a name or such a kind of entry
       setting: guards.keep_unrecognized_logs = true (built-in)
-      what would change it: nothing; remove it by hand if nobody needs it
+      changes when: it is removed by hand
+
+    pods: no pod list available: pods.source is none
     "#);
 }
 
-/// A kubelet's read-only port that names one pod until it is dropped.
+/// Serves a kubelet's read-only port with one pod until it is dropped.
 fn kubelet_with(uid: &str) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -322,7 +322,7 @@ fn the_kubelet_says_which_pods_should_be_here() {
     assert_eq!((list.source.as_str(), list.complete), ("kubelet-dir+kubelet", false));
     assert!(list.sources[0].missing.as_ref().unwrap().contains("kubelet/pods"), "no such directory: {list:?}");
     let why = host.run(&["why", &endpoint, "--pod-source=kubelet", "default/crash"]);
-    assert!(why.contains("something of its pod still runs"), "{why}");
+    assert!(why.contains("its pod still has running containers"), "{why}");
 }
 
 #[test]
@@ -363,12 +363,12 @@ fn a_source_that_fails_is_told_and_the_plan_fails_in_part() {
     host.sim.fault(Method::ImageFsInfo, Fault::Fail(Code::Internal), Times::Forever);
     let text = host.run(&["plan", "--image-gc-high-threshold=85"]);
     assert!(text.starts_with("exit Some(1)\n"), "{text}");
-    insta::assert_snapshot!(text.lines().rev().take(4).collect::<Vec<_>>().join("\n"), @r#"
-    ! error: image_filesystem not seen: ImageFsInfo: a fault that the test asked for (Internal)
-    To remove: 3 containers and 1 sandbox. 20 stay.
-    Error: image_filesystem not seen: ImageFsInfo: a fault that the test asked for (Internal)
-    Pods: nobody: pods.source is none
-    "#);
+    insta::assert_snapshot!(text.lines().rev().take(4).collect::<Vec<_>>().join("\n"), @"
+    ! error: image_filesystem unavailable: ImageFsInfo: a fault that the test asked for (Internal)
+    To remove: 3 containers and 1 sandbox. 20 kept.
+    Error: image_filesystem unavailable: ImageFsInfo: a fault that the test asked for (Internal)
+    Pods: no pod list available: pods.source is none
+    ");
 }
 
 #[test]
@@ -376,15 +376,15 @@ fn one_agent_collects_on_a_node() {
     let host = Host::new();
     let _lock = Lock::take(&host.sim.dir().join("run/kubegc.lock"), "run").unwrap();
     let text = host.run(&["collect"]).replace(&std::process::id().to_string(), "PID");
-    insta::assert_snapshot!(text, @r#"
+    insta::assert_snapshot!(text, @"
     exit Some(1)
     ! error: another kubegc (pid PID, run) holds DIR/run/kubegc.lock; one agent collects on a node
-    ! hint: `kubegc plan` looks without the lock
-    "#);
+    ! hint: `kubegc plan` works without the lock
+    ");
     assert!(host.run(&["plan"]).contains("To remove: 3 containers"));
 }
 
-/// Another program's connection that keeps the store's write lock until it is dropped.
+/// Opens a connection of another program that holds the store's write lock until it is dropped.
 fn locked_store(host: &Host) -> rusqlite::Connection {
     let other = rusqlite::Connection::open(host.sim.dir().join("state/kubegc.db")).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -402,7 +402,7 @@ fn a_store_that_cannot_be_written_stops_no_collection_and_makes_it_fail_in_part(
                  pass is not in the history\n";
     assert!(text.ends_with(error), "{text}");
     drop(other);
-    assert_eq!(host.run(&["collect"]), "Nothing removed. 17 stay.\n");
+    assert_eq!(host.run(&["collect"]), "Nothing removed. 17 kept.\n");
 }
 
 #[tokio::test]
@@ -478,7 +478,7 @@ fn the_service_collects_at_once_and_ends_with_a_signal() {
     reader.join().unwrap();
 }
 
-/// Begins to collect, waits for the first removal, and sends these signals.
+/// Starts `collect`, waits for the first removal, and sends these signals.
 async fn interrupted(host: &Host, signals: &[Signal]) -> std::process::Output {
     let collection = host.spawn(&["collect"]);
     let pid = Pid::from_raw(i32::try_from(collection.id()).unwrap());
@@ -519,10 +519,10 @@ fn a_collection_names_the_removals_that_it_did_not_begin_because_the_runtime_han
 async fn a_second_signal_ends_it_at_once() {
     let host = Host::new();
     host.sim.fault(Method::RemoveContainer, Fault::Hang, Times::Forever);
-    // Two of the same, sent at once, may arrive as one.
+    // Two equal signals, sent at the same time, may arrive as one.
     let output = interrupted(&host, &[Signal::SIGTERM, Signal::SIGINT]).await;
     assert!([Some(128 + 15), Some(128 + 2)].contains(&output.status.code()), "{output:?}");
-    // The lock is free, and the next one does the work.
+    // The lock is free, and the next run does the work.
     host.sim.heal();
     assert!(host.run(&["collect"]).contains("Removed: 3 containers"));
 }
@@ -531,15 +531,15 @@ async fn a_second_signal_ends_it_at_once() {
 fn the_status_tells_who_collects_and_what_it_sees() {
     let mut host = Host::new();
     let lines = |text: &str| -> Vec<String> {
-        // How full this machine's disk is, and how long ago a pass was, is not for a test to know.
+        // The disk usage of this machine and the age of a pass vary, so the test ignores them.
         let fixed = text.lines().filter(|line| !line.contains("Image disk"));
         fixed.map(|line| line.split(" ago").next().unwrap().trim_end_matches(char::is_numeric).to_owned()).collect()
     };
-    insta::assert_snapshot!(lines(&host.run(&["status"])).join("\n"), @r"
+    insta::assert_snapshot!(lines(&host.run(&["status"])).join("\n"), @"
     Node:       n
-    Agent:      none holds this node's lock
+    Agent:      none
     Runtime:    sim 0.1.
-    Pods:       nobody: pods.source is none
+    Pods:       no pod list available: pods.source is none
     To remove:  4 objects
     ");
     assert!(host.run(&["collect"]).contains("Removed"));
@@ -551,7 +551,7 @@ fn the_status_tells_who_collects_and_what_it_sees() {
     assert_eq!((&document["kind"], &document["last_runs"][0]["scope"]), (&"Status".into(), &"all".into()));
     host.sim.stop_listening();
     let told = host.run(&["status"]);
-    assert!(told.starts_with("exit Some(3)") && told.contains("Runtime:    not seen: "), "{told}");
+    assert!(told.starts_with("exit Some(3)") && told.contains("Runtime:    unavailable: "), "{told}");
     assert!(told.contains("Last pass:  all, "), "what is recorded needs no runtime: {told}");
 }
 

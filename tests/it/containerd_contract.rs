@@ -1,4 +1,4 @@
-//! Three containerds held to the contract.
+//! Runs the contract on three containerd versions.
 
 use kubegc::cri::generated as pb;
 

@@ -1,4 +1,4 @@
-//! The binary on real nodes: what it says, what it does, and what remains.
+//! The binary on real nodes: its output, its actions, and what is left.
 
 mod failures;
 mod images;

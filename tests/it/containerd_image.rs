@@ -1,4 +1,4 @@
-//! The image that is shipped: every containerd takes it, and the same source gives the same bytes.
+//! The shipped image: every containerd accepts it, and the same source gives the same bytes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,14 +6,14 @@ use std::process::Command;
 use crate::manifests::packaging;
 use crate::rig::{Rig, Version};
 
-/// The image of this source, not optimised; made once, and quickly after that.
+/// Returns the image of this source, without optimization. It is built once, and later builds are fast.
 pub fn file() -> PathBuf {
     let file = packaging("../target/image/kubegc-dev.tar");
     make(&file);
     file
 }
 
-/// The image's name.
+/// Returns the name of the image.
 pub fn name() -> String {
     format!("ghcr.io/kubegc/kubegc:{}", env!("CARGO_PKG_VERSION"))
 }
@@ -44,7 +44,7 @@ async fn the_image_is_taken(version: Version) {
     rig.ctr(&["images", "import", "--snapshotter", "overlayfs", image.to_str().unwrap()]);
     let listed = async || rig.list_images().await.into_iter().any(|image| image.repo_tags == [name()]);
     assert!(crate::rig::becomes_true(listed).await, "{:#?}", rig.list_images().await);
-    // It has nothing but the one program, and that runs without anything: ctr ends as the program does.
+    // The image has only the one program, which needs nothing else. The exit status of ctr is that of the program.
     let program = ["version", "/usr/bin/kubegc", "--version"];
     rig.ctr(&[&["run", "--rm", "--null-io", "--snapshotter", "overlayfs", &name()], &program[..]].concat());
 }

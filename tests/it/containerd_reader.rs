@@ -1,4 +1,4 @@
-//! The CRI reader on a real runtime: every version answers it, and it outlives the runtime.
+//! The CRI reader on a real runtime: it works with every version, and survives a restart of the runtime.
 
 use kubegc::cri::{CriOptions, Only, RuntimeReader};
 use kubegc::model::{Container, ContainerState, Image as Listed};

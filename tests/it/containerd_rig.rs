@@ -1,4 +1,4 @@
-//! The rig itself: what the other tests take for granted. Where these fail, look at the machine first.
+//! Tests the rig itself, on which the other tests depend. If these tests fail, check the machine first.
 
 use kubegc::cri::generated::ContainerState;
 
@@ -39,7 +39,7 @@ async fn a_small_disk_fills_up() {
     let rig = Rig::start_on_small_disk(Version::V1_7, 128).await;
     let before = rig.used_percent();
     rig.import(&[Image::new(&["docker.io/library/big:1"], &[Layer::busybox(), Layer::filled("big", 16)])]).await;
-    // The layer is there twice: as a blob and unpacked.
+    // The layer exists twice: as a blob and unpacked.
     assert!((24.0..35.0).contains(&(rig.used_percent() - before)), "{before} -> {}", rig.used_percent());
     rig.pod("default", "big-0", "uid-big").await.with_image("docker.io/library/big:1").exited("app", 0).await;
 }

@@ -1,8 +1,9 @@
-//! What we rely on in any runtime. The same cases hold `sim` and every containerd to it, so that a test against `sim`
-//! means something.
+//! What we rely on in any runtime. The same cases run on `sim` and on every containerd, so that tests on `sim` are
+//! valid.
 //!
-//! A runtime takes part by [`Runtime`] and one line, `contract!(name, how to start it)`, which makes a test of each
-//! case. Looking and removing go through our own reader and writer; what they have no need of goes through the client.
+//! A runtime takes part with an implementation of [`Runtime`] and one line, `contract!(name, how to start it)`, which
+//! makes a test of each case. Lists and removals use our own reader and writer. Calls that they do not have use the
+//! client.
 
 pub mod containers;
 pub mod images;
@@ -22,37 +23,37 @@ pub const TWICE: [&str; 2] = ["docker.io/library/twice:1", "docker.io/library/tw
 /// An image with one name. It has `/bin/sleep`.
 pub const SINGLE: &str = "docker.io/library/single:1";
 
-/// A runtime that can be held to the contract. It begins empty, but for its sandbox image.
+/// A runtime to test. At the start it has its sandbox image only.
 pub trait Runtime {
-    /// What it is reached by, `unix:///…`.
+    /// Returns the endpoint, `unix:///…`.
     fn endpoint(&self) -> String;
 
-    /// A sandbox as a kubelet would run it there: host network, the labels of the pod, an absolute log directory.
+    /// Returns a sandbox like that of a kubelet: host network, the labels of the pod, an absolute log directory.
     fn sandbox_config(&self, namespace: &str, name: &str, uid: &str) -> pb::PodSandboxConfig;
 
-    /// Brings [`TWICE`] and [`SINGLE`], as often as asked.
+    /// Imports [`TWICE`] and [`SINGLE`]. May be called repeatedly.
     async fn import_images(&self);
 }
 
-/// A runtime with both images, and the ways to it.
+/// A runtime with both images, and its clients.
 pub struct Subject<R> {
     /// Keeps the runtime alive.
     pub host: R,
-    /// The half that looks.
+    /// Our reader.
     pub reader: RuntimeReader,
-    /// The half that removes.
+    /// Our writer.
     pub writer: RuntimeWriter,
-    /// The runtime service itself.
+    /// The client of the runtime service.
     pub runtime: RuntimeServiceClient<Channel>,
-    /// The image service itself.
+    /// The client of the image service.
     pub images: ImageServiceClient<Channel>,
 }
 
-/// A sandbox and what its containers must repeat.
+/// A sandbox and the data that its containers must repeat.
 pub struct Pod {
-    /// The sandbox's id.
+    /// The ID of the sandbox.
     pub sandbox: SandboxId,
-    /// The pod's uid.
+    /// The uid of the pod.
     pub uid: PodUid,
     config: pb::PodSandboxConfig,
 }
@@ -122,7 +123,7 @@ pub(crate) use contract;
 // === impl Subject ===
 
 impl<R: Runtime> Subject<R> {
-    /// Brings the images and opens the ways.
+    /// Imports the images and connects.
     pub async fn meet(host: R) -> Self {
         host.import_images().await;
         let (endpoint, options) = (host.endpoint(), CriOptions::default());
@@ -144,12 +145,12 @@ impl<R: Runtime> Subject<R> {
         Pod { sandbox: answer.into_inner().pod_sandbox_id.into(), uid: uid.into(), config }
     }
 
-    /// Makes a container of [`SINGLE`].
+    /// Creates a container of [`SINGLE`].
     pub async fn created(&self, pod: &Pod, name: &str) -> ContainerId {
         self.created_from(pod, name, SINGLE).await
     }
 
-    /// Makes a container of an image.
+    /// Creates a container of an image.
     pub async fn created_from(&self, pod: &Pod, name: &str, image: &str) -> ContainerId {
         std::fs::create_dir_all(std::path::Path::new(&pod.config.log_directory).join(name)).unwrap();
         let request = pb::CreateContainerRequest {
@@ -160,14 +161,14 @@ impl<R: Runtime> Subject<R> {
         self.runtime.clone().create_container(request).await.unwrap().into_inner().container_id.into()
     }
 
-    /// Makes a container of [`SINGLE`] and starts it.
+    /// Creates a container of [`SINGLE`] and starts it.
     pub async fn running(&self, pod: &Pod, name: &str) -> ContainerId {
         let id = self.created(pod, name).await;
         self.start(&id).await.unwrap();
         id
     }
 
-    /// Makes a container of [`SINGLE`], starts it and stops it.
+    /// Creates a container of [`SINGLE`], starts it and stops it.
     pub async fn exited(&self, pod: &Pod, name: &str) -> ContainerId {
         let id = self.running(pod, name).await;
         self.stop(&id).await;
@@ -180,41 +181,41 @@ impl<R: Runtime> Subject<R> {
         self.runtime.clone().start_container(request).await.map(|_| ())
     }
 
-    /// Stops a container without grace.
+    /// Stops a container without a grace period.
     pub async fn stop(&self, id: &ContainerId) {
         self.writer.stop_container(id, std::time::Duration::ZERO).await.unwrap();
     }
 
-    /// All containers that a list shows, sorted by id.
+    /// Returns all containers of a list, sorted by ID.
     pub async fn containers(&self, only: Only) -> Vec<Container> {
         let mut list = self.reader.containers(only).await.unwrap();
         list.sort_by(|a, b| a.id.cmp(&b.id));
         list
     }
 
-    /// The ids that a list shows, sorted.
+    /// Returns the IDs of a list, sorted.
     pub async fn container_ids(&self, only: Only) -> Vec<ContainerId> {
         self.containers(only).await.into_iter().map(|container| container.id).collect()
     }
 
-    /// The sandboxes that a list shows, sorted.
+    /// Returns the sandboxes of a list, sorted.
     pub async fn sandbox_ids(&self, only: Only) -> Vec<SandboxId> {
         let mut list: Vec<_> = self.reader.sandboxes(only).await.unwrap().into_iter().map(|found| found.id).collect();
         list.sort();
         list
     }
 
-    /// A container's status.
+    /// Returns the status of a container.
     pub async fn status(&self, id: &ContainerId) -> Option<ContainerStatus> {
         self.reader.container_status(id).await.unwrap()
     }
 
-    /// A container's state by its status.
+    /// Returns the state of a container, from its status.
     pub async fn state(&self, id: &ContainerId) -> Option<ContainerState> {
         self.status(id).await.map(|status| status.state)
     }
 
-    /// Says whether an image is there.
+    /// Says whether an image exists.
     pub async fn has_image(&self, name: &str) -> bool {
         self.reader.image(name).await.unwrap().is_some()
     }
@@ -223,13 +224,13 @@ impl<R: Runtime> Subject<R> {
 // === impl Pod ===
 
 impl Pod {
-    /// The directory that the containers' logs are beneath.
+    /// Returns the directory of the containers' logs.
     pub fn log_directory(&self) -> &std::path::Path {
         std::path::Path::new(&self.config.log_directory)
     }
 }
 
-/// Ids in the order in which lists are compared.
+/// Sorts IDs as in the comparison of lists.
 pub fn sorted<T: Ord>(mut ids: Vec<T>) -> Vec<T> {
     ids.sort();
     ids

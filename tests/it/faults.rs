@@ -1,6 +1,6 @@
-//! A pass over a runtime that fails, hangs, is late, loses answers, goes away or changes meanwhile.
+//! A pass with a runtime that fails, hangs, is late, loses answers, becomes unreachable or changes during the pass.
 //!
-//! What must stay is taken from a pass without faults; what a fault leaves undone, the next pass does.
+//! A pass without faults determines what must be kept. The next pass after a fault removes what is left.
 
 mod bench;
 
@@ -16,7 +16,7 @@ use tonic::Code;
 
 use bench::{Bench, OLD, WAITING, WEB, not_removed};
 
-/// Each with whether it strikes the first call alone or all.
+/// The faults, and whether each affects the first call only or all calls.
 const FAULTS: [(Fault, Times); 11] = [
     (Fault::Fail(Code::Internal), Times::N(1)),
     (Fault::Fail(Code::Unavailable), Times::Forever),
@@ -30,15 +30,15 @@ const FAULTS: [(Fault, Times); 11] = [
     (Fault::DoThenCut, Times::Forever),
     (Fault::Vanish, Times::N(1)),
 ];
-/// What the agent waits for a call while there are faults: less than `Late`. One that runs out though nothing is wrong
-/// with its call is one more fault. The pass after them waits as long as it takes.
+/// The limit for a call while there are faults: less than `Late`. If a call without a fault exceeds it, that is one
+/// more fault. The pass after the faults has no limit.
 const LIMIT: Duration = Duration::from_millis(100);
-/// So many cases at a time: most of them wait.
+/// The number of cases that run at the same time: most of them wait.
 const AT_ONCE: usize = 12;
 
 type Things = BTreeSet<String>;
 
-/// All that is there, and what of it a pass without faults leaves.
+/// Returns everything on the node, and what a pass without faults leaves.
 async fn before_and_after(streaming: Streaming) -> (Things, Things) {
     let mut bench = Bench::new(streaming);
     let before = bench.remains();
@@ -48,7 +48,7 @@ async fn before_and_after(streaming: Streaming) -> (Things, Things) {
     (before, bench.remains())
 }
 
-/// The methods that a pass calls, without faults.
+/// Returns the methods that a pass without faults calls.
 async fn used(streaming: Streaming) -> Vec<Method> {
     let mut bench = Bench::new(streaming);
     bench.pass().await;
@@ -60,7 +60,7 @@ fn missing(wanted: &Things, remains: &Things) -> Vec<String> {
     wanted.difference(remains).cloned().collect()
 }
 
-/// One pass under a fault and one after it.
+/// Makes one pass under a fault and one after it.
 async fn faulted(streaming: Streaming, method: Method, fault: Fault, times: Times, survivors: &Things) {
     let case = format!("{method} {fault:?} {times:?} {streaming:?}");
     let mut bench = Bench::limited(streaming, LIMIT);
@@ -76,7 +76,7 @@ async fn faulted(streaming: Streaming, method: Method, fault: Fault, times: Time
     assert_eq!(missing(&remains, survivors), [""; 0], "{case}: the next pass leaves too much, {told:?}");
 }
 
-/// Each of these methods under every fault.
+/// Tests each of these methods under every fault.
 async fn all_faults(streaming: Streaming, methods: impl IntoIterator<Item = Method>) {
     let (before, survivors) = before_and_after(streaming).await;
     assert!(before.len() > survivors.len() + 15, "there is rubbish of each kind: {before:#?}, {survivors:#?}");
@@ -157,7 +157,7 @@ async fn a_connection_that_breaks_in_the_first_call_is_made_again() {
     passes_after(|bench| bench.sim.fault(Method::Version, Fault::DoThenCut, Times::N(1))).await;
 }
 
-/// A pass, then what breaks the connection, then a pass that has something to do and does it.
+/// Makes a pass, breaks the connection, and makes a pass that has something to remove and removes it.
 async fn passes_after(break_connection: impl FnOnce(&mut Bench)) {
     let mut bench = Bench::new(Streaming::Unimplemented);
     bench.pass().await;
@@ -179,7 +179,7 @@ async fn passes_after(break_connection: impl FnOnce(&mut Bench)) {
 async fn what_changes_between_plan_and_removal_stays() {
     let mut bench = Bench::new(Streaming::Unimplemented);
     let sandbox = bench.sim.state().sandbox_id("gone-0").unwrap();
-    // The first status that is asked for is the recheck of the first container.
+    // The first status call is the recheck of the first container.
     let home = sandbox.clone();
     bench.sim.on_call(Method::ContainerStatus, 1, move |node| {
         node.start_container(WAITING).unwrap();
@@ -249,7 +249,8 @@ async fn lists_that_are_too_large_to_send_are_collected_as_if_they_were_not() {
     assert_eq!(bench.remains(), survivors);
 }
 
-/// The memory of an image that is used only as a volume: in use in each pass, also while no image is to be removed.
+/// Tests the memory of an image that is used only as a volume. It is in use in each pass, also if no image is to be
+/// removed.
 #[tokio::test]
 async fn an_image_that_is_only_mounted_is_used_in_each_pass_and_its_container_is_asked_once() {
     let mut bench = Bench::new(Streaming::Unimplemented);

@@ -1,4 +1,4 @@
-//! Kill -9 at any moment of a run (I10): the store opens, the lock is free, and the next run finishes the work.
+//! SIGKILL at any time of a run (I10): the store opens, the lock is free, and the next run finishes the work.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
@@ -12,12 +12,12 @@ use nix::sys::signal::Signal;
 use crate::agent::Home;
 
 const KILLS: u64 = 50;
-/// Rubbish of one round: so many deleted pods with a container each, and so many images.
+/// The garbage of one round: so many deleted pods with a container each, and so many images.
 const RUBBISH: u64 = 4;
 const WEB: &str = "docker.io/library/web:1";
-/// What a killed run waits for at each removal, before or after it is done.
+/// The wait of a killed run at each removal, before or after it is done.
 const DELAY: Duration = Duration::from_millis(4);
-/// Calls that a run makes so often at least.
+/// The minimum number of calls of a run, by method.
 const CALLS: [(Method, u64); 6] = [
     (Method::Version, 1),
     (Method::ListContainers, 1),
@@ -27,7 +27,7 @@ const CALLS: [(Method, u64); 6] = [
     (Method::RemoveImage, RUBBISH),
 ];
 
-/// Numbers that look like chance and can be had again (`SplitMix64`).
+/// Reproducible random numbers (`SplitMix64`).
 struct Dice(u64);
 
 // === impl Dice ===
@@ -41,7 +41,7 @@ impl Dice {
     }
 }
 
-/// Pods that live: more objects than the rubbish, so that a killed run leaves no sharp fall behind.
+/// Returns running pods. They have more objects than the garbage, so that the lists do not become much shorter.
 fn alive() -> Node {
     let node = Node::new().now(kubegc::daemon::now()).ago(Duration::from_hours(9)).image(WEB, &[("web", MIB)]);
     (0..8).fold(node, |node, number| {
@@ -60,7 +60,7 @@ fn with_rubbish(mut node: Node, round: u64) -> Node {
     node
 }
 
-/// Everything that can be removed, by the ids that the history names.
+/// Returns everything that can be removed, by the IDs in the history.
 fn objects(sim: &Sim) -> BTreeSet<String> {
     let node = sim.state();
     let mut all: BTreeSet<_> = node.container_ids().into_iter().chain(node.sandbox_ids()).collect();
@@ -72,14 +72,14 @@ fn objects(sim: &Sim) -> BTreeSet<String> {
     all
 }
 
-/// What the history says that was removed, links left out: those of containers go with them.
+/// Returns what the history lists as removed, without symlinks: those of containers are removed with them.
 fn recorded(store: &Store) -> Vec<String> {
     let history = store.history(&HistoryFilter::default()).unwrap();
     assert!(history.iter().all(|entry| entry.outcome == "removed" || entry.outcome == "already_gone"), "{history:#?}");
     history.into_iter().filter(|entry| entry.outcome == "removed").map(|entry| entry.id).collect()
 }
 
-/// Starts a run and kills it somewhere.
+/// Starts a run and kills it at a random time.
 async fn kill_one(sim: &Sim, home: &Home, dice: &mut Dice) -> String {
     let fault = if dice.below(2) == 0 { Fault::Slow(DELAY) } else { Fault::Late(DELAY) };
     for method in [Method::RemoveContainer, Method::RemovePodSandbox, Method::RemoveImage] {
@@ -90,14 +90,14 @@ async fn kill_one(sim: &Sim, home: &Home, dice: &mut Dice) -> String {
     sim.forget_calls();
     let mut agent = home.start(&["collect"]);
     sim.await_calls(method, usize::try_from(nth).unwrap()).await.unwrap();
-    // The moment is to be any, so this is no wait for anything.
+    // The time is random, so there is no event to wait for.
     tokio::time::sleep(more).await;
     agent.signal(Signal::SIGKILL);
     agent.ended().await;
     format!("{fault:?}, killed {more:?} after {method} {nth}")
 }
 
-/// What a kill leaves: a store that tells the truth, but for the one action that was under way.
+/// Checks the store after a kill: it is correct, except for the one action in progress.
 fn check(sim: &Sim, home: &Home, before: &BTreeSet<String>, case: &str) {
     drop(Lock::take(&home.lock(), "test").expect(case));
     let opened = Store::open(&home.store()).expect(case);

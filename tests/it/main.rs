@@ -1,4 +1,4 @@
-//! All tests that go through the public door, in one binary.
+//! All tests that use the public interface, in one binary.
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! What is applied to a cluster: every file is known to the API, named by its kustomization, and fits the agent.
+//! The manifests for a cluster: every file is valid for the API, listed in its kustomization, and matches the agent.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,27 +11,27 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Where kustomizations lie, beneath `packaging`.
+/// The directories with kustomizations, beneath `packaging`.
 const KUSTOMIZATIONS: [&str; 3] = ["daemonset", "overlays/kubelet", "overlays/selinux"];
 
-/// A directory of manifests.
+/// Returns a directory of manifests.
 pub fn packaging(within: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging").join(within)
 }
 
-/// The YAML documents of a file.
+/// Returns the YAML documents of a file.
 pub fn documents(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// All objects that a kustomization names itself, in order.
+/// Returns all objects that a kustomization lists itself, in order.
 pub fn objects(within: &str) -> Vec<Value> {
     let files = listed(within, "resources").into_iter().filter(|name| packaging(within).join(name).is_file());
     files.flat_map(|name| documents(&packaging(within).join(name))).collect()
 }
 
-/// The one object of a kind that a kustomization names.
+/// Returns the only object of a kind that a kustomization lists.
 pub fn object<T: DeserializeOwned>(within: &str, kind: &str) -> T {
     let mut found = objects(within).into_iter().filter(|object| object["kind"] == kind);
     let object = found.next().unwrap_or_else(|| panic!("no {kind} in {within}"));
@@ -95,7 +95,7 @@ fn everything_of_the_host_is_mounted_where_the_agent_looks_for_it() {
     assert_eq!(mounts(container).len(), 8, "and nothing more");
 }
 
-/// A mount beneath a directory that is copied once and for all stays busy when its owner unmounts it.
+/// If a mount beneath a directory is copied and not propagated, it remains busy when its owner unmounts it.
 #[test]
 fn what_others_unmount_is_not_kept_busy() {
     let pod = pod();
@@ -152,7 +152,7 @@ fn the_image_is_of_this_version() {
     assert!(script.contains(&format!("name={}:$version", image["name"].as_str().unwrap())));
 }
 
-/// What the template of the agent's pods says.
+/// Returns the template of the agent's pods.
 fn pod() -> PodSpec {
     object::<DaemonSet>("daemonset", "DaemonSet").spec.unwrap().template.spec.unwrap()
 }
@@ -172,7 +172,7 @@ fn volume_of<'a>(pod: &'a PodSpec, path: &str) -> &'a Volume {
     pod.volumes.as_deref().unwrap_or_default().iter().find(|volume| volume.name == *name).unwrap()
 }
 
-/// What the settings file of a kustomization says, whether it is the object itself or a patch.
+/// Returns the settings file of a kustomization, which is the object itself or a patch.
 fn toml(within: &str) -> String {
     let map = documents(&packaging(within).join("configmap.yaml")).remove(0);
     let map: ConfigMap = serde_json::from_value(map).unwrap();
@@ -194,7 +194,7 @@ fn listed(within: &str, list: &str) -> Vec<String> {
     entries.iter().map(name).collect()
 }
 
-/// An object as the API's types have it: what they do not know is not in it any more.
+/// Returns an object after conversion to the API's types, which drops unknown fields.
 fn understood(object: &Value) -> Value {
     fn through<T: DeserializeOwned + Serialize>(object: &Value) -> Value {
         let typed: T = serde_json::from_value(object.clone()).unwrap_or_else(|error| panic!("{error}: {object:#}"));

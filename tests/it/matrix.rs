@@ -1,30 +1,30 @@
-//! The fault matrix: every method that kubegc calls, under every fault, in every kind of pass, once and always; and every
-//! step of the clock. All in virtual time.
+//! The fault matrix: every method that kubegc calls, under every fault, in every kind of pass, once and always; and
+//! every step of the clock. All in virtual time.
 //!
-//! A cell makes the passes of its scope under the fault: one round where it strikes the first call alone, two where it
-//! strikes every call. Then it heals the fault and makes two more rounds, two hours apart, so that every guard and every
-//! back-off has elapsed. Guards and defaults are those of the profile `safe`, with two settings of their own: a call waits
-//! 10 s, and lists that are shorter than 90 % of the last ones prove nothing. Images are removed by the thresholds, on a
-//! disk that stays above both, so that every unused image is due.
+//! A cell makes the passes of its scope under the fault: one round if the fault affects the first call only, two if it
+//! affects every call. Then the fault is removed, and the cell makes two more rounds, two hours apart, so that every
+//! guard and every back-off has elapsed. Guards and defaults are those of the profile `safe`, with two other settings:
+//! a call has a limit of 10 s, and lists shorter than 90 % of the last ones are not trusted. Images are removed by the
+//! thresholds, on a disk that is always above both, so that every unused image is due.
 //!
 //! What a cell expects:
-//! - **Safety**: a pass removes nothing that `protected.rs` names, which reads the state of the simulated node only.
-//! - **Time**: a pass ends within 70 s. One limit for each of the objects of a wide node is more than that.
-//! - **Isolation**: what does without the failing method is removed in the rounds under the fault (`expect.rs`).
-//! - **Recovery**: after the two rounds exactly that is left which the same rounds leave without a fault.
+//! - **Safety**: a pass removes nothing that `protected.rs` protects, which reads the state of the simulated node only.
+//! - **Time**: a pass ends within 70 s. The sum of the limits for each object of a wide node is larger.
+//! - **Isolation**: what does not need the failing method is removed in the rounds under the fault (`expect.rs`).
+//! - **Recovery**: after the two rounds, the same objects are left as after the same rounds without a fault.
 //!
 //! Expectations that are not obvious:
-//! - A list that is empty or of which half is missing proves nothing (I12), in every pass as long as it lasts, and not
-//!   for images and pods alone: no sandbox counts as empty by it either. Nothing needs to be removed meanwhile.
-//! - A list in which items have no id does not show what these items use.
-//! - A status without a container or without its id is no proof that the container does not exist.
-//! - One failing status or removal keeps one object and what depends on it. A status that fails always keeps the images,
-//!   since nothing else shows what is mounted.
-//! - A runtime that does not answer Version is not asked for more in that pass.
-//! - Garbage in creation times leaves I3 and I4 without evidence: they are not asserted there. Garbage in the log path of a
-//!   container leaves its log files behind.
-//! - After a step of the clock the cell goes on with the new time. Times in the future count as unknown, so everything is
-//!   removed within the two rounds, whatever year the clock shows.
+//! - A list that is empty or lacks half of its items proves nothing (I12), in every pass as long as this lasts. This
+//!   applies to images, to pods and to sandboxes, none of which counts as empty. Nothing needs to be removed meanwhile.
+//! - A list with items without an ID does not show what these items use.
+//! - A status without a container or without its ID is no proof that the container does not exist.
+//! - One failing status or removal keeps one object and what depends on it. A status that always fails keeps the
+//!   images, because nothing else shows what is mounted.
+//! - If a runtime does not answer Version, the pass makes no further calls.
+//! - Garbage in creation times leaves no evidence for I3 and I4, so the cell does not assert them. Garbage in the log
+//!   path of a container leaves its log files behind.
+//! - After a step of the clock the cell continues with the new time. Times in the future count as unknown, so
+//!   everything is removed within the two rounds, whatever year the clock shows.
 
 mod cell;
 mod clock;
@@ -43,7 +43,7 @@ use tonic::Code;
 use cell::{Cell, METHODS, SCOPES, cells, clock_cells, is_called, late};
 use node::Size;
 
-/// All faults of calls.
+/// Returns all faults of calls.
 fn faults() -> Vec<Fault> {
     let refusals = [Code::Unavailable, Code::PermissionDenied, Code::Internal].map(Fault::Fail);
     let defects = [Defect::Empty, Defect::Truncated, Defect::WithoutId, Defect::Twice, Defect::Garbage];

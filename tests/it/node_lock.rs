@@ -1,6 +1,6 @@
-//! The lock of the node: where it lies, whom it excludes, and that it needs no space on the disks.
+//! The lock of the node: its path, which processes it excludes, and that it needs no space on the disks.
 //!
-//! The tests of the default place need root: they have a `/run` of their own in a mount namespace.
+//! The tests of the default path need root: they have a `/run` of their own in a mount namespace.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use crate::shell::Shell;
 
 const WEB: &str = "docker.io/library/web:1";
 
-/// A pod that runs, and one that has left a container.
+/// Returns a node with a running pod, and a pod that has left a container.
 fn sim() -> Sim {
     let node = Node::new().now(kubegc::daemon::now()).ago(Duration::from_hours(5)).image(WEB, &[("web", MIB)]);
     let node = node.pod("default", "live-0", "live-0").running("app", WEB);
     Sim::start(node.pod("default", "old-0", "old-0").exited("app", WEB).exited("app", WEB)).unwrap()
 }
 
-/// A shell with a configuration that says nothing of the lock.
+/// Returns a shell with a configuration without the lock settings.
 fn shell(sim: &Sim) -> Shell {
     let roots = sim.log_roots();
     let config = format!(
@@ -61,7 +61,7 @@ mod as_root {
 
     use super::*;
 
-    /// Runs a script with a `/run` of its own and `$kubegc`. Returns its exit status and what it printed.
+    /// Runs a script with a `/run` of its own and `$kubegc`. Returns its exit status and its output.
     fn with_own_run(shell: &Shell, script: &str) -> (Option<i32>, String) {
         let setup = "set -eu; exec 2>&1; mount -t tmpfs -o mode=755 tmpfs /run\n";
         let mut command = Command::new("unshare");

@@ -1,4 +1,4 @@
-//! One agent on a node, and how the service ends, waits and hears: the real binary beside itself.
+//! Two agents on one node, and the shutdown, the waits and the signals of the service: the real binary twice.
 
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use crate::agent::Home;
 
 const WEB: &str = "docker.io/library/web:1";
 const OLD: &str = "docker.io/library/old:1";
-/// Often enough that no test waits long for the next pass.
+/// Short intervals, so that no test waits long for the next pass.
 const OFTEN: &str = "containers.interval = \"1s\"\nimages.interval = \"1s\"\ndaemon.max_backoff = \"1s\"";
 
-/// Three dead containers and an unused image, beside a pod that lives.
+/// Returns a node with three dead containers, an unused image and running pods.
 fn node() -> Node {
     let node = Node::new().now(kubegc::daemon::now()).ago(Duration::from_hours(5));
     let node = node.image(WEB, &[("web", MIB)]).image(OLD, &[("old", MIB)]);
@@ -133,7 +133,7 @@ async fn while_the_runtime_is_away_the_service_knocks_seldom_and_works_when_it_i
     service.says("pass done").await;
     sim.stop_listening();
     let listener = UnixListener::bind(sim.socket()).unwrap();
-    // Whoever knocks is turned away, which is seen as a runtime that is away.
+    // Connections are accepted and closed immediately, which counts as an unavailable runtime.
     let knocks = tokio::task::spawn_blocking(move || {
         let first = listener.accept().map(|_| Instant::now()).unwrap();
         for _ in 0..8 {
@@ -167,13 +167,13 @@ async fn a_hangup_makes_the_service_read_its_rules_anew_and_keep_them_if_they_ar
 
     home.set("images.low_threshold_percent = \"low\"");
     service.signal(Signal::SIGHUP);
-    service.says("the old ones stay").await;
+    service.says("the previous settings remain in force").await;
     service.says("pass done").await;
     assert!(sim.state().image_id(OLD).is_some());
 
     home.set("images.all_unused = true");
     service.signal(Signal::SIGHUP);
-    service.says("settings read anew").await;
+    service.says("settings reloaded").await;
     sim.await_call(Method::RemoveImage).await.unwrap();
     service.says("removed=1").await;
     assert_eq!(sim.state().image_names(), [WEB]);

@@ -1,4 +1,4 @@
-//! A disk that gets short, and the service that answers.
+//! A disk that gets disk pressure, and the reaction of the service.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use kubegc::sim::{GIB, Node, Sim};
 const IMAGE: &str = "r.example/job:1";
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// A pod that finished and one that runs.
+/// A terminated pod and a running one.
 struct Listed;
 
 impl PodSource for Listed {
@@ -44,7 +44,8 @@ impl PodSource for Listed {
     }
 }
 
-/// A disk of 100 GiB with 30 free, a finished pod, a pod that crashed and will start again, and three images of 2 GiB.
+/// Returns a disk of 100 GiB with 30 free, a terminated pod, a pod that crashed and will be restarted, and three images
+/// of 2 GiB.
 fn sim() -> Sim {
     let node = Node::new().now(Timestamp::now()).disk(100 * GIB, 64 * GIB).ago(600 * MINUTE);
     let node = [IMAGE, "r.example/old:1", "r.example/next:1"]
@@ -86,7 +87,7 @@ async fn a_disk_that_gets_short_loses_what_finished_pods_left_and_every_unused_i
         let pass = pass.as_ref().unwrap();
         passes.push((scope, pass.plan.pressure.clone(), pass.plan.actions.len()));
         match (scope, passes.len()) {
-            // Nothing was short until now; something else fills the disk.
+            // There was no disk pressure until now. Other data fills the disk.
             (_, 2) => sim.state().set_other_bytes(85 * GIB),
             (_, 4) => stopper.stop(),
             _ => {}

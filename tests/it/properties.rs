@@ -1,6 +1,7 @@
 //! The invariants of ARCHITECTURE.md, on random nodes.
 //!
-//! `PROPTEST_CASES=20000` looks longer. Every property takes the plan by what remains, and says again from the snapshot alone what must remain.
+//! `PROPTEST_CASES=20000` runs more cases. Each property compares what a plan leaves with what must remain, computed
+//! from the snapshot alone.
 
 mod nodes;
 mod rechecks;
@@ -121,7 +122,7 @@ proptest! {
 
     #[test]
     fn a_plan_carried_out_leaves_nothing_to_do(node in a_node(), policy in a_policy()) {
-        let node = nodes::believed(node); // Doubt passes with the pass; what it kept may go in the next.
+        let node = nodes::believed(node); // The next pass may remove what this one keeps because of untrusted lists.
         let plan = decide(&node, &policy, Scope::All);
         let after = decide(&nodes::carried_out(&node, &plan, &policy), &policy, Scope::All);
         prop_assert_eq!(after.actions, vec![]);
@@ -328,7 +329,7 @@ fn is_needed(node: &Snapshot, policy: &Policy, image: &Image) -> bool {
         Seen::Seen(runtime) => runtime.sandbox_image.as_deref().is_some_and(has),
         Seen::NotSeen(_) => false,
     };
-    // Where finished pods are evicted, they need their images no more.
+    // With `evict_terminated_pods`, terminated pods no longer need their images.
     let needs_none = |pod: &&Pod| policy.containers.evict_terminated_pods && pod.phase.is_terminal();
     let pods = node.pods.as_ref().into_iter().flat_map(|list| &list.pods).filter(|pod| !needs_none(pod));
     used || may_be_mounted

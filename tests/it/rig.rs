@@ -1,7 +1,7 @@
-//! A node to collect on: one containerd of a chosen version with its own root, socket, cgroup, disk and log roots.
+//! A test node: one containerd of a chosen version with its own root, socket, cgroup, disk and log roots.
 //!
-//! Rigs do not know of each other, so that tests run side by side. What a rig cannot have (root, loop devices, a
-//! package) fails the test with the reason; nothing is skipped. Dropping a rig ends its containerd and all it started.
+//! Rigs are independent, so tests run in parallel. If a rig lacks something (root, loop devices, a package), the test
+//! fails with the reason; nothing is skipped. Dropping a rig stops its containerd and everything that it started.
 
 mod cell;
 mod disk;
@@ -33,13 +33,13 @@ pub use names::Names;
 pub use node::{Collection, Manifest, NodeRig, Options, Program, eventually};
 pub use versions::Version;
 
-/// The longest wait for anything that a rig waits for.
+/// The longest wait of a rig.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The image that pods run unless told otherwise.
+/// The default image of pods.
 pub const APP: &str = "docker.io/library/app:1";
 
-/// What a cell calls containerd.
+/// The name of containerd in a cell.
 const CONTAINERD: &str = "containerd";
 
 /// A node with a containerd.
@@ -47,7 +47,7 @@ pub struct Rig {
     version: Version,
     cgroup: String,
     channel: Channel,
-    /// Where the runtime is reached.
+    /// The socket of the runtime.
     socket: PathBuf,
     // Dropped in this order: the runtime with its disk, then the directory.
     cell: Cell,
@@ -57,24 +57,24 @@ pub struct Rig {
 // === impl Rig ===
 
 impl Rig {
-    /// A node on the disk of the temporary directory, with the sandbox image and [`APP`].
+    /// Starts a node on the disk of the temporary directory, with the sandbox image and [`APP`].
     pub async fn start(version: Version) -> Self {
         Self::start_on(version, "", disk::plain).await
     }
 
-    /// The same with a limit on the messages that the runtime sends, in bytes.
+    /// Starts the same with a limit on the messages that the runtime sends, in bytes.
     pub async fn start_with_send_limit(version: Version, bytes: usize) -> Self {
         Self::start_on(version, &format!("  max_send_message_size = {bytes}\n"), disk::plain).await
     }
 
-    /// The same with an image file system of `mib` MiB.
+    /// Starts the same with an image file system of `mib` MiB.
     pub async fn start_on_small_disk(version: Version, mib: u64) -> Self {
         Self::start_on(version, "", |dir| disk::small(dir, mib)).await
     }
 
-    /// `grpc` is added to the section `[grpc]` of containerd's configuration.
+    /// Starts a node. `grpc` is added to the section `[grpc]` of containerd's configuration.
     async fn start_on(version: Version, grpc: &str, disk: impl FnOnce(&Path)) -> Self {
-        let bin = version.bin(); // says what is missing, before anything is made
+        let bin = version.bin(); // reports what is missing, before anything is created
         let dir = tempfile::Builder::new().prefix("kubegc-rig-").tempdir().unwrap();
         let home = dir.path().join("containerd");
         disk(&home);
@@ -91,7 +91,7 @@ impl Rig {
         rig
     }
 
-    /// A rig whose programs are known and whose cell is open. Nothing runs.
+    /// Returns a rig with its programs and an open cell. Nothing runs.
     fn with_cell(version: Version, dir: tempfile::TempDir, cgroup: String, socket: &str) -> Self {
         let socket = dir.path().join(socket);
         let cell = Cell::open(dir.path(), &cgroup);
@@ -103,19 +103,19 @@ impl Rig {
         self.import(&[Image::new(&[&self.version.sandbox_image()], &layers), Image::new(&[APP], &layers)]).await;
     }
 
-    /// Stops containerd kindly and starts it again. Its pods live on.
+    /// Stops containerd gracefully and starts it again. Its pods continue to run.
     pub async fn restart(&self) {
         self.stop();
         self.begin().await;
     }
 
-    /// Kills containerd and starts it again. Its pods live on.
+    /// Kills containerd and starts it again. Its pods continue to run.
     pub async fn crash_and_restart(&self) {
         self.cell.order(Order::Kill, CONTAINERD);
         self.begin().await;
     }
 
-    /// Stops containerd; its socket stays behind and nobody listens.
+    /// Stops containerd. Its socket file remains without a listener.
     pub fn stop(&self) {
         self.cell.order(Order::Stop, CONTAINERD);
     }
@@ -148,32 +148,32 @@ impl Rig {
         run(Command::new(ctr).arg("--address").arg(&self.socket).args(["--namespace", "k8s.io"]).args(args))
     }
 
-    /// The runtime service.
+    /// Returns a client of the runtime service.
     pub fn runtime(&self) -> RuntimeServiceClient<Channel> {
         RuntimeServiceClient::new(self.channel.clone())
     }
 
-    /// The image service.
+    /// Returns a client of the image service.
     pub fn images(&self) -> ImageServiceClient<Channel> {
         ImageServiceClient::new(self.channel.clone())
     }
 
-    /// All containers.
+    /// Lists all containers.
     pub async fn list_containers(&self) -> Vec<pb::Container> {
         self.runtime().list_containers(pb::ListContainersRequest::default()).await.unwrap().into_inner().containers
     }
 
-    /// All sandboxes.
+    /// Lists all sandboxes.
     pub async fn list_sandboxes(&self) -> Vec<pb::PodSandbox> {
         self.runtime().list_pod_sandbox(pb::ListPodSandboxRequest::default()).await.unwrap().into_inner().items
     }
 
-    /// All images.
+    /// Lists all images.
     pub async fn list_images(&self) -> Vec<pb::Image> {
         self.images().list_images(pb::ListImagesRequest::default()).await.unwrap().into_inner().images
     }
 
-    /// Used space of containerd's disk in percent, measured.
+    /// Returns the used space of containerd's disk in percent, measured.
     pub fn used_percent(&self) -> f64 {
         let disk = nix::sys::statvfs::statvfs(&self.dir().join("containerd")).unwrap();
         #[expect(clippy::cast_precision_loss, reason = "a percentage for a comparison")]
@@ -181,27 +181,27 @@ impl Rig {
         100.0 - 100.0 * available
     }
 
-    /// What the runtime is reached by.
+    /// Returns the endpoint of the runtime.
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.socket.display())
     }
 
-    /// The pod log root.
+    /// Returns the pod log root.
     pub fn pod_logs(&self) -> PathBuf {
         self.dir.path().join("logs/pods")
     }
 
-    /// The container log root, where the links are.
+    /// Returns the container log root, the directory of the symlinks.
     pub fn container_logs(&self) -> PathBuf {
         self.dir.path().join("logs/containers")
     }
 
-    /// The directory for everything that is not the runtime's.
+    /// Returns the directory for everything that is not the runtime's.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The images that containerd was told to remove, in that order, by its own log.
+    /// Returns the images that containerd removed on request, in that order, from its own log.
     pub fn removed_images(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.dir().join("containerd.log")).unwrap();
         let told = log.lines().filter_map(|line| line.split_once(r#"msg="RemoveImage \""#)?.1.strip_suffix(r#"\"""#));
@@ -214,7 +214,7 @@ impl Rig {
         self.runtime().remove_container(request).await.unwrap();
     }
 
-    /// The last lines of containerd's log, without its notices.
+    /// Returns the last lines of containerd's log, without its notices.
     fn log_end(&self) -> String {
         let log = std::fs::read_to_string(self.dir().join("containerd.log")).unwrap_or_default();
         let lines: Vec<_> = log.lines().filter(|line| !line.contains("level=info")).collect();
@@ -222,12 +222,12 @@ impl Rig {
     }
 }
 
-/// Asks every few milliseconds until the answer is yes; no after [`PATIENCE`].
+/// Polls every few milliseconds until `ask` is true. Returns false after [`PATIENCE`].
 pub async fn becomes_true(ask: impl AsyncFnMut() -> bool) -> bool {
     becomes_true_within(PATIENCE, ask).await
 }
 
-/// The same with another patience.
+/// Does the same with another limit.
 pub async fn becomes_true_within(patience: Duration, mut ask: impl AsyncFnMut() -> bool) -> bool {
     let since = Instant::now();
     while since.elapsed() < patience {
@@ -239,13 +239,13 @@ pub async fn becomes_true_within(patience: Duration, mut ask: impl AsyncFnMut() 
     false
 }
 
-/// A cgroup that no other rig has, in this process or another.
+/// Returns a cgroup that no other rig has, in this process or another.
 fn unique_cgroup() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     format!("/kubegc-rig-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Connects at the first call, and again at the first after a restart.
+/// Returns a channel that connects at the first call, and again at the first call after a restart.
 fn channel(socket: PathBuf) -> Channel {
     Endpoint::from_static("http://localhost").connect_with_connector_lazy(tower::service_fn(move |_: Uri| {
         let socket = socket.clone();

@@ -1,10 +1,10 @@
-//! The binary, run with nothing of the machine's own: a directory, an environment of two variables, and a transcript.
+//! Runs the binary isolated from the machine: a directory, an environment of two variables, and a transcript.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// A place to run the binary in, with nothing of the machine's own.
+/// A directory in which to run the binary, isolated from the machine.
 pub struct Shell {
     directory: tempfile::TempDir,
 }
@@ -39,7 +39,7 @@ impl Shell {
         command
     }
 
-    /// Runs the binary and writes down what came of it.
+    /// Runs the binary and returns a transcript.
     pub fn run(&self, arguments: &[&str]) -> String {
         self.run_on("", arguments)
     }

@@ -1,4 +1,4 @@
-//! The simulated node held to the contract, and next to the program that really uses it.
+//! Runs the contract on the simulated node, and compares it with the real program.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ fn reader(sim: &Sim) -> RuntimeReader {
     RuntimeReader::new(&sim.endpoint(), &sim.endpoint(), CriOptions::default())
 }
 
-/// The ids in the list of containers, of which there are five.
+/// Returns the IDs in the list of containers, of which there are five.
 async fn listed(defect: Defect, streaming: Streaming) -> Vec<String> {
     let sim = Sim::start_here(Node::big(5, 1).streaming(streaming)).unwrap();
     for method in [Method::ListContainers, Method::StreamContainers] {

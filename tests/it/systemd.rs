@@ -1,4 +1,4 @@
-//! The service under systemd: what it tells the manager, and the unit file that the manager reads.
+//! The service under systemd: its notifications to the manager, and its unit file.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use nix::sys::signal::Signal;
 
 use crate::agent::Home;
 
-/// What `systemd-analyze security` may say at most, in tenths. Root, the network and the right to remove anybody's logs
-/// are what remains.
+/// The highest acceptable exposure of `systemd-analyze security`, in tenths. It comes from root, the network and the
+/// permission to delete the logs of any user.
 const MOST_EXPOSED: u32 = 20;
 
-/// A service manager that keeps what it hears.
+/// A service manager that records its messages.
 struct Manager {
     dir: tempfile::TempDir,
     socket: UnixDatagram,
@@ -35,7 +35,7 @@ impl Manager {
         self.dir.path().join("notify")
     }
 
-    /// Waits for a datagram that begins so, and returns it.
+    /// Waits for a datagram with this prefix, and returns it.
     fn hears(&mut self, beginning: &str) -> String {
         loop {
             let mut buffer = [0; 4096];
@@ -64,18 +64,18 @@ async fn the_service_tells_its_manager_of_start_passes_reload_and_stop() {
 
     service.signal(Signal::SIGHUP);
     assert!(manager.hears("RELOADING").contains("\nMONOTONIC_USEC="));
-    assert_eq!(manager.hears("READY"), "READY=1\nSTATUS=settings read anew");
+    assert_eq!(manager.hears("READY"), "READY=1\nSTATUS=settings reloaded");
     home.set("containers.interval = \"soon\"");
     service.signal(Signal::SIGHUP);
     manager.hears("RELOADING");
-    assert_eq!(manager.hears("READY"), "READY=1\nSTATUS=settings not read anew; the old ones stay");
+    assert_eq!(manager.hears("READY"), "READY=1\nSTATUS=settings not reloaded; the previous settings remain in force");
 
     service.signal(Signal::SIGTERM);
     manager.hears("STOPPING=1");
     assert_eq!(service.ended().await.code(), Some(0));
 }
 
-/// The manager gives a start 90 seconds, and a runtime may need longer.
+/// The manager limits the start to 90 seconds, and a runtime may need longer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_waits_for_its_runtime_has_started() {
     let sim = Sim::start(Node::new()).unwrap();
@@ -98,7 +98,7 @@ fn the_unit_keeps_the_directory_of_the_nodes_lock() {
     assert!(unit.contains("\nRuntimeDirectoryPreserve=yes\n"), "a pod's or a shell's agent may hold the lock in it");
 }
 
-/// What systemd says of the unit; it comes with Debian's `systemd`, which root installs.
+/// Checks the unit with systemd's tools. They come with Debian's `systemd`, which root installs.
 mod as_root {
     use super::*;
 
@@ -107,7 +107,7 @@ mod as_root {
         let (_dir, unit) = unit();
         let verified = analyze(&["verify"], &unit);
         let told = String::from_utf8_lossy(&verified.stderr);
-        // It loads what the unit refers to as well, and those are the machine's own.
+        // The tool also loads the units that this one refers to, and those belong to the machine.
         let told: Vec<_> = told.lines().filter(|line| line.contains("kubegc")).collect();
         assert!(verified.status.success() && told.is_empty(), "{told:#?}");
     }
@@ -120,7 +120,7 @@ mod as_root {
         assert!(judged.status.success(), "{}", String::from_utf8_lossy(&judged.stdout));
     }
 
-    /// The unit as it is, but for the place of the binary, which need not be installed to be looked at.
+    /// Returns the unit with another path of the binary, so that the check needs no installation.
     fn unit() -> (tempfile::TempDir, PathBuf) {
         let unit =
             std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd/kubegc.service")).unwrap();

@@ -1,5 +1,5 @@
-//! What the kubelet does, as data (`tests/data/vectors/README.md`): every case under profile `kubelet` with the kubelet's
-//! answer, and under `safe` with each difference named by the guard that keeps more.
+//! The behavior of the kubelet as data (`tests/data/vectors/README.md`). Every case runs under profile `kubelet` with
+//! the kubelet's result, and under `safe`, where a guard must be the reason of each difference.
 
 mod containers;
 mod images;
@@ -15,12 +15,12 @@ use kubegc::model::{Absence, Memory, Phase, Pod, PodList, Seen, Snapshot};
 use kubegc::plan::{Guards, KeepReason, Plan, Policy, Profile, Scope, Target, decide};
 use serde_json::Value;
 
-/// The kubelet's rules.
+/// Returns the kubelet's rules.
 fn kubelet() -> Policy {
     Policy { profile: Profile::Kubelet, guards: Guards::of(Profile::Kubelet), ..Policy::default() }
 }
 
-/// The same policy with all guards.
+/// Returns the same policy with all guards.
 fn safe(policy: &Policy) -> Policy {
     Policy { profile: Profile::Safe, guards: Guards::default(), ..policy.clone() }
 }
@@ -29,7 +29,7 @@ fn now() -> Timestamp {
     "2026-11-21T12:00:00Z".parse().unwrap()
 }
 
-/// A moment so many seconds from now.
+/// Returns the time so many seconds from now.
 fn at(seconds: f64) -> Timestamp {
     let nanoseconds = (seconds * 1e9).round() as i128;
     now().checked_add(SignedDuration::from_nanos_i128(nanoseconds)).unwrap_or(Timestamp::MIN)
@@ -56,12 +56,12 @@ fn seconds(value: &Value) -> Duration {
     Duration::from_secs_f64(value.as_f64().unwrap_or_default())
 }
 
-/// A node of which nothing is seen yet.
+/// Returns a node with every observation unavailable.
 fn blank() -> Snapshot {
     serde_json::from_value(serde_json::json!({ "taken_at": now() })).unwrap()
 }
 
-/// The pods that the kubelet still has; deleted ones are in no list.
+/// Returns the pods that the kubelet still has. Deleted pods are in no list.
 fn pod_list<'a>(ready: bool, pods: impl Iterator<Item = (&'a str, &'a str)>) -> PodList {
     let pods = pods.filter(|(_, state)| *state != "deleted").map(|(uid, state)| Pod {
         uid: uid.into(),
@@ -71,7 +71,7 @@ fn pod_list<'a>(ready: bool, pods: impl Iterator<Item = (&'a str, &'a str)>) -> 
     PodList { source: "kubelet".into(), complete: ready, pods: pods.collect(), ..PodList::default() }
 }
 
-/// The memory of a node on which every pod that is away has been away for an hour.
+/// Returns the memory of a node on which every missing pod is missing for an hour.
 fn long_absent(snapshot: &Snapshot, uids: impl Iterator<Item = String>) -> Memory {
     let absent_since = uids.map(|uid| Absence { uid: uid.into(), since: at(-3600.0) }).collect();
     Memory { absent_since, ..snapshot.memory.clone() }
@@ -81,7 +81,7 @@ fn removed(plan: &Plan) -> BTreeSet<String> {
     plan.actions.iter().map(|action| name(&action.target)).collect()
 }
 
-/// What the vectors call an object: its id, for logs the name of the entry.
+/// Returns the name of an object in the vectors: its ID, or the entry name of a log.
 fn name(target: &Target) -> String {
     match target {
         Target::RemoveLogDir { path } => path.file_name().unwrap().to_str().unwrap().to_owned(),
@@ -89,8 +89,8 @@ fn name(target: &Target) -> String {
     }
 }
 
-/// Plans under `safe`, and for everything that the kubelet would remove and `safe` keeps asks `named` whether the reason
-/// names a guard. Nothing else may go than what the kubelet removes.
+/// Makes a plan under `safe`. For each object that the kubelet would remove and `safe` keeps, `named` checks whether a
+/// guard is the reason. `safe` must remove nothing that the kubelet does not remove.
 fn safe_keeps_more(
     case: &str,
     snapshot: &Snapshot,
@@ -108,7 +108,7 @@ fn safe_keeps_more(
     }
 }
 
-/// The reason is a guard.
+/// Says whether the reason is a guard.
 fn is_guard(_: &Plan, _: &str, reason: &KeepReason) -> bool {
     reason.is_guard()
 }

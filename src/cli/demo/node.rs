@@ -1,4 +1,5 @@
-//! The busy node: live, crash-looping, finished and deleted pods, orphan logs, 40 images that share layers, a full disk.
+//! The busy node: running, crash-looping, terminated and deleted pods, logs without a pod, 40 images that share layers,
+//! and a full disk.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::model::{Absence, ImageMemory, Memory, Phase, Pod, PodList};
 use crate::sim::{GIB, MIB, Node};
 
-/// How full the disk is, in percent.
+/// The disk usage in percent.
 const USED_PERCENT: u64 = 91;
 const CAPACITY: u64 = 64 * GIB;
 
@@ -24,19 +25,19 @@ const SERVICES: [(&str, &str); 10] = [
     ("search", "jdk"),
     ("thumbnails", "debian"),
 ];
-/// Each service was released so often; the last release runs.
+/// The number of releases of each service; the last release runs.
 const RELEASES: u64 = 4;
-/// Every third service does not stay up.
+/// Every third service is in a crash loop.
 const CRASHES: usize = 3;
 
-/// A node with its pods and its past.
+/// A node with its pods and its memory.
 pub(super) struct Busy {
     pub node: Node,
     pub pods: PodList,
     pub memory: Memory,
 }
 
-/// The node as it is at `now`.
+/// Returns the node as it is at `now`.
 pub(super) fn busy(now: Timestamp) -> Busy {
     let mut node = Node::new().now(now).runtime("simulated", "1").disk(CAPACITY, 0);
     node = images(node);
@@ -70,7 +71,7 @@ fn hours(hours: u64) -> Duration {
     Duration::from_hours(hours)
 }
 
-/// One pod for each service; some in a crash loop, with what the last rounds left.
+/// Adds one pod for each service. Some are in a crash loop and have dead containers from earlier restarts.
 fn live(mut node: Node, pods: &mut Vec<Pod>) -> Node {
     for (number, (service, _)) in SERVICES.iter().enumerate() {
         let (name, uid, image) = (format!("{service}-0"), format!("live-{number}"), tag(service, RELEASES));
@@ -86,7 +87,7 @@ fn live(mut node: Node, pods: &mut Vec<Pod>) -> Node {
     node
 }
 
-/// Jobs that ended and still exist: their last container is what `kubectl logs` reads.
+/// Adds jobs that terminated and still exist. `kubectl logs` reads their last container.
 fn finished_jobs(mut node: Node, pods: &mut Vec<Pod>) -> Node {
     for number in 0..4 {
         let (name, uid) = (format!("nightly-{number}"), format!("job-{number}"));
@@ -97,7 +98,7 @@ fn finished_jobs(mut node: Node, pods: &mut Vec<Pod>) -> Node {
     node
 }
 
-/// Pods that were deleted, one of which has not ended yet.
+/// Adds deleted pods, one of which still runs.
 fn deleted(mut node: Node) -> Node {
     for number in 0..3 {
         let (name, uid) = (format!("old-{number}"), format!("deleted-{number}"));
@@ -107,7 +108,7 @@ fn deleted(mut node: Node) -> Node {
     node.ago(hours(48)).pod("shop", "ending-0", "deleted-ending").running("app", &tag("search", 3))
 }
 
-/// What nobody lists any more, somebody else's container, and one that is about to start.
+/// Adds logs without a pod, a container of another tool, and a container that is about to start.
 fn leftovers(mut node: Node) -> Node {
     for number in 0..5 {
         node = node.orphan_logs("shop", &format!("forgotten-{number}"), &format!("orphan-{number}"));
@@ -117,7 +118,7 @@ fn leftovers(mut node: Node) -> Node {
     node.ago(Duration::from_secs(2)).pod("shop", "next-0", "live-0").created("app", &tag("api", RELEASES))
 }
 
-/// Fills the disk with other things, as volumes, up to the share wanted.
+/// Fills the disk with other data, as volumes, up to [`USED_PERCENT`].
 fn fill(node: &mut Node) {
     let images = CAPACITY - node.file_system().available_bytes;
     node.set_other_bytes(CAPACITY / 100 * USED_PERCENT - images);
@@ -127,7 +128,7 @@ fn pod(name: &str, uid: &str, phase: Phase) -> Pod {
     Pod { uid: uid.into(), namespace: "shop".to_owned(), name: name.to_owned(), phase, ..Pod::default() }
 }
 
-/// Older releases were used longer ago; deleted pods have been away for an hour.
+/// Returns the memory of the node: older releases were last used longer ago, and deleted pods are missing for an hour.
 fn memory(node: &Node, now: Timestamp) -> Memory {
     let ago = |hours: u64| now - SignedDuration::from_hours(i64::try_from(hours).unwrap_or(i64::MAX));
     let image = |(service, release): (u64, u64)| {

@@ -1,4 +1,4 @@
-//! What became of a plan, for people.
+//! Formats the result of a pass for display.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,12 @@ use crate::daemon::Pass;
 use crate::execute::{Measure, Outcome, Report, Summary};
 use crate::plan::Kind;
 
-/// Every action that did not go as planned, then the counts by kind, then the sum; `wide` names every action.
+/// Formats every action that did not succeed, then the counts by kind, then the sum. With `wide`, it formats every
+/// action.
 pub(in crate::cli) fn collection(pass: &Pass, wide: bool, paint: Paint) -> String {
-    let mut text = told(&pass.reports, wide);
-    let removed = if pass.tallies.total().would_remove > 0 { "WOULD GO" } else { "REMOVED" };
-    let mut grid = Grid::new(&["KIND", removed, "GONE", "REFUSED", "FAILED", "NOT NEEDED", "FREED"]);
+    let mut text = details(&pass.reports, wide);
+    let removed = if pass.tallies.total().would_remove > 0 { "WOULD REMOVE" } else { "REMOVED" };
+    let mut grid = Grid::new(&["KIND", removed, "ALREADY REMOVED", "REFUSED", "FAILED", "NOT NEEDED", "FREED"]);
     for (kind, tally) in pass.tallies.iter() {
         let freed = freed(pass.summary.freed_bytes.get(&kind).copied(), pass.summary.measure.get(&kind).copied());
         let numbers =
@@ -34,11 +35,11 @@ pub(in crate::cli) fn collection(pass: &Pass, wide: bool, paint: Paint) -> Strin
     text
 }
 
-fn told(reports: &[Report], wide: bool) -> String {
+fn details(reports: &[Report], wide: bool) -> String {
     let mut grid = Grid::new(&["KIND", "ID", "NAME", "POD", "OUTCOME", "FREED", "WHY"]);
-    let is_news = |report: &&Report| wide || is_trouble(&report.outcome) || report.note.is_some();
-    let news: Vec<_> = reports.iter().filter(is_news).collect();
-    for report in &news {
+    let is_shown = |report: &&Report| wide || is_trouble(&report.outcome) || report.note.is_some();
+    let shown: Vec<_> = reports.iter().filter(is_shown).collect();
+    for report in &shown {
         let target = &report.action.target;
         let id = target.id();
         grid.row([
@@ -51,10 +52,11 @@ fn told(reports: &[Report], wide: bool) -> String {
             why(report),
         ]);
     }
-    if news.is_empty() { String::new() } else { grid.text() + "\n" }
+    if shown.is_empty() { String::new() } else { grid.text() + "\n" }
 }
 
-/// A figure, and how it was determined unless it was measured. `measure` is that of removed objects alone.
+/// Formats a number of bytes, and how it was determined unless it was measured. `measure` is that of removed objects
+/// only.
 fn freed(bytes: Option<u64>, measure: Option<Measure>) -> String {
     match (bytes.unwrap_or_default(), measure) {
         (_, None) | (0, Some(Measure::Measured)) => String::new(),
@@ -65,14 +67,14 @@ fn freed(bytes: Option<u64>, measure: Option<Measure>) -> String {
     }
 }
 
-/// The bytes of all kinds, as `, 12.0KiB reclaimed (measured)`.
+/// Formats the bytes of all kinds, as `, 12.0KiB reclaimed (measured)`.
 fn reclaimed(summary: &Summary) -> String {
     let part = |measure: Measure| match summary.freed_by(measure) {
         0 => String::new(),
         bytes => format!(", {} reclaimed ({})", format::size(bytes), measure.as_str()),
     };
     let is_unknown = summary.measure.values().any(|measure| *measure == Measure::Unknown);
-    let rest = if is_unknown { ", more is unknown" } else { "" };
+    let rest = if is_unknown { ", more unknown" } else { "" };
     part(Measure::Measured) + &part(Measure::Estimated) + rest
 }
 
@@ -80,13 +82,13 @@ fn is_trouble(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Failed { .. } | Outcome::Refused { .. })
 }
 
-/// What went wrong, or else why it went.
+/// Returns the error of an action, or else the reason of the removal.
 fn why(report: &Report) -> String {
     let note = report.note.clone();
     match &report.outcome {
         Outcome::Failed { error } => error.clone(),
         Outcome::Refused { refusal } => note.unwrap_or_else(|| refusal.to_string()),
-        _ => note.unwrap_or_else(|| reason_text::removed(&report.action.reason)),
+        _ => note.unwrap_or_else(|| report.action.reason.explain().phrase.into_owned()),
     }
 }
 
@@ -99,9 +101,9 @@ fn sum(pass: &Pass, paint: Paint) -> String {
     let things: Vec<_> = some.map(|(kind, count)| format::count(count, reason_text::kind(kind))).collect();
     let kept = pass.kept();
     if things.is_empty() {
-        return format!("{} {kept} stay.", paint.bold("Nothing removed."));
+        return format!("{} {kept} kept.", paint.bold("Nothing removed."));
     }
     let total = pass.tallies.total();
     let word = if total.would_remove > 0 { "Would be removed:" } else { "Removed:" };
-    format!("{} {}{}. {kept} stay.", paint.bold(word), format::list(&things), paint.green(&reclaimed(&pass.summary)))
+    format!("{} {}{}. {kept} kept.", paint.bold(word), format::list(&things), paint.green(&reclaimed(&pass.summary)))
 }

@@ -1,4 +1,4 @@
-//! What a runtime may leave out or fill in oddly, and how it reads.
+//! Tests of the conversion with missing and unusual values.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Who names the endpoint, row by row.
+//! Tests of the precedence of the endpoint settings, one row for each case.
 
 use super::super::generated as pb;
 use super::super::scripted::{Scripted, say};
@@ -9,7 +9,7 @@ fn named(runtime: &str, images: &str) -> Named {
     Named { runtime: some(runtime), images: some(images) }
 }
 
-/// Every place names one; no well-known socket is tried.
+/// Every setting names an endpoint. No well-known socket is tried.
 fn all() -> EndpointCandidates {
     EndpointCandidates {
         flag: named("/flag", "/flag-i"),

@@ -1,4 +1,4 @@
-//! A runtime that stops to answer: what the client sends it then.
+//! Tests with a runtime that stops answering: which calls the client still sends.
 
 use super::*;
 use crate::sim::{Fault, MIB, Method, Node, Sim, Times};

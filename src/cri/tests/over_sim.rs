@@ -1,4 +1,4 @@
-//! The client against a node that behaves as a runtime does.
+//! Tests of the client against the simulated node.
 
 use super::*;
 use crate::model::{Container, Image, Sandbox};
@@ -120,7 +120,7 @@ async fn connections_that_were_cut_are_made_anew_without_an_error() {
 async fn a_removal_is_done_although_nobody_waits_for_it_any_more() {
     let sim = Sim::start(node()).unwrap();
     let id = exited(&sim);
-    // The simulated runtime does nothing if the caller gave up before.
+    // The simulated runtime does not carry out the call if the caller gives up before the delay.
     sim.fault(Method::RemoveContainer, Fault::Slow(Duration::from_millis(300)), Times::N(1));
     let error = within(writer(&sim, Duration::from_millis(100)).remove_container(&id)).await.unwrap_err();
     assert!(matches!(error, CriError::Timeout { .. }), "{error}");
@@ -159,7 +159,8 @@ async fn twenty_thousand_containers_are_listed_in_one_message() {
 
 // --- lists that are too large to send ---
 
-/// Ten pods with ten dead containers and one that runs each, on a runtime that sends lists of at most `limit` bytes.
+/// Returns a node with ten pods, each with ten exited containers and one running container. The runtime sends lists of
+/// at most `limit` bytes.
 fn crowded(limit: usize) -> Node {
     let mut node = Node::new().without_logs().send_limit(limit).image("a:1", &[("a", MIB)]);
     for pod in 0..10 {
@@ -172,7 +173,7 @@ fn crowded(limit: usize) -> Node {
     node
 }
 
-/// One exited container of [`crowded`] in a list, in bytes.
+/// The encoded size of one exited container of [`crowded`] in a list, in bytes.
 const LISTED: usize = 400;
 
 fn ids(containers: &[Container]) -> std::collections::BTreeSet<String> {
@@ -207,12 +208,12 @@ async fn sandboxes_that_are_too_many_for_one_message_are_received_by_state() {
     assert_eq!(sandboxes.len(), 20);
 }
 
-/// Each change comes between two parts: after the list of its state at that time, before the list of its next state.
+/// Each change happens between two parts: after the list of the current state, before the list of the next state.
 #[tokio::test]
 async fn a_container_that_changes_between_two_parts_is_listed_once_and_with_its_later_state() {
     let node = crowded(20 * LISTED).pod("default", "late", "late").id("c-new").created("app", "a:1");
     let sim = Sim::start(node).unwrap();
-    // The first call is for all, then come the parts: created, running, unknown, exited.
+    // The first call is for all states. The parts follow: created, running, unknown, exited.
     sim.on_call(Method::ListContainers, 3, |node| node.start_container("c-new").unwrap());
     sim.on_call(Method::ListContainers, 4, |node| node.end_container("c-new", 1));
     let containers = within(reader(&sim).containers(Only::All)).await.unwrap();

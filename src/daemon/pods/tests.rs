@@ -1,4 +1,4 @@
-//! What `auto` finds in a tree of files, row by row.
+//! Table tests of the pod sources that `auto` finds in a directory tree.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ impl Host {
         host
     }
 
-    /// A directory if its name ends with a slash, else a file.
+    /// Adds a directory if the path ends with a slash, else a file.
     fn add(&self, path: &str) {
         let at = self.0.path().join(path);
         fs::create_dir_all(at.parent().unwrap()).unwrap();
@@ -46,7 +46,7 @@ fn only(sources: &[PodSourceName]) -> PodSettings {
     PodSettings { sources: PodSources::of(sources.to_vec()).unwrap(), ..PodSettings::default() }
 }
 
-/// What it is, which files there are, what is set, and what is found.
+/// The name of the case, its files, its settings, and the expected sources.
 type Row = (&'static str, &'static [&'static str], PodSettings, Vec<(&'static str, String)>);
 
 const ADMIN: &str = "etc/kubernetes/kubelet.conf";

@@ -1,4 +1,4 @@
-//! The loops beside a container pass that waits for a runtime that hangs.
+//! Tests of the other loops while a container pass waits for a runtime that hangs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const MINUTE: Duration = Duration::from_mins(1);
 const NEVER: Duration = Duration::from_hours(1000);
 const OLD: &str = "r.example/old:1";
 
-/// Two containers of pods that ended, and an image that nothing uses. 30 of 100 GiB are free.
+/// A node with two containers of terminated pods and an unused image. 30 of 100 GiB are free.
 fn sim() -> Sim {
     let node =
         Node::new().now(clock::now()).disk(100 * GIB, 68 * GIB).ago(600 * MINUTE).image(OLD, &[("old", 2 * GIB)]);
@@ -48,14 +48,14 @@ fn cycle(sim: &Sim, settings: Settings) -> Cycle<LiveRemover> {
     Cycle::live(settings, &node, store, clock::now())
 }
 
-/// Runs the service until an image is removed, which `after` sees as the end of a pass over images.
+/// Runs the service until an image is removed. `after` receives that as the end of a pass over images.
 async fn until_an_image_is_removed(sim: &Sim, settings: Settings) -> Vec<(Scope, bool)> {
     let (stopper, stop) = stop();
     let mut passes = Vec::new();
     let after = |scope, pass: &Result<Pass, StoreError>| {
         let pass = pass.as_ref().unwrap();
         passes.push((scope, pass.plan.pressure.is_some()));
-        // The loop for images may remove nothing before there is pressure.
+        // Before there is disk pressure, the loop for images may remove nothing.
         if scope == Scope::Images && pass.tallies.total().removed > 0 {
             stopper.stop();
         }
@@ -64,7 +64,7 @@ async fn until_an_image_is_removed(sim: &Sim, settings: Settings) -> Vec<(Scope,
     passes
 }
 
-/// Runs the service until `stop`. Passes that run for longer than a moment hold up nothing.
+/// Runs the service until `stop`. Passes that run for longer than `moment` do not delay the other loops.
 async fn serve(sim: &Sim, settings: Settings, stop: &Stop, after: impl FnMut(Scope, &Result<Pass, StoreError>)) {
     let moment = Duration::from_millis(100);
     let limits = Limits { hold_up: moment, shutdown: moment };
@@ -105,7 +105,7 @@ async fn a_pass_under_pressure_removes_images_while_container_passes_wait_for_re
 #[tokio::test]
 async fn a_shutdown_ends_in_its_bound_while_a_removal_hangs_which_is_not_cancelled() {
     let sim = sim();
-    // The simulated runtime does nothing if the caller gave up before.
+    // The simulated runtime removes nothing if the caller gave up earlier.
     sim.fault(Method::RemoveContainer, Fault::Slow(2 * SECOND), Times::Forever);
     let (stopper, stop) = stop();
     sim.on_call(Method::RemoveContainer, 1, move |_| Stopper::stop(&stopper));
@@ -165,6 +165,6 @@ async fn a_pass_that_ends_late_does_not_replace_the_counts_of_a_newer_observatio
     assert_eq!(late.unwrap().summary.count("failed"), 0);
     drop(cycle);
     let memory = Store::open_read_only(&path).unwrap().unwrap().memory(clock::now()).unwrap();
-    // The newer observation counted 5 of each; then the late pass removed 2.
+    // The newer observation counted 5 of each. Then the late pass removed 2.
     assert_eq!(memory.last_counts, Some(ListCounts { containers: 3, sandboxes: 3, images: 1 }));
 }

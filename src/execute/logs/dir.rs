@@ -1,7 +1,7 @@
-//! One open directory beneath a log root.
+//! An open directory beneath a log root.
 //!
-//! Everything is done relative to a descriptor and one name, so a directory that is swapped for a link between two steps
-//! changes nothing: either the descriptor still means the directory that was looked at, or opening the name fails.
+//! Every operation is relative to a file descriptor and one name. So replacing a directory with a symlink between two
+//! steps has no effect: the descriptor still refers to the directory that was checked, or the open fails.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd};
@@ -17,39 +17,40 @@ use nix::unistd::UnlinkatFlags;
 use super::{LogError, RemovedStats};
 use crate::model::EntryKind;
 
-/// The unit of `st_blocks`, whatever the block size of the file system.
+/// The unit of `st_blocks`, for every block size of the file system.
 const BLOCK_BYTES: u64 = 512;
 
 /// An open directory.
 #[derive(Debug)]
 pub struct Dir {
-    dir: RawDir,
-    /// The kernel's number of the mount. Device numbers would not tell a bind mount of the same file system.
+    handle: RawDir,
+    /// The kernel's mount id. Device numbers do not reveal a bind mount of the same file system.
     mount: u64,
     path: PathBuf,
 }
 
-/// What a name stands for, without following it.
+/// The entry that a name refers to; symlinks are not followed.
 #[derive(Clone, Copy, Debug)]
 pub struct DirEntry {
     /// Its kind.
     pub kind: EntryKind,
-    /// What its removal gives back.
+    /// The bytes that its removal reclaims.
     pub bytes: u64,
 }
 
 // === impl Dir ===
 
 impl Dir {
-    /// Opens a root by its resolved path. `None` = it does not exist. A link that took its place since is not followed.
+    /// Opens a root by its resolved path. `None` = it does not exist. If a symlink replaced it since, the symlink is
+    /// not followed.
     pub fn open(path: &Path) -> Result<Option<Self>, LogError> {
         Self::opened(RawDir::open(path, flags(), Mode::empty()), path.to_owned())
     }
 
-    /// Opens a directory in this one, on the same mount. `None` = it is not there.
+    /// Opens a directory in this one, on the same mount. `None` = it does not exist.
     pub fn enter(&self, name: &OsStr) -> Result<Option<Self>, LogError> {
         let path = self.path.join(name);
-        let Some(dir) = Self::opened(RawDir::openat(&self.dir, name, flags(), Mode::empty()), path)? else {
+        let Some(dir) = Self::opened(RawDir::openat(&self.handle, name, flags(), Mode::empty()), path)? else {
             return Ok(None);
         };
         if dir.mount != self.mount {
@@ -62,7 +63,7 @@ impl Dir {
         match dir {
             Ok(dir) => {
                 let mount = mount_of(&dir).map_err(|error| LogError::io("tell the mount of", &path, error))?;
-                Ok(Some(Self { dir, mount, path }))
+                Ok(Some(Self { handle: dir, mount, path }))
             }
             Err(Errno::ENOENT) => Ok(None),
             Err(Errno::ELOOP | Errno::ENOTDIR) => Err(LogError::foreign(path, "it is not a directory")),
@@ -70,23 +71,23 @@ impl Dir {
         }
     }
 
-    /// The path of a name in here, for messages.
+    /// Returns the path of a name in this directory, for messages.
     pub fn path_of(&self, name: &OsStr) -> PathBuf {
         self.path.join(name)
     }
 
-    /// What a name stands for; `None` = nothing.
+    /// Returns the entry that a name refers to; `None` = no entry.
     pub fn look(&self, name: &OsStr) -> Result<Option<DirEntry>, LogError> {
-        match fstatat(&self.dir, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+        match fstatat(&self.handle, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(DirEntry::from(&stat))),
             Err(Errno::ENOENT) => Ok(None),
             Err(error) => Err(LogError::io("look at", &self.path_of(name), error)),
         }
     }
 
-    /// The first names that are wanted, at most `limit`, from the beginning of the directory each time.
+    /// Returns the first names that match, at most `limit`. Each call begins at the start of the directory.
     pub fn names(&mut self, limit: usize, wanted: impl Fn(&OsStr) -> bool) -> Result<Vec<OsString>, LogError> {
-        let Self { dir, path, .. } = self;
+        let Self { handle: dir, path, .. } = self;
         let entries = dir.iter().filter(|entry| match entry {
             Ok(entry) => {
                 let name = OsStr::from_bytes(entry.file_name().to_bytes());
@@ -98,7 +99,7 @@ impl Dir {
         names.collect::<nix::Result<_>>().map_err(|error| LogError::io("list", path, error))
     }
 
-    /// Removes whatever but a directory: a link goes itself, what it names stays.
+    /// Removes an entry that is not a directory. For a symlink, only the symlink is removed and its target is kept.
     pub fn unlink(&self, name: &OsStr, entry: DirEntry) -> Result<RemovedStats, LogError> {
         self.unlink_as(name, UnlinkatFlags::NoRemoveDir, entry.bytes)
     }
@@ -110,7 +111,7 @@ impl Dir {
 
     #[expect(clippy::disallowed_methods, reason = "the one place where files go: a single name in an open directory")]
     fn unlink_as(&self, name: &OsStr, flag: UnlinkatFlags, bytes: u64) -> Result<RemovedStats, LogError> {
-        match nix::unistd::unlinkat(&self.dir, name, flag) {
+        match nix::unistd::unlinkat(&self.handle, name, flag) {
             Ok(()) => Ok(RemovedStats { entries: 1, bytes }),
             Err(Errno::ENOENT) => Ok(RemovedStats::default()),
             Err(error) => Err(LogError::io("remove", &self.path_of(name), error)),
@@ -118,7 +119,7 @@ impl Dir {
     }
 }
 
-// === impl Entry ===
+// === impl DirEntry ===
 
 impl From<&FileStat> for DirEntry {
     fn from(stat: &FileStat) -> Self {
@@ -137,7 +138,7 @@ fn flags() -> OFlag {
     OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC
 }
 
-/// The number of the mount that an open directory lies on. Any kernel tells it here; `statx` only from 5.8 on.
+/// Returns the id of the mount of an open directory. Any kernel has it in `fdinfo`; `statx` has it only from 5.8 on.
 fn mount_of(dir: &RawDir) -> std::io::Result<u64> {
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", dir.as_fd().as_raw_fd()))?;
     let number = info.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());

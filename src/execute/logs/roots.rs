@@ -1,4 +1,4 @@
-//! The two log roots: which paths lie beneath them, and the removals there.
+//! The two log roots: checks of the paths beneath them, and removals there.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
@@ -10,18 +10,19 @@ use crate::host_path::{self, BoundedCalls, Resolved};
 use crate::model::{EntryKind, LinkTarget, PodRef};
 use crate::plan::{LogPolicy, pod_uid_of_dir};
 
-/// The two log roots, as they are configured and as the agent reaches them. Clones share the bounded calls.
+/// The two log roots, as configured and as the agent reaches them. Clones share the bounded calls.
 #[derive(Clone, Debug)]
 pub struct LogRoots {
-    /// Where the host's root is mounted; `/` unless the agent runs in a container.
+    /// The directory where the host's root is mounted; `/` unless the agent runs in a container.
     pub host_root: PathBuf,
-    /// The two roots, by their paths on the host.
+    /// The two roots, as paths on the host.
     pub policy: LogPolicy,
-    /// Runs the file-system calls. A root is one place: however many entries it has, a blocked disk costs one time-out.
+    /// Runs the file-system calls. A root is one place, so a blocked disk costs one time-out, however many entries it
+    /// has.
     pub calls: BoundedCalls,
 }
 
-/// A container's log file: the directories from the pod log root down to it, and its name.
+/// A container's log file: its name, and the directories from the pod log root down to it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LogFile {
     folders: Vec<OsString>,
@@ -31,12 +32,12 @@ pub struct LogFile {
 // === impl LogRoots ===
 
 impl LogRoots {
-    /// The roots of the host whose root is mounted at `host_root`, with the default limit for calls.
+    /// Creates the roots of the host whose root is mounted at `host_root`, with the default limit for calls.
     pub fn new(host_root: impl Into<PathBuf>, policy: LogPolicy) -> Self {
         Self { host_root: host_root.into(), policy, calls: BoundedCalls::default() }
     }
 
-    /// Runs `work` on the pod log root, off the async threads and within the limit.
+    /// Runs `work` on the pod log root in a blocking thread, within the limit.
     pub async fn in_pods<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<T, LogError> + Send + 'static,
@@ -44,7 +45,7 @@ impl LogRoots {
         self.bounded(&self.policy.pods_root, work).await
     }
 
-    /// Runs `work` on the container log root, off the async threads and within the limit.
+    /// Runs `work` on the container log root in a blocking thread, within the limit.
     pub async fn in_links<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<T, LogError> + Send + 'static,
@@ -52,18 +53,18 @@ impl LogRoots {
         self.bounded(&self.policy.containers_root, work).await
     }
 
-    /// The name of a pod's log directory, if the path is the pod log root and one name.
+    /// Returns the name of a pod's log directory. The path must be the pod log root and one name.
     pub fn dir_name(&self, path: &Path) -> Result<OsString, LogError> {
         only_name(&self.policy.pods_root, path)
     }
 
-    /// The name of a log link, if the path is the container log root and one name.
+    /// Returns the name of a log symlink. The path must be the container log root and one name.
     pub fn link_name(&self, path: &Path) -> Result<OsString, LogError> {
         only_name(&self.policy.containers_root, path)
     }
 
-    /// Takes a container's log path apart, which names the pod log root as configured or as resolved. Empty, relative,
-    /// with `..` in it, not beneath that root, or beneath another pod's directory: foreign (I7).
+    /// Splits a container's log path, which begins with the pod log root as configured or as resolved. A path is
+    /// foreign if it is empty or relative, contains `..`, or lies outside that root or in another pod's directory (I7).
     pub fn log_file(&self, path: &Path, pod: Option<&PodRef>) -> Result<LogFile, LogError> {
         let mut folders = match (names_beneath(&self.policy.pods_root, path), path.is_absolute()) {
             (Err(foreign), true) => names_beneath(&self.resolved_pods_root()?.ok_or(foreign)?, path)?,
@@ -80,7 +81,7 @@ impl LogRoots {
         Ok(LogFile { folders, name })
     }
 
-    /// Removes a pod's log directory with all that is in it. Nothing there is success.
+    /// Removes a pod's log directory with its content. A missing directory is success.
     pub fn remove_dir(&self, name: &OsStr) -> Result<RemovedStats, LogError> {
         match self.pods()? {
             Some(root) => tree::remove_tree(&root, name),
@@ -88,7 +89,7 @@ impl LogRoots {
         }
     }
 
-    /// Removes a container's log files. Nothing there is success.
+    /// Removes a container's log files. Missing files are success.
     pub fn remove_logs(&self, file: &LogFile) -> Result<RemovedStats, LogError> {
         let mut dir = self.pods()?;
         for name in &file.folders {
@@ -100,7 +101,7 @@ impl LogRoots {
         dir.map_or(Ok(RemovedStats::default()), |mut dir| tree::remove_logs(&mut dir, &file.name))
     }
 
-    /// Removes a log link, which must be one. Nothing there is success.
+    /// Removes a log symlink. An entry of another kind is an error. A missing entry is success.
     pub fn remove_link(&self, name: &OsStr) -> Result<RemovedStats, LogError> {
         match self.links()? {
             Some(root) => tree::remove_link(&root, name),
@@ -108,13 +109,14 @@ impl LogRoots {
         }
     }
 
-    /// What the name of a pod's log directory stands for; `None` = nothing.
+    /// Returns the kind of entry that the name of a pod's log directory has; `None` = no entry.
     pub fn look_at_dir(&self, name: &OsStr) -> Result<Option<EntryKind>, LogError> {
         let Some(root) = self.pods()? else { return Ok(None) };
         Ok(root.look(name)?.map(|entry| entry.kind))
     }
 
-    /// Where a log link leads; `None` = there is no such entry. Something else than a link is foreign.
+    /// Returns whether the target of a log symlink exists; `None` = no such entry. An entry that is not a symlink is
+    /// foreign.
     pub fn look_at_link(&self, name: &OsStr) -> Result<Option<LinkTarget>, LogError> {
         let path = self.policy.containers_root.join(name);
         let Some(root) = self.links()? else { return Ok(None) };
@@ -125,7 +127,7 @@ impl LogRoots {
         }
     }
 
-    /// Says whether the pod log root is on the same disk as a directory of the host.
+    /// Returns whether the pod log root is on the same disk as a directory of the host.
     pub fn is_on_disk_of(&self, directory: &Path) -> Result<bool, LogError> {
         let device = |path: &Path| {
             let resolved = host_path::resolve(&self.host_root, path)?.into_path();
@@ -135,7 +137,7 @@ impl LogRoots {
         Ok(device(&self.policy.pods_root)? == device(directory)?)
     }
 
-    /// Follows a link as the host would.
+    /// Follows a symlink as a process of the host would.
     fn target_of(&self, path: &Path) -> LinkTarget {
         match host_path::resolve(&self.host_root, path) {
             Ok(Resolved::Exists(_)) => LinkTarget::Exists,
@@ -166,8 +168,8 @@ impl LogRoots {
         self.resolve(root)?.map_or(Ok(None), |resolved| Dir::open(&resolved))
     }
 
-    /// The directory that a configured root means. Its links are the administrator's choice and are followed as on the
-    /// host, the root's own included; beneath it none is (I7). `None` = it does not exist.
+    /// Resolves a configured root to a directory. The administrator chose its symlinks, so they are followed as on the
+    /// host, including the root itself. Symlinks beneath the root are never followed (I7). `None` = it does not exist.
     fn resolve(&self, root: &Path) -> Result<Option<PathBuf>, LogError> {
         let place = host_path::resolve(&self.host_root, root).map_err(|error| LogError::io("resolve", root, error))?;
         match place {
@@ -177,7 +179,7 @@ impl LogRoots {
         }
     }
 
-    /// The pod log root without links, by its path on the host; a runtime may report log paths beneath it.
+    /// Returns the pod log root without symlinks, as a path on the host. A runtime may report log paths beneath it.
     fn resolved_pods_root(&self) -> Result<Option<PathBuf>, LogError> {
         let resolved = self.resolve(&self.policy.pods_root)?;
         let beneath = resolved.as_deref().and_then(|path| path.strip_prefix(&self.host_root).ok());
@@ -188,13 +190,13 @@ impl LogRoots {
 // === impl LogFile ===
 
 impl LogFile {
-    /// Its path beneath the pod log root, for people.
+    /// Returns its path beneath the pod log root, for messages.
     pub fn path(&self) -> PathBuf {
         self.folders.iter().chain([&self.name]).collect()
     }
 }
 
-/// The one name by which a path goes beyond its root.
+/// Returns the single name that follows the root in a path.
 fn only_name(root: &Path, path: &Path) -> Result<OsString, LogError> {
     let mut names = names_beneath(root, path)?;
     match (names.pop(), names.is_empty()) {
@@ -203,7 +205,8 @@ fn only_name(root: &Path, path: &Path) -> Result<OsString, LogError> {
     }
 }
 
-/// The names by which a path goes beyond its root. Links are not looked at: whoever walks the names does not follow them.
+/// Returns the names that follow the root in a path. It does not look for symlinks: the code that opens the names does
+/// not follow them.
 fn names_beneath(root: &Path, path: &Path) -> Result<Vec<OsString>, LogError> {
     let rest = path.strip_prefix(root).ok().filter(|_| root.is_absolute());
     let names = rest.and_then(|rest| rest.components().map(normal).collect());

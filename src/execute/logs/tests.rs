@@ -1,4 +1,4 @@
-//! Hostile trees. Whatever lies beneath the roots, what lies outside them does not change.
+//! Tests with hostile trees. No content beneath the log roots may cause a change outside of them.
 
 #![expect(clippy::disallowed_methods, reason = "a test may remove its own files")]
 
@@ -15,7 +15,7 @@ use super::*;
 use crate::model::{EntryKind, LinkTarget, PodRef};
 use crate::plan::LogPolicy;
 
-/// A host with both log roots, and beside them what must not change.
+/// A host with both log roots and files outside of them that must not change.
 struct Host {
     dir: tempfile::TempDir,
     roots: LogRoots,
@@ -54,7 +54,7 @@ impl Host {
         self.roots.remove_logs(&self.roots.log_file(Path::new(path), Some(&web()))?)
     }
 
-    /// All that must not change: everything but the two roots.
+    /// Returns all entries that must not change: everything outside the two roots.
     fn outside(&self) -> BTreeMap<PathBuf, String> {
         let mut all = listing(self.dir.path());
         let roots = [self.at("var/log/pods"), self.at("var/log/containers")];
@@ -67,7 +67,7 @@ fn web() -> PodRef {
     PodRef { uid: "uid-1".into(), namespace: "default".into(), name: "web".into() }
 }
 
-/// Every path beneath a directory, with its kind, mode and content.
+/// Returns every path beneath a directory, with its kind, mode and content.
 fn listing(dir: &Path) -> BTreeMap<PathBuf, String> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -191,7 +191,7 @@ fn a_link_in_place_of_a_pod_directory_stays_and_so_does_what_it_names() {
     assert_eq!(listing(host.dir.path()), before);
 }
 
-/// Moves the pod log root to `data/pods` and puts a link in its place.
+/// Moves the pod log root to `data/pods` and creates a symlink in its place.
 fn link_pod_root(host: &Host, target: impl AsRef<Path>) {
     fs::create_dir(host.at("data")).unwrap();
     fs::rename(host.at("var/log/pods"), host.at("data/pods")).unwrap();
@@ -439,7 +439,7 @@ fn links_are_followed_as_the_host_would_to_see_whether_they_dangle() {
     }
 }
 
-/// Swaps two names again and again until told to stop.
+/// Swaps two names repeatedly while `work` runs.
 fn swapping(a: &Path, b: &Path, work: impl FnOnce()) {
     use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
     let stop = std::sync::atomic::AtomicBool::new(false);
@@ -466,7 +466,8 @@ fn a_directory_that_turns_into_a_link_between_check_and_use_leads_nowhere() {
         let link = host.at("var/log/pods/link");
         symlink(host.at("etc"), &link).unwrap();
         let before = host.outside();
-        // By turns the pod's own directory, one in it, and one on the way to a log file.
+        // The swapped entry alternates: the pod's directory, a directory in it, or a directory on the path to a log
+        // file.
         let swapped = if round % 3 == 0 { host.pod() } else { host.pod().join("victim") };
         swapping(&swapped, &link, || {
             let _ = match round % 3 {
@@ -503,7 +504,7 @@ fn the_kubelets_cases_of_log_cleaning_come_out_the_same() {
 
         let gone: Vec<_> = strings(&case["files"]).into_iter().filter(|file| !path(file).exists()).collect();
         let mut expected = strings(case.get("expect_removed").unwrap_or(&case["expect_removed_any_order"]));
-        // The link is the executor's part.
+        // The executor removes the symlink, not this module.
         expected.retain(|file| !file.starts_with("/var/log/containers"));
         assert_eq!(gone, expected, "{}", case["name"]);
     }

@@ -1,8 +1,8 @@
 //! Removes a tree, or some files of one directory, starting from an open directory.
 //!
-//! Memory and descriptors are bounded whatever lies there: one descriptor and one batch of names for each level, and a
-//! limit on levels. What cannot be removed is passed over, so that one bad entry does not save the rest; the first such
-//! error is told.
+//! Memory and file descriptors are bounded for any content: each level has one descriptor and one batch of names, and
+//! the number of levels is limited. An entry that cannot be removed is skipped, so that one bad entry does not keep the
+//! rest. The first such error is returned.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,22 +11,23 @@ use super::dir::{Dir, DirEntry};
 use super::{LogError, RemovedStats};
 use crate::model::EntryKind;
 
-/// Names read at a time.
+/// The number of names read at a time.
 const BATCH: usize = 512;
-/// The most levels: a kubelet makes two. Each costs a descriptor.
+/// The highest number of levels. The kubelet creates two. Each level takes one descriptor.
 const MAX_DEPTH: usize = 64;
-/// The most entries that one removal takes, so that a writer who is faster than we are cannot keep us here. The next
-/// pass goes on.
+/// The highest number of entries in one removal, so that a process that writes faster than kubegc removes cannot block
+/// it. The next pass continues.
 const MAX_ENTRIES: u64 = if cfg!(test) { 2_000 } else { 1_000_000 };
 
-/// Removes the directory `name` with all that is in it. Something else by that name stays.
+/// Removes the directory `name` with its content. An entry of another kind is kept.
 pub fn remove_tree(parent: &Dir, name: &OsStr) -> Result<RemovedStats, LogError> {
     let mut removed = RemovedStats::default();
     remove_dir(parent, name, 0, &mut removed)?;
     Ok(removed)
 }
 
-/// Removes the files that begin with a log file's name: the live one, rotated, compressed and temporary ones.
+/// Removes the files whose names begin with a log file's name: the current one, and rotated, compressed and temporary
+/// ones.
 pub fn remove_logs(dir: &mut Dir, log: &OsStr) -> Result<RemovedStats, LogError> {
     let mut removed = RemovedStats::default();
     loop {
@@ -41,7 +42,7 @@ pub fn remove_logs(dir: &mut Dir, log: &OsStr) -> Result<RemovedStats, LogError>
     }
 }
 
-/// Removes `name` if it is a symbolic link. Something else by that name stays.
+/// Removes `name` if it is a symlink. An entry of another kind is kept.
 pub fn remove_link(dir: &Dir, name: &OsStr) -> Result<RemovedStats, LogError> {
     match dir.look(name)? {
         None => Ok(RemovedStats::default()),
@@ -50,13 +51,14 @@ pub fn remove_link(dir: &Dir, name: &OsStr) -> Result<RemovedStats, LogError> {
     }
 }
 
-/// Says whether a file belongs to a log: `0.log` has `0.log.20260102-150405.gz`, but neither `0.log2` nor `10.log`.
+/// Returns whether a file belongs to a log: `0.log` has `0.log.20260102-150405.gz`, but neither `0.log2` nor `10.log`.
 fn is_log_of(name: &OsStr, log: &OsStr) -> bool {
     let rest = name.as_bytes().strip_prefix(log.as_bytes());
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
 }
 
-/// Removes a file or a link; a directory that has a log's name is none, and stays for its pod's end.
+/// Removes a file or a symlink. A directory with the name of a log is not a log file. It is kept until the log
+/// directory of its pod is removed.
 fn remove_file(dir: &Dir, name: &OsStr, removed: &mut RemovedStats) -> Result<(), LogError> {
     let Some(entry) = dir.look(name)? else { return Ok(()) };
     if entry.kind != EntryKind::Directory {
@@ -75,7 +77,7 @@ fn remove_dir(parent: &Dir, name: &OsStr, depth: usize, removed: &mut RemovedSta
     Ok(())
 }
 
-/// Removes what is in a directory, batch after batch, as long as that gets anywhere.
+/// Removes the content of a directory, batch after batch, as long as each batch removes something.
 fn empty(dir: &mut Dir, depth: usize, removed: &mut RemovedStats) -> Result<(), LogError> {
     loop {
         let names = dir.names(BATCH, |_| true)?;

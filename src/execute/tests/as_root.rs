@@ -1,5 +1,5 @@
-//! A disk that is really frozen: a loop-mounted ext4 and `fsfreeze`. Reads work there, and whatever writes blocks in the
-//! kernel until the disk is thawed.
+//! Tests with a frozen disk: a loop-mounted ext4 and `fsfreeze`. Reads work there. Every write blocks in the kernel
+//! until the disk is thawed.
 
 use std::process::Command;
 use std::time::Instant;
@@ -7,9 +7,9 @@ use std::time::Instant;
 use super::*;
 use crate::execute::logs::tests::as_root::apart;
 
-/// The limit of a call here.
+/// The limit of a call in these tests.
 const LIMIT: Duration = Duration::from_millis(300);
-/// No test waits longer.
+/// The longest wait of a test.
 const BOUND: Duration = Duration::from_mins(1);
 const DIRS: usize = 30;
 
@@ -36,7 +36,7 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Mounts a new ext4 on the pod log root of a bench.
+/// Mounts a new ext4 file system on the pod log root of a bench.
 fn mount_disk(bench: &Bench) -> PathBuf {
     let (image, root) = (bench.sim.dir().join("disk.ext4"), bench.pods(""));
     fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
@@ -57,7 +57,7 @@ fn names(root: &Path) -> usize {
     fs::read_dir(root).unwrap().filter(|entry| entry.as_ref().unwrap().file_name() != "lost+found").count()
 }
 
-/// Runs a test in a mount namespace, and ends its async runtime as the binary does: blocked threads do not delay it.
+/// Runs a test in a mount namespace. Ends its async runtime as the binary does, so blocked threads do not delay it.
 fn on_a_disk(test: impl AsyncFnOnce(&mut Bench, &Path) + Send + 'static) {
     apart(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

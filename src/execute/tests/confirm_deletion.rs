@@ -6,10 +6,10 @@ use crate::observe::Answer;
 use crate::plan::PodKnowledge;
 use crate::sim::{Fault, Times};
 
-/// What was asked and done, in order.
+/// The lookups and removals, in order.
 type Journal = Arc<Mutex<Vec<String>>>;
 
-/// A source of pods that answers as it is told to.
+/// A pod source with scripted answers.
 struct Scripted {
     answer: fn(&PodRef) -> Seen<bool>,
     journal: Journal,
@@ -36,7 +36,7 @@ impl PodSource for Scripted {
     }
 }
 
-/// A node with all that pods that were deleted leave behind, and a source of pods that answers so.
+/// A node with objects of deleted pods, and a pod source with these answers.
 fn bench(answer: fn(&PodRef) -> Seen<bool>) -> (Bench, Journal) {
     let node = Node::new()
         .image(WEB, &[])
@@ -58,7 +58,7 @@ fn bench(answer: fn(&PodRef) -> Seen<bool>) -> (Bench, Journal) {
     (bench, journal)
 }
 
-/// All of the first pod, and of the second what is left of it.
+/// All objects of the first pod, and the remaining logs of the second.
 fn leftovers(bench: &Bench) -> Vec<Action> {
     let dir = |name: &str, pod| Action { pod, ..action(Target::RemoveLogDir { path: bench.pods(name) }) };
     let db = PodRef { uid: "u2".into(), namespace: "default".into(), name: "db".into() };
@@ -107,7 +107,10 @@ async fn without_an_answer_nothing_goes_and_the_note_has_the_cause() {
     let (bench, journal) = bench(|_| Seen::NotSeen("the API server does not answer".to_owned()));
     let before = bench.files();
     let (told, reports, _) = bench.carry_out_plan(&plan(leftovers(&bench))).await;
-    assert!(told.iter().all(|line| line.ends_with("refused: it could not be proven that its pod is gone")), "{told:?}");
+    assert!(
+        told.iter().all(|line| line.ends_with("refused: the deletion of its pod could not be confirmed")),
+        "{told:?}"
+    );
     assert!(reports.iter().all(|report| report.note.as_deref() == Some("the API server does not answer")));
     assert_eq!(taken(&journal).len(), 2, "the missing answer is remembered too");
     assert_eq!(bench.writes(), Vec::<String>::new());
@@ -157,11 +160,11 @@ async fn a_log_directory_that_names_no_pod_is_asked_for_by_its_uid() {
     let (bench, journal) = bench(|_| Seen::NotSeen("it has no name".to_owned()));
     let dir = Action { pod: None, ..action(Target::RemoveLogDir { path: bench.pods("default_db_u2") }) };
     let told = bench.carry_out(vec![dir]).await;
-    assert_eq!(told, ["default_db_u2 refused: it could not be proven that its pod is gone"]);
+    assert_eq!(told, ["default_db_u2 refused: the deletion of its pod could not be confirmed"]);
     assert_eq!(taken(&journal), ["asked for u2 u2"]);
 }
 
-/// A node with an unused image, and a source of pods that knows of this one by now.
+/// A node with an unused image, and a pod source that has this pod in memory by now.
 fn bench_with_image(phase: Phase, names: &str) -> (Bench, Action) {
     let mut bench = Bench::new(Node::new().id("sha256:aa").image(WEB, &[]));
     let known = Pod {
@@ -210,7 +213,7 @@ async fn a_pod_that_names_another_image_or_finished_or_is_not_to_be_asked_spares
     }
 }
 
-/// A source of pods that never answers, within its own limit.
+/// A pod source that never answers within its own limit.
 struct Mute(Journal);
 
 impl PodSource for Mute {
@@ -231,7 +234,7 @@ impl PodSource for Mute {
     }
 }
 
-/// Nothing is sent to the runtime here, so its thread does not matter to the paused clock.
+/// This test sends nothing to the runtime, so the thread of the runtime does not affect the paused clock.
 #[tokio::test(start_paused = true)]
 async fn live_lookups_that_hang_cost_a_time_that_does_not_grow_with_the_pods() {
     let mut bench = Bench::new(Node::new());

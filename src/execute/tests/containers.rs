@@ -234,7 +234,7 @@ mod as_root {
 
     #[test]
     fn a_container_stays_as_long_as_its_logs_cannot_be_removed() {
-        // The runtime's threads are made in here, so they see the mount too.
+        // The threads of the runtime start in this namespace, so they see the mount too.
         apart(|| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(mounted_log());

@@ -1,13 +1,14 @@
-//! A runtime that hangs while a plan is carried out: how many calls that costs, and what is removed all the same.
+//! Tests of a runtime that hangs during a plan: how many calls hang, and what is still removed.
 
 use super::*;
 use crate::plan::Kind;
 use crate::sim::{Fault, GIB, MIB, Times};
 
-/// The limit of calls that hang. Calls that work have more time, so that a busy machine changes nothing.
+/// The limit of calls that hang. Calls that work have a longer limit, so that a busy machine does not change the
+/// result.
 const SHORT: Duration = Duration::from_millis(400);
 const LONG: Duration = Duration::from_secs(30);
-/// More objects than a bound may depend on.
+/// A number of objects on which no bound may depend.
 const MANY: usize = 12;
 
 fn id(number: usize) -> String {
@@ -38,7 +39,7 @@ fn images() -> Vec<Action> {
     ["a", "b", "c"].map(|name| action(image(name))).into()
 }
 
-/// A bench with these limits for reading calls, removals and probes.
+/// A bench with these limits for read calls, removals and probes.
 fn bench([read_timeout, removal_timeout, answer_timeout]: [Duration; 3]) -> Bench {
     let mut bench = Bench::new(node());
     bench.cri = CriOptions { read_timeout, removal_timeout, answer_timeout, ..bench.cri };
@@ -110,7 +111,7 @@ async fn one_removal_that_hangs_leaves_the_others_and_after_healing_it_is_remove
     assert_eq!(second[0], "c00 refused: an earlier removal is still in progress");
     assert_eq!(bench.sim.calls_of(Method::RemoveContainer).iter().filter(|id| *id == "c00").count(), 1, "sent once");
 
-    // A restart of the runtime ends the call that hung.
+    // A restart of the runtime ends the call that hangs.
     bench.sim.cut_connections();
     let done = async {
         while !bench.sim.state().container_ids().is_empty() {
@@ -138,7 +139,7 @@ async fn an_image_removal_that_hangs_ends_the_image_removals_of_the_pass() {
 async fn a_shutdown_waits_for_a_removal_that_hangs_no_longer_than_its_bound_and_does_not_cancel_it() {
     let mut bench = bench([LONG; 3]);
     bench.options.stop_wait = SHORT;
-    // The simulated runtime does nothing if the caller gave up before.
+    // The simulated runtime removes nothing if the caller gave up earlier.
     bench.sim.fault(Method::RemoveContainer, Fault::Slow(4 * SHORT), Times::Forever);
     let (stopper, stop) = stop();
     bench.sim.on_call(Method::RemoveContainer, 1, move |_| stopper.stop());

@@ -16,7 +16,7 @@ fn tag_of(name: &str) -> String {
     format!("docker.io/library/{name}:1")
 }
 
-/// A disk of 1 GiB with images of 100 MiB each, a, b, c and so on, of which `shared` MiB are the same layer.
+/// A disk of 1 GiB with images a, b, c and so on, of 100 MiB each. `shared` MiB of each are the same layer.
 fn images(count: u8, shared: u64) -> Node {
     (b'a'..b'a' + count).map(|name| char::from(name).to_string()).fold(Node::new().disk(GIB, 0), |node, name| {
         node.id(&id_of(&name)).image(&tag_of(&name), &[("base", shared * MIB), (&name, (100 - shared) * MIB)])
@@ -36,7 +36,7 @@ fn for_space(name: &str) -> Action {
     image(name, RemoveReason::Space { high_threshold_percent: 85, used_percent: 90 })
 }
 
-/// A plan for space: the planned images, those in reserve, and when to stop.
+/// Returns a plan for space, with the planned images, the fallback candidates, and the target.
 fn space(planned: &[&str], reserve: &[&str], stop_at: u64) -> Plan {
     let reserve = reserve.iter().map(|name| for_space(name)).collect();
     let images = ImageSummary {
@@ -75,7 +75,7 @@ async fn an_image_that_got_used_between_plan_and_recheck_stays() {
 
 #[tokio::test]
 async fn a_container_uses_what_it_was_made_of_and_what_its_name_means_now() {
-    // The tag moved from b to a after the container was made.
+    // The tag moved from b to a after the container was created.
     let moved = |node: Node| {
         let node = node.id(&id_of("b")).image("docker.io/library/app:1", &[]);
         let node = node.pod("default", "web", "u1").exited("app", "docker.io/library/app:1");
@@ -127,7 +127,8 @@ async fn an_image_that_is_still_there_after_its_removal_is_a_failure() {
 
 #[tokio::test]
 async fn the_collection_stops_at_its_measured_target() {
-    // 600 of 1024 MiB are used; 624 MiB are to be free: two images do it to the byte, whatever the plan says.
+    // 600 of 1024 MiB are used and the target is 624 MiB free. Two images are exactly enough, whatever the plan
+    // contains.
     let bench = Bench::new(images(6, 0));
     let mut plan = space(&["a", "b", "c"], &["d"], 624 * MIB);
     plan.actions.push(unused("e"));
@@ -139,7 +140,7 @@ async fn the_collection_stops_at_its_measured_target() {
 
 #[tokio::test]
 async fn the_collection_goes_on_into_the_reserve_while_space_is_short() {
-    // Each image but the last gives back 20 MiB; 424 MiB are free at first.
+    // Each image except the last reclaims 20 MiB. 424 MiB are free at first.
     let bench = Bench::new(images(6, 80));
     let free = bench.sim.disk().available_bytes;
     let (told, _, summary) = bench.carry_out_plan(&space(&["a"], &["b", "c", "d"], free + 50 * MIB)).await;
@@ -169,7 +170,8 @@ async fn without_a_measure_the_plan_stands_and_the_reserve_stays() {
 async fn space_that_comes_back_late_spares_the_reserve() {
     let mut bench = Bench::new(images(3, 0));
     bench.options.space_settle = Duration::from_millis(1);
-    // Before and after a; short; after a wait b is taken, its measures; short no more after a wait; the end.
+    // In order: before and after the removal of a, below the target, still below it after the wait, before and after
+    // the removal of b, below the target, above it after the wait, and the final measurement.
     let measures = Arc::new(Mutex::new(VecDeque::from([10, 20, 20, 20, 20, 30, 30, 50, 50])));
     let left = Arc::clone(&measures);
     let next = move || left.lock().unwrap().pop_front().expect("measured too often");
@@ -184,7 +186,7 @@ async fn space_that_comes_back_late_spares_the_reserve() {
     assert!(measures.lock().unwrap().is_empty());
 }
 
-/// A source of pods that has these in memory.
+/// A pod source with these pods in memory.
 struct InMemory(Vec<crate::model::Pod>);
 
 impl PodSource for InMemory {

@@ -30,7 +30,7 @@ async fn a_log_directory_goes_whole() {
 async fn logs_of_a_pod_with_anything_in_the_runtime_stay() {
     let add = |node: Node| node.image(WEB, &[]).pod("default", "web", "u1").stopped();
     let sandbox = Bench::new(add(Node::new().orphan_logs("default", "web", "u1")));
-    // Made while we look: the list of containers, which comes last, shows it.
+    // The container is created during the recheck. The list of containers, which is the last call, includes it.
     let container = Bench::new(Node::new().orphan_logs("default", "web", "u1"));
     container.sim.on_call(Method::ListContainers, 1, move |node| {
         node.also(|node| add(node).created("app", WEB)).unwrap();
@@ -64,7 +64,7 @@ async fn logs_of_a_pod_that_the_kubelet_has_again_stay() {
     assert_eq!(told, ["default_web_u1 refused: its pod is back", "default_db_u2 removed"]);
 }
 
-/// Blocks a place until the sender sends or drops.
+/// Blocks a place until the sender sends or is dropped.
 async fn block(calls: &BoundedCalls, place: &Path) -> std::sync::mpsc::Sender<()> {
     let (release, held) = std::sync::mpsc::channel::<()>();
     let error = calls.run(place, move || held.recv().ok()).await.unwrap_err();
@@ -110,7 +110,7 @@ async fn a_kubelet_directory_behind_a_link_of_the_host_protects_its_pods() {
     let host = bench.sim.dir().to_owned();
     fs::create_dir_all(host.join("data/kubelet/pods/u1")).unwrap();
     fs::create_dir_all(host.join("var/lib")).unwrap();
-    // Absolute for the host: without its root in front it would name a path of the agent.
+    // The symlink is absolute for the host. Without `host_root` as a prefix, it would refer to a path of the agent.
     symlink("/data/kubelet", host.join("var/lib/kubelet")).unwrap();
     bench.host_root = host;
     bench.options.kubelet_pods = Some("/var/lib/kubelet/pods".into());
@@ -162,7 +162,7 @@ async fn a_link_that_leads_somewhere_or_whose_container_may_write_stays() {
         bench.sim.state().set_container_state(ID, state);
         assert_eq!(bench.carry_out(vec![log_link(&bench, &name)]).await, refused, "{state:?}");
     }
-    // A name that was cut short names the container by a prefix.
+    // A truncated name contains only a prefix of the container id.
     fs::rename(bench.links(&name), bench.links("web_default_app-01234567.log")).unwrap();
     let told = bench.carry_out(vec![log_link(&bench, "web_default_app-01234567.log")]).await;
     assert_eq!(told, ["web_default_app-01234567.log refused: the link is in use"]);

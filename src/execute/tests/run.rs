@@ -4,7 +4,7 @@ use super::*;
 use crate::plan::Kind;
 use crate::sim::{Fault, GIB, MIB, Times};
 
-/// A gone pod with two containers, its sandbox, its image, and logs of another one.
+/// A deleted pod with two containers, its sandbox and its image, and the logs of another deleted pod.
 fn gone() -> Node {
     Node::new()
         .disk(GIB, 0)
@@ -126,7 +126,7 @@ async fn a_plan_carried_out_twice_finds_nothing_left() {
 async fn a_stop_ends_the_action_in_hand_and_begins_no_other() {
     let bench = Bench::new(gone());
     let (stopper, stop) = stop();
-    // The wish comes while the first container's removal is under way.
+    // The shutdown request arrives during the removal of the first container.
     bench.sim.on_call(Method::RemoveContainer, 1, move |_| stopper.stop());
     let mut reports = Vec::new();
     let summary = bench.live().carry_out(&plan(all(&bench)), &stop, &mut |report| reports.push(told(&report))).await;

@@ -1,4 +1,4 @@
-//! Reclaimed bytes of containers and sandboxes: what is measured, what is estimated, and what is unknown.
+//! Tests of the reclaimed bytes of containers and sandboxes: measured, estimated and unknown.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,7 +21,7 @@ fn actions() -> Vec<Action> {
     vec![exited("c1"), exited("c2"), sandbox("s1")]
 }
 
-/// A disk whose available bytes are those of the list, one after the other, and the last from then on.
+/// A disk with a list of available bytes, one for each measurement. The last value repeats.
 struct Disk(Vec<u64>, AtomicUsize);
 
 impl Disks for Disk {
@@ -38,7 +38,7 @@ fn disk(available: &[u64]) -> Arc<dyn Disks> {
     Arc::new(Disk(available.to_vec(), AtomicUsize::new(0)))
 }
 
-/// What the step over containers and sandboxes came to.
+/// Carries out a step over containers and sandboxes. Returns its bytes, its measure and the reports.
 async fn step(bench: &Bench, actions: Vec<Action>) -> (u64, Option<Measure>, Vec<Report>) {
     let (told, reports, summary) = bench.carry_out_plan(&plan(actions)).await;
     assert!(told.iter().all(|line| line.ends_with(" removed")), "{told:?}");

@@ -1,12 +1,12 @@
-//! What can go wrong between us and the kubelet. Apart from the API server's errors: what helps is something else.
+//! Errors between kubegc and the kubelet. They are separate from the API server's errors because their remedies differ.
 
 use std::io;
 use std::path::PathBuf;
 
-/// A failure to reach the kubelet or to understand it. Its text becomes a cause.
+/// A failure to reach the kubelet or to read its answer. Its text becomes a cause.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeletError {
-    /// A file that was named cannot be read.
+    /// A configured file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     ReadFile {
         /// The file.
@@ -14,7 +14,7 @@ pub enum KubeletError {
         /// Why.
         source: io::Error,
     },
-    /// A file does not hold what it should.
+    /// A file has the wrong content.
     #[error("{}: {cause}", path.display())]
     UseFile {
         /// The file.
@@ -22,13 +22,13 @@ pub enum KubeletError {
         /// Why.
         cause: String,
     },
-    /// There is nothing to check the kubelet's certificate against.
+    /// There is nothing to verify the kubelet's certificate against.
     #[error("the kubelet's certificate cannot be checked: set pods.kubelet_ca; there is none of {}", paths(tried))]
     FindAuthority {
-        /// What was looked for.
+        /// The files that were tried.
         tried: Vec<PathBuf>,
     },
-    /// The address is none.
+    /// The address is invalid.
     #[error("pods.kubelet_endpoint: {endpoint:?} is no address: {cause}")]
     UseEndpoint {
         /// The address.
@@ -36,59 +36,59 @@ pub enum KubeletError {
         /// Why.
         cause: String,
     },
-    /// No connection, or it broke before the answer was whole.
+    /// There is no connection, or it broke before the answer was complete.
     #[error("cannot ask the kubelet for {path}: {cause}")]
     Reach {
-        /// What was asked.
+        /// The requested path.
         path: &'static str,
         /// Why.
         cause: String,
     },
-    /// No whole answer in time.
+    /// There was no complete answer in time.
     #[error("cannot ask the kubelet for {path}: no answer within {seconds} s")]
     Wait {
-        /// What was asked.
+        /// The requested path.
         path: &'static str,
         /// The limit that passed.
         seconds: u64,
     },
-    /// The kubelet does not know us (401).
+    /// The kubelet does not accept the credentials (401).
     #[error(
-        "the kubelet does not know who asks for {path}: set pods.kubelet_token_file or pods.kubelet_client_certificate"
+        "the kubelet refused {path}: not authenticated; set pods.kubelet_token_file or pods.kubelet_client_certificate"
     )]
     Introduce {
-        /// What was asked.
+        /// The requested path.
         path: &'static str,
     },
-    /// The kubelet does not allow it (403).
+    /// The kubelet denies permission (403).
     #[error("may not ask the kubelet for {path}: grant `get` on {right}")]
     Forbidden {
-        /// What was asked.
+        /// The requested path.
         path: &'static str,
-        /// The right that is missing.
+        /// The missing permission.
         right: &'static str,
     },
     /// The kubelet answered with an error.
     #[error("the kubelet answers {code} for {path}: {text:?}")]
     Refused {
-        /// What was asked.
+        /// The requested path.
         path: &'static str,
         /// The HTTP code.
         code: u16,
-        /// How the answer begins.
+        /// The beginning of the answer.
         text: String,
     },
-    /// An answer that is not what was asked for.
+    /// An answer of an unexpected type.
     #[error("the kubelet's answer for {path} is not understood: {cause}")]
     Understand {
-        /// What was asked.
+        /// The requested path.
         path: &'static str,
         /// Why.
         cause: String,
     },
 }
 
-/// What a kubelet asks of those who ask it: the resources beneath the Node, the newer finer one too.
+/// The permission that the kubelet requires: a resource beneath the Node, and the newer, finer resource too.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Right(&'static str);
 
@@ -100,7 +100,7 @@ impl Right {
     pub(super) const METRICS: Self = Self("nodes/metrics");
 }
 
-/// What an answer that is no success means.
+/// Returns the error for an answer that is not a success.
 pub(super) fn refusal(path: &'static str, Right(right): Right, code: u16, text: &[u8]) -> KubeletError {
     match code {
         401 => KubeletError::Introduce { path },

@@ -1,4 +1,4 @@
-//! A kubelet that says what it is told to, over the real wire: plain or TLS, with or without a look at who asks.
+//! A fake kubelet with configurable answers over real sockets: plain or TLS, with or without client certificates.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -24,10 +24,10 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{Kubelet, KubeletAccess};
 
-/// The time that every answer bears, unless told otherwise.
+/// The default date of every answer.
 pub const NOON: &str = "Fri, 02 Jan 2026 12:00:00 GMT";
 
-/// Certificates made for one test. The authority's is `ca`.
+/// An authority that signs certificates for one test. `ca` is its own certificate.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub ca: String,
@@ -39,20 +39,20 @@ pub struct Identity {
     pub key: String,
 }
 
-/// A kubelet that listens. It ends with this.
+/// A fake kubelet that listens on a port. Dropping it stops the server.
 pub struct FakeKubelet {
     port: u16,
     says: Arc<Mutex<Says>>,
     task: JoinHandle<()>,
     scheme: &'static str,
-    /// What the agent finds on its host.
+    /// The files on the agent's host.
     pub host: tempfile::TempDir,
 }
 
 struct Says {
     date: String,
     answers: HashMap<&'static str, (u16, String)>,
-    /// What was asked, with the token shown.
+    /// The requests so far, each with the token that was sent.
     asked: Vec<(String, Option<String>)>,
 }
 
@@ -67,7 +67,7 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), ca }
     }
 
-    /// A certificate for somebody of this name, signed by the authority.
+    /// Creates a certificate for this name, signed by the authority.
     pub fn identity(&self, name: &str) -> Identity {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -78,7 +78,7 @@ impl Authority {
 // === impl Identity ===
 
 impl Identity {
-    /// Somebody who vouches for himself.
+    /// Creates a self-signed certificate.
     pub fn own(name: &str) -> Self {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -89,12 +89,12 @@ impl Identity {
 // === impl FakeKubelet ===
 
 impl FakeKubelet {
-    /// The read-only port.
+    /// Starts a kubelet with the read-only port.
     pub async fn plain() -> Self {
         Self::listen(None).await
     }
 
-    /// The ordinary port: this is its certificate, and these sign those of its clients, if it asks for any.
+    /// Starts a kubelet with the TLS port and this certificate. If `clients` is set, it signs the client certificates.
     pub async fn tls(identity: &Identity, clients: Option<&Authority>) -> Self {
         let provider = Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
@@ -124,27 +124,27 @@ impl FakeKubelet {
         kubelet
     }
 
-    /// What it answers from now on.
+    /// Sets the answer for a path.
     pub fn say(&self, path: &'static str, code: u16, text: impl Into<String>) {
         self.lock().answers.insert(path, (code, text.into()));
     }
 
-    /// The pods it has from now on, as JSON.
+    /// Sets the pods, as JSON.
     pub fn have(&self, pods: &[serde_json::Value]) {
         self.say("/pods", 200, serde_json::json!({"kind": "PodList", "items": pods}).to_string());
     }
 
-    /// What time it is for it from now on; empty = it does not say.
+    /// Sets the date of the answers; empty = none.
     pub fn set_date(&self, date: &str) {
         date.clone_into(&mut self.lock().date);
     }
 
-    /// What was asked so far, with the token shown.
+    /// Returns the requests so far, each with the token that was sent.
     pub fn asked(&self) -> Vec<(String, Option<String>)> {
         self.lock().asked.clone()
     }
 
-    /// How to reach it, with nothing set.
+    /// Returns the access to this kubelet with no optional setting.
     pub fn access(&self) -> KubeletAccess {
         KubeletAccess {
             endpoint: format!("{}://127.0.0.1:{}", self.scheme, self.port),
@@ -158,7 +158,7 @@ impl FakeKubelet {
         }
     }
 
-    /// Puts a file on its host and returns the host's name for it.
+    /// Creates a file on its host and returns the host's path of it.
     pub fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.host.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -166,7 +166,7 @@ impl FakeKubelet {
         PathBuf::from("/").join(name)
     }
 
-    /// A client for it, with nothing set.
+    /// Returns a client for this kubelet with no optional setting.
     pub fn client(&self) -> Kubelet {
         Kubelet::new(self.access())
     }
@@ -194,7 +194,7 @@ async fn serve(stream: TcpStream, tls: Option<TlsAcceptor>, says: Arc<Mutex<Says
         let answer = answer(&request, &mut says.lock().unwrap_or_else(PoisonError::into_inner));
         async { Ok::<_, Infallible>(answer) }
     });
-    // A client that turns away is none of the server's business.
+    // The server ignores a client that closes the connection.
     let _ended = match tls {
         None => http1::Builder::new().serve_connection(TokioIo::new(stream), service).await.ok(),
         Some(tls) => match tls.accept(stream).await {

@@ -1,4 +1,4 @@
-//! What the kubelet's answers mean.
+//! Parses the kubelet's answers.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -6,33 +6,33 @@ use serde::Deserialize;
 use crate::kubernetes::api_types::ApiPod;
 use crate::model::Pod;
 
-/// The pods that a kubelet has.
+/// The pods of a kubelet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KubeletPods {
-    /// When it said so, by its own clock.
+    /// When the kubelet sent the list, by its own clock.
     pub told_at: Timestamp,
     /// The pods.
     pub pods: Vec<KubeletPod>,
 }
 
-/// A pod that a kubelet has.
+/// A pod of a kubelet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KubeletPod {
     /// The pod.
     pub pod: Pod,
-    /// The kubelet has it from the API server, not from a manifest.
+    /// The kubelet has the pod from the API server, not from a manifest.
     pub is_of_api: bool,
-    /// When the kubelet first heard of it, by its own clock. It forgets that when it ends.
+    /// When the kubelet first saw the pod, by its own clock. The kubelet loses this time when it restarts.
     pub heard_at: Option<Timestamp>,
 }
 
-/// A kubelet's process.
+/// The process of a kubelet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KubeletProcess {
-    /// When it started, by its own clock.
+    /// When the process started, by its own clock.
     pub started_at: Timestamp,
-    /// It has tidied up after pods since, which it does only once all its sources of pods have spoken. Told by kubelets
-    /// from 1.27 on; an older one never tells.
+    /// The kubelet has cleaned up after pods since its start. It does so only after all its pod sources have delivered.
+    /// Kubelets before 1.27 never report it.
     pub has_tidied: bool,
 }
 
@@ -42,7 +42,7 @@ struct List {
     items: Option<Vec<ApiPod>>,
 }
 
-/// Reads `/pods`.
+/// Parses `/pods`.
 pub(super) fn pods(told_at: Timestamp, text: &[u8]) -> Result<KubeletPods, String> {
     let list: List = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     if list.kind != "PodList" {
@@ -57,7 +57,7 @@ fn pod(from: ApiPod) -> Result<KubeletPod, String> {
     Ok(KubeletPod { pod: from.into_pod()?, is_of_api, heard_at })
 }
 
-/// Reads `/metrics`, of which two matter.
+/// Parses `/metrics`, of which two metrics are used.
 pub(super) fn process(text: &[u8]) -> Result<KubeletProcess, String> {
     let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
     let started = text.lines().find_map(|line| line.strip_prefix("process_start_time_seconds "));
@@ -66,7 +66,7 @@ pub(super) fn process(text: &[u8]) -> Result<KubeletProcess, String> {
     Ok(KubeletProcess { started_at, has_tidied: text.lines().any(|line| line.starts_with("kubelet_desired_pods{")) })
 }
 
-/// A moment from seconds since 1970.
+/// Returns the time that is so many seconds after 1970-01-01.
 fn seconds(text: &str) -> Option<Timestamp> {
     let since = jiff::SignedDuration::try_from_secs_f64(text.trim().parse().ok()?).ok()?;
     Timestamp::from_duration(since).ok()

@@ -1,4 +1,4 @@
-//! The kubelet's door, over the real wire.
+//! Tests of the kubelet's endpoint over real sockets.
 
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ async fn what_is_missing_is_named() {
         (
             401,
             "Unauthorized",
-            "the kubelet does not know who asks for /pods: set pods.kubelet_token_file or \
+            "the kubelet refused /pods: not authenticated; set pods.kubelet_token_file or \
                                pods.kubelet_client_certificate",
         ),
         (

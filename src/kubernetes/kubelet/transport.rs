@@ -1,4 +1,4 @@
-//! The way to the kubelet: what is shown to it, and how it is known.
+//! The connection to the kubelet: the credentials to send, and the verification of the kubelet's certificate.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,47 +18,48 @@ use tokio_rustls::TlsConnector;
 use super::KubeletError;
 use crate::kubernetes::access::seen;
 
-/// The kubelet's own serving certificates, beneath its root: one that it made itself, and one that the cluster signed.
+/// The kubelet's own serving certificates beneath its root: the self-signed one, and the one that the cluster signed.
 const OWN: [&str; 2] = ["pki/kubelet.crt", "pki/kubelet-server-current.pem"];
 
-/// How the kubelet is reached. Files are paths of the host, found beneath `host_root`, or else of this process.
+/// The access to the kubelet. File paths are resolved beneath `host_root`, or else as this process sees them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KubeletAccess {
-    /// Its address, `https://HOST:PORT`, or `http://HOST:PORT` for the read-only port.
+    /// The kubelet's address: `https://HOST:PORT`, or `http://HOST:PORT` for the read-only port.
     pub endpoint: String,
-    /// The node's name, which stands in a certificate that the cluster signed.
+    /// The node's name, which is in a certificate that the cluster signed.
     pub node: String,
-    /// Authorities, or the kubelet's own certificate; `None` = its own beneath its root and the service account's authority.
+    /// The authorities, or the kubelet's own certificate; `None` = the certificates beneath its root and the service
+    /// account's authority.
     pub ca: Option<PathBuf>,
-    /// The token to show; `None` = the service account's, if there is one.
+    /// The token to send; `None` = the service account's token, if there is one.
     pub token_file: Option<PathBuf>,
-    /// The certificate to show and its key.
+    /// The client certificate to send and its key.
     pub client: Option<(PathBuf, PathBuf)>,
     /// The directory of a pod's service account, as this process sees it.
     pub account: PathBuf,
-    /// Where the host's root is mounted.
+    /// The mount point of the host's root.
     pub host_root: PathBuf,
     /// The kubelet's directory, on the host.
     pub kubelet_root: PathBuf,
 }
 
-/// A way that is ready to be taken: all files are read.
+/// A connection that is ready to open: all files are read.
 pub(super) struct Transport {
     authority: String,
     token: Option<HeaderValue>,
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
 }
 
-/// Both kinds of connection.
+/// A plain or a TLS connection.
 pub(super) type Stream = Box<dyn Duplex>;
 
-/// What is read and written.
+/// A stream that can be read and written.
 pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// Takes a server that has one of the certificates that were expected, whatever names stand in it, or one that an
-/// authority vouches for under one of the kubelet's names.
+/// Accepts a server with one of the expected certificates, whatever names it contains. Also accepts a certificate that
+/// an authority signed for one of the kubelet's names.
 #[derive(Debug)]
 struct Expected {
     certificates: Vec<CertificateDer<'static>>,
@@ -70,7 +71,7 @@ struct Expected {
 // === impl KubeletAccess ===
 
 impl KubeletAccess {
-    /// Reads what is needed to go.
+    /// Reads all files that the connection needs.
     pub(super) fn way(&self) -> Result<Transport, KubeletError> {
         let unusable = |cause: String| KubeletError::UseEndpoint { endpoint: self.endpoint.clone(), cause };
         let address: Uri = self.endpoint.parse().map_err(|error: http::uri::InvalidUri| unusable(error.to_string()))?;
@@ -90,7 +91,7 @@ impl KubeletAccess {
         self.endpoint.starts_with("http://")
     }
 
-    /// The names under which the kubelet may be known.
+    /// Returns the names that the kubelet's certificate may contain.
     fn names(&self, host: &str) -> Vec<ServerName<'static>> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         [&self.node, host].into_iter().filter_map(|name| ServerName::try_from(name.to_owned()).ok()).collect()
@@ -125,7 +126,7 @@ impl KubeletAccess {
         builder.with_client_auth_cert(chain, read).map_err(|error| of_key(error.to_string()))
     }
 
-    /// The certificates that the kubelet's is held against.
+    /// Returns the certificates that the kubelet's certificate is verified against.
     fn expected(&self) -> Result<Vec<CertificateDer<'static>>, KubeletError> {
         if let Some(path) = &self.ca {
             return certificates(path, &self.read(path)?);
@@ -178,7 +179,7 @@ impl Expected {
     ) -> Self {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(certificates.iter().cloned());
-        // Without a certificate that can be an authority there is none, and only the very certificates count.
+        // If no certificate can be an authority, only a server with exactly one of these certificates is accepted.
         let authorities =
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build().ok();
         Self { certificates, authorities, names, provider }

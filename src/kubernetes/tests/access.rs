@@ -1,4 +1,4 @@
-//! Which credentials count, and where the files in them are looked for.
+//! Tests of which credentials are used, and where the files in them are looked for.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -25,7 +25,7 @@ users:
     client-key: /var/lib/kubelet/pki/kubelet-client-current.pem
 ";
 
-/// A host mounted somewhere, and an agent's own files beside it.
+/// A mounted host, and files of the agent beside it.
 struct Host {
     dir: TempDir,
 }
@@ -76,7 +76,7 @@ fn fault(candidates: &CredentialCandidates) -> String {
 #[test]
 fn what_was_set_goes_first_then_the_account_then_the_kubelets_own() {
     let host = Host::new();
-    let nothing = "error: no way to the API server is known: no kubeconfig is set, there is no service account, nor any of \
+    let nothing = "error: no credentials for the API server: no kubeconfig is set, no service account exists, and none of these files: \
                    /etc/kubernetes/kubelet.conf, /var/lib/kubelet/kubeconfig";
     assert_eq!(told(host.candidates().find()), nothing);
     let host = host.with("/var/lib/kubelet/kubeconfig", KUBECONFIG);
@@ -121,7 +121,7 @@ fn a_kubeconfig_of_the_agents_own_counts_where_the_host_has_none() {
     std::fs::create_dir_all(own.parent().unwrap()).unwrap();
     std::fs::write(&own, KUBECONFIG.replace("certificate-authority: pki/ca.crt", "")).unwrap();
     let config = host.set(&own).find().unwrap().config().unwrap();
-    // Where there is none anywhere, the path is left as it was written, for the message.
+    // A file that does not exist anywhere keeps its path, so that the message shows it.
     let missing = "/var/lib/kubelet/pki/kubelet-client-current.pem";
     assert_eq!(config.auth_info.client_certificate.as_deref(), Some(missing));
 }
@@ -150,7 +150,7 @@ fn a_program_of_a_user_that_is_not_in_use_is_none_of_our_business() {
 
 #[test]
 fn a_kubeconfig_that_may_not_be_read_is_told() {
-    // A test may run as root, who reads everything; a directory in the place of the file serves as well.
+    // A test may run as root, which can read every file. A directory in place of the file fails for root too.
     let host = Host::new().with("/etc/kubernetes/kubelet.conf/file", "");
     let text = fault(&host.candidates());
     assert!(text.starts_with("cannot read /etc/kubernetes/kubelet.conf: "), "{text}");

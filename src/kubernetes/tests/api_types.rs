@@ -1,4 +1,4 @@
-//! What is kept of a pod.
+//! Tests of the fields that are kept of a pod.
 
 use serde_json::{Value, json};
 

@@ -1,9 +1,9 @@
-//! A list is whole or it is none.
+//! Tests that a list is complete or an error.
 
 use super::*;
 use crate::kubernetes::fake::{Answer, Call, status};
 
-/// The longest answer to the first page of three pods.
+/// Returns the length of the longest answer to the first page of three pods.
 async fn length() -> usize {
     let api = FakeApi::new().with_pods(&["a", "b", "c"]);
     let connection = shared(&api);

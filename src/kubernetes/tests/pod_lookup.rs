@@ -1,4 +1,4 @@
-//! What proves that a pod is gone.
+//! Tests of the proofs that a pod is deleted.
 
 use serde_json::json;
 
@@ -106,7 +106,7 @@ async fn a_dead_connection_and_old_credentials_are_renewed_and_the_question_is_a
     }
 }
 
-/// The answer to a node that asks for a pod which is not bound to it, or no longer there.
+/// Returns the answer to a node that gets a pod which is not bound to it or no longer exists.
 fn refused_to(user: &str) -> Answer {
     let message =
         format!("pods \"a\" is forbidden: User \"{user}\" cannot get resource \"pods\": no relationship found");

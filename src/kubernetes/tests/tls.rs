@@ -1,4 +1,4 @@
-//! Real connections: certificates, tokens, and both replaced while we run.
+//! Tests of real connections: certificates, tokens, and their replacement while kubegc runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ struct Identity {
     key: KeyPair,
 }
 
-/// A server that knows one client by certificate or token, and answers 401 to all others.
+/// A server that accepts one client by certificate or token, and answers 401 to all others.
 struct Server {
     dir: TempDir,
     authority: Authority,
@@ -60,7 +60,7 @@ impl Server {
         path
     }
 
-    /// A connection by a kubeconfig that trusts `authority` and has this user.
+    /// Returns a connection by a kubeconfig that trusts `authority` and has this user.
     fn connection(&self, authority: &Authority, user: &str) -> Connection {
         self.write("ca.crt", &authority.pem());
         let text = format!(
@@ -95,7 +95,7 @@ fn acceptor(authority: &Authority) -> TlsAcceptor {
 async fn accept(listener: TcpListener, acceptor: TlsAcceptor, known: Arc<Mutex<Known>>) {
     loop {
         let (stream, _) = listener.accept().await.unwrap();
-        // A client that does not trust us goes away.
+        // A client that does not trust the server closes the connection.
         tokio::spawn(serve(acceptor.clone(), stream, Arc::clone(&known)));
     }
 }

@@ -1,4 +1,4 @@
-//! A server that fails, is silent, or does not let us.
+//! Tests of a server that fails, is silent, or denies permission.
 
 use super::*;
 use crate::kubernetes::fake::{Answer, Call, pod, status};
@@ -15,11 +15,11 @@ async fn before_the_first_list_nothing_is_seen_and_the_cause_is_told() {
         (
             Call::List,
             Answer::Text(200, "<html>welcome</html>".into()),
-            "cannot list the pods of all namespaces: the answer is not whole or not understood: \
+            "cannot list the pods of all namespaces: the response is incomplete or invalid: \
              expected value at line 1 column 1",
         ),
-        (Call::Node, Answer::Refused, "cannot look for node \"node-1\": the API server cannot be reached"),
-        (Call::Node, status(500, "InternalError"), "cannot look for node \"node-1\": InternalError it is (500)"),
+        (Call::Node, Answer::Refused, "cannot look up node \"node-1\": the API server cannot be reached"),
+        (Call::Node, status(500, "InternalError"), "cannot look up node \"node-1\": InternalError it is (500)"),
         (Call::List, Answer::Never, "no answer from the API server within 10 s"),
     ] {
         let api = FakeApi::new().with_pods(&["a"]);
@@ -70,7 +70,7 @@ async fn what_was_heard_long_ago_by_the_wall_clock_is_not_complete() {
     let watch = follow(&api);
     let mut server = api.watched().await;
     assert_eq!(missing(&watch).await, None);
-    // The machine slept for an hour: the other clock stood still.
+    // The machine slept for an hour, and the monotonic clock stopped.
     set_clock_ahead(SignedDuration::from_hours(1));
     assert_eq!(missing(&watch).await.as_deref(), Some("the API server was last heard 3600 s ago"));
     server.bookmark(200).await;
@@ -116,7 +116,7 @@ async fn a_server_that_comes_back_and_forgot_the_version_is_listed_at_once_but_n
     api.plan(Call::Node, vec![Answer::Refused; 4]);
     api.plan(Call::Watch, vec![status(410, "Expired"); 4]);
     server.breaks();
-    // 1, 2, 4, 8 and 16 s of waiting for the server, and 1 s after it told that it forgot.
+    // 1, 2, 4, 8 and 16 s of back-off for the server, and 1 s after the answer that the version has expired.
     pass(seconds(32)).await;
     assert_eq!((api.count(Call::List), api.count(Call::Watch)), (1, 2));
     pass(seconds(1)).await;
@@ -144,7 +144,7 @@ async fn an_event_that_is_not_understood_has_the_pods_listed_anew() {
         let watch = follow(&api);
         api.watched().await.raw(line).await;
         settle().await;
-        assert!(missing(&watch).await.unwrap().contains("not understood"), "{line}");
+        assert!(missing(&watch).await.unwrap().contains("incomplete or invalid"), "{line}");
         pass(seconds(2)).await;
         assert_eq!((missing(&watch).await, api.count(Call::List)), (None, 2), "{line}");
     }
@@ -228,7 +228,7 @@ async fn who_may_not_look_at_the_node_has_no_complete_list() {
     api.plan(Call::Node, [status(403, "Forbidden")]);
     let watch = follow(&api);
     let told = missing(&watch).await.unwrap();
-    assert_eq!(told, "may not look for node \"node-1\": Forbidden it is; grant `get` on nodes");
+    assert_eq!(told, "may not look up node \"node-1\": Forbidden it is; grant `get` on nodes");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! A server that does as it should.
+//! Tests of a server that works correctly.
 
 use serde_json::json;
 
@@ -113,7 +113,7 @@ async fn a_watch_that_the_server_ends_goes_on_from_the_last_word() {
     server.event("ADDED", &pod("b")).await;
     settle().await;
     assert_eq!(names(&watch).await, ["a", "b"]);
-    // Once for each watch: rights and the node may have changed.
+    // Once for each watch: permissions and the node may have changed.
     assert_eq!((api.count(Call::List), api.count(Call::Node)), (1, 2));
 }
 
@@ -143,7 +143,7 @@ async fn events_are_read_whatever_pieces_they_come_in() {
         settle().await;
     }
     assert_eq!(names(&watch).await, ["a", "b"]);
-    // A line that is not whole when the server ends is told again by the next watch.
+    // The next watch repeats a line that was incomplete when the server ended.
     server.raw("{\"type\":\"DEL").await;
     pass(seconds(2)).await;
     drop(server);

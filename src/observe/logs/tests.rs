@@ -1,4 +1,4 @@
-//! Log roots with everything in them that a pod or a careless hand can plant.
+//! Tests of log roots with every kind of entry that a pod or a user can create.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -73,7 +73,7 @@ fn names_that_are_not_utf8_are_left_out() {
     assert_eq!(links(host.path(), &containers).unwrap(), []);
 }
 
-/// Links as the kubelet makes them and as it would never; absolute ones are the host's.
+/// Creates links as the kubelet makes them, and links that it never makes. Absolute links are paths of the host.
 fn plant(pods: &Path, containers: &Path, as_host: &Path) {
     let of_host = |path: &str| as_host.join(path);
     fs::create_dir_all(pods.join("default_web-0_u1/app")).unwrap();
@@ -127,7 +127,7 @@ fn under_a_host_root_every_hop_of_a_link_is_the_hosts() {
     let (host, pods, containers) = host();
     plant(&pods, &containers, Path::new("/"));
     assert_eq!(targets(&links(host.path(), &containers).unwrap()), TARGETS);
-    // The agent's own /etc exists, the host's does not.
+    // The agent's container has /etc, the host has none.
     symlink("/etc", containers.join("zz-etc.log")).unwrap();
     let listed = links(host.path(), &containers).unwrap();
     assert_eq!(targets(&listed).last(), Some(&("zz-etc.log", LinkTarget::Missing)));

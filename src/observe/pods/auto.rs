@@ -1,7 +1,7 @@
-//! Sources that are looked for until they are found (`pods.source = "auto"`).
+//! Searches for pod sources until some are found (`pods.source = "auto"`).
 //!
-//! An agent may run before its node has joined a cluster. It looks again at each question until there is somebody to ask,
-//! and stays with that choice.
+//! An agent may start before its node has joined a cluster. It searches again at each request until a source is found,
+//! and keeps that choice.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -11,10 +11,10 @@ use crate::host_path::BoundedCalls;
 use crate::model::{Container, Pod, PodList, PodRef, Sandbox, Seen};
 use crate::observe::Answer;
 
-/// Looks at files for sources to ask; else says what it looked for.
+/// Checks files for pod sources. The error lists what was checked.
 type Find = dyn Fn() -> Result<CombinedPods, String> + Send + Sync;
 
-/// The sources that are found.
+/// Pod sources that are found at run time.
 pub struct AutoPodSource {
     find: Arc<Find>,
     found: OnceLock<CombinedPods>,
@@ -24,7 +24,7 @@ pub struct AutoPodSource {
 // === impl AutoPodSource ===
 
 impl AutoPodSource {
-    /// The sources that `find` finds; it runs within a limit, since a file system may not respond.
+    /// Creates the source. `find` runs within a limit, because a file system may not respond.
     pub fn new(find: impl Fn() -> Result<CombinedPods, String> + Send + Sync + 'static) -> Self {
         Self { find: Arc::new(find), found: OnceLock::new(), calls: BoundedCalls::default() }
     }
@@ -61,7 +61,7 @@ impl PodSource for AutoPodSource {
         })
     }
 
-    /// Nothing is found on a host without a kubelet, and then no pod counts as deleted.
+    /// A host without a kubelet has no source to find, and then no pod counts as deleted.
     fn has_kubelet(&self) -> bool {
         self.found.get().is_none_or(PodSource::has_kubelet)
     }

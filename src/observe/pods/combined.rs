@@ -1,7 +1,8 @@
-//! Several sources of pods as one.
+//! Combines several pod sources into one.
 //!
-//! All are asked at the same time. A pod is here if any names it, and together they are as complete as the least complete:
-//! a source that failed takes nothing away from what the others named, whose images stay, but then no pod is gone (I2, I11).
+//! All sources are read at the same time. A pod exists if any source names it, and the combined list is only as
+//! complete as its least complete part. If a source fails, the pods of the others still count and their images are
+//! kept, but no pod counts as deleted (I2, I11).
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -13,7 +14,7 @@ use crate::kubernetes::Clock;
 use crate::model::{Container, Phase, Pod, PodList, PodRef, PodSourceReport, PodUid, Sandbox, Seen};
 use crate::observe::Answer;
 
-/// Several sources that are asked together.
+/// Several pod sources that are read together.
 pub struct CombinedPods {
     name: String,
     parts: Vec<SourceEntry>,
@@ -24,29 +25,29 @@ pub struct CombinedPods {
 pub struct SourceEntry {
     /// The source.
     pub source: Arc<dyn PodSource>,
-    /// Who wanted it, as `auto` or `pods.source`.
+    /// The setting that selected it, such as `auto` or `pods.source`.
     pub wanted_by: &'static str,
-    /// Why, for people; empty = nothing to add. What the source itself tells of it counts more.
+    /// Why it was selected, as text for users; empty = nothing to add. A reason from the source itself has precedence.
     pub why: String,
 }
 
 // === impl CombinedPods ===
 
 impl CombinedPods {
-    /// These sources together.
+    /// Combines these sources.
     pub fn new(parts: Vec<SourceEntry>, clock: Clock) -> Self {
         let name = parts.iter().map(|part| part.source.name()).collect::<Vec<_>>().join("+");
         Self { name, parts, clock }
     }
 
-    /// Says in the log which sources are in use, and why.
+    /// Logs which sources are in use, and why.
     pub fn tell(&self) {
         for part in &self.parts {
             tracing::info!(source = part.source.name(), chosen_by = part.chosen_by(""), "pods are learnt from");
         }
     }
 
-    /// The lists made one.
+    /// Merges the lists.
     fn unite(&self, answers: Vec<Seen<PodList>>) -> Seen<PodList> {
         let mut union = PodList { source: self.name.clone(), complete: true, ..PodList::default() };
         let (mut pods, mut is_seen) = (BTreeMap::new(), false);
@@ -66,7 +67,7 @@ impl CombinedPods {
         Seen::Seen(union)
     }
 
-    /// Why nobody answered. One source alone needs no name before its cause.
+    /// Returns why no source is available. A single source needs no name before its cause.
     fn causes(&self, reports: Vec<PodSourceReport>) -> String {
         let is_one = self.parts.len() == 1;
         let cause = |report: PodSourceReport| match report.missing {
@@ -76,7 +77,7 @@ impl CombinedPods {
         reports.into_iter().map(cause).collect::<Vec<_>>().join("; ")
     }
 
-    /// Whether a pod still exists, when each source has said so or not.
+    /// Returns whether a pod still exists, from the answers of all sources.
     fn judge(&self, answers: &[Seen<bool>]) -> Seen<bool> {
         if answers.iter().any(|answer| answer == &Seen::Seen(true)) {
             return Seen::Seen(true);
@@ -117,7 +118,7 @@ impl PodSource for CombinedPods {
     }
 }
 
-// === impl Part ===
+// === impl SourceEntry ===
 
 impl SourceEntry {
     fn chosen_by(&self, told: &str) -> String {
@@ -125,7 +126,7 @@ impl SourceEntry {
         if why.is_empty() { self.wanted_by.to_owned() } else { format!("{}: {why}", self.wanted_by) }
     }
 
-    /// What this source said, in its own words where it has some.
+    /// Returns the reports of this source. A source without reports gets one.
     fn reports(&self, answer: &Seen<PodList>, clock: Clock) -> Vec<PodSourceReport> {
         let blank = PodSourceReport { name: self.source.name().to_owned(), ..PodSourceReport::default() };
         let list = match answer {
@@ -167,7 +168,7 @@ async fn all<T>(mut asked: Vec<Answer<'_, T>>) -> Vec<T> {
     answers.into_iter().flatten().collect()
 }
 
-/// Adds what one more source says of a pod.
+/// Merges the pod of one more source.
 fn add(pods: &mut BTreeMap<PodUid, Pod>, pod: Pod) {
     let Some(known) = pods.get_mut(&pod.uid) else {
         pods.insert(pod.uid.clone(), pod);
@@ -183,8 +184,8 @@ fn add(pods: &mut BTreeMap<PodUid, Pod>, pod: Pod) {
     known.images.dedup();
 }
 
-/// A pod finished only if everyone who knows its phase says so: one of them may be late, and what finished may lose its
-/// containers (`containers.evict_terminated_pods`).
+/// Returns the phase of a pod in two sources. A pod is terminated only if every source with a known phase says so. One
+/// of them may be late, and a terminated pod may lose its containers (`containers.evict_terminated_pods`).
 fn phase(one: Phase, other: Phase) -> Phase {
     match (one, other) {
         (Phase::Unknown, known) => known,

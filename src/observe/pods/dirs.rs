@@ -1,7 +1,8 @@
-//! The kubelet's directories of pods, and whether they are those of the kubelet that runs here.
+//! The kubelet's directories of pods, and whether they belong to the kubelet that runs here.
 //!
-//! With a wrong `kubelet_root` no pod has a directory, and one of the proofs that a pod is deleted is lost (I11). The pods
-//! that run show it: the kubelet makes a pod's directory before its sandbox and keeps it while anything of the pod runs.
+//! With a wrong `kubelet_root` no pod has a directory, and one of the proofs that a pod is deleted is lost (I11). The
+//! running pods show it: the kubelet creates a pod's directory before its sandbox and keeps it while anything of the
+//! pod runs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use crate::host_path::{self, Resolved};
 use crate::model::{Container, PodUid, Sandbox, Seen};
 use crate::observe::{ObserveError, logs};
 
-/// Roots of kubelets beside the default, `/var/lib/kubelet`.
+/// Roots of kubelets besides the default, `/var/lib/kubelet`.
 const OTHER_ROOTS: [&str; 4] = [
     // k0s
     "/var/lib/k0s/kubelet",
@@ -26,7 +27,7 @@ const OTHER_ROOTS: [&str; 4] = [
 /// The directories of pods beneath a kubelet's root.
 #[derive(Debug, Default)]
 pub struct PodDirs {
-    /// The pods that have one.
+    /// The pods that have a directory.
     pub uids: Vec<PodUid>,
     directory: PathBuf,
     is_missing: bool,
@@ -37,10 +38,11 @@ pub struct PodDirs {
 // === impl PodDirs ===
 
 impl PodDirs {
-    /// Lists the directories of pods of the host whose root is mounted at `host_root`. A directory that does not exist is
-    /// empty: so it is on a host without a kubelet.
+    /// Lists the directories of pods of the host whose root is mounted at `host_root`. A missing directory counts as
+    /// empty, as on a host without a kubelet.
     ///
     /// # Errors
+    ///
     /// The directory cannot be listed.
     pub fn list(host_root: &Path, kubelet_root: &Path) -> Result<Self, ObserveError> {
         let directory = kubelet_root.join("pods");
@@ -57,7 +59,8 @@ impl PodDirs {
         }
     }
 
-    /// The pods that have a directory of the kubelet that runs these; unavailable if its root must be another one.
+    /// Returns the pods that have a directory of the kubelet that runs here; unavailable if its root must be another
+    /// one.
     pub fn of_running(self, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Seen<Vec<PodUid>> {
         let running = running_uids(containers, sandboxes);
         if !running.is_empty() && !self.uids.iter().any(|uid| running.contains(uid)) {
@@ -80,7 +83,7 @@ impl PodDirs {
     }
 }
 
-/// The uids that the kubelet keeps a directory for. Whatever lies there counts: the more, the safer.
+/// Returns the uids for which the kubelet has a directory. Every entry counts: more entries are safer.
 pub fn uids(directory: &Path) -> Result<Vec<PodUid>, ObserveError> {
     let mut uids: Vec<PodUid> = logs::entries(directory)?.into_iter().map(|(name, _)| name.into()).collect();
     uids.sort();

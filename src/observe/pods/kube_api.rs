@@ -1,4 +1,4 @@
-//! The pods that the API server binds to this node.
+//! The pods that are bound to this node in the API server.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use crate::kubernetes::{Clock, Connection, Heard, NodeInfo, PodWatch, Timing, po
 use crate::model::{Confirms, Container, Pod, PodList, PodRef, PodSourceReport, Sandbox, Seen, running_pods};
 use crate::observe::Answer;
 
-/// A watch of the pods with `spec.nodeName` of this node, begun at the first question.
+/// A watch of the pods with `spec.nodeName` of this node. It starts with the first request.
 pub struct KubeApi {
     connection: Arc<Connection>,
     node: String,
@@ -27,10 +27,10 @@ pub struct KubeApi {
 // === impl KubeApi ===
 
 impl KubeApi {
-    /// A source over `connection` for the node of that name. Nothing is opened yet; `list` must be called within a tokio
-    /// runtime that lives as long as this.
+    /// Creates a source over `connection` for the node of that name. Opens nothing yet. `list` must be called within a
+    /// tokio runtime that lives as long as this source.
     pub fn new(connection: Arc<Connection>, node: &str, clock: Clock) -> Self {
-        // As the kubelet makes its name from the host's.
+        // The kubelet derives its node name from the host name in the same way.
         let node = node.trim().to_lowercase();
         Self {
             connection,
@@ -44,13 +44,13 @@ impl KubeApi {
         }
     }
 
-    /// The same with other waits.
+    /// Sets other time limits.
     #[must_use]
     pub fn with_timing(self, timing: Timing) -> Self {
         Self { timing, ..self }
     }
 
-    /// The same on a host whose root is mounted here. Default `/`.
+    /// Sets the mount point of the host's root. Default `/`.
     #[must_use]
     pub fn with_host_root(self, host_root: impl Into<PathBuf>) -> Self {
         Self { host_root: host_root.into(), ..self }
@@ -61,7 +61,7 @@ impl KubeApi {
         self.watch.get_or_init(start)
     }
 
-    /// Why an empty list may be that of another node; `None` = it is not empty, or the node has this name.
+    /// Returns why an empty list may belong to another node; `None` = it is not empty, or the node has this name.
     async fn doubt(
         &self,
         heard: &Heard,
@@ -79,7 +79,7 @@ impl KubeApi {
         (!is_proven).then_some(doubt)
     }
 
-    /// Says whether the Node object of this name is of this machine.
+    /// Returns whether the Node object of this name belongs to this machine.
     async fn is_this_machine(&self, node: &NodeInfo) -> bool {
         let host_root = self.host_root.clone();
         let read = self.calls.run(Path::new("machine-id"), move || Machine::of_host(&host_root)).await;
@@ -140,19 +140,19 @@ impl PodSource for KubeApi {
     }
 }
 
-/// Says whether one of these pods runs here.
+/// Returns whether one of these pods runs here.
 fn names_running(pods: &[Pod], containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> bool {
     let running = running_uids(containers, sandboxes);
     pods.iter().any(|pod| running.contains(&pod.uid))
 }
 
-/// What speaks against an empty list: pods that run here. The name may be another node's.
+/// Returns why an empty list may be wrong: pods run here, so the name may be that of another node.
 fn emptiness(node: &str, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Option<String> {
     let (Seen::Seen(containers), Seen::Seen(sandboxes)) = (containers, sandboxes) else {
-        return Some("the API server knows no pod here, and whether any runs was not seen".to_owned());
+        return Some("the API server lists no pod of this node, and the running pods are unavailable".to_owned());
     };
     let pod = running_pods(containers, sandboxes).next()?;
-    Some(format!("the API server knows no pod on node {node:?}, but {pod} runs here"))
+    Some(format!("the API server lists no pod of node {node:?}, but {pod} runs on this node"))
 }
 
 #[cfg(test)]

@@ -1,16 +1,17 @@
-//! The pods that the kubelet has.
+//! The kubelet's own pods.
 //!
-//! Best of all sources, since static pods are in it and every uid is the CRI's, but for one thing: a kubelet that has just
-//! started, or that has not reached its API server since, lists fewer pods than it should have, and nothing in its answer
-//! says so. So a list is complete only with a proof that the kubelet has heard from its API server since it started:
+//! This is the best source: it contains static pods, and every uid is the CRI's. It has one weakness. A kubelet that
+//! has just started, or that has not reached its API server since, lists fewer pods than it should have, and nothing in
+//! its answer says so. So a list is complete only with a proof that the kubelet has received pods from its API server
+//! since it started:
 //!
-//! - a pod of the API server is in it, since [`SETTLE`] at least. The kubelet takes the first list whole, and forgets with
-//!   its end when it heard of a pod;
-//! - or such a proof was had before, and the kubelet has not started anew since;
-//! - or the kubelet says that it has tidied up after pods, which it does only once all its sources have spoken.
+//! - The list contains a pod of the API server that the kubelet has had for at least [`SETTLE`]. The kubelet takes in
+//!   the first list as a whole. A restart resets the time at which it first saw a pod.
+//! - Or an earlier pass had such a proof, and the kubelet has not restarted since.
+//! - Or the kubelet reports that it has cleaned up after pods, which it does only after all its sources have delivered.
 //!
-//! Where the first is had nothing but the list is needed; the others need the right to read its metrics. A kubelet older
-//! than 1.27 that has had no pod of the API server while we looked gives none of the three, and its list stays incomplete.
+//! The first proof needs only the list. The others need the permission to read the kubelet's metrics. A kubelet older
+//! than 1.27 that had no pod of the API server in any pass gives none of the three proofs, so its list is incomplete.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -25,25 +26,25 @@ use crate::observe::Answer;
 /// How long the kubelet may need to take in its first list of pods, one after the other.
 const SETTLE: SignedDuration = SignedDuration::from_secs(30);
 
-/// The kubelet of this node, asked anew each time.
+/// The kubelet of this node. Each call sends new requests.
 pub struct KubeletSource {
     kubelet: Kubelet,
     clock: Clock,
-    /// The last moment, by the kubelet's clock, at which it was proven to have heard from its API server.
+    /// The last time, by the kubelet's clock, with a proof that the kubelet had received pods from its API server.
     proven_at: Mutex<Option<Timestamp>>,
 }
 
-/// What one question found.
+/// The result of one request.
 struct Told {
     list: KubeletPods,
-    /// Why pods may be missing in it.
+    /// Why pods may be missing in the list.
     missing: Option<String>,
 }
 
 // === impl KubeletSource ===
 
 impl KubeletSource {
-    /// A source over this kubelet.
+    /// Creates a source over this kubelet.
     pub fn new(kubelet: Kubelet, clock: Clock) -> Self {
         Self { kubelet, clock, proven_at: Mutex::new(None) }
     }
@@ -57,7 +58,7 @@ impl KubeletSource {
         Ok(Told { list, missing })
     }
 
-    /// Why the kubelet may not have heard of all its pods.
+    /// Returns why the kubelet may not have received all its pods.
     async fn unheard(&self, list: &KubeletPods) -> Option<String> {
         let of_api = list.pods.iter().filter(|pod| pod.is_of_api);
         let first = of_api.filter_map(|pod| pod.heard_at).min();
@@ -72,7 +73,7 @@ impl KubeletSource {
         };
         let process = match self.kubelet.process().await {
             Ok(process) => process,
-            Err(error) => return Some(format!("{why}, and whether it has just started cannot be told: {error}")),
+            Err(error) => return Some(format!("{why}, and its start time is unavailable: {error}")),
         };
         if !settled(process.started_at) {
             return Some(format!("it started only at {:.0}", process.started_at));
@@ -118,7 +119,7 @@ impl PodSource for KubeletSource {
         })
     }
 
-    /// The kubelet itself keeps no cache that one could go past.
+    /// The kubelet's own list has no cache to bypass.
     fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
         Box::pin(async move {
             match self.ask().await {
@@ -131,11 +132,12 @@ impl PodSource for KubeletSource {
     }
 }
 
-/// What of the runtime speaks against a list: a static pod that runs and is not in it, so that its manifest was not read
-/// yet, or pods that run while it is empty. Other pods that run and are not in it are being torn down.
+/// Returns why the runtime's lists contradict a list. A running static pod that is not in the list shows that its
+/// manifest was not read yet. An empty list contradicts running pods. Other running pods that are not in the list are
+/// being terminated.
 fn doubt(list: &KubeletPods, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Option<String> {
     let (Seen::Seen(containers), Seen::Seen(sandboxes)) = (containers, sandboxes) else {
-        return Some("which pods run was not seen".to_owned());
+        return Some("the running pods are unavailable".to_owned());
     };
     let named: HashSet<&PodUid> = list.pods.iter().map(|pod| &pod.pod.uid).collect();
     let running = containers.iter().filter(|container| container.state == ContainerState::Running);
@@ -146,10 +148,10 @@ fn doubt(list: &KubeletPods, containers: &Seen<Vec<Container>>, sandboxes: &Seen
     if list.pods.is_empty()
         && let Some(pod) = unnamed.clone().find_map(|sandbox| sandbox.pod.as_ref())
     {
-        return Some(format!("it names no pod at all, but {pod} runs here"));
+        return Some(format!("it lists no pod, but {pod} runs on this node"));
     }
     let pod = unnamed.find(|sandbox| sandbox.is_static)?.pod.as_ref()?;
-    Some(format!("it does not name the static pod {pod}, which runs here"))
+    Some(format!("it does not list the static pod {pod}, which runs on this node"))
 }
 
 #[cfg(test)]

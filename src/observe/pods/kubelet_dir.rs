@@ -1,7 +1,7 @@
-//! The kubelet's directories of pods as a source that must be readable.
+//! The kubelet's directories of pods as a pod source that must be readable.
 //!
-//! It names no pods: a directory without an entry says nothing of a pod that has not started. The directories themselves
-//! are a veto that every look takes whatever the sources are; naming them as a source asks for the veto to work.
+//! It lists no pods: a pod that has not started has no directory. The directories are a guard in every pass, whatever
+//! the pod sources are. As a pod source they also require that this guard works.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::host_path::{self, BoundedCalls, Resolved};
 use crate::model::{Container, PodList, PodSourceReport, Sandbox, Seen};
 use crate::observe::{Answer, ObserveError};
 
-/// The directories of pods that the kubelet made.
+/// The kubelet's directories of pods.
 pub struct KubeletDirPods {
     host_root: PathBuf,
     directory: PathBuf,
@@ -18,25 +18,25 @@ pub struct KubeletDirPods {
     calls: BoundedCalls,
 }
 
-/// Who else is asked.
+/// The pod sources besides this one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum OtherSources {
-    /// Nobody: then no list is complete.
+    /// There is none, so no list is complete.
     None,
-    /// Sources that list pods.
+    /// There are sources that list pods.
     Some,
 }
 
 // === impl KubeletDirPods ===
 
 impl KubeletDirPods {
-    /// The directory `pods` of the kubelet's root, as the host names it.
+    /// Creates a source over the directory `pods` of the kubelet's root, which is a path of the host.
     pub fn new(host_root: impl Into<PathBuf>, kubelet_root: impl Into<PathBuf>, others: OtherSources) -> Self {
         let directory = kubelet_root.into().join("pods");
         Self { host_root: host_root.into(), directory, others, calls: BoundedCalls::default() }
     }
 
-    /// How many there are.
+    /// Returns the number of directories.
     async fn count(&self) -> Result<usize, ObserveError> {
         let (root, path) = (self.host_root.clone(), self.directory.clone());
         let look = move || match host_path::resolve(&root, &path) {

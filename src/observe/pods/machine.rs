@@ -7,14 +7,14 @@ use std::path::Path;
 use crate::host_path::{self, Resolved};
 use crate::kubernetes::NodeInfo;
 
-/// The kernel's own id of this boot, the same in every container.
+/// The kernel's id of this boot, the same in every container.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Where the kubelet reads the machine id by default (`--machine-id-file`).
 const MACHINE_IDS: [&str; 2] = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
 /// Longer than any of these ids.
 const LONGEST_ID_BYTES: u64 = 256;
 
-/// What identifies this machine, as far as it can be read.
+/// The ids of this machine, as far as they can be read.
 #[derive(Debug)]
 pub(super) struct Machine {
     boot: Option<String>,
@@ -33,15 +33,16 @@ impl Machine {
         Self { boot: id(BOOT_ID.as_ref()), machine: MACHINE_IDS.iter().find_map(on_host) }
     }
 
-    /// Says whether the Node object is of this machine: an id is the same, and none differs. One id alone may be shared:
-    /// the boot id by nodes that are containers of one host, the machine id by cloned disks.
+    /// Returns whether the Node object belongs to this machine: at least one id is the same, and none differs. One id
+    /// alone may be shared: nodes that are containers of one host share the boot id, and cloned disks share the machine
+    /// id.
     pub fn is(&self, node: &NodeInfo) -> bool {
         let compared = [same(self.boot.as_ref(), &node.boot_id), same(self.machine.as_ref(), &node.machine_id)];
         compared.contains(&Some(true)) && !compared.contains(&Some(false))
     }
 }
 
-/// `None` = one of them is not known.
+/// Returns whether two ids are the same; `None` = one of them is unknown.
 fn same(here: Option<&String>, there: &str) -> Option<bool> {
     let there = there.trim();
     here.filter(|_| !there.is_empty()).map(|here| here.eq_ignore_ascii_case(there))

@@ -1,4 +1,4 @@
-//! Pod sources and the kubelet's directories, row by row.
+//! Table tests of the pod sources and of the kubelet's directories.
 
 use std::fs;
 

@@ -87,8 +87,10 @@ fn words<T: schemars::JsonSchema>() -> BTreeSet<String> {
     variants.iter().filter_map(|one| Some(one["properties"]["reason"]["const"].as_str()?.to_owned())).collect()
 }
 
-fn line(kind: &str, Explanation { rule, setting, change }: Explanation) -> String {
-    format!("{kind} [{}]: {rule}; changed by: {change}\n", setting.unwrap_or("-"))
+fn line(kind: &str, Explanation { phrase, detail, rule, setting, change, is_guard }: Explanation) -> String {
+    let (setting, detail) = (setting.unwrap_or("-"), detail.unwrap_or_default());
+    let guard = if is_guard { ", guard" } else { "" };
+    format!("{kind} [{setting}{guard}]\n  {phrase} | {detail}\n  {rule}; changes when {change}\n")
 }
 
 #[test]
@@ -118,7 +120,7 @@ fn the_words_of_reasons_are_those_of_the_documents_and_none_is_missing_here() {
 #[test]
 fn the_guards_are_those_that_only_keep_more_than_the_kubelet() {
     let guards: Vec<_> =
-        samples::<KeepReason>(keeps()).iter().filter(|one| one.is_guard()).map(KeepReason::kind).collect();
+        samples::<KeepReason>(keeps()).iter().filter(|one| one.explain().is_guard).map(KeepReason::kind).collect();
     let first = guards.first().copied();
     assert_eq!((first, guards.len()), (Some("newest_of_unit"), 21), "{guards:?}");
 }

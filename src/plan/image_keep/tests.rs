@@ -1,4 +1,4 @@
-//! Images that pods name, though no container uses them.
+//! Tests images that pods use, although no container uses them.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,8 @@ use crate::plan::{Guards, KeepReason, Plan, Policy, Profile, Scope, decide};
 const ID: &str = "sha256:0123456789012345678901234567890123456789012345678901234567890123";
 const DIGEST: &str = "sha256:abcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcd";
 
-/// A node whose disk is full, with one image of two tags and a digest that nothing uses, and these pods.
+/// A node whose disk is full, with these pods and one image that no container uses. The image has two tags and a
+/// digest.
 fn node(pods: Value) -> Snapshot {
     let web = "docker.io/library/web";
     let mut node: Snapshot = serde_json::from_value(json!({
@@ -26,7 +27,7 @@ fn node(pods: Value) -> Snapshot {
     node
 }
 
-/// A list with a pod that names these images.
+/// A list with a pod that uses these images.
 fn naming(images: &[&str]) -> Value {
     json!({ "seen": { "source": "kube-api", "complete": true, "pods": [
         { "uid": "u1", "namespace": "default", "name": "web", "phase": "pending", "images": images },
@@ -37,7 +38,7 @@ fn plan(node: &Snapshot, policy: &Policy) -> Plan {
     decide(node, policy, Scope::Images)
 }
 
-/// Says whether the image stays for a pod's sake.
+/// Says whether the image is kept because a pod uses it.
 fn stays(node: &Snapshot, policy: &Policy) -> bool {
     let plan = plan(node, policy);
     let by_pod = plan.kept.iter().any(|kept| matches!(kept.reason, KeepReason::NamedByPod { .. }));
@@ -134,7 +135,7 @@ fn a_pull_of_any_name_of_the_image_keeps_it() {
     assert_eq!(plan(&node, &Policy::default()).kept[0].reason, KeepReason::BeingPulled {});
 }
 
-/// The same node whose runtime writes image ids without `sha256:`, as CRI-O does.
+/// The same node with a runtime that lists image IDs without `sha256:`, as CRI-O does.
 fn with_bare_ids(mut node: Snapshot) -> Snapshot {
     let bare = ID.replace("sha256:", "");
     node.images = node.images.map(|mut images| {
@@ -209,7 +210,7 @@ fn an_image_that_is_listed_twice_and_used_by_one_of_its_names_was_last_used_now(
     assert_eq!((memory.images.len(), memory.images[0].last_used), (1, Some(node.taken_at)));
 }
 
-/// A node with this image alone, 700 KB, unpinned and unused, whose runtime says this of its sandbox image.
+/// A node with this image alone, 700 KB, unpinned and unused. Its runtime reports `told` about its sandbox image.
 fn with_sandbox_image(tag: &str, told: Value, remembered: Option<Value>) -> Snapshot {
     let mut node = node(json!({ "not_seen": "no answer" }));
     node.images = node.images.map(|mut images| {
@@ -264,7 +265,7 @@ fn what_the_runtime_named_last_is_remembered() {
     }
 }
 
-/// The memory after a pass with a complete list in which a pod names the image.
+/// The memory after a pass with a complete list in which a pod uses these images.
 fn after_a_list(images: &[&str]) -> crate::model::Memory {
     crate::plan::update_memory(&node(naming(images)), &Policy::default())
 }
@@ -306,7 +307,8 @@ fn the_moment_of_an_unchanged_list_is_kept_to_within_minutes() {
     }
 }
 
-/// The node whose image is `quay.io/library/busybox`, with a pod that names `busybox`, which resolves so.
+/// The node whose image is `quay.io/library/busybox`, with a pod that uses `busybox`, and with `resolved` as the result
+/// of resolving it.
 fn with_resolved(name: &str, resolved: &Value) -> Snapshot {
     let mut node = node(naming(&[name]));
     node.images = node.images.map(|mut images| {

@@ -1,17 +1,17 @@
-//! When lists are not trusted, pass by pass: each row is a pass, with what the memory holds after it.
+//! Tests when lists are not trusted. Each row is a pass, with the memory after it.
 
 use serde_json::json;
 
 use crate::model::{ListCounts, Memory, Seen, Snapshot};
 use crate::plan::{Guards, KeepReason, Kind, Policy, Profile, RemoveReason, Scope, decide, update_memory};
 
-/// So long after noon; the minute of a pass.
+/// Returns the time of a pass: so many minutes after noon.
 fn minute(minute: i64) -> jiff::Timestamp {
     "2026-11-21T12:00:00Z".parse::<jiff::Timestamp>().unwrap() + jiff::SignedDuration::from_mins(minute)
 }
 
 /// A node at a minute whose runtime lists so many running containers, sandboxes and images. Image 0 is unused, the disk
-/// is full, and a dead container's pod is missing since an hour.
+/// is full, and the pod of a dead container is missing for an hour.
 fn node(at: i64, [containers, sandboxes, images]: [usize; 3], memory: Memory) -> Snapshot {
     let made = minute(-600).to_string();
     let used = |n: usize| {
@@ -36,7 +36,7 @@ fn node(at: i64, [containers, sandboxes, images]: [usize; 3], memory: Memory) ->
     node
 }
 
-/// A memory in which all images and the deleted pod are known for hours.
+/// A memory that has known all images and the deleted pod for hours.
 fn known() -> Memory {
     let images: Vec<_> = (0..50).map(|n| json!({ "id": format!("sha256:{n}"), "first_seen": minute(-600) })).collect();
     let absent = json!([{ "uid": "gone", "since": minute(-60) }]);
@@ -47,7 +47,8 @@ fn policy() -> Policy {
     Policy::default()
 }
 
-/// Makes passes at these minutes over lists of these lengths; for each: whether images are removed, and the log directory.
+/// Makes passes at these minutes with lists of these lengths. Returns for each pass whether it removes images, and
+/// whether it removes the log directory.
 fn passes(rows: &[(i64, [usize; 3])]) -> Vec<(bool, bool)> {
     let mut memory = known();
     let mut decided = Vec::new();
@@ -141,7 +142,7 @@ fn without_the_guard_no_fall_is_in_doubt() {
     assert!(!plan.actions.is_empty());
 }
 
-/// A node whose runtime's socket was made at a minute, seen in passes at other minutes.
+/// A node whose runtime created its socket at a minute, in passes at other minutes.
 fn settles(socket: i64, at: &[i64]) -> Vec<bool> {
     let mut memory = known();
     let mut removes = Vec::new();

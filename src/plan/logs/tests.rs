@@ -1,4 +1,4 @@
-//! Log directories that the plan keeps because the recheck would refuse them.
+//! Tests log directories that the plan keeps because the recheck would refuse them.
 
 use std::time::Duration;
 
@@ -21,13 +21,13 @@ fn dir(name: &str) -> LogDir {
     LogDir { name: name.into(), ..LogDir::default() }
 }
 
-/// No guard but the one that keeps young sandboxes.
+/// A policy with no guard but the one that keeps young sandboxes.
 fn kubelet() -> Policy {
     let guards = Guards { sandbox_grace: Duration::from_mins(1), ..Guards::of(Profile::Kubelet) };
     Policy { guards, ..Policy::default() }
 }
 
-/// The reasons of the log directories that are kept, by name.
+/// Returns the reasons of the log directories that are kept, by name.
 fn kept(node: &Snapshot, policy: &Policy) -> Vec<(String, &'static str)> {
     let plan = decide(node, policy, Scope::Containers);
     let dirs =

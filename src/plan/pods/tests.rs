@@ -1,8 +1,8 @@
-//! The table of pods: what each situation lets go. A row is a sentence, a pod's past and present, and what goes.
+//! Tests what each situation of a pod removes. A row is a sentence, the past and present of a pod, and what is removed.
 //!
-//! Every pod `default/web` with the uid `u` leaves behind the same: an older and the newest dead instance of its container,
-//! the newest in the newer of two dead sandboxes, and a log directory. A pod that is not gone loses at most [`EXCESS`],
-//! whatever is known of it: that is what the limits take.
+//! Every pod is `default/web` with the uid `u` and has the same objects: an older and the newest dead instance of its
+//! container, two dead sandboxes, and a log directory. The newest instance is in the newer sandbox. A pod that is not
+//! deleted loses at most [`EXCESS`], whatever is known of it: the objects over the limits.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use crate::model::{
 };
 use crate::plan::{Guards, Kind, Policy, Profile, Scope, decide, update_memory};
 
-/// What the limits take of any pod.
+/// The objects of any pod that are over the limits.
 const EXCESS: &[&str] = &["older", "first sandbox"];
-/// What goes of a pod that finished and is to be evicted.
+/// The objects that are removed of a terminated pod with `evict_terminated_pods`.
 const ALL_BUT_LOGS: &[&str] = &["older", "newest", "first sandbox", "second sandbox"];
-/// What goes of a pod that is gone.
+/// The objects that are removed of a deleted pod.
 const ALL: &[&str] = &["older", "newest", "first sandbox", "second sandbox", "logs"];
 
-/// One look at the node, at so many seconds after noon.
+/// One pass over the node, at so many seconds after noon.
 struct Look {
     seconds: i64,
     node: Snapshot,
@@ -32,7 +32,7 @@ fn noon() -> Timestamp {
     "2026-11-21T12:00:00Z".parse().unwrap()
 }
 
-/// What the pod leaves behind, and a complete list that does not name it.
+/// The objects of the pod, and a complete list that does not contain it.
 fn at(seconds: i64) -> Look {
     let mut node: Snapshot = serde_json::from_value(json!({ "taken_at": noon() })).unwrap();
     node.taken_at = noon() + jiff::SignedDuration::from_secs(seconds);
@@ -80,7 +80,7 @@ impl Look {
         self
     }
 
-    /// The list names this pod.
+    /// Adds this pod to the list.
     fn listing(self, pod: Pod) -> Self {
         self.but(|node| {
             if let Seen::Seen(list) = &mut node.pods {
@@ -89,7 +89,7 @@ impl Look {
         })
     }
 
-    /// Pods may be missing in the list.
+    /// Makes the list incomplete.
     fn incomplete(self) -> Self {
         self.but(|node| {
             if let Seen::Seen(list) = &mut node.pods {
@@ -102,19 +102,19 @@ impl Look {
         self.but(|node| node.pods = Seen::NotSeen("the API server does not answer".to_owned()))
     }
 
-    /// A container of the pod, younger than the others, runs in a sandbox that is not ready.
+    /// Adds a running container of the pod, younger than the others, in a sandbox that is not ready.
     fn running(self) -> Self {
         let runs = Container { state: ContainerState::Running, ..container("running", 12) };
         self.but(|node| node.containers = node.containers.clone().map(|all| [all, vec![runs]].concat()))
     }
 
-    /// The newer sandbox is ready.
+    /// Makes the newer sandbox ready.
     fn ready(self) -> Self {
         let second = Sandbox { state: SandboxState::Ready, ..sandbox("second sandbox", 11) };
         self.but(|node| node.sandboxes = Seen::Seen(vec![sandbox("first sandbox", 10), second]))
     }
 
-    /// The kubelet has a directory for the pod.
+    /// Adds a kubelet directory for the pod.
     fn with_dir(self) -> Self {
         self.but(|node| node.pod_dirs = Seen::Seen(vec!["u".into()]))
     }
@@ -135,7 +135,7 @@ fn kubelet() -> Policy {
     Policy { profile: Profile::Kubelet, guards, ..Policy::default() }
 }
 
-/// Looks one after the other, each with what those before it taught. What goes at the last.
+/// Makes passes one after the other, each with the memory of the one before. Returns what the last pass removes.
 fn goes(looks: Vec<Look>, policy: &Policy) -> Vec<String> {
     let mut memory = Memory::default();
     let mut goes = Vec::new();
@@ -152,10 +152,10 @@ fn goes(looks: Vec<Look>, policy: &Policy) -> Vec<String> {
     goes
 }
 
-/// One sentence, the rules, the looks, and what goes at the last of them.
+/// One sentence, the policy, the passes, and what the last pass removes.
 type Row = (&'static str, Policy, Vec<Look>, &'static [&'static str]);
 
-/// Holds a table to what goes; tells every row that is wrong.
+/// Compares a table with the removals, and reports every wrong row.
 fn hold(rows: Vec<Row>) {
     let mut wrong = Vec::new();
     for (sentence, policy, looks, expected) in rows {
@@ -171,7 +171,7 @@ fn hold(rows: Vec<Row>) {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// Two looks that are alike, far enough apart.
+/// Two equal passes, far enough apart.
 fn twice(look: impl Fn(Look) -> Look) -> Vec<Look> {
     vec![look(at(0)), look(at(60))]
 }
@@ -306,10 +306,11 @@ fn how_long_a_pod_must_be_away_can_be_set() {
     ]);
 }
 
-/// A log directory's name in the old form.
+/// The name of a log directory in the old format.
 const UID_ALONE: &str = "c7a0b3f2d9e84a6fb1c5d0e7f6a98b12";
 
-/// What is kept on a node whose pods were all missing for long: a container and a sandbox of this pod, and a log directory.
+/// Returns what is kept on a node whose pods were all missing for long: a container and a sandbox of this pod, and a
+/// log directory.
 fn kept(confirms: Confirms, pod: Option<&PodRef>, dir: &str) -> Vec<(Kind, &'static str)> {
     let Look { mut node, .. } = at(60);
     let mut policy = safe();

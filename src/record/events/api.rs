@@ -1,5 +1,5 @@
-//! The API server as the taker of events: core/v1 Events about the Node, in the namespace `default`, where a kubelet puts
-//! its own, since a Node lies in none.
+//! Writes events to the API server: core/v1 Events about the Node. They are in the namespace `default`, as the
+//! kubelet's, because a Node has no namespace.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use serde_json::json;
 use super::{EventSink, NodeEvent, SinkError};
 use crate::kubernetes::{Connection, KubernetesError};
 
-/// Who tells.
+/// The component that reports the events.
 const COMPONENT: &str = "kubegc";
 const NAMESPACE: &str = "default";
 const PATH: &str = "/api/v1/namespaces/default/events";
-/// The longest wait for an answer.
+/// The timeout of one request.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Writes events of a node to the API server.
@@ -30,7 +30,7 @@ pub struct ApiSink {
 // === impl ApiSink ===
 
 impl ApiSink {
-    /// Writes events of the node of this name, with whatever rights the connection has.
+    /// Writes events of the node with this name, with the permissions of the connection.
     pub fn new(connection: Arc<Connection>, node: &str) -> Self {
         Self { connection, node: node.to_owned() }
     }
@@ -44,7 +44,8 @@ impl ApiSink {
         self.connection.ask::<IgnoredAny>(what, request, LIMIT).await.map(drop).map_err(SinkError::from)
     }
 
-    /// The event as it is created. The Node's uid is its name, as a kubelet has it and `kubectl describe` asks for it.
+    /// Returns the event for creation. The Node's uid is its name, as in the kubelet's events; `kubectl describe`
+    /// searches for that.
     fn event(&self, event: &NodeEvent) -> Event {
         let metadata = ObjectMeta {
             name: Some(event.name.clone()),

@@ -1,4 +1,4 @@
-//! Turns notices into events, beside the passes.
+//! Writes events from notices, in a task apart from the passes.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,34 +12,34 @@ use super::{Ended, EventSink, NodeEvent, Notice, Notices, Reason, SinkError};
 use crate::plan::Scope;
 use crate::record::StoreError;
 
-/// Passes that may wait to be told. More is not remembered.
+/// The number of passes that the queue holds. Notices of further passes are dropped.
 const QUEUE: usize = 16;
-/// The longest wait for one write.
+/// The timeout of one write.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How long nothing is tried where we may not, or where there is no API server.
+/// The back-off if there is no permission or no API server.
 const REST: SignedDuration = SignedDuration::from_mins(30);
 
-/// The passes' end of the way.
+/// The sending end of the queue, for the passes.
 #[derive(Debug)]
 pub struct EventQueue {
     notices: Notices,
     queue: mpsc::Sender<(Timestamp, Vec<Notice>)>,
 }
 
-/// The other end: writes what comes.
+/// The receiving end of the queue. Writes the events.
 #[derive(Debug)]
 pub struct EventRecorder<S> {
     sink: S,
     node: String,
     queue: mpsc::Receiver<(Timestamp, Vec<Notice>)>,
-    /// The last event of each kind.
+    /// The last event of each reason and class.
     written: HashMap<(Reason, String), NodeEvent>,
     bucket: Bucket,
     rests_until: Option<Timestamp>,
     is_told: bool,
 }
 
-/// The way from the passes of a node to its events.
+/// Creates the queue from the passes of a node to its events.
 pub fn start_recorder<S: EventSink>(node: &str, sink: S) -> (EventQueue, EventRecorder<S>) {
     let (sender, queue) = mpsc::channel(QUEUE);
     let announcer = EventRecorder {
@@ -57,7 +57,7 @@ pub fn start_recorder<S: EventSink>(node: &str, sink: S) -> (EventQueue, EventRe
 // === impl EventQueue ===
 
 impl EventQueue {
-    /// Takes what there is to tell of a pass, and returns at once.
+    /// Queues the notices of a pass, and returns at once.
     pub fn announce(&mut self, now: Timestamp, scope: Scope, pass: Result<Ended<'_>, &StoreError>) {
         let notices = self.notices.of(scope, pass);
         if !notices.is_empty() && self.queue.try_send((now, notices)).is_err() {
@@ -69,7 +69,7 @@ impl EventQueue {
 // === impl EventRecorder ===
 
 impl<S: EventSink> EventRecorder<S> {
-    /// Writes what comes, until the passes are over.
+    /// Writes events until the sender is dropped.
     pub async fn run(mut self) {
         while let Some((now, notices)) = self.queue.recv().await {
             for notice in notices {
@@ -78,7 +78,7 @@ impl<S: EventSink> EventRecorder<S> {
         }
     }
 
-    /// Counts a notice, and writes it if it may be written now. What may not is in the count of the next.
+    /// Counts a notice, and writes it if the limit allows. Otherwise the next write includes it in its count.
     async fn tell(&mut self, now: Timestamp, notice: Notice) {
         let key = (notice.reason, notice.class.clone());
         let mut event = match self.written.remove(&key) {
@@ -92,7 +92,7 @@ impl<S: EventSink> EventRecorder<S> {
         self.written.insert(key, event);
     }
 
-    /// An event that is too old to be there any more begins anew.
+    /// Creates the event again if it expired on the server.
     async fn write(&self, event: &mut NodeEvent) -> Result<(), SinkError> {
         if event.is_written {
             match within(self.sink.update(event)).await {
@@ -105,7 +105,7 @@ impl<S: EventSink> EventRecorder<S> {
         Ok(())
     }
 
-    /// Trouble is told once, until a write went well again.
+    /// Logs a failure once, until a write succeeds again.
     fn note(&mut self, now: Timestamp, written: Result<(), SinkError>) {
         let Err(error) = written else {
             self.is_told = false;
@@ -115,7 +115,7 @@ impl<S: EventSink> EventRecorder<S> {
             self.rests_until = now.checked_add(REST).ok();
         }
         if let SinkError::NoServer(_) = error {
-            tracing::debug!(%error, "no events: there is nobody to write them to");
+            tracing::debug!(%error, "no events written: no API server available");
             return;
         }
         if !std::mem::replace(&mut self.is_told, true) {
@@ -147,7 +147,7 @@ impl NodeEvent {
     }
 }
 
-/// As client-go names events: the object and the moment, which here is the same for all events of a pass.
+/// Returns the event's name as client-go builds it: the object and the time. All events of a pass have the same time.
 fn name(node: &str, reason: Reason, now: Timestamp) -> String {
     format!("{node}.{:x}", now.as_nanosecond() + reason as i128)
 }

@@ -1,47 +1,49 @@
-//! Which events a pass is worth, and their words.
+//! Which events a pass causes, and their messages.
 
 use crate::execute::Summary;
 use crate::plan::{Kind, Plan, PlanError, Scope};
 use crate::record::{StoreError, Tallies};
 
-/// Why there is an event. The first four are the kubelet's names.
+/// The reason of an event. The first four names are the kubelet's.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Reason {
-    /// A list that the containers' pass needs could not be had, or the runtime hung in the pass. Failed removals are in the log only, as the kubelet's.
+    /// A list that the container pass needs was unavailable, or the runtime hung in the pass. Failed removals are in
+    /// the log only, as in the kubelet.
     ContainerGcFailed,
-    /// The images' pass failed, and the one before had failed too.
+    /// The image pass failed, and so did the one before.
     ImageGcFailed,
-    /// All that could be removed was not enough.
+    /// Removing everything that can be removed did not free enough space.
     FreeDiskSpaceFailed,
-    /// The image file system says that it has no bytes.
+    /// The runtime reports an image file system with a capacity of 0 bytes.
     InvalidDiskCapacity,
-    /// Images were removed. No kubelet tells this.
+    /// Images were removed. The kubelet has no such event.
     ImagesRemoved,
 }
 
-/// Something to tell.
+/// One notice for an event.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Notice {
-    /// Why.
+    /// The reason of the event.
     pub reason: Reason,
-    /// What makes two notices of a reason the same, whatever numbers and causes are in their words.
+    /// Notices with the same reason and class count as the same, even if the numbers and causes in their messages
+    /// differ.
     pub class: String,
     /// One or two sentences.
     pub message: String,
 }
 
-/// How a pass ended, as far as it is told.
+/// The result of a pass, as far as events need it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended<'a> {
-    /// What was planned.
+    /// The plan.
     pub plan: &'a Plan,
-    /// What came of it, counted.
+    /// The counted outcomes.
     pub tallies: &'a Tallies,
     /// The space that is still missing.
     pub summary: &'a Summary,
 }
 
-/// What the passes so far have to do with the next: failures of the images' pass are told from the second on.
+/// State between passes: failures of the image pass are reported from the second in a row on.
 #[derive(Debug, Default)]
 pub struct Notices {
     image_failures: u32,
@@ -50,7 +52,7 @@ pub struct Notices {
 // === impl Reason ===
 
 impl Reason {
-    /// The word in the event.
+    /// Returns the reason as it is in the event.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ContainerGcFailed => "ContainerGCFailed",
@@ -61,7 +63,7 @@ impl Reason {
         }
     }
 
-    /// Says whether the event is a Warning rather than Normal.
+    /// Returns whether the event is a Warning rather than Normal.
     pub fn is_warning(self) -> bool {
         self != Self::ImagesRemoved
     }
@@ -70,7 +72,7 @@ impl Reason {
 // === impl Notices ===
 
 impl Notices {
-    /// What there is to tell of a pass, at most one notice a reason.
+    /// Returns the notices of a pass, at most one per reason.
     pub fn of(&mut self, scope: Scope, pass: Result<Ended<'_>, &StoreError>) -> Vec<Notice> {
         match (scope, pass) {
             (Scope::Images, Err(error)) => self.images_failed("store", error.to_string()).into_iter().collect(),
@@ -87,7 +89,7 @@ impl Notices {
             .collect();
         match failure_of_images(ended) {
             Some((class, message)) => notices.extend(self.images_failed(class, message)),
-            // A pass that was stopped says nothing of the next.
+            // A stopped pass without a failure does not reset the count.
             None if ended.summary.is_stopped => {}
             None => self.image_failures = 0,
         }
@@ -122,7 +124,7 @@ fn containers_failed(ended: &Ended<'_>) -> Option<Notice> {
     (!sources.is_empty()).then(|| Notice::new(Reason::ContainerGcFailed, &sources.join(","), messages.join("; ")))
 }
 
-/// What made an images' pass fail: its class and its words. One failed removal is enough, as for the kubelet.
+/// Returns why an image pass failed: the class and the message. One failed removal is enough, as in the kubelet.
 fn failure_of_images(ended: &Ended<'_>) -> Option<(&'static str, String)> {
     if let Some(error) = ended.plan.errors.iter().find(|error| !matches!(error, PlanError::FreeDiskSpaceFailed { .. }))
     {
@@ -140,7 +142,7 @@ fn disk_without_capacity(plan: &Plan) -> Option<Notice> {
     Some(Notice::new(Reason::InvalidDiskCapacity, "", error.to_string()))
 }
 
-/// The disk stayed short: measured, or where nothing could be measured by what came back.
+/// Returns a notice if the disk pressure remains: by measurement or, if nothing was measured, by the reclaimed bytes.
 fn too_little_freed(ended: &Ended<'_>) -> Option<Notice> {
     let planned_short = ended.plan.errors.iter().any(|error| matches!(error, PlanError::FreeDiskSpaceFailed { .. }));
     let (target, freed) = (ended.plan.images.target_bytes, ended.tallies.of(Kind::Image).freed_bytes);

@@ -1,15 +1,15 @@
-//! A bucket of tokens, with the numbers of client-go's filter: 25 events at once, then one in five minutes.
+//! A token bucket with the numbers of client-go's event filter: 25 events at once, then one in five minutes.
 
 use jiff::Timestamp;
 
 const BURST: u32 = 25;
 const SECONDS_A_TOKEN: i64 = 300;
 
-/// How many writes are still allowed.
+/// The number of writes that are still allowed.
 #[derive(Debug)]
 pub(super) struct Bucket {
     tokens: u32,
-    /// When the last token came in.
+    /// When the last token was added.
     filled: Option<Timestamp>,
 }
 
@@ -20,7 +20,7 @@ impl Bucket {
         Self { tokens: BURST, filled: None }
     }
 
-    /// Takes a token, if there is one. A clock that goes back brings none.
+    /// Takes a token, if there is one. A clock that is set back adds none.
     pub(super) fn take(&mut self, now: Timestamp) -> bool {
         let filled = *self.filled.get_or_insert(now);
         let come = now.duration_since(filled).as_secs().max(0) / SECONDS_A_TOKEN;

@@ -1,50 +1,50 @@
-//! Who takes events.
+//! The trait for writing events.
 
 use jiff::Timestamp;
 
 use super::Reason;
 
-/// An event on the node, as it is now.
+/// An event on the node, in its current state.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NodeEvent {
-    /// Its own name, made of the node's and the moment.
+    /// The name of the event, from the node's name and the time.
     pub name: String,
-    /// Why there is one.
+    /// The reason of the event.
     pub reason: Reason,
-    /// The words of the last time.
+    /// The latest message.
     pub message: String,
-    /// How often it happened.
+    /// How many times it occurred.
     pub count: u32,
     /// The first time.
     pub first: Timestamp,
     /// The last time.
     pub last: Timestamp,
-    /// Says that it was created.
+    /// Whether it was created on the server.
     pub(super) is_written: bool,
 }
 
-/// Takes events; the API server, or a list in a test.
+/// Writes events; the API server, or a list in a test.
 pub trait EventSink {
-    /// Writes an event that is new.
+    /// Creates a new event.
     fn create(&self, event: &NodeEvent) -> impl Future<Output = Result<(), SinkError>> + Send;
 
-    /// Writes count, moment and words of one that was created.
+    /// Updates the count, the time and the message of a created event.
     fn update(&self, event: &NodeEvent) -> impl Future<Output = Result<(), SinkError>> + Send;
 }
 
-/// Why an event was not taken.
+/// Why an event was not written.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SinkError {
-    /// We may not write events. In the server's words.
+    /// No permission to write events. The server's message.
     #[error("{0}")]
     Forbidden(String),
-    /// The event to be updated is not there: it is too old.
+    /// The event to update no longer exists: it expired.
     #[error("there is no such event any more")]
     Gone,
-    /// Nothing says how to reach an API server: this is no node of a cluster.
+    /// No API server is configured: this host is not a node of a cluster.
     #[error("{0}")]
     NoServer(String),
-    /// Anything else.
+    /// Any other error.
     #[error("{0}")]
     Failed(String),
 }

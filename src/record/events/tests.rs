@@ -11,7 +11,7 @@ use crate::model::ImageId;
 use crate::plan::{Action, ImageSummary, Plan, PlanError, Policy, RemoveReason, Scope, Target, decide};
 use crate::record::{StoreError, Tallies, note};
 
-/// A pass that ended, with all that its notices are made of.
+/// A finished pass, with the input of its notices.
 #[derive(Clone)]
 struct Pass {
     plan: Plan,
@@ -51,7 +51,7 @@ fn full_disk() -> Pass {
     pass
 }
 
-/// The same after images were removed, or could not be.
+/// Adds the outcomes of image removals to a pass.
 fn with_images(mut pass: Pass, outcomes: &[(Outcome, u64)]) -> Pass {
     for (outcome, freed) in outcomes {
         let id = ImageId::from("sha256:1".to_owned());
@@ -72,7 +72,7 @@ fn notices(notices: &mut Notices, scope: Scope, pass: &Pass) -> Vec<Notice> {
     notices.of(scope, Ok(Ended { plan: &pass.plan, tallies: &pass.tallies, summary: &pass.summary }))
 }
 
-/// Reasons and words of the last of some passes.
+/// Returns the reasons and messages for the last of several passes.
 fn told(scope: Scope, passes: &[&Pass]) -> Vec<(&'static str, String)> {
     let (mut state, mut last) = (Notices::default(), Vec::new());
     for pass in passes {
@@ -90,10 +90,10 @@ fn a_containers_pass_that_saw_nothing_is_told_each_time() {
     let mut pass = blind("containers");
     assert_eq!(
         told(Scope::Containers, &[&pass]),
-        [("ContainerGCFailed", "containers not seen: the runtime hangs".to_owned())]
+        [("ContainerGCFailed", "containers unavailable: the runtime hangs".to_owned())]
     );
     pass.plan.errors.extend(blind("sandboxes").plan.errors);
-    let expected = "containers not seen: the runtime hangs; sandboxes not seen: the runtime hangs";
+    let expected = "containers unavailable: the runtime hangs; sandboxes unavailable: the runtime hangs";
     assert_eq!(told(Scope::Containers, &[&pass, &pass]), [("ContainerGCFailed", expected.to_owned())]);
 }
 
@@ -194,12 +194,12 @@ fn a_pass_without_a_store_failed() {
     assert_eq!(state.of(Scope::Images, Err(&broken))[0].reason, Reason::ImageGcFailed);
 }
 
-/// Keeps what it is given, and fails as told.
+/// Records all events, and fails as scripted.
 #[derive(Clone, Default)]
 struct Script(Arc<Mutex<Vec<(&'static str, NodeEvent)>>>, Arc<Mutex<VecDeque<Result<(), SinkError>>>>);
 
 impl Script {
-    /// The first writes end so, and all others well.
+    /// The first writes return these results, and all others succeed.
     fn answering(answers: impl IntoIterator<Item = Result<(), SinkError>>) -> Self {
         Self(Arc::default(), Arc::new(Mutex::new(answers.into_iter().collect())))
     }
@@ -210,7 +210,7 @@ impl Script {
         self.1.lock().unwrap().pop_front().unwrap_or(Ok(()))
     }
 
-    /// What was written: the verb, the reason and the count.
+    /// Returns the writes: the verb, the reason and the count.
     fn written(&self) -> Vec<(&'static str, &'static str, u32)> {
         let written = self.0.lock().unwrap();
         written.iter().map(|(verb, event)| (*verb, event.reason.as_str(), event.count)).collect()
@@ -227,7 +227,7 @@ impl EventSink for Script {
     }
 }
 
-/// Announces passes at moments in seconds, each written before the next is announced.
+/// Announces passes at times in seconds. Each is written before the next is announced.
 async fn announced(script: &Script, passes: impl IntoIterator<Item = (i64, Scope, Pass)>) {
     let (mut events, recorder) = start_recorder("node-1", script.clone());
     let announce = async move {
@@ -279,7 +279,7 @@ async fn a_node_in_trouble_for_a_day_is_no_flood() {
     let minutes = (0..24 * 60).map(|minute| (minute * 60, Scope::Containers, blind("containers")));
     announced(&script, minutes).await;
     let written = script.written();
-    // 25 at once and 288 in five minutes each.
+    // 25 at once, and 288 at one in five minutes.
     assert!((300..=314).contains(&written.len()), "{}", written.len());
     assert_eq!(written.iter().filter(|(verb, ..)| *verb == "create").count(), 1);
     assert!(written[written.len() - 1].2 > 1430, "what was not written is counted: {:?}", written.last());
@@ -314,7 +314,7 @@ async fn a_write_that_failed_is_made_up_for() {
     assert_eq!(script.written(), [("create", "ContainerGCFailed", 1), ("create", "ContainerGCFailed", 2)]);
 }
 
-/// Never answers.
+/// Never responds.
 struct Deaf;
 
 impl EventSink for Deaf {

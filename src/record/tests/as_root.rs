@@ -1,4 +1,4 @@
-//! A disk that is really full and one that is really read-only: small file systems in a mount namespace of their own.
+//! Tests with a full disk and a read-only disk: small file systems in a separate mount namespace.
 
 use std::fs::File;
 use std::io::Write;
@@ -9,7 +9,7 @@ use nix::sched::{CloneFlags, unshare};
 use super::*;
 use crate::record::{Lock, LockError, StoreNote};
 
-/// Runs `test` on a fresh file system of 512 KiB that nobody else sees and that goes with the thread.
+/// Runs `test` on a new file system of 512 KiB in a private mount namespace. The namespace ends with the thread.
 fn on_a_small_disk(test: impl FnOnce(&Path) + Send + 'static) {
     let dir = TempDir::new().unwrap();
     let disk = dir.path().to_owned();
@@ -28,7 +28,7 @@ fn mount_again(disk: &Path, flags: MsFlags) {
     mount(none, disk, none, MsFlags::MS_REMOUNT | flags, none).unwrap();
 }
 
-/// Takes all space that is left; truncating the file gives it back.
+/// Fills the disk. Truncating the returned file frees the space again.
 fn fill_disk(disk: &Path) -> File {
     let mut ballast = File::create(disk.join("ballast")).unwrap();
     while ballast.write(&[1; 4096]).is_ok() {}

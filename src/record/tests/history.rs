@@ -1,4 +1,4 @@
-//! Runs, removals and their end.
+//! Tests of runs, removals and pruning.
 
 use std::time::Duration;
 
@@ -248,7 +248,7 @@ fn an_outcome_is_logged_and_counted_in_one_place() {
  INFO removed kind="container" id="c1" name="app" pod=default/web-0 reason="over_unit_limit" values={"limit":1} age_seconds=90 freed_bytes=4096 measure="measured"
  WARN could not be removed kind="image" id="sha256:bb" name="docker.io/library/a:1" reason="space" values={"high_threshold_percent":85,"used_percent":91} error="busy"
 DEBUG kept on recheck kind="container" id="c2" name="app" pod=default/web-0 reason="over_unit_limit" values={"limit":1} age_seconds=90 refusal=its state changed
-DEBUG gone already kind="image" id="sha256:cc" name="docker.io/library/a:1" reason="space" values={"high_threshold_percent":85,"used_percent":91}
+DEBUG already removed kind="image" id="sha256:cc" name="docker.io/library/a:1" reason="space" values={"high_threshold_percent":85,"used_percent":91}
 "#;
     assert_eq!(log, expected.trim_start_matches('\n'));
     let containers = Tally { removed: 1, refused: 1, freed_bytes: 4096, ..Tally::default() };

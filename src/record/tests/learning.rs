@@ -1,8 +1,8 @@
-//! What the memory keeps.
+//! Tests of the memory in the store.
 
 use super::*;
 
-/// Image `aa` alone, last used at `last_used`.
+/// Returns a memory with only image `aa`, last used at `last_used`.
 fn used(last_used: Option<Timestamp>) -> Memory {
     Memory {
         agent_started_at: Some(at(0)),

@@ -1,4 +1,4 @@
-//! Two one-shot runs know of each other through the store alone.
+//! Tests of two one-shot runs that share data only through the store.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::model::Snapshot;
 use crate::plan::{Policy, decide, update_memory};
 
-/// One run from a shell: looks at so many seconds, plans, and ends. What it would remove.
+/// Makes a one-shot run at a time in seconds: takes a snapshot and plans. Returns what it would remove.
 fn run(path: &Path, seconds: i64, pods: &serde_json::Value) -> Vec<String> {
     let mut store = open(path);
     let mut snapshot: Snapshot = serde_json::from_value(json!({

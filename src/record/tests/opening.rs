@@ -1,4 +1,4 @@
-//! How a store is opened, whatever lies there.
+//! Tests of opening a store, for every kind of file at its path.
 
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use super::*;
 use crate::record::migrations::MIGRATIONS;
 use crate::record::{Opened, StoreError, StoreNote};
 
-/// A filled store that was closed cleanly.
+/// Returns a filled store that was closed cleanly.
 fn closed() -> (TempDir, PathBuf) {
     let (dir, path) = place();
     fill(&mut open(&path));
@@ -18,7 +18,7 @@ fn mode(path: &Path) -> u32 {
     path.metadata().unwrap().permissions().mode() & 0o777
 }
 
-/// Bytes that look random and are the same each time.
+/// Returns pseudo-random bytes, the same in each call.
 fn noise(length: usize) -> Vec<u8> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let step = || {
@@ -58,12 +58,12 @@ fn a_store_that_is_opened_again_knows_everything() {
     assert_eq!(recorded(&store), ["c1", "sha256:bb"]);
 }
 
-/// The files of all schemas that were ever released, see `tests/data/stores/README.md`.
+/// Returns the directory with a file of each released schema, see `tests/data/stores/README.md`.
 fn old_stores() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stores")
 }
 
-/// What [`memory`] was when this version wrote it.
+/// Returns the part of [`memory`] that this version stored.
 fn memory_of_version(version: usize) -> Memory {
     assert!(version <= 2, "say what a later version adds");
     let last_counts = memory().last_counts.map(|counts| ListCounts { images: 0, ..counts });
@@ -202,7 +202,7 @@ fn an_empty_file_is_a_fresh_store() {
     fill(&mut open(&path));
 }
 
-/// What a store that works in memory says of its file.
+/// Returns why a store works in memory.
 fn cause(opened: &Opened) -> &str {
     let [StoreNote::InMemory { cause, is_empty: true, .. }] = &opened.notes[..] else { panic!("{:?}", opened.notes) };
     cause

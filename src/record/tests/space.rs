@@ -1,9 +1,9 @@
-//! The disk is full in the middle of a run. A limit on the pages of the file stands for the disk.
+//! Tests of a disk that fills up during a run. A limit on the pages of the file simulates the disk.
 
 use super::*;
 use crate::record::{StoreFault, StoreNote};
 
-/// Lets the file of a store grow by so many pages and no more.
+/// Lets the file of a store grow by at most this many pages.
 fn leave_pages(store: &Store, pages: i64) {
     let now: i64 = store.state.borrow().connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
     store.state.borrow().connection.pragma_update_and_check(None, "max_page_count", now + pages, |_| Ok(())).unwrap();
@@ -13,7 +13,7 @@ fn many() -> impl Iterator<Item = String> {
     (0..200).map(|number| format!("m{number:03}"))
 }
 
-/// A store that fled to memory in the middle of a run, and that run.
+/// Returns a store that moved to memory during a run, and that run.
 fn fled(path: &Path) -> (Store, RunId) {
     let mut store = open(path);
     fill(&mut store);

@@ -1,9 +1,9 @@
-//! The file cannot be used: the store continues in memory, and loses nothing when it returns to the file.
+//! Tests with a file that cannot be used: the store continues in memory, and loses nothing when it returns to the file.
 
 use super::*;
 use crate::record::{StoreFault, StoreNote, Tally};
 
-/// One run that records a removal of each id. Returns what the store reported.
+/// Makes one run that records a removal of each id. Returns the notes of the store.
 fn run_of(store: &mut Store, seconds: i64, ids: &[&str]) -> Vec<StoreNote> {
     let before = store.memory(at(0)).unwrap();
     let mut after = before.clone();
@@ -21,13 +21,13 @@ fn images(store: &Store) -> Vec<String> {
     store.memory(at(0)).unwrap().images.into_iter().map(|image| image.id.to_string()).collect()
 }
 
-/// Each run as its start, what it removed and its error.
+/// Returns each run as its start, its number of removals and its error.
 fn runs(store: &Store) -> Vec<(i64, u64, Option<String>)> {
     let runs = store.runs(100).unwrap().into_iter().rev();
     runs.map(|run| (run.started_at.as_second() - at(0).as_second(), run.removed, run.error)).collect()
 }
 
-/// Another connection that holds the write lock until it is dropped.
+/// Opens another connection that holds the write lock until it is dropped.
 fn lock(path: &Path) -> rusqlite::Connection {
     let other = rusqlite::Connection::open(path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();

@@ -1,4 +1,4 @@
-//! What a real runtime refuses.
+//! Removals that a real runtime refuses.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ const SETTINGS: [&str; 4] = [
     "--set=guards.settle=0s",
 ];
 
-/// containerd 1.6 keeps a sandbox whose network could neither be made nor be unmade.
+/// containerd 1.6 keeps a sandbox whose network could neither be set up nor be torn down.
 #[tokio::test]
 async fn a_sandbox_that_cannot_be_removed_holds_nothing_up_and_waits() {
     let rig = Rig::start(Version::V1_6).await;
@@ -19,7 +19,7 @@ async fn a_sandbox_that_cannot_be_removed_holds_nothing_up_and_waits() {
     let pod = rig.pod("default", "job-0", "uid-job").await;
     pod.exited("work", 0).await;
     pod.stop_sandbox().await;
-    rig.kubegc(&with_settings(&["collect"])).ok(); // the first look: nothing is gone yet
+    rig.kubegc(&with_settings(&["collect"])).ok(); // the first pass: no pod counts as deleted yet
 
     let failed = rig.kubegc(&with_settings(&["collect"]));
     assert_eq!(failed.code, 1, "{failed:#?}");

@@ -1,10 +1,10 @@
-//! The image loop on a disk that is really full.
+//! Image removal on a disk that is really full.
 
 use crate::rig::{APP, Image, Layer, Rig, Version};
 
-/// The image of a container that runs all the time.
+/// The image of a container that always runs.
 const IN_USE: &str = "docker.io/library/in-use:1";
-/// The others, least recently used first. `m` and `x` share their largest layer.
+/// The other images, least recently used first. `m` and `x` share their largest layer.
 const BY_USE: [&str; 6] = [
     "docker.io/library/m:1",
     "docker.io/library/d:1",
@@ -38,7 +38,8 @@ async fn a_full_disk_is_emptied_to_the_low_threshold(version: Version) {
     let names = rig.names().await;
 
     collect(&rig, &["--set=images.high_threshold_percent=80", "--set=images.low_threshold_percent=55"]);
-    // The first two are not enough: `m` frees little while `x` has the same layer. With `x` that layer goes too.
+    // The first two are not enough: `m` reclaims little while `x` has the same layer. The removal of `x` reclaims that
+    // layer too.
     let used = rig.used_percent();
     assert!((45.0..55.0).contains(&used), "{used} % used");
     let removed: Vec<_> = rig.removed_images().iter().map(|id| names.of(id).to_owned()).collect();
@@ -46,7 +47,7 @@ async fn a_full_disk_is_emptied_to_the_low_threshold(version: Version) {
     assert_eq!(removed, expected, "what nobody used, then least recently used first, and no more than needed");
 }
 
-/// Images of 60 MiB on disk each; of `m` and `x` together 108, of which 60 are shared.
+/// Imports images of 60 MiB on disk each; of `m` and `x` together 108, of which 60 are shared.
 async fn import(rig: &Rig) {
     let busybox = Layer::busybox();
     let shared = Layer::filled("shared", 30);
@@ -61,7 +62,7 @@ async fn import(rig: &Rig) {
     }
 }
 
-/// Runs one image after the other, with a pass at each that sees it in use.
+/// Runs one image after the other, with a pass during each that records it as in use.
 async fn use_in_turn(rig: &Rig) {
     let mut pod = rig.pod("default", "web-0", "uid-web").await.with_image(IN_USE);
     pod.running("always").await;

@@ -7,12 +7,12 @@ use tonic::Code;
 
 use crate::rig::{Image, Layer, Rig, Version};
 
-/// The most that the runtime sends in one message, in bytes: less than the list of the containers, more than those of one
-/// pod and than the list of the sandboxes.
+/// The limit of the runtime on one message, in bytes: less than the list of the containers, more than the containers of
+/// one pod and than the list of the sandboxes.
 const LIMIT: usize = 60_000;
-/// Pods with dead containers.
+/// The number of pods with dead containers.
 const PODS: usize = 20;
-/// The image that nothing uses.
+/// The unused image.
 const UNUSED: &str = "docker.io/library/unused:1";
 /// The longest wait for a pass: some hundred removals, one after the other.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -40,8 +40,8 @@ async fn a_list_that_is_too_large_to_send_is_collected_in_parts_on_2() {
     a_list_that_is_too_large_to_send_is_collected_in_parts(Version::V2, 200).await;
 }
 
-/// `dead` containers are one list too many for a client that knows no filters, as the kubelet. After the pass each pod has
-/// its newest instance, and the list fits into one message again.
+/// The list of `dead` containers is too large for a client without filters, such as the kubelet. After the pass each
+/// pod has its newest instance, and the list fits into one message again.
 async fn a_list_that_is_too_large_to_send_is_collected_in_parts(version: Version, dead: usize) {
     let rig = Rig::start_with_send_limit(version, LIMIT).await;
     rig.import(&[Image::new(&[UNUSED], &[Layer::busybox()])]).await;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::rig::{Image, Layer, Names, Rig, Version};
 
-/// Pods as the runtime knows them, and ages that a test can wait for.
+/// Pods as the runtime lists them, and ages that a test can wait for.
 const SETTINGS: [&str; 6] = [
     "--set=pods.source=runtime",
     "--set=guards.gone_after=1ms",
@@ -17,9 +17,9 @@ const SETTINGS: [&str; 6] = [
     "--set=images.all_unused=true",
 ];
 
-/// What no pass may touch, and the sandbox image.
+/// What no pass may remove, and the sandbox image.
 const STAYS: [&str; 25] = [
-    // A pod that runs, with the newest instance of what crashed and one container that may be about to start.
+    // A running pod, with the newest instance of a crashed container and one container that may be about to start.
     "container web-0/app#0 running",
     "container web-0/sidecar#3 exited",
     "container web-0/late#0 created",
@@ -43,14 +43,14 @@ const STAYS: [&str; 25] = [
     "sandbox half-0#0 notready",
     "dir default_half-0_uid-half",
     "link to default_half-0_uid-half/app/0.log",
-    // Not a kubelet's.
+    // Not created by a kubelet.
     "container other/job#0 exited",
     "sandbox other#0 notready",
     "dir lost+found",
     "link to /nowhere",
 ];
 
-/// What goes at the first sight.
+/// What the first pass removes.
 const FIRST: [&str; 12] = [
     "container web-0/sidecar#0 exited",
     "container web-0/sidecar#1 exited",
@@ -66,7 +66,7 @@ const FIRST: [&str; 12] = [
     "image docker.io/library/unused:1 docker.io/library/unused:2",
 ];
 
-/// What goes when a second look finds its pod gone too.
+/// What a later pass removes, when the pod is proven deleted.
 const SECOND: [&str; 10] = [
     "container job-0/work#0 exited",
     "container job-0/helper#0 exited",
@@ -80,7 +80,7 @@ const SECOND: [&str; 10] = [
     "file default_old-0_uid-old/app/0.log",
 ];
 
-/// What nothing uses when the second pass is over.
+/// What is unused after the second pass.
 const THIRD: [&str; 2] = ["link to default_old-0_uid-old/app/0.log", "image docker.io/library/job:1"];
 
 #[tokio::test]
@@ -129,7 +129,7 @@ async fn nothing_changes_in_a_dry_run(rig: &Rig) {
     assert!(!rig.dir().join("state/kubegc.db").exists(), "nothing is remembered");
 }
 
-/// Pods in every state, and around them what other pods left behind.
+/// Creates pods in every state, and objects of other pods.
 async fn fill(rig: &Rig) {
     let image = |tags: &[&str]| Image::new(tags, &[Layer::busybox()]);
     let library = |name: &str| format!("docker.io/library/{name}");
@@ -161,7 +161,7 @@ async fn fill(rig: &Rig) {
     leave_logs(rig);
 }
 
-/// Logs of pods that the runtime does not know any more, and what is not a log.
+/// Creates logs of pods that are not in the runtime any more, and entries that are no logs.
 fn leave_logs(rig: &Rig) {
     let (pods, links) = (rig.pod_logs(), rig.container_logs());
     let old = pods.join("default_old-0_uid-old/app/0.log");
@@ -175,14 +175,15 @@ fn leave_logs(rig: &Rig) {
     symlink("/nowhere", links.join("strange.log")).unwrap();
 }
 
-/// What a plan removes, in words.
+/// Returns the names of what a plan removes.
 fn planned(plan: &Value, names: &Names) -> BTreeSet<String> {
     let actions = plan["actions"].as_array().unwrap().iter();
     let keys = actions.map(|action| action["id"].as_str().or(action["path"].as_str()).unwrap());
     keys.map(|key| names.of(key).to_owned()).filter(|name| is_planned_by_itself(name)).collect()
 }
 
-/// Log files are never planned, and a link only when no container's removal takes it along.
+/// Says whether a plan lists an object. It never lists log files, and lists a symlink only if it is not removed with a
+/// container.
 fn is_planned_by_itself(name: &str) -> bool {
     !name.starts_with("file ") && !name.starts_with("link ")
 }

@@ -1,4 +1,4 @@
-//! The service on a node that lives on.
+//! The service on a node that continues to run.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn the_service_outlives_the_runtime_on_2() {
     the_service_outlives_the_runtime(Version::V2).await;
 }
 
-/// Both loops do their work, before and after a crash of the runtime; then the service ends when told to.
+/// Both loops work, before and after a crash of the runtime. Then the service stops on request.
 async fn the_service_outlives_the_runtime(version: Version) {
     let rig = Rig::start(version).await;
     leave_garbage(&rig, "before").await;
@@ -55,7 +55,7 @@ async fn a_node_has_one_agent_at_a_time() {
     rig.kubegc(&["collect"]).ok();
 }
 
-/// The action in hand is ended and recorded, and no other is begun.
+/// The current action is completed and recorded, and no other is started.
 #[tokio::test]
 async fn a_service_told_to_end_records_what_it_did() {
     const DEAD: usize = 120;
@@ -83,7 +83,7 @@ async fn a_service_without_its_runtime_waits_and_does_not_spin() {
 
     rig.stop();
     let before = service.cpu_time();
-    tokio::time::sleep(Duration::from_secs(2)).await; // there is no event to wait for: nothing is to happen
+    tokio::time::sleep(Duration::from_secs(2)).await; // there is no event to wait for: nothing must happen
     let spent = service.cpu_time().saturating_sub(before);
     assert!(spent < Duration::from_millis(200), "{spent:?} of 2 s\n{}", service.log());
 
@@ -93,7 +93,7 @@ async fn a_service_without_its_runtime_waits_and_does_not_spin() {
     assert_eq!(service.terminate(), 0);
 }
 
-/// A unit with two dead instances, one too many, and an image that nothing uses.
+/// Creates a slot with two dead instances, one too many, and an unused image.
 async fn leave_garbage(rig: &Rig, name: &str) {
     let tag = format!("docker.io/library/{name}:1");
     rig.import(&[Image::new(&[&tag], &[Layer::busybox()])]).await;

@@ -27,7 +27,7 @@ async fn what_a_dead_container_wrote_is_reported_as_reclaimed_on_2() {
     what_a_dead_container_wrote_is_reported_as_reclaimed(Version::V2).await;
 }
 
-/// 80 MiB in the writable layer, on a disk of its own.
+/// The container has 80 MiB in the writable layer, on a disk of its own.
 async fn what_a_dead_container_wrote_is_reported_as_reclaimed(version: Version) {
     let rig = Rig::start_on_small_disk(version, 512).await;
     let pod = rig.pod("default", "job-0", "uid-job").await;
@@ -51,7 +51,7 @@ async fn what_a_dead_container_wrote_is_reported_as_reclaimed(version: Version) 
     assert_eq!(recorded, Some(bytes + summary["freed_bytes"]["log_dir"].as_u64().unwrap_or_default()));
 }
 
-/// The bytes that containerd reports for a container's writable layer; 0 = it has not determined them yet.
+/// Returns the bytes that containerd reports for a container's writable layer; 0 = it has not determined them yet.
 async fn size(rig: &Rig, id: &str) -> u64 {
     let list = rig.runtime().list_container_stats(pb::ListContainerStatsRequest::default()).await.unwrap();
     let stats = list.into_inner().stats;

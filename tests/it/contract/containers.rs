@@ -1,4 +1,4 @@
-//! Containers.
+//! The contract for containers.
 
 use kubegc::cri::Only;
 use kubegc::cri::generated as pb;
@@ -6,7 +6,7 @@ use kubegc::model::{ContainerId, ContainerState, PodRef};
 
 use super::{Runtime, SINGLE, Subject, sorted};
 
-/// The list tells all that a plan rests on.
+/// The list has all facts that a plan depends on.
 pub async fn what_was_created_is_listed<R: Runtime>(subject: Subject<R>) {
     assert!(subject.containers(Only::All).await.is_empty());
     let pod = subject.pod("web-0", "uid-0").await;
@@ -25,7 +25,7 @@ pub async fn what_was_created_is_listed<R: Runtime>(subject: Subject<R>) {
     assert!(listed.created_at.as_second() > 1_500_000_000, "{}", listed.created_at);
 }
 
-/// Rechecks ask for one container, one sandbox, one pod; a filter of nothing finds nothing.
+/// Rechecks list one container, one sandbox, one pod. A filter without a match returns nothing.
 pub async fn lists_narrow_by_id_sandbox_pod_and_state<R: Runtime>(subject: Subject<R>) {
     let (web, db) = (subject.pod("web-0", "uid-0").await, subject.pod("db-0", "uid-1").await);
     let (running, created) = (subject.running(&web, "app").await, subject.created(&web, "late").await);
@@ -46,7 +46,7 @@ pub async fn lists_narrow_by_id_sandbox_pod_and_state<R: Runtime>(subject: Subje
     assert_eq!(ids, [running.to_string()]);
 }
 
-/// Created: not ended, and the names of the list.
+/// A created container has no finish time, and the names of the list.
 pub async fn a_created_container_has_a_status<R: Runtime>(subject: Subject<R>) {
     let pod = subject.pod("web-0", "uid-0").await;
     let id = subject.created(&pod, "app").await;
@@ -57,7 +57,7 @@ pub async fn a_created_container_has_a_status<R: Runtime>(subject: Subject<R>) {
     assert!(status.image_volumes.is_empty(), "{:?}", status.image_volumes);
 }
 
-/// Running: not ended.
+/// A running container has no finish time.
 pub async fn a_running_container_has_a_status<R: Runtime>(subject: Subject<R>) {
     let pod = subject.pod("web-0", "uid-0").await;
     let id = subject.running(&pod, "app").await;
@@ -65,7 +65,7 @@ pub async fn a_running_container_has_a_status<R: Runtime>(subject: Subject<R>) {
     assert_eq!((status.state, status.finished_at), (ContainerState::Running, None));
 }
 
-/// Exited: with the time of its end.
+/// An exited container has a finish time.
 pub async fn an_exited_container_has_a_status<R: Runtime>(subject: Subject<R>) {
     let pod = subject.pod("web-0", "uid-0").await;
     let id = subject.exited(&pod, "app").await;
@@ -75,7 +75,7 @@ pub async fn an_exited_container_has_a_status<R: Runtime>(subject: Subject<R>) {
     assert!(status.finished_at.unwrap() >= created_at);
 }
 
-/// The names of log links may cut an id short.
+/// The names of log symlinks may contain a shortened ID.
 pub async fn a_unique_prefix_is_enough_for_a_status<R: Runtime>(subject: Subject<R>) {
     let pod = subject.pod("web-0", "uid-0").await;
     let id = subject.created(&pod, "app").await;
@@ -83,7 +83,7 @@ pub async fn a_unique_prefix_is_enough_for_a_status<R: Runtime>(subject: Subject
     assert_eq!(subject.status(&prefix).await.unwrap().id, id);
 }
 
-/// `NotFound`, which the reader turns into `None`.
+/// The error is `NotFound`, which the reader turns into `None`.
 pub async fn an_unknown_container_has_no_status<R: Runtime>(subject: Subject<R>) {
     assert_eq!(subject.status(&"0123456789abcdef".into()).await, None);
     let request = pb::ContainerStatusRequest { container_id: "0123456789abcdef".to_owned(), verbose: false };
@@ -91,7 +91,8 @@ pub async fn an_unknown_container_has_no_status<R: Runtime>(subject: Subject<R>)
     assert_eq!(status.code(), tonic::Code::NotFound);
 }
 
-/// The sandbox's directory and the container's path, joined; the file is there once the container ran.
+/// The path is the directory of the sandbox joined with the path of the container. The file exists after the container
+/// has run.
 pub async fn the_log_path_is_beneath_the_log_directory<R: Runtime>(subject: Subject<R>) {
     let pod = subject.pod("web-0", "uid-0").await;
     let id = subject.running(&pod, "app").await;
@@ -103,7 +104,7 @@ pub async fn the_log_path_is_beneath_the_log_directory<R: Runtime>(subject: Subj
     assert!(log_path.is_file(), "logs are the collector's to remove");
 }
 
-/// A second stop finds nothing to do.
+/// The second stop changes nothing.
 pub async fn stopping_twice_is_fine<R: Runtime>(subject: Subject<R>) {
     let pod = subject.pod("web-0", "uid-0").await;
     let id = subject.exited(&pod, "app").await;
@@ -112,8 +113,8 @@ pub async fn stopping_twice_is_fine<R: Runtime>(subject: Subject<R>) {
     assert_eq!(subject.status(&id).await.unwrap().finished_at, ended);
 }
 
-/// There is nothing to stop. Where it is gone, the CRI says that it is no error, but containerd 1.6 answers with
-/// `NotFound`, which our writer takes.
+/// There is nothing to stop. The CRI says that it is no error if the container does not exist. But containerd 1.6
+/// returns `NotFound`, which our writer accepts.
 pub async fn stopping_the_created_or_unknown_changes_nothing<R: Runtime>(subject: Subject<R>) {
     let pod = subject.pod("web-0", "uid-0").await;
     let id = subject.created(&pod, "app").await;
@@ -122,7 +123,7 @@ pub async fn stopping_the_created_or_unknown_changes_nothing<R: Runtime>(subject
     subject.stop(&"0123456789abcdef".into()).await;
 }
 
-/// Gone is what was wanted.
+/// The second removal succeeds, because the container does not exist.
 pub async fn removing_twice_is_fine<R: Runtime>(subject: Subject<R>) {
     let pod = subject.pod("web-0", "uid-0").await;
     let (id, other) = (subject.exited(&pod, "app").await, subject.exited(&pod, "other").await);
@@ -132,13 +133,13 @@ pub async fn removing_twice_is_fine<R: Runtime>(subject: Subject<R>) {
     }
 }
 
-/// The contract says so of the call itself, not of our writer alone.
+/// The contract is about the call itself, not only about our writer.
 pub async fn removing_the_unknown_is_fine<R: Runtime>(subject: Subject<R>) {
     let request = pb::RemoveContainerRequest { container_id: "0123456789abcdef".to_owned() };
     subject.runtime.clone().remove_container(request).await.unwrap();
 }
 
-/// This is why a recheck comes right before: a running container is killed and removed.
+/// This is why a recheck precedes each removal: a running container is killed and removed.
 pub async fn removal_is_forced<R: Runtime>(subject: Subject<R>) {
     let pod = subject.pod("web-0", "uid-0").await;
     let (running, created) = (subject.running(&pod, "app").await, subject.created(&pod, "late").await);
@@ -148,7 +149,7 @@ pub async fn removal_is_forced<R: Runtime>(subject: Subject<R>) {
     assert_eq!(subject.sandbox_ids(Only::All).await, [pod.sandbox]);
 }
 
-/// A container starts once: between a plan and a removal only CREATED turns into RUNNING.
+/// A container starts once: between a plan and a removal only CREATED changes to RUNNING.
 pub async fn what_ran_does_not_start_again<R: Runtime>(subject: Subject<R>) {
     let pod = subject.pod("web-0", "uid-0").await;
     let id = subject.exited(&pod, "app").await;

@@ -1,4 +1,4 @@
-//! Images.
+//! The contract for images.
 
 use kubegc::cri::Only;
 use kubegc::cri::generated as pb;
@@ -6,7 +6,7 @@ use kubegc::model::{ContainerState, ImageId};
 
 use super::{Runtime, SINGLE, Subject, TWICE, sorted};
 
-/// One entry to an image, however many names it has.
+/// An image has one entry, however many names it has.
 pub async fn what_was_imported_is_listed<R: Runtime>(subject: Subject<R>) {
     let list = subject.reader.images().await.unwrap();
     let mut twice = list.iter().filter(|image| image.tags.contains(&TWICE[0].to_owned()));
@@ -19,8 +19,8 @@ pub async fn what_was_imported_is_listed<R: Runtime>(subject: Subject<R>) {
     assert_ne!(single.id, listed.id);
 }
 
-/// By its id, by each tag, by the digits that people copy. The filter of the list is nothing to rely on: containerd
-/// overlooks it.
+/// An image is found by its ID, by each tag, and by the digits that users copy. The filter of the list is not reliable:
+/// containerd ignores it.
 pub async fn an_image_is_found_by_each_of_its_names<R: Runtime>(subject: Subject<R>) {
     let id = subject.image_id(TWICE[0]).await;
     let digits = id.as_str().trim_start_matches("sha256:");
@@ -29,7 +29,7 @@ pub async fn an_image_is_found_by_each_of_its_names<R: Runtime>(subject: Subject
     }
 }
 
-/// No image and no error.
+/// The result is no image and no error.
 pub async fn an_unknown_image_is_not_found<R: Runtime>(subject: Subject<R>) {
     let unknown_id = format!("sha256:{}", "0".repeat(64));
     for name in ["docker.io/library/nobody:1", &unknown_id, "0123456789ab"] {
@@ -37,7 +37,7 @@ pub async fn an_unknown_image_is_not_found<R: Runtime>(subject: Subject<R>) {
     }
 }
 
-/// We remove by id and count on nothing being left.
+/// We remove by ID and rely on nothing being left.
 pub async fn removal_by_id_takes_every_name<R: Runtime>(subject: Subject<R>) {
     let id = subject.image_id(TWICE[0]).await;
     subject.writer.remove_image(&id).await.unwrap();
@@ -48,14 +48,14 @@ pub async fn removal_by_id_takes_every_name<R: Runtime>(subject: Subject<R>) {
     assert!(subject.has_image(SINGLE).await);
 }
 
-/// This is why we never remove by name: the other names go too.
+/// This is why we never remove by name: the other names are removed too.
 pub async fn removal_by_one_name_takes_every_name<R: Runtime>(subject: Subject<R>) {
     subject.writer.remove_image(&TWICE[1].into()).await.unwrap();
     assert!(!subject.has_image(TWICE[0]).await);
     assert!(!subject.has_image(TWICE[1]).await);
 }
 
-/// The contract says so of the call itself, not of our writer alone.
+/// The contract is about the call itself, not only about our writer.
 pub async fn removing_twice_or_the_unknown_is_fine<R: Runtime>(subject: Subject<R>) {
     let id = subject.image_id(SINGLE).await;
     for name in [id.as_str(), id.as_str(), "docker.io/library/nobody:1"] {
@@ -65,8 +65,9 @@ pub async fn removing_twice_or_the_unknown_is_fine<R: Runtime>(subject: Subject<
     }
 }
 
-/// Nothing refuses: containerd removes the image of a running container, and so whoever removes has to look first
-/// (I6). The container runs on, and still names the image. CRI-O refuses instead; it is not in this contract yet.
+/// The removal is not refused: containerd removes the image of a running container. So the caller has to check first
+/// (I6). The container continues to run and still refers to the image. CRI-O refuses such a removal; it is not in this
+/// contract yet.
 pub async fn an_image_in_use_goes_and_its_container_runs_on<R: Runtime>(subject: Subject<R>) {
     let image = subject.image_id(SINGLE).await;
     let pod = subject.pod("web-0", "uid-0").await;
@@ -77,7 +78,7 @@ pub async fn an_image_in_use_goes_and_its_container_runs_on<R: Runtime>(subject:
     assert_eq!(subject.containers(Only::All).await[0].image_id.as_deref(), Some(image.as_str()));
 }
 
-/// What one image gives back is what nobody else holds.
+/// The removal of an image reclaims only what no other image uses.
 pub async fn a_shared_layer_survives_one_of_its_images<R: Runtime>(subject: Subject<R>) {
     let image = subject.image_id(SINGLE).await;
     subject.writer.remove_image(&image).await.unwrap();
@@ -87,7 +88,7 @@ pub async fn a_shared_layer_survives_one_of_its_images<R: Runtime>(subject: Subj
     assert_eq!(subject.state(&id).await, Some(ContainerState::Running));
 }
 
-/// The same image under the same id.
+/// The image has the same ID again.
 pub async fn an_image_comes_again_after_its_removal<R: Runtime>(subject: Subject<R>) {
     let id = subject.image_id(TWICE[0]).await;
     subject.writer.remove_image(&id).await.unwrap();
@@ -98,7 +99,7 @@ pub async fn an_image_comes_again_after_its_removal<R: Runtime>(subject: Subject
 // === impl Subject ===
 
 impl<R: Runtime> Subject<R> {
-    /// The id of an image that is there.
+    /// Returns the ID of an image that exists.
     async fn image_id(&self, name: &str) -> ImageId {
         self.reader.image(name).await.unwrap().unwrap().id
     }

@@ -1,4 +1,4 @@
-//! The runtime as a whole.
+//! The contract for the runtime as a whole.
 
 use kubegc::cri::generated as pb;
 use tonic::Code;
@@ -11,7 +11,7 @@ pub async fn it_tells_who_it_is<R: Runtime>(subject: Subject<R>) {
     assert!(!runtime.name.is_empty() && !runtime.version.is_empty(), "{runtime:?}");
 }
 
-/// The verbose status has the configuration as JSON, where containerd 1.x names the sandbox image.
+/// The verbose status has the configuration as JSON, in which containerd 1.x names the sandbox image.
 pub async fn verbose_status_answers<R: Runtime>(subject: Subject<R>) {
     let status =
         async |verbose| subject.runtime.clone().status(pb::StatusRequest { verbose }).await.unwrap().into_inner();
@@ -23,13 +23,13 @@ pub async fn verbose_status_answers<R: Runtime>(subject: Subject<R>) {
     assert!(config.is_object(), "{config}");
 }
 
-/// What `statvfs` is asked about is there.
+/// The directory for `statvfs` exists.
 pub async fn the_image_filesystem_is_a_directory<R: Runtime>(subject: Subject<R>) {
     let path = subject.reader.image_filesystem().await.unwrap().unwrap();
     assert!(path.is_absolute() && path.is_dir(), "{}", path.display());
 }
 
-/// A runtime that streams lists streams all that it lists; one that does not says so with this one code.
+/// A runtime that streams lists streams all that it lists. Any other runtime returns `Unimplemented`.
 pub async fn streamed_lists_are_whole_or_unimplemented<R: Runtime>(subject: Subject<R>) {
     let pod = subject.pod("web-0", "uid-0").await;
     let created = subject.created(&pod, "app").await;

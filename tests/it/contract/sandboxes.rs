@@ -1,4 +1,4 @@
-//! Pod sandboxes.
+//! The contract for pod sandboxes.
 
 use kubegc::cri::Only;
 use kubegc::cri::generated as pb;
@@ -7,7 +7,7 @@ use kubegc::model::{ContainerState, PodRef, SandboxState};
 use super::{Runtime, Subject};
 use crate::rig::becomes_true;
 
-/// The list tells all that a plan rests on.
+/// The list has all facts that a plan depends on.
 pub async fn a_sandbox_is_ready_until_it_is_stopped<R: Runtime>(subject: Subject<R>) {
     assert!(subject.sandbox_ids(Only::All).await.is_empty());
     let pod = subject.pod("web-0", "uid-0").await;
@@ -22,13 +22,13 @@ pub async fn a_sandbox_is_ready_until_it_is_stopped<R: Runtime>(subject: Subject
     assert_eq!(ready.pod, Some(owner));
     assert!(ready.created_at.as_second() > 1_500_000_000, "{}", ready.created_at);
     subject.writer.stop_sandbox(&pod.sandbox).await.unwrap();
-    // containerd 2 lists the new state a moment after it answered.
+    // containerd 2 lists the new state a moment after it has answered.
     let is_stopped = async || listed().await.state == SandboxState::NotReady;
     assert!(becomes_true(is_stopped).await, "the sandbox is still listed as ready");
     assert_eq!(listed().await.created_at, ready.created_at);
 }
 
-/// Rechecks ask for one sandbox or one pod; a filter of nothing finds nothing.
+/// Rechecks list one sandbox or one pod. A filter without a match returns nothing.
 pub async fn lists_narrow_by_id_and_pod<R: Runtime>(subject: Subject<R>) {
     let (web, db) = (subject.pod("web-0", "uid-0").await, subject.pod("db-0", "uid-1").await);
     assert_eq!(subject.sandbox_ids(Only::Sandbox(web.sandbox.clone())).await, [web.sandbox]);
@@ -37,7 +37,7 @@ pub async fn lists_narrow_by_id_and_pod<R: Runtime>(subject: Subject<R>) {
     assert!(subject.sandbox_ids(Only::Pod("uid-2".into())).await.is_empty());
 }
 
-/// Running containers end, created ones stay as they are, and all stay listed.
+/// Running containers exit, created containers do not change, and all are still listed.
 pub async fn stopping_ends_what_runs_in_it<R: Runtime>(subject: Subject<R>) {
     let (web, db) = (subject.pod("web-0", "uid-0").await, subject.pod("db-0", "uid-1").await);
     let (running, created) = (subject.running(&web, "app").await, subject.created(&web, "late").await);
@@ -48,7 +48,7 @@ pub async fn stopping_ends_what_runs_in_it<R: Runtime>(subject: Subject<R>) {
     assert_eq!(subject.state(&other).await, Some(ContainerState::Running));
 }
 
-/// Stopped and gone is what was wanted.
+/// The second call succeeds, because the sandbox is already stopped or removed.
 pub async fn stopping_or_removing_twice_is_fine<R: Runtime>(subject: Subject<R>) {
     let pod = subject.pod("web-0", "uid-0").await;
     for _ in 0..2 {
@@ -60,14 +60,15 @@ pub async fn stopping_or_removing_twice_is_fine<R: Runtime>(subject: Subject<R>)
     }
 }
 
-/// The CRI says so of the calls themselves, but containerd 1.6 answers a stop with `NotFound`, which our writer takes.
+/// The CRI says this about the calls themselves. But containerd 1.6 returns `NotFound` for a stop, which our writer
+/// accepts.
 pub async fn stopping_or_removing_the_unknown_is_fine<R: Runtime>(subject: Subject<R>) {
     subject.writer.stop_sandbox(&"0123456789abcdef".into()).await.unwrap();
     let request = pb::RemovePodSandboxRequest { pod_sandbox_id: "0123456789abcdef".to_owned() };
     subject.runtime.clone().remove_pod_sandbox(request).await.unwrap();
 }
 
-/// This is why a recheck comes right before: the removal of a ready sandbox kills all that is in it.
+/// This is why a recheck precedes each removal: the removal of a ready sandbox kills everything in it.
 pub async fn removal_takes_containers_along<R: Runtime>(subject: Subject<R>) {
     let (web, db) = (subject.pod("web-0", "uid-0").await, subject.pod("db-0", "uid-1").await);
     subject.running(&web, "app").await;

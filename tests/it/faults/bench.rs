@@ -1,4 +1,4 @@
-//! A node with rubbish of each kind on it, and the cycle that collects it, both in this process.
+//! A node with garbage of each kind, and the agent that removes it, both in this process.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,18 +20,18 @@ use kubegc::sim::{GIB, MIB, Node, Sim, Streaming};
 
 pub const WEB: &str = "docker.io/library/web:2";
 pub const OLD: [&str; 2] = ["docker.io/library/web:0", "docker.io/library/web:1"];
-/// Pods that live; more of them than of rubbish, so that a pass is no sharp fall of the lists.
+/// The number of running pods. They are more than the garbage, so that a pass does not make the lists much shorter.
 const LIVE: usize = 8;
-/// Pods that were deleted.
+/// The deleted pods.
 const GONE: [&str; 2] = ["gone-0", "gone-1"];
-/// One of which nothing is left but its sandbox.
+/// A deleted pod with only a sandbox left.
 const BARE: &str = "bare-0";
-/// A container that waits to be started for so long that a pass plans its removal.
+/// A container that is not started for so long that a pass plans its removal.
 pub const WAITING: &str = "waiting";
-/// The longest that a pass may take, whatever happens.
+/// The longest time for a pass under any fault.
 const BOUND: Duration = Duration::from_secs(30);
 
-/// A node, and the agent on it.
+/// A node with an agent.
 pub struct Bench {
     pub sim: Sim,
     cycle: Cycle<LiveRemover>,
@@ -43,12 +43,12 @@ struct Listed(PodList);
 // === impl Bench ===
 
 impl Bench {
-    /// An agent that waits for each call as long as it takes.
+    /// Creates a node with an agent that has no limit for calls.
     pub fn new(streaming: Streaming) -> Self {
         Self::limited(streaming, BOUND)
     }
 
-    /// An agent that waits so long for a call and no longer.
+    /// Creates a node with an agent that has this limit for each call.
     pub fn limited(streaming: Streaming, limit: Duration) -> Self {
         let sim = Sim::start_here(node().streaming(streaming)).unwrap();
         let mut store = Store::open(&settings(&sim, limit).state.path).unwrap().store;
@@ -58,7 +58,7 @@ impl Bench {
         Self { sim, cycle }
     }
 
-    /// The same node with an agent that was started again and waits as long as it takes.
+    /// Returns the same node with a restarted agent that has no limit for calls.
     pub fn unlimited(self) -> Self {
         let Self { sim, cycle: ended } = self;
         drop(ended);
@@ -66,7 +66,7 @@ impl Bench {
         Self { sim, cycle }
     }
 
-    /// One pass, which ends in time.
+    /// Makes one pass, which must end in time.
     pub async fn pass(&mut self) -> Pass {
         self.pass_of(Scope::All).await
     }
@@ -77,7 +77,7 @@ impl Bench {
         tokio::time::timeout(BOUND, pass).await.expect("the pass ends in time").unwrap()
     }
 
-    /// Everything on the node: containers, sandboxes, images, log entries.
+    /// Returns everything on the node: containers, sandboxes, images, log entries.
     pub fn remains(&self) -> BTreeSet<String> {
         let node = self.sim.state();
         let named = |kind: &str, names: Vec<String>| -> Vec<String> {
@@ -95,14 +95,14 @@ impl Bench {
         all
     }
 
-    /// Whether the memory has a last use of an image.
+    /// Says whether the memory has a last use of an image.
     pub fn has_last_use(&self, image: &str) -> bool {
         let store = Store::open_read_only(&self.sim.dir().join("state/kubegc.db")).unwrap().unwrap();
         let memory = store.memory(now()).unwrap();
         memory.images.iter().any(|known| known.id.as_str() == image && known.last_used.is_some())
     }
 
-    /// The newest run as it is recorded.
+    /// Returns the newest recorded run.
     pub fn last_run(&self) -> RunEntry {
         let store = Store::open_read_only(&self.sim.dir().join("state/kubegc.db")).unwrap().unwrap();
         store.runs(1).unwrap().remove(0)
@@ -125,7 +125,7 @@ impl PodSource for Listed {
     }
 }
 
-/// How a removal of this object ended, as `id outcome`, for those that were not simply removed.
+/// Returns the results of the actions that were not simply removals, as `id outcome`.
 pub fn not_removed(pass: &Pass) -> Vec<String> {
     let is_left = |outcome: &Outcome| !matches!(outcome, Outcome::Removed {});
     let left = pass.reports.iter().filter(|report| is_left(&report.outcome));
@@ -171,7 +171,7 @@ fn pods() -> PodList {
     PodList { source: "test".to_owned(), complete: true, pods: (0..LIVE).map(pod).collect(), ..PodList::default() }
 }
 
-/// Images have been known for two days, and the pods that are gone have been away for an hour.
+/// Returns a memory in which images are known for two days, and deleted pods are missing for an hour.
 fn past(sim: &Sim) -> Memory {
     let ago = |hours| -> Timestamp { now() - SignedDuration::from_hours(hours) };
     let image = |id: String| ImageMemory { id: id.into(), first_seen: Some(ago(48)), last_used: Some(ago(30)) };
@@ -207,7 +207,7 @@ fn settings(sim: &Sim, limit: Duration) -> Settings {
     settings
 }
 
-/// Adds every entry beneath a directory, the directory itself left out.
+/// Adds every entry beneath a directory, without the directory itself.
 fn entries(dir: &Path, root: &Path, all: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();

@@ -1,4 +1,4 @@
-//! One cell of the matrix: what goes wrong, in which passes, and how often.
+//! One cell of the matrix: the fault, the passes that it affects, and how often.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,16 +17,16 @@ pub enum Scope {
     Images,
     /// Containers, then images, as the service starts them.
     Both,
-    /// The same where everything unused goes because a disk is full.
+    /// The same under disk pressure, where everything unused is removed.
     Pressure,
 }
 
-/// How often a fault strikes.
+/// How often a fault occurs.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Often {
-    /// The first call.
+    /// In the first call.
     Once,
-    /// Every call, in two rounds: what the first one learns must not turn a guard off in the second.
+    /// In every call, in two rounds. The memory of the first round must not disable a guard in the second.
     Always,
 }
 
@@ -43,7 +43,7 @@ pub enum When {
     ThereAndBack,
 }
 
-/// What goes wrong.
+/// The fault of a cell.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Trouble {
     Nothing,
@@ -61,7 +61,7 @@ pub struct Cell {
 pub const SCOPES: [Scope; 4] = [Scope::Containers, Scope::Images, Scope::Both, Scope::Pressure];
 /// Longer than every limit.
 const TOO_LATE: Duration = LIMIT.saturating_mul(3);
-/// The methods that kubegc calls. Those that start something it never calls.
+/// The methods that kubegc calls. It never calls methods that start something.
 pub const METHODS: [Method; 17] = [
     Method::Version,
     Method::Status,
@@ -82,8 +82,8 @@ pub const METHODS: [Method; 17] = [
     Method::RemoveImage,
 ];
 
-/// The cells of one fault: each method that a pass calls and whose answer has a place for it, in each scope, once and
-/// always.
+/// Returns the cells of one fault: each method that a pass calls and whose answer can have the fault, in each scope,
+/// once and always.
 pub fn cells(fault: Fault) -> Vec<Cell> {
     let mut cells = Vec::new();
     for scope in SCOPES {
@@ -95,7 +95,7 @@ pub fn cells(fault: Fault) -> Vec<Cell> {
     cells
 }
 
-/// The cells of clock steps.
+/// Returns the cells of clock steps.
 pub fn clock_cells() -> Vec<Cell> {
     let hour = SignedDuration::from_hours(1);
     let year = hour * 24 * 365;
@@ -109,12 +109,12 @@ pub fn clock_cells() -> Vec<Cell> {
     cells
 }
 
-/// A call that is carried out and answered after the deadline.
+/// A call that is carried out, but answered after the deadline.
 pub fn late() -> Fault {
     Fault::Late(TOO_LATE)
 }
 
-/// Says whether the passes of a scope call a method where nothing goes wrong.
+/// Says whether the passes of a scope call a method if there is no fault.
 pub fn is_called(method: Method, scope: Scope) -> bool {
     match method {
         Method::ListContainerStats
@@ -127,7 +127,7 @@ pub fn is_called(method: Method, scope: Scope) -> bool {
     }
 }
 
-/// Says whether an answer has a place for a defect.
+/// Says whether an answer can have a defect.
 fn can_have(method: Method, fault: Fault) -> bool {
     let Fault::Answer(defect) = fault else { return true };
     match method {
@@ -142,7 +142,7 @@ fn can_have(method: Method, fault: Fault) -> bool {
 // === impl Scope ===
 
 impl Scope {
-    /// Its passes, in order.
+    /// Returns the passes, in order.
     pub fn passes(self) -> &'static [Kind] {
         match self {
             Self::Containers => &[Kind::Containers],
@@ -163,7 +163,7 @@ impl Often {
         }
     }
 
-    /// How many rounds are made before the fault heals.
+    /// Returns the number of rounds under the fault.
     pub fn rounds(self) -> usize {
         match self {
             Self::Once => 1,
@@ -175,7 +175,7 @@ impl Often {
 // === impl Cell ===
 
 impl Cell {
-    /// Lists stream where the fault is one of a list that streams.
+    /// Returns whether lists are streamed: only if the fault is one of a streamed list.
     pub fn streaming(&self) -> Streaming {
         match self.trouble {
             Trouble::Call {
@@ -186,13 +186,13 @@ impl Cell {
         }
     }
 
-    /// Where a method is called for each object and waits could add up, there are many objects.
+    /// Returns the size of the node: wide if a method is called for each object and waits can add up.
     pub fn size(&self) -> Size {
         let Trouble::Call { method, fault, often: Often::Always } = self.trouble else { return Size::Small };
         let for_each = method.changes() || matches!(method, Method::ContainerStatus | Method::ImageStatus);
         match fault {
             Fault::Hang | Fault::Late(_) if for_each => Size::Wide,
-            // A removal is not tried again where the runtime is unavailable.
+            // A removal is not retried if the runtime is unavailable.
             Fault::Fail(Code::Unavailable) if for_each && !method.changes() => Size::Wide,
             _ => Size::Small,
         }

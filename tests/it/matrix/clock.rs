@@ -1,4 +1,4 @@
-//! A wall clock that moves with the virtual time of the runtime and that a test steps.
+//! A wall clock that follows the virtual time of the runtime and that a test can step.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,27 +17,27 @@ pub struct TestClock {
 // === impl TestClock ===
 
 impl TestClock {
-    /// A clock that shows `base` now.
+    /// Creates a clock that shows `base` now.
     pub fn at(base: Timestamp) -> Arc<Self> {
         Arc::new(Self { base, started: Instant::now(), offset: Mutex::default() })
     }
 
-    /// What it shows.
+    /// Returns the time that it shows.
     pub fn now(&self) -> Timestamp {
         self.unset() + *self.offset.lock().unwrap()
     }
 
-    /// Sets it forward or back. No virtual time passes.
+    /// Steps it forward or back. No virtual time passes.
     pub fn step(&self, by: SignedDuration) {
         *self.offset.lock().unwrap() += by;
     }
 
-    /// What it would show had it never been set.
+    /// Returns the time that it would show without steps.
     pub fn unset(&self) -> Timestamp {
         self.base + SignedDuration::try_from(self.started.elapsed()).unwrap()
     }
 
-    /// For the cycle.
+    /// Returns the clock for the cycle.
     pub fn as_clock(self: &Arc<Self>) -> Clock {
         let clock = Arc::clone(self);
         Arc::new(move || clock.now())

@@ -17,7 +17,7 @@ const IMAGE: &str = "image ";
 const LOG_DIR: &str = "log pods/";
 const LOG_LINK: &str = "log containers/";
 
-/// Nothing protected was removed.
+/// Expects that nothing protected was removed.
 pub fn kept(run: &mut Run, kind: Kind, removed: &Things, protected: &BTreeMap<String, Why>) {
     for thing in removed {
         match protected.get(thing) {
@@ -27,7 +27,7 @@ pub fn kept(run: &mut Run, kind: Kind, removed: &Things, protected: &BTreeMap<St
     }
 }
 
-/// A container is removed by its own call, never with its sandbox (I1).
+/// Expects that a container is removed by its own call, never with its sandbox (I1).
 pub fn removed_by_id(run: &mut Run, kind: Kind, before: &[pb::Container]) {
     let (now, calls) = (run.stage.sim.state().container_ids(), run.stage.sim.calls_of(Method::RemoveContainer));
     let is_lost = |container: &&pb::Container| !now.contains(&container.id) && !calls.contains(&container.id);
@@ -37,7 +37,7 @@ pub fn removed_by_id(run: &mut Run, kind: Kind, before: &[pb::Container]) {
     }
 }
 
-/// What the fault does not touch was removed all the same (I13).
+/// Expects that everything that does not need the failing method was removed (I13).
 pub fn untouched(run: &mut Run, reference: &Reference, method: Method, fault: Fault, often: Often) {
     let left = left(run, &reference.first, &reference.before);
     for kind in untouched_kinds(run.cell().scope, method, fault, often) {
@@ -47,14 +47,15 @@ pub fn untouched(run: &mut Run, reference: &Reference, method: Method, fault: Fa
         }
     }
     let of_own_kind = left.iter().filter(|thing| thing.starts_with(own_kind(method))).count();
-    // Without an answer to the removal of an image its space is not measured, and no other image is removed in that pass.
+    // Without an answer to the removal of an image its space is not measured, and no other image is removed in that
+    // pass.
     let ends_its_kind = method == Method::RemoveImage && !matches!(fault, Fault::Fail(_) | Fault::Answer(_));
     if often == Often::Once && !own_kind(method).is_empty() && !ends_its_kind && of_own_kind > 1 {
         run.fail("one failure stops the rest", format!("{of_own_kind} left where one call failed"));
     }
 }
 
-/// What the same rounds remove without a fault is removed once it has healed, and nothing else.
+/// Expects that the rounds after the fault remove the same objects as rounds without a fault, and nothing else.
 pub fn healed(run: &mut Run, reference: &Reference) {
     let differing = |a: &Things, b: &Things| {
         let differing: Vec<_> = a.difference(b).filter(|thing| !may_differ(run, thing)).cloned().collect();
@@ -69,7 +70,7 @@ pub fn healed(run: &mut Run, reference: &Reference) {
     }
 }
 
-/// What the reference removed in its first round, and this cell could have removed and did not.
+/// Returns what the reference removed in its first round, and this cell did not remove although it could.
 pub fn left(run: &Run, reference: &Things, before: &Things) -> Things {
     let protected = protected(&run.stage, &run.things, run.cell().scope == Scope::Pressure);
     let held = held(&run.stage, &run.things);
@@ -77,13 +78,13 @@ pub fn left(run: &Run, reference: &Things, before: &Things) -> Things {
     before.difference(reference).filter(|thing| run.things.contains(*thing)).filter(is_free).cloned().collect()
 }
 
-/// The kinds whose collection does without a method.
+/// Returns the kinds that are removed without this method.
 fn untouched_kinds(scope: Scope, method: Method, fault: Fault, often: Often) -> Vec<&'static str> {
-    // A list that falls proves nothing about anything (I12).
+    // A list that becomes much shorter proves nothing (I12).
     let falls = matches!(fault, Fault::Answer(Defect::Empty | Defect::Truncated));
     match method {
-        // What is left of deleted pods, and sandboxes, wait for lists that are trusted (I12).
-        // Garbage in the ids of images makes them fewer.
+        // Sandboxes and objects of deleted pods are removed only if the lists are trusted (I12). Garbage in the IDs of
+        // images makes the list shorter.
         Method::ListImages | Method::StreamImages if falls || fault == Fault::Answer(Defect::Garbage) => Vec::new(),
         Method::ListImages | Method::StreamImages | Method::ImageStatus | Method::RemoveImage | Method::Status => {
             vec![CONTAINER, SANDBOX, LOG_DIR, LOG_LINK]
@@ -92,13 +93,13 @@ fn untouched_kinds(scope: Scope, method: Method, fault: Fault, often: Often) -> 
         Method::ImageFsInfo => vec![CONTAINER, SANDBOX, LOG_DIR, LOG_LINK],
         Method::StopPodSandbox | Method::RemovePodSandbox => vec![CONTAINER, LOG_DIR, LOG_LINK, IMAGE],
         Method::ListPodSandbox | Method::StreamPodSandboxes if falls => Vec::new(),
-        // A sandbox in a state that does not exist counts as ready, so that its pod counts as running.
+        // A sandbox in an unknown state counts as ready, so its pod counts as running.
         Method::ListPodSandbox | Method::StreamPodSandboxes if fault == Fault::Answer(Defect::Garbage) => vec![IMAGE],
         Method::ListPodSandbox | Method::StreamPodSandboxes => vec![CONTAINER, IMAGE],
         Method::StopContainer | Method::RemoveContainer => vec![SANDBOX, LOG_DIR, LOG_LINK, IMAGE],
         Method::ContainerStatus if often == Often::Once => vec![SANDBOX, LOG_DIR, IMAGE],
         Method::ContainerStatus => vec![SANDBOX, LOG_DIR],
-        // A runtime that does not answer the first call is not waited for with each of the others.
+        // If a runtime does not answer the first call, the others are not tried.
         Method::Version if matches!(fault, Fault::Fail(Code::Internal | Code::PermissionDenied)) => {
             vec![CONTAINER, SANDBOX, LOG_DIR, LOG_LINK]
         }
@@ -107,7 +108,7 @@ fn untouched_kinds(scope: Scope, method: Method, fault: Fault, often: Often) -> 
     }
 }
 
-/// The kind of which a failing call leaves one object.
+/// Returns the kind of which a failing call leaves one object.
 fn own_kind(method: Method) -> &'static str {
     match method {
         Method::StopContainer | Method::RemoveContainer | Method::ContainerStatus => CONTAINER,
@@ -117,20 +118,22 @@ fn own_kind(method: Method) -> &'static str {
     }
 }
 
-/// Says whether the times in the list of containers are garbage, the only evidence of which instance is the newest.
+/// Says whether the times in the list of containers are garbage. They are the only evidence of which instance is the
+/// newest.
 fn has_no_ages(run: &Run) -> bool {
     let Trouble::Call { method, fault, .. } = run.cell().trouble else { return false };
     matches!(method, Method::ListContainers | Method::StreamContainers) && fault == Fault::Answer(Defect::Garbage)
 }
 
-/// Without ages I3 and I4 cannot hold, nor can I7 for the logs of the containers that they protect. Where the list names
-/// a container by an id that does not exist, nothing shows which image volumes it has.
+/// Says whether an invariant cannot hold. Without ages this is true of I3 and I4, and of I7 for the logs of the
+/// containers that they protect. If the list has a container with an ID that does not exist, nothing shows its image
+/// volumes (I6).
 fn is_waived(run: &Run, why: Why) -> bool {
     has_no_ages(run) && matches!(why, Why::I3 | Why::I4 | Why::I6 | Why::I7)
 }
 
-/// Says whether a thing may be there or not whatever a faultless pass does. Where a runtime names a wrong log file when
-/// a container is removed, nothing names the right one later.
+/// Says whether a thing may differ from the reference. If a runtime reports a wrong log file when a container is
+/// removed, the right one is not known later.
 fn may_differ(run: &Run, thing: &str) -> bool {
     let wrong_log = match run.cell().trouble {
         Trouble::Call { method, fault, .. } => {

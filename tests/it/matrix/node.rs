@@ -6,17 +6,17 @@ use jiff::Timestamp;
 use kubegc::model::{Absence, ImageMemory, ListCounts, Memory, Phase, Pod, PodList};
 use kubegc::sim::{MIB, Node, Sim, Streaming};
 
-/// How many removable objects of each kind there are.
+/// The number of removable objects of each kind.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Size {
     /// Few.
     Small,
-    /// So many that a limit for each of them adds up to more than a pass may take.
+    /// So many that the sum of their limits exceeds the limit of a pass.
     Wide,
 }
 
 pub const WEB: &str = "docker.io/library/web:2";
-/// Used by nothing but a dead container that is kept.
+/// Used only by a dead container that is kept.
 const DEAD: &str = "docker.io/library/dead:1";
 /// Used by containers of deleted pods.
 const GONE: &str = "docker.io/library/gone:1";
@@ -27,7 +27,7 @@ const PINNED: &str = "docker.io/library/pinned:1";
 /// Matched by [`KEEP_PATTERN`].
 const TOOL: &str = "registry.example/tools/debug:1";
 pub const KEEP_PATTERN: &str = "registry.example/tools/*";
-/// Named by a pod that has not started.
+/// Used by a pod that has not started.
 pub const WANTED: &str = "docker.io/library/wanted:1";
 /// Being pulled.
 pub const PULLING: &str = "docker.io/library/pulling:1";
@@ -41,7 +41,7 @@ const LIVE: usize = 3;
 // === impl Size ===
 
 impl Size {
-    /// Of each kind.
+    /// Returns the number of objects of each kind.
     fn count(self) -> usize {
         match self {
             Self::Small => 1,
@@ -54,7 +54,7 @@ fn hours(hours: u64) -> Duration {
     Duration::from_hours(hours)
 }
 
-/// The node, at noon of its day.
+/// Returns the node, at noon of its day.
 pub fn node(size: Size, streaming: Streaming) -> Node {
     let node = Node::new().disk(1000 * MIB, 960 * MIB).streaming(streaming).sandbox_image(SANDBOX_IMAGE).ago(hours(50));
     let node = live_pods(images(node, size));
@@ -100,7 +100,7 @@ fn deleted_pods(mut node: Node, size: Size) -> Node {
     for number in 0..size.count() {
         let (gone, bare) = (format!("gone-{number}"), format!("bare-{number}"));
         node = node.ago(hours(30)).pod("default", &gone, &gone).exited("app", GONE).stopped();
-        // After the stop, which would end it.
+        // This follows the stop, which would make the container exit.
         node = node.unknown("lost", GONE).ago(hours(30)).pod("default", &bare, &bare).stopped();
         let forgotten = format!("forgotten-{number}");
         node = node.orphan_logs("default", &forgotten, &forgotten);
@@ -109,7 +109,7 @@ fn deleted_pods(mut node: Node, size: Size) -> Node {
     node
 }
 
-/// The pods of the API server.
+/// Returns the pods of the API server.
 pub fn pods() -> PodList {
     let live = (0..LIVE).map(|number| format!("live-{number}"));
     let running = live.chain(["crash-0", "restarted-0", "mount-0"].map(str::to_owned));
@@ -124,8 +124,8 @@ fn pod(name: &str, phase: Phase, images: &[&str]) -> Pod {
     Pod { uid: name.into(), namespace: "default".to_owned(), name: name.to_owned(), phase, images, ..Pod::default() }
 }
 
-/// What earlier passes learnt: images are known for two days, deleted pods are missing for an hour, and the last lists
-/// were as long as the next ones.
+/// Returns the memory of earlier passes: images are known for two days, deleted pods are missing for an hour, and the
+/// last lists were as long as the next ones.
 pub fn past(sim: &Sim, now: Timestamp) -> Memory {
     let ago = |time| now.checked_sub(hours(time)).unwrap();
     let state = sim.state();

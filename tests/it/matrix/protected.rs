@@ -1,4 +1,4 @@
-//! What a pass must not remove, computed from the state of the simulated node and from nothing that the agent computes.
+//! What a pass must not remove, computed only from the state of the simulated node, not from results of the agent.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use kubegc::sim::Node;
 use super::node::{POD_WITH_DIRECTORY, PULLING, SANDBOX_IMAGE, TERMINATED};
 use super::stage::{Stage, entries};
 
-/// `guards.created_grace`, as it is by default.
+/// The default of `guards.created_grace`.
 const CREATED_GRACE: Duration = Duration::from_mins(10);
 
 /// Everything on the node by name: `container POD/NAME#ATTEMPT`, `sandbox POD#ATTEMPT`, `image TAG`, `log PATH`.
@@ -24,25 +24,25 @@ pub enum Why {
     I3,
     /// A young created container.
     I4,
-    /// Without pod labels.
+    /// An object without pod labels.
     I5,
-    /// An image that something needs.
+    /// An image in use.
     I6,
-    /// A log entry of a living pod or of a protected container, or one that is no log.
+    /// A log entry of an existing pod or of a protected container, or an entry that is no log.
     I7,
 }
 
-/// The state of the node at one moment.
+/// The state of the node at one time.
 struct View {
     containers: Vec<pb::Container>,
     sandboxes: Vec<pb::PodSandbox>,
-    /// `POD#ATTEMPT` by the id of a sandbox.
+    /// `POD#ATTEMPT` by the ID of a sandbox.
     sandbox_names: HashMap<String, String>,
     images: Vec<pb::Image>,
     volumes: Vec<String>,
 }
 
-/// Everything that is there.
+/// Returns everything on the node.
 pub fn things(stage: &Stage) -> Things {
     let view = View::of(&stage.sim.state());
     let mut all: Things = view.containers.iter().map(|container| view.container(container)).collect();
@@ -57,7 +57,7 @@ pub fn things(stage: &Stage) -> Things {
     all
 }
 
-/// What of `things` the next pass must not remove, and why.
+/// Returns the `things` that the next pass must not remove, and why.
 pub fn protected(stage: &Stage, things: &Things, under_pressure: bool) -> BTreeMap<String, Why> {
     let view = View::of(&stage.sim.state());
     let living = living(stage, &view, under_pressure);
@@ -81,8 +81,8 @@ pub fn protected(stage: &Stage, things: &Things, under_pressure: bool) -> BTreeM
     protected
 }
 
-/// What cannot be removed while other things are left: sandboxes with containers, the logs of containers, and log
-/// directories of pods of which something is left in the runtime.
+/// Returns what cannot be removed while other things are left: sandboxes with containers, the logs of containers, and
+/// log directories of pods that have containers or sandboxes.
 pub fn held(stage: &Stage, things: &Things) -> Things {
     let view = View::of(&stage.sim.state());
     let mut held: Things = view.containers.iter().map(|container| view.sandbox(&container.pod_sandbox_id)).collect();
@@ -95,7 +95,7 @@ pub fn held(stage: &Stage, things: &Things) -> Things {
     held
 }
 
-/// The uids of pods whose dead containers the kubelet may still need.
+/// Returns the uids of pods whose dead containers the kubelet may still need.
 fn living(stage: &Stage, view: &View, under_pressure: bool) -> HashSet<String> {
     let listed = stage.pods.pods.iter().map(|pod| pod.uid.to_string());
     let is_needed = |uid: &String| !under_pressure || uid != TERMINATED;
@@ -103,7 +103,7 @@ fn living(stage: &Stage, view: &View, under_pressure: bool) -> HashSet<String> {
     listed.filter(is_needed).chain(running).chain([POD_WITH_DIRECTORY.to_owned()]).collect()
 }
 
-/// Log entries of protected containers, of pods that still exist, and those that are no logs.
+/// Protects log entries of protected containers, of pods that still exist, and entries that are no logs.
 fn logs(stage: &Stage, view: &View, things: &Things, protected: &BTreeMap<String, Why>) -> Vec<String> {
     let kept = view.containers.iter().filter(|container| protected.contains_key(&view.container(container)));
     let ids: Vec<_> = kept.clone().map(|container| format!("-{}.log", container.id)).collect();
@@ -161,7 +161,7 @@ impl View {
         format!("sandbox {}", self.sandbox_names[id])
     }
 
-    /// What the log files of a container begin with.
+    /// Returns the prefix of a container's log files.
     fn log_file(container: &pb::Container) -> String {
         let uid = pod_uid(container).unwrap_or_default();
         let metadata = container.metadata.clone().unwrap();
@@ -185,7 +185,7 @@ impl View {
         self.containers.iter().filter_map(|container| Some((self.container(container), why(container)?))).collect()
     }
 
-    /// The ids of the newest instances of all slots.
+    /// Returns the IDs of the newest instances of all slots.
     fn newest(&self) -> HashSet<String> {
         let mut newest: HashMap<_, &pb::Container> = HashMap::new();
         for container in &self.containers {

@@ -15,18 +15,18 @@ use super::node::Size;
 use super::protected::{Things, protected, things};
 use super::stage::{Kind, Stage};
 
-/// The longest that a pass may take, however many objects there are.
+/// The longest time for a pass, however many objects there are.
 const BOUND: Duration = Duration::from_secs(70);
-/// When a pass that does not end is given up.
+/// The time after which a pass counts as endless.
 const ENDLESS: Duration = Duration::from_hours(24);
 /// The time between two rounds under a fault.
 const SOON: Duration = Duration::from_mins(1);
 /// The time before each round after the fault: longer than every guard and every back-off.
 const LATER: Duration = Duration::from_hours(2);
-/// The rounds within which everything is removed once the fault has healed.
+/// The number of rounds within which everything is removed after the fault.
 const HEALING: usize = 2;
 
-/// What went wrong in a cell: the class, and the details.
+/// A failure of a cell: its class, and the details.
 pub type Failure = (&'static str, String);
 
 /// What the same passes remove without a fault.
@@ -35,12 +35,12 @@ pub struct Reference {
     pub before: Things,
     /// After the first round.
     pub first: Things,
-    /// After the last.
+    /// After the last round.
     pub last: Things,
     pub called: HashSet<Method>,
 }
 
-/// One cell under way.
+/// One running cell.
 pub struct Run {
     pub stage: Stage,
     /// Everything on the node after the last pass.
@@ -51,21 +51,21 @@ pub struct Run {
     failures: Vec<Failure>,
 }
 
-/// Runs a cell; returns what went wrong.
+/// Runs a cell and returns its failures.
 pub fn run(cell: Cell) -> Vec<Failure> {
     let reference = reference(cell.scope, cell.size(), cell.streaming());
     let ended = catch_unwind(AssertUnwindSafe(|| in_virtual_time(whole(cell, &reference))));
     ended.unwrap_or_else(|_| vec![("panicked", "see above".to_owned())])
 }
 
-/// Drives a future on a runtime of its own whose time stands still while there is anything to do, and else goes forward
+/// Drives a future on a runtime of its own with virtual time. Time stands still while a task can run, and else advances
 /// to the next timer.
 pub fn in_virtual_time<F: Future>(work: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(work)
 }
 
-/// What the passes of a scope remove without a fault. Computed once in a process.
+/// Returns what the passes of a scope remove without a fault. Computed once in a process.
 pub fn reference(scope: Scope, size: Size, streaming: Streaming) -> Reference {
     type Known = HashMap<(Scope, Size, bool), Reference>;
     static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
@@ -84,7 +84,7 @@ async fn faultless(scope: Scope, size: Size, streaming: Streaming) -> Reference 
     Reference { before, first, last: run.things, called: run.called }
 }
 
-/// All rounds of a cell.
+/// Runs all rounds of a cell.
 async fn whole(cell: Cell, reference: &Reference) -> Vec<Failure> {
     let mut run = Run::new(cell, Stage::new(cell.size(), cell.streaming()));
     match cell.trouble {
@@ -123,7 +123,7 @@ impl Run {
         self.failures
     }
 
-    /// The rounds under a fault.
+    /// Runs the rounds under a fault.
     pub async fn rounds(&mut self, often: Often) {
         for number in 0..often.rounds() {
             if number > 0 {
@@ -133,7 +133,7 @@ impl Run {
         }
     }
 
-    /// The rounds after the fault.
+    /// Runs the rounds after the fault.
     pub async fn later_rounds(&mut self) {
         for _ in 0..HEALING {
             tokio::time::sleep(LATER).await;
@@ -159,14 +159,14 @@ impl Run {
         self.round().await;
     }
 
-    /// The passes of the scope, one after the other.
+    /// Makes the passes of the scope, one after the other.
     async fn round(&mut self) {
         for pass in self.cell.scope.passes() {
             self.pass(*pass).await;
         }
     }
 
-    /// One pass, held to the bound and to what it must not remove.
+    /// Makes one pass, and checks its duration and what it must not remove.
     async fn pass(&mut self, kind: Kind) {
         let protected = protected(&self.stage, &self.things, kind.is_under_pressure());
         let (containers, started) = (self.stage.sim.state().containers(), Instant::now());

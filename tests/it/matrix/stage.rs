@@ -1,4 +1,4 @@
-//! The node of one cell and the agent on it, in one runtime.
+//! The node of one cell and its agent, in one runtime.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,12 +21,12 @@ use kubegc::sim::{Sim, Streaming};
 use super::clock::TestClock;
 use super::node::{self, KEEP_PATTERN, POD_WITH_DIRECTORY, PULLING, Size};
 
-/// The longest wait for one call.
+/// The limit for one call.
 pub const LIMIT: Duration = Duration::from_secs(10);
-/// Lists shorter than this percentage of the last ones prove nothing: a list of which half is missing is shorter.
+/// Lists shorter than this percentage of the last ones are not trusted. A list that lacks half of its items is shorter.
 const FALL_PERCENT: u64 = 90;
 
-/// A node, the agent on it and their clock.
+/// A node, its agent and their clock.
 pub struct Stage {
     pub sim: Sim,
     pub clock: Arc<TestClock>,
@@ -49,12 +49,12 @@ struct Listed(PodList);
 // === impl Stage ===
 
 impl Stage {
-    /// A node that the agent knows, with its store in memory.
+    /// Creates a node that the agent has in its memory, with a store in memory.
     pub fn new(size: Size, streaming: Streaming) -> Self {
         Self::with_store(size, streaming, |_| Store::in_memory().unwrap())
     }
 
-    /// The same with the store that `open` opens in the directory of the node.
+    /// Creates the same with the store that `open` opens in the directory of the node.
     pub fn with_store(size: Size, streaming: Streaming, open: impl FnOnce(&Path) -> Store) -> Self {
         let sim = Sim::start_here(node::node(size, streaming)).unwrap();
         let clock = TestClock::at(sim.state().time());
@@ -67,7 +67,7 @@ impl Stage {
         stage
     }
 
-    /// Ends the agent, if one runs, and starts one with this store.
+    /// Stops the agent, if one runs, and starts one with this store.
     pub fn start_agent(&mut self, store: Store) {
         self.cycle = None;
         let endpoint = Endpoint { runtime: self.sim.endpoint(), images: self.sim.endpoint(), chosen_by: Rule::Flag };
@@ -111,7 +111,7 @@ impl PodSource for Listed {
         Box::pin(async { Seen::Seen(self.0.clone()) })
     }
 
-    /// The directories of running pods are not made.
+    /// The directories of running pods are not created.
     fn has_kubelet(&self) -> bool {
         false
     }
@@ -121,7 +121,8 @@ impl PodSource for Listed {
     }
 }
 
-/// Files of the kubelet and of others: a pod directory, a pull in progress, and log entries with names of their own.
+/// Creates files of the kubelet and of others: a pod directory, a pull in progress, and log entries with unrecognized
+/// names.
 fn plant_files(sim: &Sim) {
     let (kubelet, roots) = (sim.dir().join("kubelet"), sim.log_roots());
     let pulling = kubelet.join("image_manager/pulling");
@@ -146,7 +147,7 @@ fn settings(sim: &Sim) -> Settings {
     settings
 }
 
-/// The names of all entries beneath a directory, from `root` on.
+/// Adds the names of all entries beneath a directory, relative to `root`.
 pub fn entries(dir: &Path, root: &Path, all: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();

@@ -1,7 +1,7 @@
 //! The store's part of the matrix: every operation under every fault, in every kind of pass, once and always.
 //!
-//! A store that fails costs knowledge and history, never the pass: no pass ends with an error, and what needs no memory is
-//! removed. After the fault the agent is started again with a store that works, and two rounds remove the rest.
+//! A failing store loses memory and history, never the pass: no pass ends with an error, and what needs no memory is
+//! removed. After the fault the agent is restarted with a working store, and two rounds remove the rest.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -14,7 +14,7 @@ use super::run::{Failure, Reference, Run, in_virtual_time, reference};
 use super::stage::Stage;
 use super::{expect, hold};
 
-/// The operation without which no pod counts as deleted and no image as old.
+/// Without this operation no pod counts as deleted and no image as old.
 const MEMORY: &str = "the memory";
 
 /// One cell of the store.
@@ -26,7 +26,7 @@ struct StoreCell {
     often: Often,
 }
 
-/// The one place that names the hook of the store.
+/// Sets the fault hook of the store. No other code uses the hook.
 fn inject(store: &mut Store, cell: StoreCell) {
     let times = match cell.often {
         Often::Once => 1,
@@ -45,7 +45,7 @@ fn cells(fault: StoreFault) -> Vec<StoreCell> {
     cells
 }
 
-/// Says whether passes of a scope use an operation. The others belong to the start and to what is shown.
+/// Says whether passes of a scope use an operation. The others belong to the start and to output.
 fn is_used(operation: &str, scope: Scope) -> bool {
     match operation {
         "interrupted runs" | "the runs" | "the history" => false,
@@ -54,7 +54,7 @@ fn is_used(operation: &str, scope: Scope) -> bool {
     }
 }
 
-/// A file, so that a store that is opened again finds what the one before it wrote.
+/// Opens a store in a file, so that a reopened store has the data of the previous one.
 fn open(stage: &Stage) -> Store {
     Store::open(&stage.sim.dir().join("state/kubegc.db")).unwrap().store
 }

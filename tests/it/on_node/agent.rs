@@ -1,14 +1,14 @@
-//! kubegc as the scenarios run it: one-shot passes that learn of pods from the API, with waits that a test can wait for.
+//! kubegc as the scenarios run it: one-shot passes with pods from the API, and guards with short durations.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::rig::{NodeRig, Ran};
 
-/// How long a pod must be missing before it counts as gone.
+/// How long a pod must be missing before it counts as deleted.
 pub const GONE_AFTER: Duration = Duration::from_secs(3);
 
-/// kubegc on a node, with the rights that are shipped.
+/// kubegc on a node, with the shipped permissions.
 pub struct Agent<'a> {
     node: &'a NodeRig,
     config: String,
@@ -17,7 +17,7 @@ pub struct Agent<'a> {
 // === impl Agent ===
 
 impl<'a> Agent<'a> {
-    /// Grants the rights and writes the configuration.
+    /// Grants the permissions and writes the configuration.
     pub async fn on(node: &'a NodeRig) -> Self {
         node.grant_shipped_rights("kubegc").await;
         let config = format!(
@@ -42,17 +42,17 @@ impl<'a> Agent<'a> {
         Self { node, config: node.write_config("kubegc", &config) }
     }
 
-    /// One pass, which must go well.
+    /// Makes one pass, which must succeed.
     pub fn collect(&self) -> Ran {
         self.collect_with(&[])
     }
 
-    /// One pass with more flags.
+    /// Makes one pass with more flags.
     pub fn collect_with(&self, flags: &[&str]) -> Ran {
         self.node.kubegc(&[&["collect", "--config", &self.config], flags].concat()).ok()
     }
 
-    /// Passes until nothing of a pod is left, for two minutes at most.
+    /// Makes passes until no object of a pod is left, for two minutes at most.
     pub async fn collect_all_of(&self, pod: &str, uid: &str) {
         let mut left = BTreeSet::new();
         for _ in 0..120 {

@@ -1,4 +1,5 @@
-//! Fifty pods that come and go at random for five minutes, beside the kubelet alone and beside kubelet and agent.
+//! Fifty pods that are created and deleted at random for five minutes, on a node with the kubelet alone and on a node
+//! with kubelet and agent.
 
 mod failures;
 mod script;
@@ -16,13 +17,13 @@ use crate::rig::{Collection, Image, Layer, Manifest, NodeRig, Options};
 use failures::{Failures, Found};
 use script::{Ending, Life, Part};
 
-/// Another seed, another churn.
+/// Another seed gives another sequence.
 const SEED: u64 = 11;
 const PODS: usize = 50;
 const LASTS: Duration = Duration::from_mins(5);
 
-/// The limits at their hardest, and every image that nobody uses goes at once. What is young may be in the making: that
-/// guard is as it is shipped.
+/// The lowest limits, and all unused images are removed. Young sandboxes may be in creation, so that guard has its
+/// default.
 const HARD: [&str; 4] = [
     "containers.max_per_pod_container=0",
     "containers.max_containers=0",
@@ -30,14 +31,15 @@ const HARD: [&str; 4] = [
     "guards.sandbox_grace=1m",
 ];
 
-/// What the kubelet tells when a container is removed between its list of containers and its question about that one,
-/// whoever removed it, its own collector too. The next sync goes well; later kubelets take it for normal and tell nothing.
+/// The event of the kubelet if a container is removed between its list of containers and its status call for that
+/// container. The remover can also be the kubelet's own garbage collection. The next sync succeeds. Later kubelets
+/// ignore the case and emit no event.
 const OVERTAKEN: &str = "event FailedSync: error determining status: rpc error: code = NotFound";
 
-/// How often an image comes that nobody uses.
+/// How often an unused image is imported.
 const IMPORTS: Duration = Duration::from_secs(20);
 
-/// The longest wait for a pod's name to be free again.
+/// The longest wait until the name of a pod is free again.
 const RENAMES: Duration = Duration::from_mins(3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -57,7 +59,8 @@ async fn pods_that_come_and_go_fail_no_other_way_than_without_the_agent() {
     assert_eq!(new, Found::new());
 }
 
-/// A node whose kubelet collects too and tells all events. One pod lives all the time, so that its image does.
+/// Starts a node whose kubelet collects garbage too and emits all events. One pod runs all the time, so that its image
+/// is kept.
 async fn start() -> NodeRig {
     let kubelet_flags = vec!["--event-qps=0".to_owned()];
     let node = NodeRig::start(Options { kubelet: Collection::On, kubelet_flags, ..Options::default() }).await;
@@ -66,7 +69,7 @@ async fn start() -> NodeRig {
     node
 }
 
-/// Plays the churn to its end, and returns what pods reported.
+/// Runs the whole sequence and returns what pods reported.
 async fn play(node: &NodeRig) -> Found {
     let failures = Failures::follow(node.pods(), Api::namespaced(node.kube(), "default"));
     let begun = Instant::now();
@@ -115,7 +118,7 @@ async fn create(pods: &Api<Pod>, pod: &Manifest, node: &str) {
     assert!(is_made, "on {node} an earlier {} stays: {:#?}", pod.name(), pods.get_opt(pod.name()).await);
 }
 
-/// What the agent did, counted.
+/// Counts the actions of the agent.
 fn deeds(service: &Service) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for deed in service.history("") {

@@ -1,9 +1,9 @@
-//! kubegc as the pod that the template of the shipped `DaemonSet` describes, from the image that `scripts/image.sh` makes, collecting the
-//! node that it runs on through its host mounts.
+//! kubegc as the pod of the shipped `DaemonSet` template, from the image that `scripts/image.sh` makes. It collects
+//! garbage on its node through its host mounts.
 //!
-//! No controller runs on the node, so the test does a controller's part: it binds the pod to the node. What a service
-//! account's admission adds, the token and the way to the API server, the test adds too. The pod is on the host's network,
-//! as all pods here.
+//! No controller runs on the node, so the test binds the pod to the node. The test also adds what the admission of
+//! service accounts adds: the token and the address of the API server. The pod uses the host network, as all pods in
+//! these tests.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, LogParams};
@@ -16,7 +16,7 @@ use crate::rig::{APP, Image, Layer, Manifest, NodeRig, Options, Program, becomes
 const NAMESPACE: &str = "kubegc-system";
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Added to the settings that are shipped, so that a test need not wait.
+/// Added to the shipped settings, so that the test need not wait.
 const HASTE: &str = r#"
 [containers]
 interval = "1s"
@@ -75,7 +75,7 @@ async fn a_deleted_pod_goes_when_it_has_ended(node: &mut NodeRig) {
         let left = node.left_of("web", &uid).await;
         let running: Vec<_> = before.iter().filter(|name| name.contains(" running") && !left.contains(*name)).collect();
         if !running.is_empty() {
-            break; // it has ended
+            break; // it has terminated
         }
         assert!(left.contains(&format!("link to default_web_{uid}/app/0.log")), "{left:#?}\n{}", log(node).await);
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
@@ -93,7 +93,7 @@ async fn a_static_pod_goes_with_its_manifest(node: &mut NodeRig) {
     assert!(!before.is_empty());
     node.force_delete(&mirror).await;
     for _ in 0..4 {
-        // Longer than gone_after; nothing is to happen, so there is nothing to wait for.
+        // Longer than gone_after. There is no event to wait for, because nothing must happen.
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
         assert_eq!(node.left_of(&mirror, &uid).await, before, "{}", log(node).await);
     }
@@ -101,7 +101,8 @@ async fn a_static_pod_goes_with_its_manifest(node: &mut NodeRig) {
     nothing_is_left_by_us_alone(node, &mirror, &uid).await;
 }
 
-/// Waits until all of a pod that ended is gone, while the kubelet, which would remove the same, stands still.
+/// Waits until kubegc has removed all objects of a terminated pod. The kubelet is paused, because it would remove them
+/// too.
 async fn nothing_is_left_by_us_alone(node: &mut NodeRig, pod: &str, uid: &str) {
     let dir = node.dir().join("kubelet/pods").join(uid);
     assert!(becomes_true(async || !dir.exists()).await, "the kubelet keeps {}", dir.display());
@@ -111,7 +112,7 @@ async fn nothing_is_left_by_us_alone(node: &mut NodeRig, pod: &str, uid: &str) {
     assert!(gone, "{:#?}\n{}", node.left_of(pod, uid).await, log(node).await);
 }
 
-/// The uid by which the runtime knows a static pod.
+/// Returns the uid of a static pod in the runtime.
 async fn uid_of(node: &NodeRig, mirror: &str) -> String {
     let pod = node.pod_named(mirror).await.unwrap();
     pod.metadata.annotations.unwrap().remove("kubernetes.io/config.hash").unwrap()
@@ -138,7 +139,7 @@ async fn deploy(node: &NodeRig) {
     assert!(becomes_true(runs).await, "{:#?}\n{}", agent(node).await, log(node).await);
 }
 
-/// The pod that a controller would make of the template, and an admission of it.
+/// Returns the pod that a controller creates from the template, after admission.
 fn pod(node: &NodeRig, template: &Value) -> Value {
     let account = node.dir().join("account");
     std::fs::create_dir(&account).unwrap();
@@ -169,7 +170,7 @@ async fn agent(node: &NodeRig) -> Option<Pod> {
     Api::<Pod>::namespaced(node.kube(), NAMESPACE).get_opt("kubegc").await.unwrap()
 }
 
-/// What the agent wrote, or why the kubelet does not hand it out.
+/// Returns the log of the agent, or why the kubelet does not return it.
 async fn log(node: &NodeRig) -> String {
     let pods = Api::<Pod>::namespaced(node.kube(), NAMESPACE);
     pods.logs("kubegc", &LogParams::default()).await.unwrap_or_else(|error| error.to_string())
@@ -179,7 +180,7 @@ async fn tags(node: &NodeRig) -> Vec<String> {
     node.list_images().await.into_iter().flat_map(|image| image.repo_tags).collect()
 }
 
-/// What the agent asked the API server for and did not get.
+/// Returns the agent's requests that the API server refused.
 fn refused(node: &NodeRig) -> Vec<String> {
     let audit = node.audit().into_iter();
     let refused = audit.filter(|entry| entry["annotations"]["authorization.k8s.io/decision"] != "allow");

@@ -1,4 +1,4 @@
-//! Pods that end: what is left of them goes when nothing of it runs any more, and not a moment before.
+//! Pods that terminate or are deleted: their objects are removed when nothing of them runs any more, and not earlier.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::on_node::agent::{Agent, GONE_AFTER};
 use crate::rig::{Collection, Manifest, NodeRig, Options, Program, eventually};
 
-/// How long a container takes to end that is asked to.
+/// How long a container takes to stop.
 const PRE_STOP: Duration = Duration::from_secs(20);
 
 #[tokio::test]
@@ -32,7 +32,7 @@ async fn what_is_left_goes(kubelet: Collection) {
     assert_eq!(left, Vec::<String>::new());
 }
 
-/// Scenario 4. The pod has a container that ended long ago too.
+/// Scenario 4. The pod also has a container that exited long ago.
 async fn a_deleted_pod_goes_after_its_containers_have_stopped(node: &NodeRig, agent: &Agent<'_>) {
     let wait = format!("sleep {}", PRE_STOP.as_secs());
     let slow = Manifest::new("slow").restart("Never").container("done", "echo done");
@@ -45,7 +45,7 @@ async fn a_deleted_pod_goes_after_its_containers_have_stopped(node: &NodeRig, ag
     let mut passes = 0;
     while runs(node, "slow").await {
         agent.collect();
-        // It may have ended during the pass: then the next look tells.
+        // The container may have exited during the pass. Then the next iteration checks the rest.
         let left = node.left_of("slow", &uid).await;
         if runs(node, "slow").await {
             assert_eq!(left, before, "while a container runs");
@@ -55,10 +55,10 @@ async fn a_deleted_pod_goes_after_its_containers_have_stopped(node: &NodeRig, ag
     }
     assert!(passes >= 5, "{passes} passes in {PRE_STOP:?}");
     node.await_gone("slow").await;
-    // Its directory is the kubelet's word that it is not done with the pod.
+    // The directory shows that the kubelet is not done with the pod.
     let dir = node.dir().join("kubelet/pods").join(&uid);
     assert!(eventually(async || !dir.exists()).await, "{} stays", dir.display());
-    // Of what the kubelet has not taken itself by now it shall take no more: what goes from here on we take.
+    // From here on the kubelet is paused, so kubegc removes everything that is still there.
     node.pause(Program::Kubelet);
     let left = node.left_of("slow", &uid).await;
     agent.collect();
@@ -67,7 +67,7 @@ async fn a_deleted_pod_goes_after_its_containers_have_stopped(node: &NodeRig, ag
     node.resume(Program::Kubelet);
 }
 
-/// Scenarios 5 and 6: a pod and a mirror pod vanish from the API, and the kubelet is not there to act on it.
+/// Scenarios 5 and 6: a pod and a mirror pod are deleted from the API while the kubelet is down.
 async fn what_ran_on_without_a_kubelet_loses_nothing(node: &NodeRig, agent: &Agent<'_>, mirror: &str) {
     let orphan = Manifest::new("orphan").restart("Never").container("done", "exit 0");
     let uid = node.create(&orphan.running("app")).await;
@@ -99,13 +99,13 @@ async fn a_static_pod_goes_with_its_manifest(node: &NodeRig, agent: &Agent<'_>, 
     agent.collect_all_of(mirror, &hash).await;
 }
 
-/// The uid that a static pod has on the node.
+/// Returns the uid of a static pod on the node.
 async fn config_hash(node: &NodeRig, mirror: &str) -> String {
     let mirror = node.pod_named(mirror).await.unwrap();
     mirror.metadata.annotations.unwrap()["kubernetes.io/config.hash"].clone()
 }
 
-/// Whether a container of a pod runs.
+/// Says whether a container of a pod runs.
 async fn runs(node: &NodeRig, pod: &str) -> bool {
     let names = node.names().await.words();
     names.iter().any(|name| name.starts_with(&format!("container {pod}/")) && name.ends_with(" running"))

@@ -1,4 +1,4 @@
-//! The agent is there first: before the API server, before it may ask it anything, before the node is registered.
+//! The agent starts first: before the API server, before it has permissions, before the node is registered.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use crate::on_node::outages::LEAVES_CONTAINERS;
 use crate::on_node::service::{Service, leave_litter, needs_none, needs_pods};
 use crate::rig::{Manifest, NodeRig, Options, Program};
 
-/// Passes in each state of the cluster.
+/// The number of passes in each state of the cluster.
 const PASSES: usize = 3;
 
-/// Sooner than the others wait, so that all is ripe when a pod may be gone at last.
+/// Shorter than the other durations, so that they have all elapsed when a pod may count as deleted.
 const GONE_AFTER: &str = "guards.gone_after=3s";
 
 #[tokio::test]
@@ -47,7 +47,7 @@ async fn an_agent_that_is_there_first_waits_until_the_pods_of_its_node_are_known
     assert_eq!(service.starts(), 1);
 }
 
-/// Passes until the service told why it does not know the pods, and then some more.
+/// Makes passes until the service reports why the pods are unavailable, and then some more.
 async fn no_pod_is_gone(node: &NodeRig, service: &Service<'_>, cause: &str) {
     let told = async || service.causes().iter().any(|told| told.contains(cause));
     service.until(&format!("word of {cause:?}"), told).await;

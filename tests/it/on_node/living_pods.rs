@@ -1,7 +1,8 @@
-//! Pods that live on: what finished in them is never run again because of us, and what crashed can be read.
+//! Running pods: kubegc never causes a restart of what exited in them, and the logs of crashed containers remain
+//! readable.
 //!
-//! A kubelet learns from a dead container that its work is done. Without the container it does the work again. That is
-//! shown here too, by hand: a test that could not see it would prove nothing.
+//! A dead container shows the kubelet that its work is done. Without the container the kubelet runs the work again. A
+//! test shows this too, with a removal by hand: otherwise the other tests would prove nothing.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,13 +12,13 @@ use serde_json::json;
 use crate::on_node::agent::Agent;
 use crate::rig::{Collection, Manifest, NodeRig, Options, Program};
 
-/// Passes over pods that live on.
+/// The number of passes over running pods.
 const PASSES: u32 = 10;
 
-/// The limits at their hardest: what stays then stays because it is the newest of its name.
+/// The lowest limits: what is kept is the newest instance of its container.
 const HARD: [&str; 2] = ["--maximum-dead-containers-per-container=0", "--maximum-dead-containers=0"];
 
-/// What ran once, and must not run again.
+/// The containers that exited and must not run again.
 const ONCE: [&str; 7] =
     ["on-failure.job", "never.job", "never.failed", "waiting.first", "waiting.second", "working.first", "working.app"];
 
@@ -42,7 +43,7 @@ async fn living_pods_lose_nothing(kubelet: Collection) {
     what_is_removed_by_hand_is_run_again(&node, "waiting", "second").await;
 }
 
-/// Pods in every state that lives on. Returns the uid of the one that crashes.
+/// Creates a pod in every state that is not terminated. Returns the uid of the pod that crashes.
 async fn create(node: &NodeRig) -> String {
     std::fs::create_dir(node.dir().join("runs")).unwrap();
     let pod = |name: &str| Manifest::new(name);
@@ -74,12 +75,12 @@ async fn a_crash_loop_keeps_one_dead_container_and_its_log(node: &NodeRig, agent
 async fn what_finished_is_never_run_again(node: &NodeRig, agent: &Agent<'_>) {
     for pass in 0..PASSES {
         agent.collect_with(&HARD);
-        // Half-way the kubelet forgets everything but what it reads from the runtime.
+        // In the middle the kubelet is restarted, so that it has only the state that it reads from the runtime.
         if pass == PASSES / 2 {
             node.end(Program::Kubelet);
             node.begin(Program::Kubelet).await;
         }
-        // The kubelet looks at the runtime every second, and acts on what it sees.
+        // The kubelet lists the runtime every second and acts on changes.
         tokio::time::sleep(Duration::from_secs(2)).await;
     }
     let once: BTreeMap<_, _> = ONCE.iter().map(|&name| (name.to_owned(), 1)).collect();
@@ -89,7 +90,7 @@ async fn what_finished_is_never_run_again(node: &NodeRig, agent: &Agent<'_>) {
     assert_eq!(runs, once, "after {PASSES} passes");
 }
 
-/// Seen with the kubelet 1.20.2: after 3 to 13 s.
+/// Observed with the kubelet 1.20.2: after 3 to 13 s.
 async fn what_is_removed_by_hand_is_run_again(node: &NodeRig, pod: &str, container: &str) {
     let name = format!("{pod}.{container}");
     let uid = node.pod_named(pod).await.unwrap().metadata.uid.unwrap();
@@ -104,7 +105,7 @@ async fn what_is_removed_by_hand_is_run_again(node: &NodeRig, pod: &str, contain
     println!("{name} ran again {:?} after its container was removed", since.elapsed());
 }
 
-/// The pod with containers that tell when they run.
+/// Changes the pod so that its containers record when they run.
 fn counting(node: &NodeRig, pod: Manifest) -> Manifest {
     let (name, path) = (pod.name().to_owned(), node.dir().join("runs"));
     pod.with(|pod| {
@@ -120,7 +121,7 @@ fn counting(node: &NodeRig, pod: Manifest) -> Manifest {
     })
 }
 
-/// How often each container ran, as it said itself.
+/// Returns how often each container ran, from its own record.
 fn runs(node: &NodeRig) -> BTreeMap<String, usize> {
     let files = std::fs::read_dir(node.dir().join("runs")).unwrap().map(|entry| entry.unwrap());
     let count = |path| std::fs::read_to_string(path).unwrap().lines().count();

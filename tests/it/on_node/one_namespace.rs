@@ -1,4 +1,4 @@
-//! Rights over one namespace alone: what the others hold looks deleted to whoever does not know that.
+//! Permissions for one namespace only: an agent that ignored this would see the pods of the others as deleted.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::rig::{Manifest, NodeRig, Options, Program};
 
 const PASSES: usize = 3;
 
-/// Litter lies in the one namespace and in another.
+/// There is garbage in this namespace and in another one.
 const NAMESPACES: [&str; 2] = ["default", "elsewhere"];
 
 #[tokio::test]
@@ -18,14 +18,14 @@ async fn rights_over_one_namespace_alone_are_noticed() {
     let node = NodeRig::start(Options::default()).await;
     let keeper = node.create(&Manifest::new("keeper").container("app", "exec sleep 1000000")).await;
     node.await_running("keeper", "app").await;
-    // The kubelet would tidy up too, and is not what this is about.
+    // The kubelet would remove the garbage too, and is not the subject of this test.
     node.pause(Program::Kubelet);
     node.grant_shipped_rights("kubegc").await;
     at_the_start(&node).await;
     while_the_service_runs(&node, &BTreeSet::from([keeper])).await;
 }
 
-/// May ask for its node, and for the pods of one namespace.
+/// The agent may read its node, and the pods of one namespace.
 async fn at_the_start(node: &NodeRig) {
     node.grant("restricted", vec![rule("nodes", &["get"])]).await;
     node.grant_in("default", "restricted", vec![rule("pods", &["get", "list", "watch"])]).await;
@@ -45,7 +45,7 @@ async fn while_the_service_runs(node: &NodeRig, living: &BTreeSet<String>) {
     let service = Service::start(node, "kubegc", &patient);
     service.until("end of what is left", async || node.uids().await == *living).await;
 
-    // The watch that is open goes on; only the last question before a removal shows that something has changed.
+    // The open watch continues. Only the live lookup before a removal shows the change.
     node.revoke("kubegc").await;
     node.grant_in("default", "kubegc", vec![rule("pods", &["get", "list", "watch"])]).await;
     service.mark();
@@ -76,7 +76,7 @@ async fn while_the_service_runs(node: &NodeRig, living: &BTreeSet<String>) {
     assert_eq!(node.belongs_to_nobody().await, BTreeSet::new());
 }
 
-/// Litter in each namespace; returns the names.
+/// Creates garbage in each namespace and returns the names.
 async fn litter(node: &NodeRig, name: &str) -> Vec<String> {
     let mut names = Vec::new();
     for namespace in NAMESPACES {
@@ -87,7 +87,7 @@ async fn litter(node: &NodeRig, name: &str) -> Vec<String> {
     names
 }
 
-/// Not in three passes and not after so long that it would have gone.
+/// Expects that nothing is removed in three passes, and within the time after which it would be.
 async fn nothing_is_gone(node: &NodeRig, service: &Service<'_>, litter: &[String]) {
     service.passes(PASSES).await;
     service.passes(PASSES).await;

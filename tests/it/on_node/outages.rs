@@ -1,4 +1,5 @@
-//! Those who know the pods are away, or not there yet: then no pod is gone, and what needs no pods goes on.
+//! A pod source is unavailable, or not yet available: no pod counts as deleted, and removals that need no pods
+//! continue.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -8,10 +9,10 @@ use serde_json::Value;
 use crate::on_node::service::{GONE_AFTER, Service, leave_litter, needs_none, needs_pods};
 use crate::rig::{APP, Manifest, NodeRig, Options, Program, Version};
 
-/// So that what containers leave is left to us: the kubelet takes no container that is younger, nor its sandbox.
+/// Makes the kubelet keep younger containers and their sandboxes, so that they are left to kubegc.
 pub const LEAVES_CONTAINERS: &str = "--minimum-container-ttl-duration=1h";
 
-/// Passes that an outage lasts, at least.
+/// The minimum number of passes during an outage.
 const PASSES: usize = 3;
 
 #[tokio::test]
@@ -45,7 +46,7 @@ async fn without_the_api_server_or_the_kubelet_no_pod_is_gone_and_the_rest_goes_
 
 async fn without_the_api_server(node: &NodeRig, service: &Service<'_>) {
     litter_beside_the_kubelet(node, "api").await;
-    service.look().await; // the pod was seen to be away
+    service.look().await; // this pass records that the pod is missing
     node.end(Program::ApiServer);
     litter_beside_the_kubelet(node, "api-late").await;
     nothing_of_pods_goes(node, service, "api").await;
@@ -57,7 +58,8 @@ async fn without_the_api_server(node: &NodeRig, service: &Service<'_>) {
     is_removed(node, service, "api").await;
 }
 
-/// Only the API is asked for pods here, and it is there; that the kubelet has not finished with a pod, its directory says.
+/// The API is the only pod source here, and it is available. The kubelet's pod directory shows that the kubelet has not
+/// finished with a pod.
 async fn without_the_kubelet(node: &NodeRig, service: &Service<'_>, finished: &str) {
     node.end(Program::Kubelet);
     node.force_delete("finished").await;
@@ -78,7 +80,8 @@ async fn without_both(node: &NodeRig, service: &Service<'_>) {
     nothing_of_pods_goes(node, service, "both").await;
 }
 
-/// Three passes, and for as long as would be enough if the last word of whoever is away counted.
+/// Makes three passes. They take at least the time after which pods would count as deleted if the last list were still
+/// valid.
 async fn long_enough(service: &Service<'_>) -> Vec<Value> {
     let since = Instant::now();
     let passes = service.passes(PASSES).await;
@@ -90,7 +93,7 @@ async fn nothing_of_pods_goes(node: &NodeRig, service: &Service<'_>, litter: &st
     let passes = long_enough(service).await;
     assert_eq!(node.present(&needs_pods(litter)).await, needs_pods(litter));
     assert_eq!(node.present(&needs_none("default", litter)).await, BTreeSet::new());
-    // The first pass may have been under way.
+    // The first pass may have started before.
     let refused: Vec<_> = passes.iter().skip(1).filter(|pass| pass["refused"] != 0).collect();
     assert_eq!(refused, Vec::<&Value>::new(), "it was not even to go");
 }
@@ -104,7 +107,7 @@ async fn is_removed(node: &NodeRig, service: &Service<'_>, litter: &str) {
     assert!(ours, "{history:#?}");
 }
 
-/// The kubelet stops what it does not know; for the moment it is told to wait.
+/// The kubelet stops pods that it does not manage, so it is paused meanwhile.
 async fn litter_beside_the_kubelet(node: &NodeRig, name: &str) {
     node.pause(Program::Kubelet);
     leave_litter(node, "default", name).await;

@@ -1,4 +1,4 @@
-//! kubegc with the rights that are shipped: all that it does is allowed, and all that is allowed it does.
+//! kubegc with the shipped permissions: they allow everything that kubegc does, and kubegc uses all of them.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use serde_json::Value;
 use crate::manifests::objects;
 use crate::rig::{APP, Image, Layer, Manifest, NodeRig, Options, Program, becomes_true};
 
-/// One thing to do with one resource: the verb, the resource, and the namespace; none is anywhere.
+/// One permission: the verb, the resource, and the namespace; `None` = all namespaces.
 type Right = (String, String, Option<String>);
 
 #[tokio::test]
 async fn the_agent_uses_the_rights_that_it_has_and_no_others() {
     let mut node = NodeRig::start(Options::default()).await;
     for object in objects("daemonset") {
-        node.create_object(&object).await; // and the API server has nothing against any of them
+        node.create_object(&object).await; // the API server accepts each of them
     }
     node.prepare_service(&["--config", &config(&node)]);
     node.launch(Program::Kubegc);
@@ -57,7 +57,7 @@ fn config(node: &NodeRig) -> String {
     node.write_config("account", &config)
 }
 
-/// Two passes that remove an image are one event, which happened twice.
+/// Two passes that remove an image give one event with a count of two.
 async fn removed_images_are_told(node: &NodeRig) {
     for (tag, count) in [("docker.io/library/first:1", 1), ("docker.io/library/second:1", 2)] {
         node.import(&[Image::new(&[tag], &[Layer::busybox()])]).await;
@@ -82,8 +82,8 @@ async fn told_of_images(node: &NodeRig) -> Vec<Event> {
     events.list(&of_us).await.unwrap().items
 }
 
-/// What a deleted pod leaves goes after a look at the pod itself. The kubelet stands still meanwhile, since it would remove
-/// the same; where it was quicker, another pod is deleted.
+/// Objects of a deleted pod are removed after a live lookup of the pod. The kubelet is paused, because it would remove
+/// them too. If the kubelet was faster, another pod is deleted.
 async fn a_pod_that_is_gone_is_asked_for(node: &mut NodeRig) {
     for attempt in 0..5 {
         let pod = format!("web-{attempt}");
@@ -105,7 +105,7 @@ async fn a_pod_that_is_gone_is_asked_for(node: &mut NodeRig) {
     panic!("no pod was asked for\n{}", node.log_of(Program::Kubegc));
 }
 
-/// What the manifests allow.
+/// Returns the permissions in the manifests.
 fn granted() -> BTreeSet<Right> {
     let roles = objects("daemonset").into_iter().filter(|object| object["rules"].is_array());
     roles.flat_map(|role| rights(&role)).collect()
@@ -128,7 +128,7 @@ fn rights(role: &Value) -> Vec<Right> {
     rights
 }
 
-/// What the agent did, each of which must have been allowed.
+/// Returns the permissions that the agent used.
 fn used(node: &NodeRig) -> BTreeSet<Right> {
     let audit = node.audit();
     let refused: Vec<_> = audit
@@ -140,7 +140,7 @@ fn used(node: &NodeRig) -> BTreeSet<Right> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let right = |entry: &Value| {
         let object = &entry["objectRef"];
-        // What is no resource, as a version or a health check, is a right too.
+        // Paths that are no resource, such as a version or a health check, are permissions too.
         let resource = text(&object["resource"]).or(text(&entry["requestURI"])).unwrap();
         let whole = text(&object["subresource"]).map(|part| format!("{resource}/{part}")).unwrap_or(resource);
         (text(&entry["verb"]).unwrap(), whole, text(&object["namespace"]))

@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use crate::rig::{Image, Layer, NodeRig, Program, Ran};
 
-/// How long a pod must be missing before it counts as gone: long enough that a test can do something meanwhile.
+/// How long a pod must be missing before it counts as deleted: long enough that a test can do something meanwhile.
 pub const GONE_AFTER: Duration = Duration::from_secs(8);
 
-/// What every scenario wants. What is unused goes at once unless a scenario says otherwise.
+/// The settings of every scenario. Unused images are removed immediately unless a scenario changes that.
 const SETTINGS: [&str; 13] = [
     "containers.interval=1s",
     "images.interval=1s",
@@ -26,11 +26,12 @@ const SETTINGS: [&str; 13] = [
     "guards.gone_after=8s",
     "log.format=json",
     "pods.source=kube-api",
-    // On a node where little happens an API server that was away says nothing for long; then the pods are listed anew.
+    // On an idle node a watch may get no event for a long time after an outage of the API server. After this time the
+    // pods are listed again.
     "pods.max_silence=10s",
 ];
 
-/// A node's service, and what it told since the last call of [`Service::mark`].
+/// The service of a node, and its messages since the last call of [`Service::mark`].
 pub struct Service<'a> {
     node: &'a NodeRig,
     args: Vec<String>,
@@ -40,7 +41,7 @@ pub struct Service<'a> {
 // === impl Service ===
 
 impl<'a> Service<'a> {
-    /// Starts the service, which shows the API server the credentials of `user`. Settings are as for `--set`.
+    /// Starts the service with the credentials of `user` for the API server. Settings are as for `--set`.
     pub fn start(node: &'a NodeRig, user: &str, settings: &[&str]) -> Self {
         let own = [format!("node={}", node.name()), format!("pods.kubeconfig={}", node.kubeconfig(user).display())];
         let all = SETTINGS.iter().chain(settings).map(ToString::to_string).chain(own);
@@ -50,40 +51,40 @@ impl<'a> Service<'a> {
         Self { node, args, mark: Cell::new(0) }
     }
 
-    /// Runs another verb with the service's settings.
+    /// Runs another command with the service's settings.
     pub fn kubegc(&self, words: &[&str]) -> Ran {
         let args: Vec<_> = words.iter().copied().chain(self.args.iter().map(String::as_str)).collect();
         self.node.kubegc(&args)
     }
 
-    /// Forgets what was told so far.
+    /// Discards the messages so far.
     pub fn mark(&self) {
         self.mark.set(self.node.log_of(Program::Kubegc).len());
     }
 
-    /// What the service told since the mark, one document a line.
+    /// Returns the messages of the service since the mark, one document a line.
     pub fn told(&self) -> Vec<Value> {
         let log = self.node.log_of(Program::Kubegc);
         let lines = log[self.mark.get()..].lines();
         lines.map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
     }
 
-    /// Why something was not known, as it was told since the mark.
+    /// Returns why observations were unavailable, from the messages since the mark.
     pub fn causes(&self) -> BTreeSet<String> {
         self.told().iter().filter_map(|line| Some(line["fields"]["cause"].as_str()?.to_owned())).collect()
     }
 
-    /// Waits until the service has looked at the node as it is now.
+    /// Waits until the service has made a pass over the node as it is now.
     pub async fn look(&self) {
-        // One of the two kinds may have been under way; they take turns, so the other began after it.
+        // One of the two kinds may be running. They take turns, so the other one starts after this call.
         self.passes(0).await;
     }
 
-    /// Waits for so many whole passes of each kind, and returns what they came to.
+    /// Waits for so many whole passes of each kind, and returns their results.
     pub async fn passes(&self, count: usize) -> Vec<Value> {
         let before = self.passed().len();
         let ended = |scope: &str| self.passed().iter().skip(before).filter(|pass| pass["scope"] == scope).count();
-        // One of each may be under way.
+        // One of each kind may be running.
         let enough = async || ended("Containers") > count && ended("Images") > count;
         self.until("passes", enough).await;
         self.passed().split_off(before)
@@ -95,7 +96,7 @@ impl<'a> Service<'a> {
         lines.map(|mut line| line["fields"].take()).filter(|fields| fields["message"] == "pass done").collect()
     }
 
-    /// Waits until something is so, for a minute and a half at most.
+    /// Waits until a condition is true, for a minute and a half at most.
     pub async fn until(&self, what: &str, mut is: impl AsyncFnMut() -> bool) {
         let since = Instant::now();
         while !is().await {
@@ -106,14 +107,14 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// What it did or was kept from, newest first, of what has this text in its name or pod; nothing is all.
+    /// Returns the history entries with this text in the name or pod, newest first; an empty text matches all.
     pub fn history(&self, text: &str) -> Vec<Value> {
         let words = ["history", "-o", "json", "--limit", "10000"];
         let words: Vec<_> = words.into_iter().chain((!text.is_empty()).then_some(text)).collect();
         self.kubegc(&words).ok().lines().collect()
     }
 
-    /// Why no pod is gone, as a run of its own says it of each log directory: nothing where one may be.
+    /// Returns why no pod counts as deleted, as `plan` reports it for each log directory. Empty if one may.
     pub fn why_no_pod_is_gone(&self) -> BTreeSet<String> {
         let plan: Value = serde_json::from_str(&self.kubegc(&["plan", "-o", "json"]).stdout).unwrap();
         let dirs = plan["kept"].as_array().unwrap().iter().filter(|kept| kept["kind"] == "log_dir");
@@ -121,16 +122,16 @@ impl<'a> Service<'a> {
         unseen.map(|kept| kept["cause"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Says how often the service was started.
+    /// Returns how often the service was started.
     pub fn starts(&self) -> usize {
         let log = self.node.log_of(Program::Kubegc);
         log.lines().filter(|line| line.contains(r#""message":"starting""#)).count()
     }
 }
 
-/// What a pod that the API does not know has left: `app#0` to `app#2` dead, a sandbox, logs; of its name also a link that
-/// leads nowhere and an image that nobody uses. Of all that only `app#2`, the sandbox and the logs need knowledge of pods.
-/// A kubelet at work would stop the pod half-way: pause it.
+/// Creates the objects of a pod that is not in the API: `app#0` to `app#2` dead, a sandbox and logs. It also creates a
+/// dangling log symlink and an unused image with its name. Only the removal of `app#2`, the sandbox and the logs needs
+/// a pod source. A running kubelet would stop the pod meanwhile: pause it.
 pub async fn leave_litter(node: &NodeRig, namespace: &str, name: &str) {
     node.import(&[Image::new(&[&image(name)], &[Layer::busybox()])]).await;
     let nowhere = Path::new("/var/log/pods").join(format!("{namespace}_{name}_nowhere/app/0.log"));
@@ -141,13 +142,13 @@ pub async fn leave_litter(node: &NodeRig, namespace: &str, name: &str) {
     pod.stop_sandbox().await;
 }
 
-/// What of the litter needs knowledge of pods, in the words of [`crate::rig::Names`]; logs apart, which a kubelet at work
-/// removes too.
+/// Returns the objects whose removal needs a pod source, as [`crate::rig::Names`] names them. Logs are left out,
+/// because a running kubelet removes them too.
 pub fn needs_pods(name: &str) -> BTreeSet<String> {
     [format!("container {name}/app#2 exited"), format!("sandbox {name}#0 notready")].into()
 }
 
-/// What of the litter goes without.
+/// Returns the objects whose removal needs no pod source.
 pub fn needs_none(namespace: &str, name: &str) -> BTreeSet<String> {
     let mut words: BTreeSet<_> = (0..2).map(|attempt| format!("container {name}/app#{attempt} exited")).collect();
     words.insert(format!("link to {namespace}_{name}_nowhere/app/0.log"));

@@ -1,4 +1,4 @@
-//! The node itself: what the other tests take for granted. Where these fail, look at the machine first.
+//! Tests the node itself. If these tests fail, check the machine first.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
@@ -34,7 +34,7 @@ async fn a_node_runs_pods_of_every_kind() {
     node.await_gone(&mirror).await;
 }
 
-/// It finds the socket, the log roots and the kubelet's directory by itself.
+/// kubegc finds the socket, the log roots and the kubelet's directory by itself.
 fn kubegc_runs_where_the_node_is(node: &NodeRig, uid: &str) {
     let kubelet = node.kubelet_config().display().to_string();
     let snapshot = node.kubegc(&["snapshot", "--kubelet-config", &kubelet]).ok().stdout;

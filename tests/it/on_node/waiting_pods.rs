@@ -1,4 +1,4 @@
-//! Pods that are bound to the node and not started: nothing uses their images yet, and they stay.
+//! Pods that are bound to the node and not started: nothing uses their images yet, and kubegc keeps them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::on_node::service::Service;
 use crate::rig::{Collection, Image, Layer, Manifest, NodeRig, Options, Program};
 
-/// What the pod that waits will run: first this, by a short name, then the other.
+/// The images of the waiting pod: this one first, by a short name, then the other.
 const FIRST: &str = "docker.io/library/first:1";
 const WANTED: &str = "docker.io/library/wanted:1";
 
@@ -34,7 +34,7 @@ async fn images_stay(kubelet: Collection) {
     node.await_running("keeper", "app").await;
     node.pause(Program::Kubelet);
     let busybox = Layer::busybox();
-    // First in line: seen first, and never used.
+    // The first candidates: seen first, and never used.
     for tag in [FIRST, WANTED] {
         import(&node, &busybox, tag, 10).await;
     }
@@ -70,7 +70,7 @@ async fn import(node: &NodeRig, busybox: &Arc<Layer>, tag: &str, mib: usize) {
     node.import(&[Image::new(&[tag], &[busybox.clone(), Layer::filled(tag, mib)])]).await;
 }
 
-/// To 97 %: what goes is not enough.
+/// Fills the disk to 97 %: all removals together are not enough.
 fn fill_disk(node: &NodeRig) {
     let path = node.dir().join("containerd/filler");
     let mut mib = 0;
@@ -90,7 +90,7 @@ fn words<'a>(tags: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
     tags.into_iter().map(|tag| format!("image {tag}")).collect()
 }
 
-/// Why these images stay.
+/// Returns why these images are kept.
 fn kept_images(service: &Service, tags: &[&str]) -> BTreeSet<String> {
     let plan: Value = serde_json::from_str(&service.kubegc(&["plan", "-o", "json"]).stdout).unwrap();
     let kept = plan["kept"].as_array().unwrap().iter().filter(|kept| tags.iter().any(|tag| kept["name"] == *tag));

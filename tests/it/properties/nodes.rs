@@ -1,4 +1,4 @@
-//! Random nodes: few pods and names, so that things meet; ages that lie on and about the limits.
+//! Random nodes: few pods and names, so that objects share them; ages at and near the limits.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// The moment of every snapshot.
+/// Returns the time of every snapshot.
 pub fn now() -> Timestamp {
     "2026-11-21T12:00:00Z".parse().unwrap()
 }
@@ -22,7 +22,7 @@ fn ago(seconds: i64) -> Timestamp {
     now().checked_sub(SignedDuration::from_secs(seconds)).unwrap()
 }
 
-/// A moment on or about a limit, or in the future.
+/// Generates a time at or near a limit, or in the future.
 fn a_moment() -> impl Strategy<Value = Timestamp> {
     const LIMITS: [i64; 15] = [-5, 0, 1, 59, 60, 61, 119, 120, 121, 599, 600, 601, 3600, 86_400, 864_000];
     prop_oneof![select(&LIMITS[..]), 0..100_000_i64].prop_map(ago)
@@ -49,7 +49,7 @@ fn image_tag(n: u8) -> String {
     format!("docker.io/library/i{n}:1")
 }
 
-/// A source that answers most of the time.
+/// Generates an observation that is available most of the time.
 fn seen<T: Clone + std::fmt::Debug>(value: impl Strategy<Value = T>) -> impl Strategy<Value = Seen<T>> {
     prop_oneof![9 => value.prop_map(Seen::Seen), 1 => Just(Seen::NotSeen("no answer".into()))]
 }
@@ -198,7 +198,7 @@ fn disk() -> impl Strategy<Value = FileSystem> {
     })
 }
 
-/// A node.
+/// Generates a node.
 pub fn a_node() -> impl Strategy<Value = Snapshot> {
     let runtime = (
         seen(vec(a_container(), 0..12)),
@@ -252,7 +252,7 @@ fn numbered<T>(mut list: Vec<T>, name: impl Fn(&mut T, usize)) -> Vec<T> {
     list
 }
 
-/// A policy with all guards on.
+/// Generates a policy with all guards on.
 pub fn a_policy() -> impl Strategy<Value = Policy> {
     let seconds = select(&[0, 60, 600][..]);
     let containers = (seconds.clone(), -1..3_i64, -1..8_i64, any::<bool>());
@@ -282,7 +282,7 @@ pub fn a_policy() -> impl Strategy<Value = Policy> {
     )
 }
 
-/// The same node with every list in another order.
+/// Returns the same node with every list in another order.
 pub fn shuffled(node: &Snapshot, seed: u64) -> Snapshot {
     fn shuffle<T: Clone>(seen: &Seen<Vec<T>>, seed: u64) -> Seen<Vec<T>> {
         seen.clone().map(|mut list| {
@@ -304,7 +304,7 @@ pub fn shuffled(node: &Snapshot, seed: u64) -> Snapshot {
     node
 }
 
-/// The same node with nothing that casts doubt on its lists.
+/// Returns the same node with lists that are trusted.
 pub fn believed(mut node: Snapshot) -> Snapshot {
     node.memory.last_counts = None;
     node.containers = node.containers.map(|mut containers| {
@@ -317,7 +317,7 @@ pub fn believed(mut node: Snapshot) -> Snapshot {
     node
 }
 
-/// The node after a plan, each image giving back just its size, with what the pass taught.
+/// Returns the node after a plan, with the memory of the pass. Each image reclaims exactly its size.
 pub fn carried_out(node: &Snapshot, plan: &Plan, policy: &Policy) -> Snapshot {
     let gone: std::collections::BTreeSet<_> = plan.actions.iter().map(kubegc::plan::Action::key).collect();
     let is_left = |kind, id: &str| !gone.contains(&key(kind, id));
@@ -340,7 +340,7 @@ pub fn carried_out(node: &Snapshot, plan: &Plan, policy: &Policy) -> Snapshot {
     node.image_filesystem =
         node.image_filesystem.map(|disk| FileSystem { available_bytes: disk.available_bytes + freed, ..disk });
     node.memory = update_memory(before, policy);
-    // The agent counts what it removed itself, so its own work is no sharp fall.
+    // The agent counts its own removals, so they are no sharp fall.
     node.memory.last_counts = None;
     node
 }
@@ -352,7 +352,7 @@ fn retain<T>(seen: Seen<Vec<T>>, is_left: impl Fn(&T) -> bool) -> Seen<Vec<T>> {
     })
 }
 
-/// Everything that a plan must decide on.
+/// Returns everything that a plan must decide on.
 pub fn keys(node: &Snapshot, policy: &Policy) -> Vec<String> {
     fn all<T>(seen: &Seen<Vec<T>>, kind: Kind, id: impl Fn(&T) -> String) -> Vec<String> {
         seen.as_ref().into_iter().flatten().map(|item| key(kind, &id(item))).collect()

@@ -1,6 +1,7 @@
-//! The rechecks on random nodes: on a node that did not change no planned removal is refused, in a dry run and in earnest.
+//! The rechecks on random nodes: on a node that has not changed no planned removal is refused, in a dry run and in a
+//! real pass.
 //!
-//! The node is simulated, with its sockets and its files: plan and rechecks look at the same things by different calls.
+//! The node is simulated, with its sockets and its files. Plan and rechecks read the same objects with different calls.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -21,13 +22,13 @@ use proptest::prelude::*;
 
 use super::nodes::{a_node, a_policy, now};
 
-/// A log directory's name in the old form.
+/// The name of a log directory in the old format.
 const UID_ALONE: &str = "c7a0b3f2d9e84a6fb1c5d0e7f6a98b12";
 
 /// A pod source whose live lookup agrees with its list.
 struct Listed(Seen<PodList>);
 
-/// A simulated node and all that a pass over it needs.
+/// A simulated node and everything that a pass needs.
 struct Bench {
     sim: Sim,
     pods: Arc<Listed>,
@@ -48,12 +49,13 @@ proptest! {
     }
 }
 
-/// A node with sockets and files takes longer than one in memory.
+/// Returns the number of cases. A node with sockets and files takes longer than one in memory.
 fn cases() -> u32 {
     ProptestConfig::default().cases.div_ceil(8)
 }
 
-/// Guards on and off, except `match_image_names`: without it the plan overlooks uses on purpose, as the kubelet does.
+/// Generates guards that are on and off, except `match_image_names`: without it the plan ignores some uses, as the
+/// kubelet does.
 fn some_guards() -> impl Strategy<Value = Guards> {
     let durations = || prop_oneof![Just(Duration::ZERO), Just(Duration::from_mins(1))];
     let switches = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
@@ -97,7 +99,7 @@ impl Bench {
         Self { sim, pods, policy }
     }
 
-    /// Plans, and carries the plan out twice: first dry.
+    /// Makes a plan and carries it out twice: first in a dry run.
     async fn pass(&self, node: &Snapshot) -> (Plan, Vec<Report>, Vec<Report>) {
         let observer = self.observer();
         let mut memory = node.memory.clone();
@@ -123,7 +125,7 @@ impl Bench {
         Observer::new(self.reader(), places, "n1", Arc::clone(&self.pods) as Arc<dyn PodSource>, disks)
     }
 
-    /// As the daemon makes it for these guards.
+    /// Creates the executor as the daemon does for these guards.
     fn executor<H>(&self, remover: H) -> Executor<H> {
         let asks = !self.policy.guards.gone_after.is_zero();
         let options = ExecuteOptions {
@@ -158,8 +160,8 @@ async fn carried_out<H: Remover>(executor: &Executor<H>, plan: &Plan) -> Vec<Rep
     reports
 }
 
-/// The runtime's part of a snapshot. Containers of a sandbox that is not listed are left out, and the others belong to the
-/// pod of their sandbox.
+/// Returns the runtime's part of a snapshot. Containers of a sandbox that is not listed are left out. The others belong
+/// to the pod of their sandbox.
 fn built(node: &Snapshot) -> Node {
     let mut built = Node::new().now(now()).disk(10 * GIB, 9 * GIB);
     for image in node.images.as_ref().into_iter().flatten() {
@@ -197,7 +199,7 @@ fn with_container(node: Node, container: &Container) -> Node {
     container.image_volumes.iter().fold(node, |node, volume| node.mounting(volume))
 }
 
-/// The log entries of a snapshot, beside those that the simulated runtime makes, and one directory in the old form.
+/// Adds the log entries of a snapshot to those of the simulated runtime, and one directory in the old format.
 fn add_log_entries(node: &Snapshot, pods: &Path, links: &Path) {
     fs::create_dir(pods.join(UID_ALONE)).unwrap();
     for dir in node.log_dirs.as_ref().into_iter().flatten().filter(|dir| dir.name != "..") {

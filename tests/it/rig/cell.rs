@@ -1,6 +1,6 @@
-//! A cell of namespaces in which a rig's programs run, told what to do over a pipe (`scripts/cell.sh`).
+//! A cell of namespaces in which a rig's programs run. It gets its orders over a pipe (`scripts/cell.sh`).
 //!
-//! The pipe's end is the cell's end: shims, containers and their mounts go with it, however the test ends.
+//! The cell ends when the pipe is closed. Its shims, containers and mounts end with it, however the test ends.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -11,34 +11,34 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The longest wait for the cell to obey; whatever does not end kindly is killed after 5 s.
+/// The longest wait for an order. A program that does not stop is killed after 5 s.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A cell, with or without programs that run in it.
+/// A cell, with or without running programs.
 pub struct Cell {
     child: Child,
     dir: PathBuf,
     line: Mutex<Line>,
 }
 
-/// The way to the cell and back.
+/// The pipes to the cell and back.
 struct Line {
     orders: Option<ChildStdin>,
     done: Receiver<String>,
 }
 
-/// What a cell can be told to do with a program.
+/// An order about a program.
 #[derive(Clone, Copy, Debug)]
 pub enum Order {
-    /// Starts it. Pods of an earlier start live on.
+    /// Starts it. Pods of an earlier start continue to run.
     Start,
-    /// Ends it kindly, as a service manager does.
+    /// Stops it gracefully, as a service manager does.
     Stop,
-    /// Ends it with SIGKILL.
+    /// Kills it with SIGKILL.
     Kill,
-    /// Stops it where it stands.
+    /// Pauses it.
     Pause,
-    /// Lets it go on.
+    /// Resumes it.
     Resume,
 }
 
@@ -61,7 +61,7 @@ impl Cell {
         Self { child, dir: dir.to_owned(), line: Mutex::new(Line { orders, done }) }
     }
 
-    /// Makes a program known to a cell in `dir`. It is replaced where it is known already.
+    /// Defines a program of a cell in `dir`, or replaces its definition.
     pub fn program(dir: &Path, name: &str, shell: &str) {
         let path = dir.join("start").join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -69,7 +69,7 @@ impl Cell {
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
     }
 
-    /// Gives an order and waits until it is carried out. A program that was started does not answer calls yet.
+    /// Gives an order and waits until it is carried out. A program that was started may not answer calls yet.
     pub fn order(&self, order: Order, program: &str) {
         let word = match order {
             Order::Start => "start",
@@ -87,7 +87,8 @@ impl Cell {
         }
     }
 
-    /// A command that runs a program in the cell, as its only argument and those that are added. Needs an order before.
+    /// Returns a command that runs a program in the cell. Its arguments are the program and those that the caller adds.
+    /// An order must precede it.
     pub fn command(&self, program: &str) -> Command {
         let pid = std::fs::read_to_string(self.dir.join("pid")).unwrap();
         let mut command = Command::new("nsenter");

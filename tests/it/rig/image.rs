@@ -1,4 +1,4 @@
-//! Images made in memory: layers of given sizes, shared or not, packed as `docker save` does.
+//! Images made in memory: layers of given sizes, shared or not, packed as by `docker save`.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -25,7 +25,7 @@ pub struct Image {
 // === impl Layer ===
 
 impl Layer {
-    /// A shell, `sleep`, and the directories that a runtime mounts things on.
+    /// Returns a layer with a shell, `sleep`, and the directories on which a runtime mounts things.
     pub fn busybox() -> Arc<Self> {
         let mut tar = tar::Builder::new(Vec::new());
         for dir in ["bin", "tmp", "etc", "proc", "sys", "dev"] {
@@ -39,7 +39,7 @@ impl Layer {
         Self::of(tar.into_inner().unwrap())
     }
 
-    /// One file of `mib` MiB that does not compress. Another name, another content.
+    /// Returns a layer with one incompressible file of `mib` MiB. The content depends on the name.
     pub fn filled(name: &str, mib: usize) -> Arc<Self> {
         let mut tar = tar::Builder::new(Vec::new());
         entry(&mut tar, tar::EntryType::Regular, name, &noise(name, mib << 20));
@@ -55,7 +55,7 @@ impl Layer {
 // === impl Image ===
 
 impl Image {
-    /// An image with some tags, which runs `sleep` unless told otherwise. Its id depends on tags and layers.
+    /// Creates an image with tags. By default it runs `sleep`. Its ID depends on tags and layers.
     pub fn new(tags: &[&str], layers: &[Arc<Layer>]) -> Self {
         let diff_ids: Vec<_> = layers.iter().map(|layer| format!("sha256:{}", layer.digest)).collect();
         let config = json!({
@@ -72,12 +72,12 @@ impl Image {
         }
     }
 
-    /// The id that a runtime gives it.
+    /// Returns the ID of the image in a runtime.
     pub fn id(&self) -> String {
         format!("sha256:{}", hex(&self.config))
     }
 
-    /// Its tags.
+    /// Returns its tags.
     pub fn tags(&self) -> &[String] {
         &self.tags
     }
@@ -133,9 +133,9 @@ fn hex(data: &[u8]) -> String {
     })
 }
 
-/// Bytes that do not compress, the same for the same name: one block of xorshift64, again and again.
+/// Returns incompressible bytes that depend on the name: one block of xorshift64, repeated.
 fn noise(name: &str, len: usize) -> Vec<u8> {
-    const BLOCK: usize = 1 << 20; // more than a compressor looks back
+    const BLOCK: usize = 1 << 20; // larger than the window of a compressor
     let mut x =
         name.bytes().fold(0x9e37_79b9_7f4a_7c15_u64, |x, byte| (x ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     let mut next = || {

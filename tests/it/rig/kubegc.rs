@@ -1,4 +1,4 @@
-//! The real binary, at work on a rig.
+//! Runs the real binary on a rig.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 
 use super::{PATIENCE, Rig};
 
-/// A run that ended.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Ran {
     /// The exit code; -1 after a signal.
@@ -20,7 +20,7 @@ pub struct Ran {
     pub stderr: String,
 }
 
-/// A run of `kubegc run` under way. Killed when dropped.
+/// A running `kubegc run`. Killed when dropped.
 pub struct Daemon {
     child: Child,
     log: PathBuf,
@@ -29,12 +29,12 @@ pub struct Daemon {
 // === impl Rig ===
 
 impl Rig {
-    /// Runs a verb on this rig, with the rig's own roots and store, and nothing inherited from the environment.
+    /// Runs a command on this rig, with the rig's own roots and store, and an empty environment.
     pub fn kubegc(&self, args: &[&str]) -> Ran {
         self.kubegc_within(PATIENCE, args)
     }
 
-    /// The same with another patience.
+    /// Does the same with another limit.
     pub fn kubegc_within(&self, patience: Duration, args: &[&str]) -> Ran {
         let output = assert_cmd::Command::from(self.command(args)).timeout(patience).output().unwrap();
         Ran::from(output)
@@ -49,9 +49,9 @@ impl Rig {
         Daemon { child: command.spawn().unwrap(), log }
     }
 
-    /// The rig's own settings come first, so that a test may say otherwise, but behind the verb: what stands before it
-    /// is lost when the same flag comes again behind it. How full the machine's disk is must not matter, so no image goes
-    /// for the sake of space unless a test says so.
+    /// Returns the command line. The rig's settings precede those of the test, so that the test can override them. They
+    /// follow the command, because a flag before the command is lost if the same flag follows it. The disk usage of the
+    /// machine must not matter, so no image is removed for space unless a test enables it.
     fn command(&self, args: &[&str]) -> Command {
         let (verb, args) = args.split_first().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubegc"));
@@ -74,18 +74,18 @@ impl Rig {
 // === impl Ran ===
 
 impl Ran {
-    /// The same, after asserting that all went well.
+    /// Returns the same, after asserting success.
     pub fn ok(self) -> Self {
         assert_eq!(self.code, 0, "{self:#?}");
         self
     }
 
-    /// Standard output as one JSON document.
+    /// Returns standard output as one JSON document.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
     }
 
-    /// Standard output as JSON documents, one a line.
+    /// Returns standard output as JSON documents, one a line.
     pub fn lines(&self) -> impl Iterator<Item = serde_json::Value> {
         self.stdout.lines().map(|line| serde_json::from_str(line).unwrap())
     }
@@ -104,7 +104,7 @@ impl From<Output> for Ran {
 // === impl Daemon ===
 
 impl Daemon {
-    /// Says SIGTERM and waits for the end. Returns the exit code; -1 after a signal.
+    /// Sends SIGTERM and waits for the end. Returns the exit code; -1 after a signal.
     pub fn terminate(mut self) -> i32 {
         kill(self.pid(), Signal::SIGTERM).unwrap();
         let since = Instant::now();
@@ -117,15 +117,15 @@ impl Daemon {
         }
     }
 
-    /// The processor time that it took so far, in hundredths of a second.
+    /// Returns the processor time used so far, in hundredths of a second.
     pub fn cpu_time(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        // Behind the name in parentheses, which may have blanks: utime and stime are the 12th and 13th.
+        // After the name in parentheses, which may have blanks: utime and stime are the 12th and 13th.
         let fields = stat.rsplit_once(") ").unwrap().1.split(' ').skip(11).take(2);
         Duration::from_millis(fields.map(|ticks| ticks.parse::<u64>().unwrap() * 10).sum())
     }
 
-    /// What it wrote so far.
+    /// Returns the output so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -137,7 +137,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        let _ = self.child.kill(); // it may have ended
+        let _ = self.child.kill(); // it may have exited
         let _ = self.child.wait();
     }
 }

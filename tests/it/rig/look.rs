@@ -1,4 +1,4 @@
-//! Everything about a rig that a collection could change, to be compared before and after.
+//! Everything on a rig that a pass could change, to compare before and after.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Debug;
@@ -8,15 +8,15 @@ use std::path::Path;
 
 use super::Rig;
 
-/// One look, as lines: the runtime's lists, its images as its own tool lists them, and the log trees with all bytes. The
-/// blobs behind the images are left out: containerd tidies up after an import when it likes.
+/// One state, as lines: the runtime's lists, its images as its own tool lists them, and the log trees with all bytes.
+/// The blobs of the images are left out: containerd removes some at any time after an import.
 #[derive(Clone)]
 pub struct Look(BTreeSet<String>);
 
 // === impl Rig ===
 
 impl Rig {
-    /// Looks at everything.
+    /// Reads the state.
     pub async fn look(&self) -> Look {
         let mut seen = lines(self.list_containers().await, |it| vec![take(&mut it.labels), take(&mut it.annotations)]);
         seen.extend(lines(self.list_sandboxes().await, |it| vec![take(&mut it.labels), take(&mut it.annotations)]));
@@ -28,7 +28,7 @@ impl Rig {
         Look(seen.into_iter().collect())
     }
 
-    /// What has changed since a look: `- ` and what went, `+ ` and what came.
+    /// Returns what has changed since: `- ` for removed lines, `+ ` for added lines.
     pub async fn changes_since(&self, before: &Look) -> Vec<String> {
         let now = self.look().await;
         let went = before.0.difference(&now.0).map(|line| format!("- {line}"));
@@ -36,7 +36,7 @@ impl Rig {
     }
 }
 
-/// One line for each object. Maps are taken out and sorted: they print in any order.
+/// Returns one line for each object. Maps are taken out and sorted: they print in any order.
 fn lines<T: Debug>(objects: Vec<T>, maps: impl Fn(&mut T) -> Vec<HashMap<String, String>>) -> Vec<String> {
     let line = |mut object: T| {
         let maps: Vec<BTreeMap<_, _>> = maps(&mut object).into_iter().map(BTreeMap::from_iter).collect();
@@ -45,7 +45,7 @@ fn lines<T: Debug>(objects: Vec<T>, maps: impl Fn(&mut T) -> Vec<HashMap<String,
     objects.into_iter().map(line).collect()
 }
 
-/// One line for each entry beneath `path`: what it is, when it changed, what is in it.
+/// Adds one line for each entry beneath `path`: its type, its modification time, its content.
 fn walk(path: &Path, lines: &mut Vec<String>) {
     let entry = path.symlink_metadata().unwrap();
     let content = if entry.is_dir() {

@@ -1,4 +1,4 @@
-//! What is on a rig, in words: for assertions about who remains.
+//! Readable names of the objects on a rig, for assertions about what is left.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,14 +7,14 @@ use ::kubegc::cri::generated as pb;
 
 use super::Rig;
 
-/// Everything that could be collected: by the key that a plan uses (id or path), in the words that a test uses.
+/// Every object that could be removed: its readable name by the key that a plan uses (ID or path).
 #[derive(Clone, Debug)]
 pub struct Names(BTreeMap<String, String>);
 
 // === impl Rig ===
 
 impl Rig {
-    /// Names everything:
+    /// Names every object:
     ///
     /// `container web-0/app#1 running`, `sandbox web-0#0 ready`, `image docker.io/library/app:1`, and beneath the log
     /// roots `dir default_web-0_uid`, `file default_web-0_uid/app/1.log`, `link to default_web-0_uid/app/1.log`.
@@ -33,7 +33,7 @@ impl Rig {
 
     fn name_logs(&self, dir: &Path, names: &mut BTreeMap<String, String>) {
         let pod_logs = self.pod_logs();
-        // On a real node the links name the root as the kubelet sees it.
+        // On a real node the symlinks contain the root in the kubelet's mount namespace.
         let root = [pod_logs.as_path(), Path::new("/var/log/pods")];
         let short = |path: &Path| {
             root.iter().find_map(|root| path.strip_prefix(root).ok()).unwrap_or(path).display().to_string()
@@ -45,7 +45,7 @@ impl Rig {
                 format!("file {}", short(&entry))
             } else {
                 self.name_logs(&entry, names);
-                // The directories of containers say no more than the files in them.
+                // The files in the directories of containers are enough.
                 if dir != pod_logs {
                     continue;
                 }
@@ -59,17 +59,17 @@ impl Rig {
 // === impl Names ===
 
 impl Names {
-    /// The words alone, sorted.
+    /// Returns the names alone, sorted.
     pub fn words(&self) -> BTreeSet<String> {
         self.0.values().cloned().collect()
     }
 
-    /// The words for one key.
+    /// Returns the name of one key.
     pub fn of(&self, key: &str) -> &str {
         self.0.get(key).unwrap_or_else(|| panic!("nothing here is called {key}"))
     }
 
-    /// The words for what is not in `later` any more.
+    /// Returns the names of the objects that are not in `later`.
     pub fn gone_in(&self, later: &Self) -> BTreeSet<String> {
         self.0.iter().filter(|(key, _)| !later.0.contains_key(*key)).map(|(_, name)| name.clone()).collect()
     }

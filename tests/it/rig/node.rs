@@ -1,8 +1,9 @@
-//! A real node: etcd, kube-apiserver, containerd and kubelet in one cell (`scripts/node-files.sh` says how each is run).
+//! A real node: etcd, kube-apiserver, containerd and kubelet in one cell (`scripts/node-files.sh` has the command
+//! lines).
 //!
-//! A node is a [`Rig`] and more: all that looks at a rig's runtime and logs works on it. Inside the cell paths are a real
-//! node's, so kubegc runs in there, with its defaults. There is no controller-manager: pods are bound by their `nodeName`,
-//! service accounts have no tokens, nobody collects pods but the kubelet.
+//! A node is a [`Rig`] with more programs: everything that reads a rig's runtime and logs works on it. Inside the cell
+//! the paths are those of a real node, so kubegc runs there with its defaults. There is no controller-manager: pods are
+//! bound by their `nodeName`, service accounts have no tokens, and only the kubelet garbage-collects pods.
 
 mod api;
 mod kubegc;
@@ -23,30 +24,31 @@ use super::{Rig, Version, becomes_true_within, unique_cgroup};
 
 pub use manifest::Manifest;
 
-/// The longest wait for anything that a kubelet does: it does some things only every ten seconds, and machines are slow.
+/// The longest wait for an action of a kubelet: it does some things only every ten seconds, and machines are slow.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// How a node is to be.
+/// The configuration of a node.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Its containerd: 1.6 or 1.7, which still speak the kubelet's CRI v1alpha2.
+    /// Its containerd: 1.6 or 1.7, which still support the kubelet's CRI v1alpha2.
     pub version: Version,
-    /// What the kubelet removes of its own accord.
+    /// What the kubelet removes on its own.
     pub kubelet: Collection,
-    /// The size of the image file system; none is the disk of the temporary directory.
+    /// The size of the image file system; `None` = the disk of the temporary directory.
     pub disk_mib: Option<u64>,
     /// Added to the kubelet's command line.
     pub kubelet_flags: Vec<String>,
 }
 
-/// The kubelet's own collection.
+/// The kubelet's own garbage collection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Collection {
-    /// `--maximum-dead-containers-per-container=1000 --image-gc-high-threshold=100`. With -1, which ought to mean no limit,
-    /// this kubelet removes all but the newest dead container of a name whenever one ends. What no flag turns off stays
-    /// on: once a minute sandboxes that are not needed go, and all that is left of pods that it knows as deleted.
+    /// `--maximum-dead-containers-per-container=1000 --image-gc-high-threshold=100`. With -1, which should mean no
+    /// limit, this kubelet removes all but the newest dead container of a name whenever one exits. No flag turns off
+    /// the rest: once a minute it removes sandboxes that are not needed, and all objects of pods that it has recorded
+    /// as deleted.
     Off,
-    /// One dead container each, images between 85 and 80 %: its defaults.
+    /// Its defaults: one dead container each, images between 85 and 80 %.
     On,
 }
 
@@ -83,7 +85,7 @@ impl Default for Options {
 // === impl Program ===
 
 impl Program {
-    /// As the cell calls it.
+    /// Returns the name in the cell.
     fn name(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",
@@ -98,10 +100,11 @@ impl Program {
 // === impl NodeRig ===
 
 impl NodeRig {
-    /// A node that is Ready, with the sandbox image and [`super::APP`].
+    /// Starts a node and waits until it is Ready, with the sandbox image and [`super::APP`].
     pub async fn start(options: Options) -> Self {
         let node = Self::lay_out(&options).await;
-        // All at once: they wait for each other, and the kubelet takes 5 s to find that there is no Docker.
+        // All start at the same time: they wait for each other, and the kubelet needs 5 s to detect that there is no
+        // Docker.
         node.launch(Program::Etcd);
         node.launch(Program::ApiServer);
         node.rig.begin().await;
@@ -112,7 +115,7 @@ impl NodeRig {
         node
     }
 
-    /// A node on which containerd runs, with its images, and nothing else yet.
+    /// Starts a node on which only containerd runs, with its images.
     pub async fn start_runtime_alone(options: Options) -> Self {
         let node = Self::lay_out(&options).await;
         node.rig.begin().await;
@@ -133,7 +136,7 @@ impl NodeRig {
         Self { rig: Rig::with_cell(options.version, dir, cgroup, "run/containerd.sock"), address, admin }
     }
 
-    /// Starts a program and waits until it does its work: the API server answers, the node is Ready.
+    /// Starts a program and waits until it works: the API server answers, the node is Ready.
     pub async fn begin(&self, program: Program) {
         if program == Program::Containerd {
             return self.rig.begin().await;
@@ -146,48 +149,48 @@ impl NodeRig {
         }
     }
 
-    /// Starts a program and waits for nothing.
+    /// Starts a program and does not wait.
     pub fn launch(&self, program: Program) {
         self.order(Order::Start, program);
     }
 
-    /// Ends a program kindly, as a service manager does. Pods live on.
+    /// Stops a program gracefully, as a service manager does. Pods continue to run.
     pub fn end(&self, program: Program) {
         self.order(Order::Stop, program);
     }
 
-    /// Ends a program with SIGKILL.
+    /// Kills a program with SIGKILL.
     pub fn kill(&self, program: Program) {
         self.order(Order::Kill, program);
     }
 
-    /// Stops a program where it stands.
+    /// Pauses a program.
     pub fn pause(&self, program: Program) {
         self.order(Order::Pause, program);
     }
 
-    /// Lets a paused program go on.
+    /// Resumes a paused program.
     pub fn resume(&self, program: Program) {
         self.order(Order::Resume, program);
     }
 
-    /// The node's name, which is its address too.
+    /// Returns the node's name, which is its address too.
     pub fn name(&self) -> &str {
         &self.address
     }
 
-    /// The kubeconfig of `admin`, `kubelet`, `kubegc`, `restricted` or `account`, the service account that is shipped. The last
-    /// three may do what was granted and no more.
+    /// Returns the kubeconfig of `admin`, `kubelet`, `kubegc`, `restricted` or `account`, the shipped service account.
+    /// The last three have the granted permissions only.
     pub fn kubeconfig(&self, user: &str) -> PathBuf {
         self.dir().join("kubeconfig").join(user)
     }
 
-    /// The kubelet's KubeletConfiguration.
+    /// Returns the path of the kubelet's KubeletConfiguration.
     pub fn kubelet_config(&self) -> PathBuf {
         self.dir().join("kubelet.yaml")
     }
 
-    /// What a program wrote so far.
+    /// Returns the output of a program so far.
     pub fn log_of(&self, program: Program) -> String {
         let path = self.dir().join(program.name()).with_extension("log");
         std::fs::read(path).map(|log| String::from_utf8_lossy(&log).into_owned()).unwrap_or_default()
@@ -215,7 +218,7 @@ impl NodeRig {
         );
     }
 
-    /// The last lines of a program's log.
+    /// Returns the last lines of a program's log.
     fn end_of(&self, program: Program) -> String {
         let log = self.log_of(program);
         let lines: Vec<_> = log.lines().collect();
@@ -239,12 +242,12 @@ impl Options {
     }
 }
 
-/// Asks until the answer is yes; no after a time in which every kubelet would have done it.
+/// Polls until `ask` is true. Returns false after a time in which every kubelet would have acted.
 pub async fn eventually(ask: impl AsyncFnMut() -> bool) -> bool {
     becomes_true_within(PATIENCE, ask).await
 }
 
-/// A loopback address that no other node has, in this process or another.
+/// Returns a loopback address that no other node has, in this process or another.
 fn unique_address() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = (std::process::id() << 2).wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed));

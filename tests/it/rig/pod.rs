@@ -1,4 +1,4 @@
-//! Pods as a kubelet makes them over the CRI: labels, log directories, log links.
+//! Pods as a kubelet creates them over the CRI: labels, log directories, log symlinks.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use super::{APP, Rig, becomes_true};
 /// A pod with one sandbox.
 pub struct Pod<'a> {
     rig: &'a Rig,
-    /// The sandbox's id.
+    /// The ID of the sandbox.
     pub sandbox: String,
     config: pb::PodSandboxConfig,
     image: String,
@@ -19,12 +19,12 @@ pub struct Pod<'a> {
 // === impl Rig ===
 
 impl Rig {
-    /// Runs a pod's sandbox, on the host network.
+    /// Runs the sandbox of a pod, on the host network.
     pub async fn pod(&self, namespace: &str, name: &str, uid: &str) -> Pod<'_> {
         self.run_sandbox(self.sandbox_config(namespace, name, uid)).await
     }
 
-    /// Runs a sandbox that no kubelet made: no labels and no logs.
+    /// Runs a sandbox that no kubelet created: no labels and no logs.
     pub async fn foreign_pod(&self, name: &str) -> Pod<'_> {
         let mut config = self.sandbox_config("default", name, name);
         config.labels.clear();
@@ -32,7 +32,7 @@ impl Rig {
         self.run_sandbox(config).await
     }
 
-    /// What [`Rig::pod`] runs, for tests that want it otherwise.
+    /// Returns the configuration that [`Rig::pod`] runs, for tests that change it.
     pub fn sandbox_config(&self, namespace: &str, name: &str, uid: &str) -> pb::PodSandboxConfig {
         let metadata =
             pb::PodSandboxMetadata { name: name.into(), uid: uid.into(), namespace: namespace.into(), attempt: 0 };
@@ -50,7 +50,7 @@ impl Rig {
         }
     }
 
-    /// Runs a sandbox as configured.
+    /// Runs a sandbox with this configuration.
     pub async fn run_sandbox(&self, config: pb::PodSandboxConfig) -> Pod<'_> {
         if !config.log_directory.is_empty() {
             std::fs::create_dir_all(&config.log_directory).unwrap();
@@ -60,7 +60,7 @@ impl Rig {
         Pod { rig: self, sandbox, config, image: APP.to_owned() }
     }
 
-    /// Tries to run a pod with a network of its own, which no rig has. containerd 1.6 keeps a sandbox of it that can be
+    /// Tries to run a pod with a network of its own, which no rig has. containerd 1.6 keeps its sandbox, which can be
     /// neither stopped nor removed.
     pub async fn stuck_pod(&self, name: &str) {
         let mut config = self.sandbox_config("default", name, name);
@@ -71,7 +71,7 @@ impl Rig {
         assert!(answer.is_err(), "this machine gives pods a network");
     }
 
-    /// A container's state, if it is there.
+    /// Returns the state of a container, if it exists.
     pub async fn state(&self, container: &str) -> Option<pb::ContainerState> {
         let containers = self.list_containers().await;
         containers.into_iter().find(|listed| listed.id == container).map(|listed| listed.state())
@@ -81,30 +81,30 @@ impl Rig {
 // === impl Pod ===
 
 impl Pod<'_> {
-    /// The same pod; its containers from here on run another image.
+    /// Returns the same pod with another image for the containers that follow.
     pub fn with_image(mut self, tag: &str) -> Self {
         tag.clone_into(&mut self.image);
         self
     }
 
-    /// Another sandbox for the same pod, as after the first one died.
+    /// Runs another sandbox for the same pod, as after the first one died.
     pub async fn again(&self) -> Self {
         let mut config = self.config.clone();
         config.metadata.as_mut().unwrap().attempt += 1;
         Self { image: self.image.clone(), ..self.rig.run_sandbox(config).await }
     }
 
-    /// A container that runs until it is stopped.
+    /// Creates a container that runs until it is stopped.
     pub async fn running(&self, name: &str) -> String {
         self.started(name, 0, "exec sleep 1000000").await
     }
 
-    /// A container that ended with a code.
+    /// Creates a container that exited with a code.
     pub async fn exited(&self, name: &str, code: i32) -> String {
         self.ended(name, 0, code).await
     }
 
-    /// A container that ended after it wrote so many MiB to its writable layer.
+    /// Creates a container that exited after it wrote so many MiB to its writable layer.
     pub async fn having_written(&self, name: &str, mib: u32) -> String {
         let write = format!("dd if=/dev/urandom of=/written bs=1048576 count={mib} 2>/dev/null; sync; exit 0");
         let id = self.started(name, 0, &write).await;
@@ -112,7 +112,7 @@ impl Pod<'_> {
         id
     }
 
-    /// A container that crashed time after time. The ids come oldest first.
+    /// Creates a container that crashed several times. Returns the IDs, oldest first.
     pub async fn crash_looped(&self, name: &str, times: u32) -> Vec<String> {
         let mut ids = Vec::new();
         for attempt in 0..times {
@@ -121,12 +121,12 @@ impl Pod<'_> {
         ids
     }
 
-    /// A container that was never started.
+    /// Creates a container that was never started.
     pub async fn created(&self, name: &str) -> String {
         self.create(name, 0, "exec sleep 1000000").await
     }
 
-    /// A container that was made time after time and never started. The ids come oldest first.
+    /// Creates a container several times and never starts it. Returns the IDs, oldest first.
     pub async fn created_again_and_again(&self, name: &str, times: u32) -> Vec<String> {
         let mut ids = Vec::new();
         for attempt in 0..times {
@@ -135,7 +135,7 @@ impl Pod<'_> {
         ids
     }
 
-    /// Stops the sandbox, and with it what runs in it. containerd 2 lists the new state a moment after it answered.
+    /// Stops the sandbox, and with it what runs in it. containerd 2 lists the new state a moment after it has answered.
     pub async fn stop_sandbox(&self) {
         let request = pb::StopPodSandboxRequest { pod_sandbox_id: self.sandbox.clone() };
         self.rig.runtime().stop_pod_sandbox(request).await.unwrap();
@@ -147,17 +147,17 @@ impl Pod<'_> {
         assert!(becomes_true(is_stopped).await, "sandbox {} is still listed as ready", self.sandbox);
     }
 
-    /// The pod's log directory.
+    /// Returns the pod's log directory.
     pub fn log_dir(&self) -> PathBuf {
         self.config.log_directory.clone().into()
     }
 
-    /// The file that a container logs to.
+    /// Returns the log file of a container.
     pub fn log_file(&self, name: &str, attempt: u32) -> PathBuf {
         self.log_dir().join(log_path(name, attempt))
     }
 
-    /// The link to a container's log file.
+    /// Returns the symlink to a container's log file.
     pub fn log_link(&self, name: &str, id: &str) -> PathBuf {
         let pod = self.config.metadata.as_ref().unwrap();
         self.rig.container_logs().join(format!("{}_{}_{name}-{id}.log", pod.name, pod.namespace))
@@ -181,7 +181,7 @@ impl Pod<'_> {
         id
     }
 
-    /// Makes a container as the kubelet does: the directory of its log first, the link last.
+    /// Creates a container as the kubelet does: the directory of its log first, the symlink last.
     async fn create(&self, name: &str, attempt: u32, script: &str) -> String {
         let logs = !self.config.log_directory.is_empty();
         let mut labels = self.config.labels.clone();

@@ -1,4 +1,4 @@
-//! Which containerd versions there are, and where they lie. `scripts/containerd.sh` fetches them.
+//! The containerd versions and where they are installed. `scripts/containerd.sh` downloads them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub enum Version {
 // === impl Version ===
 
 impl Version {
-    /// As `scripts/containerd.sh` calls it.
+    /// Returns the name in `scripts/containerd.sh`.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::V1_6 => "1.6",
@@ -28,28 +28,28 @@ impl Version {
         }
     }
 
-    /// The directory with containerd, ctr, its shim and runc.
+    /// Returns the directory with containerd, ctr, its shim and runc.
     pub fn bin(self) -> PathBuf {
         fetched(self.name()).join("bin")
     }
 
-    /// The configuration of a containerd that has everything of its own in `dir`.
+    /// Returns the configuration of a containerd that has all its files in `dir`.
     ///
-    /// What is disabled would leave directories in /opt and /var/run. A machine without `CAP_SYS_RESOURCE` needs
+    /// The disabled plugins would leave directories in /opt and /var/run. A machine without `CAP_SYS_RESOURCE` needs
     /// `restrict_oom_score_adj`.
     pub fn config(self, dir: &Path) -> String {
         let template = if self == Self::V2 { CONFIG_3 } else { CONFIG_2 };
         template.replace("{dir}", &dir.display().to_string())
     }
 
-    /// The name of the image that it runs in sandboxes.
+    /// Returns the name of the image that it runs in sandboxes.
     pub fn sandbox_image(self) -> String {
         let name = read(&fetched(self.name()).join("sandbox-image"));
         String::from_utf8(name).unwrap().trim_end().to_owned()
     }
 }
 
-/// A static busybox, from which images are made.
+/// Returns a static busybox, from which images are made.
 pub fn busybox() -> Vec<u8> {
     read(&fetched("busybox").join("busybox"))
 }
@@ -58,7 +58,8 @@ fn read(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Where the script put `name`. It asks the network only the first time, and says what is missing where it cannot work.
+/// Returns where the script installed `name`. The script uses the network only the first time, and reports what is
+/// missing if it cannot work.
 fn fetched(name: &str) -> &'static Path {
     static DIRS: OnceLock<BTreeMap<String, PathBuf>> = OnceLock::new();
     let dirs = DIRS.get_or_init(|| {

@@ -1,4 +1,5 @@
-//! Containers and sandboxes: `containers.json`, `derived_containers.json`, `sandboxes.json`, `derived_sandboxes.json`.
+//! Vectors of containers and sandboxes: `containers.json`, `derived_containers.json`, `sandboxes.json`,
+//! `derived_sandboxes.json`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -52,9 +53,10 @@ fn safe_names_the_guard_that_keeps_a_container_or_sandbox() {
     }
 }
 
-/// The reason is a guard; or the unit holds a CREATED container that a guard does not count, so that the limits are
-/// reached later; or a guard keeps a container, which keeps its sandbox; or the list of pods is not complete, which the
-/// kubelet's sandbox step does not ask.
+/// Says whether the reason is a guard, or a consequence of one:
+/// - The slot has a CREATED container that a guard does not count, so the limits are reached later.
+/// - A guard keeps a container, which keeps its sandbox.
+/// - The list of pods is not complete, which the kubelet's sandbox step does not check.
 pub(super) fn is_named(snapshot: &Snapshot, plan: &Plan, id: &str, reason: &KeepReason) -> bool {
     let containers = snapshot.containers.as_ref().unwrap();
     let guarded =
@@ -75,7 +77,7 @@ fn is_doubtful(reason: &KeepReason) -> bool {
     reason.is_guard() || matches!(reason, KeepReason::WithinUnitLimit { .. } | KeepReason::NoLimit {})
 }
 
-/// What is left when the plan is carried out, with the failures of the case: a failed removal leaves its object.
+/// Returns what is left after the plan, with the failures of the case: a failed removal leaves its object.
 fn remaining(case: &Value, plan: &Plan) -> BTreeSet<String> {
     let kind = if case["sandboxes"].is_array() { "sandboxes" } else { "containers" };
     let all: BTreeSet<_> = case[kind].as_array().unwrap().iter().map(|object| text(object, "id").to_owned()).collect();
@@ -92,7 +94,7 @@ fn policy(case: &Value) -> Policy {
         policy.containers.max_per_pod_container = limits["max_per_pod_container"].as_i64().unwrap();
         policy.containers.max_containers = limits["max_containers"].as_i64().unwrap();
     } else {
-        // Sandbox cases have containers only as something that holds a sandbox.
+        // Sandbox cases have containers only to make a sandbox active.
         policy.containers.min_age = Duration::from_hours(1_000_000);
     }
     policy

@@ -1,4 +1,4 @@
-//! Images: `images.json`, `derived_images.json`.
+//! Vectors of images: `images.json`, `derived_images.json`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{at, blank, cases, kubelet, removed, safe, seconds, seen, text, texts};
 
-/// Cases that say nothing of our planner, by name, with the reason.
+/// Cases that do not apply to our planner, by name, with the reason.
 const NOT_OURS: [(&str, &str); 3] = [
     (
         "sandbox image is exempt by its configured name (1.20)",
@@ -34,7 +34,7 @@ fn images_go_as_in_the_kubelet() {
         match op {
             "gc" | "free_space" | "free_old" | "delete_unused" => expect_removed(case),
             "detect" => expect_records(case),
-            "validate_policy" => {} // The settings' own tests hold the ranges: config/settings.
+            "validate_policy" => {} // The tests of config/settings check the ranges.
             other => panic!("unknown op {other}"),
         }
     }
@@ -74,8 +74,8 @@ fn every_case_that_is_left_out_exists() {
     }
 }
 
-/// What `safe` keeps and the kubelet removes is kept by a guard: a reason of its own, or one of the rules that
-/// `age_from_first_seen` applies to images that were never used.
+/// Checks that what `safe` keeps and the kubelet removes is kept by a guard: a reason of its own, or one of the rules
+/// that `age_from_first_seen` applies to never-used images.
 pub(super) fn safe_differs_by_guard(case: &str, snapshot: &Snapshot, policy: &Policy) {
     let by_kubelet = removed(&decide(snapshot, policy, Scope::Images));
     let plan = decide(snapshot, &safe(policy), Scope::Images);
@@ -84,7 +84,7 @@ pub(super) fn safe_differs_by_guard(case: &str, snapshot: &Snapshot, policy: &Po
     let spared: Vec<_> = by_kubelet.difference(&by_us).collect();
     for id in &spared {
         let named = match reason(id) {
-            // Not old by our count; it may then wait in the line for space, which ends before it.
+            // It is not old by our count. It may then be a candidate for space, and the target is reached before it.
             KeepReason::YoungerThanMinAge { .. } | KeepReason::WithinMaxAge { .. } | KeepReason::TargetReached {} => {
                 !policy.max_age().is_zero()
             }
@@ -102,7 +102,7 @@ pub(super) fn safe_differs_by_guard(case: &str, snapshot: &Snapshot, policy: &Po
     );
 }
 
-/// Rounding reached the high threshold although nothing is missing to the low one.
+/// Says whether rounding reached the high threshold although the low threshold is reached too.
 fn is_at_target(snapshot: &Snapshot, policy: &Policy) -> bool {
     let Seen::Seen(disk) = &snapshot.image_filesystem else { return false };
     let wanted = u128::from(disk.capacity_bytes) * u128::from(100 - policy.images.low_threshold_percent) / 100;
@@ -142,8 +142,9 @@ fn expect_removed(case: &Value) {
     }
 }
 
-/// A removal that fails frees nothing, so the kubelet goes on to the next image in the same pass. We measure, and go on
-/// into the reserve; without that guard the sizes are added up beforehand, so the next one is taken here by hand.
+/// Adds the replacement of a failed removal. A failed removal reclaims nothing, so the kubelet continues with the next
+/// image in the same pass. kubegc measures, and continues with the reserve. Without that guard the sizes are added up
+/// beforehand, so this function adds the next image.
 fn with_replacement(case: &Value, mut removed: BTreeSet<String>) -> BTreeSet<String> {
     let failing = texts(&case["fail_remove"]);
     if !failing.is_disjoint(&removed) {
@@ -161,7 +162,7 @@ fn without(mut snapshot: Snapshot, ids: &BTreeSet<String>) -> Snapshot {
     snapshot
 }
 
-/// Runs the detection steps; "zero" and "now" are the moments of the steps themselves, since a pass has one clock.
+/// Runs the detection steps. "zero" and "now" are the times of the steps, because a pass has one clock.
 fn expect_records(case: &Value) {
     let mut memory = Memory::default();
     let mut moments = Vec::new();
@@ -241,7 +242,7 @@ fn snapshot(case: &Value) -> Snapshot {
     }
 }
 
-/// The disk of the case. Where a case asks for bytes, a disk from which exactly these are missing.
+/// Returns the disk of the case. If a case requires a number of bytes, the disk lacks exactly these.
 fn file_system(case: &Value) -> Seen<FileSystem> {
     if let Some(error) = case["fs"]["error"].as_str() {
         return Seen::NotSeen(error.to_owned());
@@ -255,7 +256,7 @@ fn file_system(case: &Value) -> Seen<FileSystem> {
     seen(FileSystem { capacity_bytes, available_bytes, ..FileSystem::default() })
 }
 
-/// A running container that uses this image and nothing else.
+/// Returns a running container that uses only this image.
 pub(super) fn user_of(image: &str) -> Container {
     serde_json::from_value(serde_json::json!({
         "id": format!("user-of-{image}"), "pod": { "uid": "user" }, "name": image, "state": "running",

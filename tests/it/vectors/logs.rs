@@ -1,4 +1,4 @@
-//! Logs: `logs.json`, `derived_logs.json`; and `extra.json`, which holds nothing else of ours.
+//! Vectors of logs: `logs.json`, `derived_logs.json`; and `extra.json`, where nothing else applies to kubegc.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{at, blank, cases, is_guard, kubelet, long_absent, pod_list, removed, safe_keeps_more, seen, text, texts};
 
-/// Kinds of cases that say nothing of a plan, with the reason.
+/// Kinds of cases that do not apply to a plan, with the reason.
 const NOT_PLANNED: [(&str, &str); 9] = [
     ("remove_container", "files of a container: shown in execute, on real directories"),
     ("clean_logs", "files of a container: shown in execute, on real directories"),
@@ -22,7 +22,7 @@ const NOT_PLANNED: [(&str, &str); 9] = [
     ("reclaim_order", "the eviction manager's order of steps: comes with the pressure settings"),
 ];
 
-/// Cases of a kind that is ours that cannot be said in a snapshot.
+/// Cases that apply, but that a snapshot cannot represent.
 const NOT_OURS: [(&str, &str); 2] = [
     ("dangling link stays when the status answer is empty", "a list has no container without a status"),
     ("symlink name is cut to 255 with the suffix", "a pod's full name without its namespace; the next case cuts too"),
@@ -93,7 +93,8 @@ fn pods_stand_as_the_kubelets_workers_say() {
     assert_eq!(cases.len(), 7);
     for case in cases {
         let pod = &case["input"];
-        // A worker's knowledge, as a source of pods would have to tell it: one whose content may go is in no list.
+        // A pod source represents the state of the kubelet's pod worker like this: a pod whose content may be removed
+        // is in no list.
         let is_listed = pod["known"] == true && case["expect_content_be_removed"] == false;
         let state = if case["expect_runtime_be_removed"] == true { "terminated" } else { "running" };
         let pods = is_listed.then_some(("p", state)).into_iter();
@@ -124,7 +125,7 @@ fn every_kind_of_case_is_run_or_named_as_not_ours() {
     for case in all() {
         *kinds.entry(text(&case, "kind").to_owned()).or_default() += 1;
     }
-    // 1.20 read a pod's state from its status; the profile kubelet has the rules of 1.36.
+    // 1.20 reads a pod's state from its status; the profile kubelet has the rules of 1.36.
     kinds.remove("pod_state_1_20");
     let known: BTreeSet<_> = ours.into_iter().chain(NOT_PLANNED.iter().map(|(kind, _)| *kind)).collect();
     let found: BTreeSet<_> = kinds.keys().map(String::as_str).collect();
@@ -170,11 +171,11 @@ fn pod_logs(case: &Value) -> Snapshot {
     }
 }
 
-/// A root as in the cases, so that paths come out the same.
+/// Returns a policy with the root of the cases, so that the paths are equal.
 fn link_policy(case: &Value) -> Policy {
     let mut policy = kubelet();
     policy.logs.containers_root = Path::new(text(case, "link")).parent().unwrap().into();
-    // The container only stands for its status; it is not to be collected itself.
+    // The container only provides a status. It must not be removed itself.
     policy.containers.max_per_pod_container = -1;
     policy
 }
@@ -196,7 +197,7 @@ fn link(case: &Value) -> Snapshot {
     Snapshot { containers, log_links: seen(vec![LogLink { name: name.into(), target }]), pods, ..empty() }
 }
 
-/// The container that the link's name tells of.
+/// Returns the container that the name of the symlink refers to.
 fn container_of(link: &str, state: &str) -> Container {
     let id = container_id_of_link(link).map_or_else(|| "none".to_owned(), |id| id.to_string());
     serde_json::from_value(serde_json::json!({

@@ -1,4 +1,4 @@
-//! Random nodes and image stores and what the kubelet's own code removed from them.
+//! Vectors of random nodes and image stores, with what the kubelet's own code removed from them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Cases that mount something. Each does so in a mount namespace of its own, which ends with its thread.
+//! Tests that mount file systems. Each uses its own mount namespace, which ends with its thread.
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -7,7 +7,7 @@ use super::*;
 
 const NONE: Option<&str> = None;
 
-/// Runs `work` where mounts are nobody else's.
+/// Runs `work` in a private mount namespace.
 pub(in crate::execute) fn apart(work: impl FnOnce() + Send + 'static) {
     let thread = std::thread::spawn(move || {
         unshare(CloneFlags::CLONE_NEWNS).expect("this test mounts file systems and needs to run as root");
@@ -19,7 +19,7 @@ pub(in crate::execute) fn apart(work: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Mounts a directory or a file once more.
+/// Bind-mounts a directory or a file.
 pub(in crate::execute) fn bind(from: &Path, to: &Path) {
     mount(Some(from), to, NONE, MsFlags::MS_BIND, NONE).unwrap();
 }

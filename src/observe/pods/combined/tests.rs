@@ -1,11 +1,11 @@
-//! What several sources say together, row by row.
+//! Table tests of several sources combined.
 
 use jiff::Timestamp;
 
 use super::*;
 use crate::model::Confirms::{ByName, ByUid};
 
-/// A source that says what it was told to.
+/// A source with fixed answers.
 struct Says {
     name: &'static str,
     list: Seen<PodList>,
@@ -58,7 +58,7 @@ async fn ask(lists: Vec<(&'static str, Seen<PodList>)>) -> Seen<PodList> {
     combined.list(&containers, &sandboxes).await
 }
 
-/// What it is, the lists, and what they say together: whether that is all, and which pods.
+/// The case, the lists, whether the combined list is complete, and its pods.
 type Row = (&'static str, Vec<Seen<PodList>>, bool, &'static [&'static str]);
 
 #[tokio::test]
@@ -178,7 +178,7 @@ async fn what_any_of_them_knows_by_now_is_known() {
     assert_eq!(combined.cached_pods().await, [pod("a"), pod("b")]);
 }
 
-/// A source that answers only once another was asked too.
+/// A source that answers only after another source was called too.
 struct Meets(Arc<tokio::sync::Barrier>);
 
 impl PodSource for Meets {

@@ -1,4 +1,4 @@
-//! The source as a pass asks it.
+//! Tests of the source as a pass uses it.
 
 use std::sync::Arc;
 
@@ -68,12 +68,12 @@ async fn an_empty_list_on_a_node_that_runs_pods_is_not_complete() {
         (
             running(Some(pod_ref("x"))),
             vec![],
-            Some("the API server knows no pod on node \"node-1\", but default/x runs here"),
+            Some("the API server lists no pod of node \"node-1\", but default/x runs on this node"),
         ),
         (
             vec![],
             ready(Some(pod_ref("y"))),
-            Some("the API server knows no pod on node \"node-1\", but default/y runs here"),
+            Some("the API server lists no pod of node \"node-1\", but default/y runs on this node"),
         ),
         (running(None), ready(None), None),
         (
@@ -153,7 +153,7 @@ fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().trim().to_owned()
 }
 
-/// A host with this machine id.
+/// Creates a host with this machine id.
 fn host(machine_id: &str) -> tempfile::TempDir {
     let host = tempfile::tempdir().unwrap();
     std::fs::create_dir(host.path().join("etc")).unwrap();

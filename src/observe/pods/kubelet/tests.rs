@@ -1,4 +1,4 @@
-//! What the kubelet's list proves, row by row. It is noon for the kubelet unless told otherwise.
+//! Table tests of what the kubelet's list proves. The kubelet's clock shows noon unless a test sets it.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn pod(uid: &str, source: &str, seen: &str) -> Value {
         "kubernetes.io/config.source": source, "kubernetes.io/config.seen": format!("2026-01-02T{seen}Z")}}})
 }
 
-/// What a kubelet says of itself that started then, and whether it has tidied up.
+/// Returns the metrics of a kubelet that started at this time, and whether it has cleaned up after pods.
 fn metrics(started: &str, tidied: &str) -> String {
     let started: Timestamp = format!("2026-01-02T{started}Z").parse().unwrap();
     format!("{tidied}\nprocess_start_time_seconds {}.25\n", started.as_second())
@@ -44,7 +44,7 @@ async fn ask(source: &KubeletSource, containers: Vec<Container>, sandboxes: Vec<
     source.list(&Seen::Seen(containers), &Seen::Seen(sandboxes)).await
 }
 
-/// Why pods may be missing.
+/// Returns why pods may be missing.
 async fn missing(source: &KubeletSource, sandboxes: Vec<Sandbox>) -> Option<String> {
     let list = ask(source, Vec::new(), sandboxes).await;
     let list = list.as_ref().unwrap();
@@ -61,7 +61,7 @@ async fn a_list_is_complete_only_with_a_proof_that_the_kubelet_has_heard_of_its_
     let old = || (200, metrics("11:00:00", ""));
     let no = "it names no pod of the API server";
     let unheard = ", so it may not have heard from the API server since it started";
-    let forbidden = ", and whether it has just started cannot be told: may not ask the kubelet for /metrics: grant `get` \
+    let forbidden = ", and its start time is unavailable: may not ask the kubelet for /metrics: grant `get` \
                      on nodes/metrics";
     let rows = [
         ("a pod of the API server, long there", vec![pod("a", "api", "11:00:00")], (403, String::new()), None),
@@ -134,7 +134,7 @@ async fn what_runs_speaks_against_a_list_that_does_not_name_it() {
         (
             "a static pod is not named",
             vec![running("s", true), running("t", true)],
-            Some("it does not name the static pod n/name-of-t, which runs here"),
+            Some("it does not list the static pod n/name-of-t, which runs on this node"),
         ),
         ("a static pod that ended", vec![Sandbox { state: SandboxState::NotReady, ..running("t", true) }], None),
     ];
@@ -150,7 +150,7 @@ async fn what_runs_speaks_against_a_list_that_does_not_name_it() {
     kubelet.say("/metrics", 200, metrics("11:00:00", TIDIED));
     assert_eq!(missing(&source, Vec::new()).await, None);
     let doubt = missing(&source, vec![running("a", false)]).await;
-    assert_eq!(doubt.as_deref(), Some("it names no pod at all, but n/name-of-a runs here"));
+    assert_eq!(doubt.as_deref(), Some("it lists no pod, but n/name-of-a runs on this node"));
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn what_runs_must_have_been_seen() {
     kubelet.have(&[pod("a", "api", "11:00:00")]);
     let (failed, fine) = (Seen::NotSeen("no".to_owned()), Seen::Seen(Vec::new()));
     let list = source(&kubelet).list(&fine, &failed).await;
-    assert_eq!(list.as_ref().unwrap().sources[0].missing.as_deref(), Some("which pods run was not seen"));
+    assert_eq!(list.as_ref().unwrap().sources[0].missing.as_deref(), Some("the running pods are unavailable"));
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
-//! What pods report that they should not: in their statuses, as they change, and in the events about them.
+//! Failures that pods report: in their statuses, as they change, and in the events about them.
 //!
-//! A failure is told in words without names, ids and numbers, so that those of two nodes can be compared. What a shape
-//! does of itself, as failing, is none.
+//! The text of a failure has no names, IDs and numbers, so that failures of two nodes can be compared. Behavior of the
+//! shape itself, such as exiting with an error, is no failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -13,7 +13,7 @@ use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt as _;
 
-/// Follows the pods of a node until it is asked.
+/// Watches the pods of a node until [`Failures::end`].
 pub struct Failures {
     pods: Api<Pod>,
     events: Api<Event>,
@@ -21,7 +21,7 @@ pub struct Failures {
     task: JoinHandle<()>,
 }
 
-/// By kind, one example each.
+/// One example for each kind.
 pub type Found = BTreeMap<String, String>;
 
 #[derive(Default)]
@@ -30,21 +30,21 @@ struct Seen {
     /// The containers that ran, by pod uid and container name.
     ran: BTreeMap<(String, String), BTreeSet<String>>,
     pods: BTreeSet<String>,
-    /// When a pod's end was asked for, by uid.
+    /// When the deletion of a pod was requested, by uid.
     ending: BTreeMap<String, Timestamp>,
 }
 
 // === impl Failures ===
 
 impl Failures {
-    /// Begins to follow.
+    /// Starts to watch.
     pub fn follow(pods: Api<Pod>, events: Api<Event>) -> Self {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let task = tokio::spawn(follow(pods.clone(), Arc::clone(&seen)));
         Self { pods, events, seen, task }
     }
 
-    /// Ends with all that was found, and how many pods there were.
+    /// Stops, and returns all failures and the number of pods.
     pub async fn end(self) -> (Found, usize) {
         assert!(!self.task.is_finished(), "the pods were followed to the end");
         self.task.abort();
@@ -60,7 +60,7 @@ impl Failures {
     }
 }
 
-/// Takes in every state that the API tells of, for ever.
+/// Records every state that the API reports, without end.
 async fn follow(pods: Api<Pod>, seen: Arc<Mutex<Seen>>) {
     let mut version = "0".to_owned();
     loop {
@@ -138,7 +138,7 @@ impl Seen {
         let (reason, message) =
             (event.reason.as_deref().unwrap_or_default(), event.message.as_deref().unwrap_or_default());
         if event.involved_object.kind.as_deref() != Some("Pod") || reason == "BackOff" {
-            return; // a back-off shows in the status, and there it is looked at
+            return; // a back-off is checked in the status
         }
         if is_of_starting(reason) && self.was_ending(event) {
             return;
@@ -147,10 +147,10 @@ impl Seen {
         self.found.entry(format!("event {reason}: {}", plain(message))).or_insert_with(|| format!("{pod}: {message}"));
     }
 
-    /// Says whether the pod's end had been asked for when this was told.
+    /// Says whether the deletion of the pod was requested before the event.
     fn was_ending(&self, event: &Event) -> bool {
         let asked = event.involved_object.uid.as_ref().and_then(|uid| self.ending.get(uid));
-        // Events are told by the second.
+        // Events have a resolution of one second.
         let told = event.last_timestamp.as_ref().map(|at| at.0 + SignedDuration::from_secs(1));
         asked.zip(told).is_some_and(|(asked, told)| told >= *asked)
     }
@@ -161,8 +161,8 @@ impl Seen {
     }
 }
 
-/// What a kubelet tells when the end of a pod overtakes its beginning: a container whose sandbox is gone before it runs, a
-/// hook in one that ended already. Which words it finds differs from time to time.
+/// Says whether an event is normal for a pod that is deleted while it starts: the sandbox of a container is removed
+/// before the container runs, or a hook runs in a container that has already exited. The text of such an event varies.
 fn is_of_starting(reason: &str) -> bool {
     matches!(reason, "Failed" | "FailedPreStopHook" | "FailedCreatePodSandBox" | "FailedMount")
 }
@@ -179,7 +179,7 @@ fn is_crashing(pod: &Pod, container: &str) -> bool {
     container == "app" && shape(pod).ends_with("Crashes")
 }
 
-/// A message without what differs from pod to pod: words with digits in them, and whatever is long.
+/// Removes from a message what differs between pods: words with digits, and long words.
 fn plain(message: &str) -> String {
     let same = message.split_whitespace().map(|word| {
         let differs = word.len() > 30 || word.chars().any(|letter| letter.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! What happens to fifty pods, thrown from a seed: the same for every node that plays it.
+//! What happens to fifty pods, generated from a seed: every node with the same seed gets the same sequence.
 
 use std::time::Duration;
 
@@ -6,21 +6,21 @@ use serde_json::json;
 
 use crate::rig::Manifest;
 
-/// The lives of one name, one after the other: each has a uid of its own.
+/// The pods of one name, one after the other: each has its own uid.
 pub struct Part {
-    /// The pod's name.
+    /// The name of the pods.
     pub name: String,
-    /// Its lives.
+    /// The pods.
     pub lives: Vec<Life>,
 }
 
-/// One life of a pod.
+/// One pod.
 pub struct Life {
-    /// When it is created, from the beginning on; later if the one before it is still there.
+    /// When it is created, counted from the start; later if the previous pod still exists.
     pub at: Duration,
-    /// When its end is asked for; `None` = it lives on.
+    /// When it is deleted; `None` = never.
     pub until: Option<(Duration, Ending)>,
-    /// What it does.
+    /// The behavior of the pod.
     pub shape: Shape,
 }
 
@@ -29,32 +29,32 @@ pub struct Life {
 pub enum Ending {
     /// With its grace period.
     Graceful,
-    /// From the API at once, whatever runs.
+    /// From the API immediately, even if containers run.
     Forced,
 }
 
-/// What a pod does. Its label `shape` says so.
+/// The behavior of a pod. Its label `shape` has the name.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
-    /// Runs until it is told to end.
+    /// Runs until it is stopped.
     Runs,
-    /// Runs, after two init containers that finish.
+    /// Runs, after two init containers that exit.
     Prepares,
-    /// Has one container that finishes and one that runs.
+    /// Has one container that exits and one that runs.
     Finishes,
-    /// Finishes altogether.
+    /// Succeeds.
     Succeeds,
-    /// Fails, and is not run again.
+    /// Fails, and is not restarted.
     Fails,
     /// Fails again and again.
     Crashes,
-    /// Fails again and again, after an init container that finished.
+    /// Fails again and again, after an init container that exited.
     PreparesAndCrashes,
-    /// Takes its time to end.
+    /// Takes some time to stop.
     Lingers,
 }
 
-/// splitmix64: small, and good enough to throw dice.
+/// A random number generator, splitmix64: small, and good enough here.
 struct Dice(u64);
 
 const SHAPES: [Shape; 8] = [
@@ -68,16 +68,17 @@ const SHAPES: [Shape; 8] = [
     Shape::Lingers,
 ];
 
-/// Ends kindly when told to.
+/// Exits on SIGTERM.
 const SERVE: &str = "trap 'exit 0' TERM; sleep 1000000 & wait";
 
-/// So many pods for so long.
+/// Generates so many names with pods, for this duration.
 pub fn parts(seed: u64, pods: usize, lasts: Duration) -> Vec<Part> {
     let mut dice = Dice(seed);
     (0..pods).map(|number| Part { name: format!("pod-{number:02}"), lives: lives(&mut dice, lasts) }).collect()
 }
 
-/// Begins in the first half and lives for 5 to 60 s; every other time the name comes back a little later.
+/// Generates the pods of a name. The first one starts in the first half, and each lives for 5 to 60 s. In half of the
+/// cases the name is used again a little later.
 fn lives(dice: &mut Dice, lasts: Duration) -> Vec<Life> {
     let (mut lives, mut at) = (Vec::new(), dice.between(Duration::ZERO, lasts / 2));
     loop {
@@ -96,7 +97,7 @@ fn lives(dice: &mut Dice, lasts: Duration) -> Vec<Life> {
 // === impl Shape ===
 
 impl Shape {
-    /// The pod of this shape.
+    /// Returns the pod of this shape.
     pub fn pod(self, name: &str) -> Manifest {
         let pod = Manifest::new(name).with(|pod| pod["metadata"]["labels"] = json!({ "shape": self.name() }));
         match self {
@@ -111,7 +112,7 @@ impl Shape {
         }
     }
 
-    /// As the label says it.
+    /// Returns the name in the label.
     pub fn name(self) -> String {
         format!("{self:?}")
     }

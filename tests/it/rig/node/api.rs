@@ -1,4 +1,4 @@
-//! The API server as a test uses it: create, delete, look, wait.
+//! The API server as tests use it: create, delete, get, wait.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 
 use super::{Manifest, NodeRig, eventually};
 
-/// The rights that the agent is given.
+/// The permissions of the agent.
 const SHIPPED_RIGHTS: &str = include_str!("../../../../packaging/daemonset/rbac.yaml");
 
-/// A client for one of the users.
+/// Returns a client for one of the users.
 pub(super) async fn client(kubeconfig: &Path) -> Client {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
@@ -28,51 +28,51 @@ pub(super) async fn client(kubeconfig: &Path) -> Client {
 // === impl NodeRig ===
 
 impl NodeRig {
-    /// The API as its administrator.
+    /// Returns a client for the administrator.
     pub fn kube(&self) -> Client {
         self.admin.clone()
     }
 
-    /// The API as one of the users of [`NodeRig::kubeconfig`].
+    /// Returns a client for one of the users of [`NodeRig::kubeconfig`].
     pub async fn kube_as(&self, user: &str) -> Client {
         client(&self.kubeconfig(user)).await
     }
 
-    /// The pods of the namespace `default`.
+    /// Returns the API of the pods in the namespace `default`.
     pub fn pods(&self) -> Api<Pod> {
         Api::namespaced(self.kube(), "default")
     }
 
-    /// Creates a pod of the namespace `default`, bound to this node, and returns its uid.
+    /// Creates a pod in the namespace `default`, bound to this node, and returns its uid.
     pub async fn create(&self, pod: &Manifest) -> String {
         let pod = serde_json::from_value(pod.bound_to(self.name())).unwrap();
         let made = self.pods().create(&PostParams::default(), &pod).await.unwrap();
         made.metadata.uid.unwrap()
     }
 
-    /// Asks for a pod's end, with its own grace period. The kubelet finishes it.
+    /// Deletes a pod with its own grace period. The kubelet completes the deletion.
     pub async fn delete(&self, pod: &str) {
         self.pods().delete(pod, &DeleteParams::default()).await.unwrap();
     }
 
-    /// Removes a pod from the API at once, whatever runs.
+    /// Deletes a pod from the API immediately, even if containers run.
     pub async fn force_delete(&self, pod: &str) {
         let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
         self.pods().delete(pod, &now).await.unwrap();
     }
 
-    /// Changes a pod in a way that concerns nobody: whoever watches the pods hears of it.
+    /// Changes an irrelevant field of a pod, so that every watch of pods gets an event.
     pub async fn touch(&self, pod: &str) {
         let touched = json!({ "metadata": { "annotations": { "touched": format!("{:?}", Instant::now()) } } });
         self.pods().patch(pod, &PatchParams::default(), &Patch::Merge(&touched)).await.unwrap();
     }
 
-    /// A pod, if there is one of that name.
+    /// Returns the pod with this name, if it exists.
     pub async fn pod_named(&self, pod: &str) -> Option<Pod> {
         self.pods().get_opt(pod).await.unwrap()
     }
 
-    /// Waits until a pod is as described.
+    /// Waits until a pod matches.
     pub async fn await_pod(&self, name: &str, what: &str, is: impl Fn(&Pod) -> bool) -> Pod {
         let mut seen = None;
         let holds = eventually(async || {
@@ -83,7 +83,7 @@ impl NodeRig {
         seen.unwrap()
     }
 
-    /// Waits until a container of a pod, an init container too, is as described.
+    /// Waits until a container or init container of a pod matches.
     pub async fn await_container(
         &self,
         pod: &str,
@@ -101,44 +101,44 @@ impl NodeRig {
             .await;
     }
 
-    /// Waits until a container has ended, for good or not.
+    /// Waits until a container has exited, even if it is restarted.
     pub async fn await_ended(&self, pod: &str, container: &str) {
         self.await_container(pod, container, "ended", |it| it.state.as_ref().is_some_and(|it| it.terminated.is_some()))
             .await;
     }
 
-    /// Waits until a container that keeps ending has been started again so often and waits for the next time.
+    /// Waits until a crashing container has been restarted so often and is in back-off.
     pub async fn await_backoff(&self, pod: &str, container: &str, restarts: i32) {
         let waits = |it: &ContainerStatus| it.state.as_ref().is_some_and(|it| it.waiting.is_some());
         let what = format!("in back-off after {restarts} restarts");
         self.await_container(pod, container, &what, |it| it.restart_count >= restarts && waits(it)).await;
     }
 
-    /// Waits until the API knows no pod of that name.
+    /// Waits until the API has no pod of that name.
     pub async fn await_gone(&self, pod: &str) {
         let gone = async || self.pod_named(pod).await.is_none();
         assert!(eventually(gone).await, "{pod} stays: {:#?}", self.pod_named(pod).await);
     }
 
-    /// A container's status, init containers included.
+    /// Returns the status of a container or init container.
     pub async fn container_status(&self, pod: &str, container: &str) -> ContainerStatus {
         let found = self.pod_named(pod).await.unwrap_or_else(|| panic!("no pod {pod}"));
         status_of(&found, container).unwrap_or_else(|| panic!("{pod} has no status of {container}")).clone()
     }
 
-    /// What the container before the last one logged, as the kubelet serves it; the refusal if it does not.
+    /// Returns the log of the previous instance of a container from the kubelet, or the error.
     pub async fn previous_log(&self, pod: &str, container: &str) -> Result<String, kube::Error> {
         let which = LogParams { container: Some(container.to_owned()), previous: true, ..LogParams::default() };
         self.pods().logs(pod, &which).await
     }
 
-    /// Writes the manifest of a static pod; the kubelet finds it within a second or so. Returns the mirror pod's name.
+    /// Writes the manifest of a static pod. The kubelet finds it within about a second. Returns the mirror pod's name.
     pub fn write_manifest(&self, pod: &Manifest) -> String {
         std::fs::write(self.manifest_path(pod), pod.value().to_string()).unwrap();
         format!("{}-{}", pod.name(), self.name())
     }
 
-    /// Removes the manifest of a static pod.
+    /// Deletes the manifest of a static pod.
     pub fn remove_manifest(&self, pod: &Manifest) {
         std::fs::remove_file(self.manifest_path(pod)).unwrap();
     }
@@ -147,21 +147,21 @@ impl NodeRig {
         self.dir().join("manifests").join(pod.name()).with_extension("json")
     }
 
-    /// Lets a user do what the rules say, everywhere.
+    /// Grants a user the rules in all namespaces.
     pub async fn grant(&self, user: &str, rules: Vec<PolicyRule>) {
         let role = json!({ "metadata": { "name": user }, "rules": rules });
         self.replace(Api::<ClusterRole>::all(self.kube()), user, role).await;
         self.replace(Api::<ClusterRoleBinding>::all(self.kube()), user, binding(user, "ClusterRole")).await;
     }
 
-    /// Lets a user do what the rules say, in one namespace.
+    /// Grants a user the rules in one namespace.
     pub async fn grant_in(&self, namespace: &str, user: &str, rules: Vec<PolicyRule>) {
         let role = json!({ "metadata": { "name": user }, "rules": rules });
         self.replace(Api::<Role>::namespaced(self.kube(), namespace), user, role).await;
         self.replace(Api::<RoleBinding>::namespaced(self.kube(), namespace), user, binding(user, "Role")).await;
     }
 
-    /// Lets a user do what the manifests under `packaging/` let the agent do.
+    /// Grants a user the permissions of the agent in the manifests under `packaging/`.
     pub async fn grant_shipped_rights(&self, user: &str) {
         for document in SHIPPED_RIGHTS.split("\n---\n") {
             let object: Value = serde_saphyr::from_str(document).unwrap();
@@ -174,7 +174,7 @@ impl NodeRig {
         }
     }
 
-    /// Creates an object of whatever kind, as `kubectl create` does.
+    /// Creates an object of any kind, as `kubectl create` does.
     pub async fn create_object(&self, object: &Value) {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
@@ -188,14 +188,14 @@ impl NodeRig {
         made.unwrap_or_else(|error| panic!("{error}: {object:#}"));
     }
 
-    /// What the service account that is shipped asked the API server for, by the server's own audit.
+    /// Returns the requests of the shipped service account, from the audit log of the API server.
     pub fn audit(&self) -> Vec<Value> {
         let log = std::fs::read_to_string(self.dir().join("audit.log")).unwrap_or_default();
-        // The last line may be half written.
+        // The last line may be incomplete.
         log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// Takes from a user what [`NodeRig::grant`] gave.
+    /// Revokes what [`NodeRig::grant`] granted to a user.
     pub async fn revoke(&self, user: &str) {
         Api::<ClusterRoleBinding>::all(self.kube()).delete(user, &DeleteParams::default()).await.unwrap();
     }
@@ -213,7 +213,7 @@ impl NodeRig {
             && namespaces.get_opt("default").await.is_ok_and(|found| found.is_some())
     }
 
-    /// Whether the kubelet of this moment says that the node is Ready, rather than one before it.
+    /// Says whether the current kubelet reports the node as Ready, not an earlier kubelet.
     pub(super) async fn node_is_ready(&self) -> bool {
         let nodes: Api<Node> = Api::all(self.kube());
         let Ok(Some(node)) = nodes.get_opt(self.name()).await else { return false };
@@ -226,7 +226,7 @@ impl NodeRig {
         tokio::net::TcpStream::connect((self.name(), 10250)).await.is_ok()
     }
 
-    /// Creates an object, in the place of an earlier one of that name.
+    /// Creates an object and replaces an earlier one of that name.
     async fn replace<K>(&self, api: Api<K>, name: &str, object: Value)
     where
         K: Clone + Debug + serde::de::DeserializeOwned + serde::Serialize,

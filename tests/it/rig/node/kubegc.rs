@@ -1,4 +1,4 @@
-//! The real binary in the cell of a node, where all paths are a real node's.
+//! Runs the real binary in the cell of a node, where all paths are those of a real node.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_kubegc");
 // === impl NodeRig ===
 
 impl NodeRig {
-    /// Runs a verb, with nothing inherited from the environment, and waits for its end.
+    /// Runs a command with an empty environment, and waits for its end.
     pub fn kubegc(&self, args: &[&str]) -> Ran {
         let output = assert_cmd::Command::from(self.kubegc_command(args)).timeout(PATIENCE).output().unwrap();
         Ran::from(output)

@@ -1,4 +1,4 @@
-//! What a pod has left on a node: in the runtime, beneath the log roots, in the kubelet's directory.
+//! The objects of a pod on a node: in the runtime, beneath the log roots, in the kubelet's directory.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,13 @@ use kube::api::{Api, ListParams};
 
 use super::NodeRig;
 
-/// The label by which runtime objects belong to a pod.
+/// The label with the pod uid of runtime objects.
 const POD_UID: &str = "io.kubernetes.pod.uid";
 
 // === impl NodeRig ===
 
 impl NodeRig {
-    /// Everything of one pod that is left, in the words of [`crate::rig::Names`], and `kubelet dir`.
+    /// Returns all objects of one pod, as [`crate::rig::Names`] names them, and `kubelet dir`.
     pub async fn left_of(&self, pod: &str, uid: &str) -> BTreeSet<String> {
         let names = self.names().await.words();
         let container = format!("container {pod}/");
@@ -29,12 +29,12 @@ impl NodeRig {
         left
     }
 
-    /// Those of the names, in the words of [`crate::rig::Names`], that are on the node.
+    /// Returns the objects with these names, in the format of [`crate::rig::Names`], that exist on the node.
     pub async fn present(&self, names: &BTreeSet<String>) -> BTreeSet<String> {
         self.names().await.words().intersection(names).cloned().collect()
     }
 
-    /// The ids of a pod's containers of one name, oldest first.
+    /// Returns the IDs of a pod's containers of one name, oldest first.
     pub async fn containers_of(&self, uid: &str, name: &str) -> Vec<String> {
         let mut found = self.list_containers().await;
         found.retain(|it| {
@@ -44,17 +44,18 @@ impl NodeRig {
         found.into_iter().map(|it| it.id).collect()
     }
 
-    /// The uids of the pods of which the runtime has anything.
+    /// Returns the uids of the pods with objects in the runtime.
     pub async fn uids(&self) -> BTreeSet<String> {
         let sandboxes = self.list_sandboxes().await.into_iter().map(|it| it.labels);
         let containers = self.list_containers().await.into_iter().map(|it| it.labels);
         sandboxes.chain(containers).filter_map(|mut labels| labels.remove(POD_UID)).collect()
     }
 
-    /// Everything that belongs to no pod of the API: by uid what the runtime and the kubelet have, by name what is beneath
-    /// the log roots, and links that lead nowhere. For nodes without static pods.
+    /// Returns everything that belongs to no pod of the API: by uid the objects in the runtime and the kubelet's
+    /// directories, by name the entries beneath the log roots, and dangling log symlinks. For nodes without static
+    /// pods.
     pub async fn belongs_to_nobody(&self) -> BTreeSet<String> {
-        // The pods last: what was made meanwhile belongs to one that is in the list.
+        // The pods are listed last, so that an object created meanwhile belongs to a pod in the list.
         let mut found: Vec<_> = self.uids().await.into_iter().map(|uid| (format!("runtime {uid}"), uid)).collect();
         found.extend(entries(&self.dir().join("kubelet/pods")).map(|uid| (format!("kubelet dir {uid}"), uid)));
         found.extend(entries(&self.pod_logs()).map(|name| (format!("log dir {name}"), last_part(&name))));
@@ -68,7 +69,7 @@ impl NodeRig {
         found.into_iter().filter(|(_, uid)| !living.contains(uid)).map(|(what, _)| what).collect()
     }
 
-    /// The uid of the pod whose log a link leads to, if there is such a log.
+    /// Returns the uid of the pod to whose log a symlink points, if that log exists.
     fn leads_to(&self, link: &Path) -> Option<String> {
         let target = link.read_link().ok()?;
         let log = target.strip_prefix("/var/log/pods").ok()?;
@@ -81,7 +82,7 @@ fn entries(dir: &Path) -> impl Iterator<Item = String> {
     std::fs::read_dir(dir).into_iter().flatten().map(|entry| entry.unwrap().file_name().into_string().unwrap())
 }
 
-/// The uid in the name of a log directory.
+/// Returns the uid in the name of a log directory.
 fn last_part(name: &str) -> String {
     name.rsplit('_').next().unwrap_or_default().to_owned()
 }

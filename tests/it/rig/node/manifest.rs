@@ -1,17 +1,17 @@
-//! Pods as manifests, in few words: on the host network, with images that are there already.
+//! Builds pod manifests: on the host network, with images that exist on the node.
 
 use serde_json::{Value, json};
 
 use crate::rig::APP;
 
-/// A pod to be created, of the namespace `default`.
+/// A pod to create in the namespace `default`.
 #[derive(Clone, Debug)]
 pub struct Manifest(Value);
 
 // === impl Manifest ===
 
 impl Manifest {
-    /// A pod without containers, restarted always, that ends at once when it is deleted.
+    /// Creates a pod without containers, with the default restart policy and a grace period of 1 s.
     pub fn new(name: &str) -> Self {
         Self(json!({
             "apiVersion": "v1",
@@ -27,57 +27,57 @@ impl Manifest {
         }))
     }
 
-    /// With `Always`, `OnFailure` or `Never`.
+    /// Sets the restart policy: `Always`, `OnFailure` or `Never`.
     pub fn restart(mut self, policy: &str) -> Self {
         self.0["spec"]["restartPolicy"] = json!(policy);
         self
     }
 
-    /// With a container that runs a shell script.
+    /// Adds a container that runs a shell script.
     pub fn container(self, name: &str, script: &str) -> Self {
         self.add("containers", name, script)
     }
 
-    /// With a container that runs until it is told to end, and then does so at once.
+    /// Adds a container that runs until it is stopped, and then exits immediately.
     pub fn running(self, name: &str) -> Self {
         self.container(name, "trap 'exit 0' TERM; sleep 1000000 & wait")
     }
 
-    /// With an init container that runs a shell script.
+    /// Adds an init container that runs a shell script.
     pub fn init(self, name: &str, script: &str) -> Self {
         self.add("initContainers", name, script)
     }
 
-    /// The container added last, with another image than [`APP`].
+    /// Sets the image of the container added last, instead of [`APP`].
     pub fn image(mut self, tag: &str) -> Self {
         self.last()["image"] = json!(tag);
         self
     }
 
-    /// The container added last runs a script before it is stopped, and the pod has so many seconds to end.
+    /// Sets a script that runs before the container added last is stopped, and the pod's grace period in seconds.
     pub fn pre_stop(mut self, script: &str, grace: u32) -> Self {
         self.last()["lifecycle"] = json!({ "preStop": { "exec": { "command": ["/bin/sh", "-c", script] } } });
         self.0["spec"]["terminationGracePeriodSeconds"] = json!(grace);
         self
     }
 
-    /// Changed in a way that has no word of its own here.
+    /// Makes any other change.
     pub fn with(mut self, change: impl FnOnce(&mut Value)) -> Self {
         change(&mut self.0);
         self
     }
 
-    /// The pod's name.
+    /// Returns the pod's name.
     pub fn name(&self) -> &str {
         self.0["metadata"]["name"].as_str().unwrap()
     }
 
-    /// The manifest of a static pod.
+    /// Returns the manifest of a static pod.
     pub fn value(&self) -> &Value {
         &self.0
     }
 
-    /// The pod as it is created through the API, bound to a node.
+    /// Returns the pod for creation through the API, bound to a node.
     pub fn bound_to(&self, node: &str) -> Value {
         let mut pod = self.0.clone();
         pod["spec"]["nodeName"] = json!(node);
