@@ -179,6 +179,12 @@ impl CriError {
         matches!(self, Self::Call { status, .. } if status.code() == Code::NotFound)
     }
 
+    /// Returns whether another client is removing the object at this moment. containerd refuses the second removal with
+    /// this text and the code Unknown.
+    pub fn is_being_removed(&self) -> bool {
+        matches!(self, Self::Call { status, .. } if status.message().contains("is already in removing state"))
+    }
+
     /// Returns whether the runtime hangs: it did not answer in time, or the call was not sent for that reason.
     pub fn is_hang(&self) -> bool {
         matches!(self, Self::Timeout { .. } | Self::Unanswered { .. } | Self::NotSent { .. })
@@ -238,5 +244,21 @@ fn copy(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(number) => io::Error::from_raw_os_error(number),
         None => io::Error::new(error.kind(), error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_removal_by_another_client_is_recognized() {
+        let answer = |message: &str| CriError::Call {
+            call: "RemoveContainer",
+            status: Box::new(Status::new(Code::Unknown, message)),
+        };
+        let of_containerd = "failed to set removing state for container \"c1\": container is already in removing state";
+        assert!(answer(of_containerd).is_being_removed());
+        assert!(!answer("failed to remove container \"c1\"").is_being_removed());
     }
 }
