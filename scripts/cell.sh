@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs programs in a cell: a pid and a mount namespace of their own. Standard input takes orders.
+# Runs programs in a cell: their own pid and mount namespaces. The script reads orders from standard input.
 #
 #   scripts/cell.sh DIR CGROUP
 #
@@ -19,10 +19,10 @@ set -euo pipefail
 
 if [ "${1:-}" != inside ]; then
   dir=$1 cgroup=$2
-  trap '' INT # Ctrl-C ends the test, and that ends the cell
+  trap '' INT # Ctrl-C ends the test, and the end of the test ends the cell
   unshare --mount --pid --fork --propagation slave "$0" inside "$dir" && status=0 || status=$?
   if mountpoint -q "$dir/containerd"; then umount "$dir/containerd"; fi
-  # The pods' cgroups, empty now, in whatever hierarchies the machine has.
+  # The pods' cgroups, which are empty now, in every cgroup hierarchy of the machine.
   for top in /sys/fs/cgroup"$cgroup" /sys/fs/cgroup/*"$cgroup"; do
     [ ! -d "$top" ] || find "$top" -depth -type d -exec rmdir {} +
   done
@@ -31,12 +31,12 @@ fi
 
 dir=$2
 declare -A pids
-# /proc is the outer one still: it knows this process by the number that others can use.
+# /proc is still that of the host, so it shows the pid that processes outside the cell can use.
 read -r pid _ </proc/self/stat
 echo "$pid" >"$dir/pid"
 mount -t proc proc /proc
-# Shims keep their sockets in the first and pods their networks in the second, whatever the configuration says. The third
-# has the lock of the node's agent, and each cell is a node.
+# Shims have their sockets in the first directory, and pods their network namespaces in the second. No configuration
+# changes these paths. The third directory has the lock of the node's agent, and each cell is a node.
 for shared in /run/containerd /run/netns /run/kubegc; do
   mkdir -p "$shared"
   mount -t tmpfs tmpfs "$shared"
@@ -44,7 +44,7 @@ done
 # shellcheck source=/dev/null
 [ ! -e "$dir/enter" ] || . "$dir/enter"
 
-# runs PID: a process that ended and was not waited for counts as ended.
+# runs PID: whether the process runs. A zombie does not.
 runs() { [ -e "/proc/$1" ] && ! grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null; }
 
 stop() {

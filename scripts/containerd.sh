@@ -17,7 +17,7 @@ set -euo pipefail
 . "${BASH_SOURCE[0]%/*}/packages.sh"
 apt=$cache/apt
 
-# busybox: static, so that an image needs nothing but this one file.
+# busybox: a static binary, so that an image needs only this file.
 busybox() {
   local dir=$cache/busybox new=$cache/busybox.new
   if [ ! -x "$dir/busybox" ]; then
@@ -31,7 +31,7 @@ busybox() {
   printf 'busybox\t%s\n' "$dir"
 }
 
-# runtime VERSION SUITE: that suite's containerd, with bookworm's runc (sid's needs a newer libc).
+# runtime VERSION SUITE: the containerd of the suite with the runc of bookworm. The runc of sid needs a newer libc.
 runtime() {
   local version=$1 suite=$2 dir=$cache/containerd-$1 new=$cache/containerd-$1.new found
   if [ ! -e "$dir/sandbox-image" ]; then
@@ -60,9 +60,9 @@ runtime() {
 for tool in apt-get dpkg-deb flock; do command -v "$tool" >/dev/null || die "needs Debian's $tool"; done
 mkdir -p "$cache"
 exec 9>"$cache/lock"
-flock 9 # two test runs at once: the second finds the work done
+flock 9 # if two test runs start at once, the second waits and finds the files in the cache
 busybox
 runtime 1.6 bookworm
 runtime 1.7 trixie
 runtime 2 sid
-rm -rf "$apt" # lists of 60 MB that the next run does not need
+rm -rf "$apt" # package lists of 60 MB, which the next run does not need

@@ -30,8 +30,8 @@ case $(uname -m) in
   *) die "no image for $(uname -m)" ;;
 esac
 
-# --- the binary. Debian's C library links statically too, and names are still looked up: since 2.34 files and DNS are
-# built in. The target is named so that what runs at build time, which loads libraries, is not made static with it.
+# --- The binary. Debian's C library links statically too. Name lookup still works: since 2.34 the library contains the
+# lookup in files and DNS. --target limits the static flag to the binary: build scripts and proc macros load libraries.
 scripts/setup.sh build
 target=$(uname -m)-unknown-linux-gnu
 export RUSTFLAGS="-C target-feature=+crt-static --remap-path-prefix=$PWD=kubegc --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
@@ -39,13 +39,13 @@ cargo build --locked --bin kubegc --profile "$profile" --target "$target"
 out=${CARGO_TARGET_DIR:-target}/$target/${profile/#dev/debug}
 if readelf --program-headers "$out/kubegc" | grep -q INTERP; then die "$out/kubegc is not static"; fi
 
-# --- the image
+# --- The image.
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
 export TZ=UTC LC_ALL=C
 pack() { tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --format=ustar -c "$@"; }
 
-# blob FILE: moves a file to where its digest says; prints `"digest":…,"size":…` of it.
+# blob FILE: moves a file to the path of its digest, and prints `"digest":…,"size":…` of it.
 blob() {
   local digest size
   digest=$(sha256sum <"$1" | cut -d ' ' -f 1)
@@ -72,11 +72,11 @@ printf '{"schemaVersion":2,"mediaType":"%s.manifest.v1+json","config":{"mediaTyp
   $oci $oci "$config" $oci "$layer" >"$work/manifest"
 manifest=$(blob "$work/manifest")
 
-# containerd takes the whole name from its own annotation, others the tag from the standard's.
+# containerd reads the whole name from its own annotation. Other tools read the tag from the annotation of the standard.
 printf '{"schemaVersion":2,"mediaType":"%s.index.v1+json","manifests":[{"mediaType":"%s.manifest.v1+json",%s,"platform":{"architecture":"%s","os":"linux"},"annotations":{"io.containerd.image.name":"%s","org.opencontainers.image.ref.name":"%s"}}]}' \
   $oci $oci "$manifest" "$arch" "$name" "${name##*:}" >"$work/layout/index.json"
 printf '{"imageLayoutVersion":"1.0.0"}' >"$work/layout/oci-layout"
 pack -C "$work/layout" oci-layout index.json blobs >"$file.$$"
-mv "$file.$$" "$file" # whole at every moment, whoever makes it beside us
+mv "$file.$$" "$file" # atomic: the file is always complete, even if another build writes it too
 printf '%s: %s, %s bytes; the binary in it has %s\n' \
   "$file" "$name" "$(stat -c %s "$file")" "$(stat -c %s "$work/root/usr/bin/kubegc")"

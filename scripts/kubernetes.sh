@@ -14,7 +14,7 @@ set -euo pipefail
 apt=$cache/apt-kubernetes
 version=1.20.2
 
-# etcd: the server alone.
+# etcd: only the server.
 etcd() {
   local dir=$cache/etcd new=$cache/etcd.new
   if [ ! -x "$dir/bin/etcd" ]; then
@@ -45,7 +45,7 @@ kubernetes() {
   printf 'kubernetes\t%s\n' "$dir"
 }
 
-# lay_out NEW: Go in NEW/root, the source where Go of that time wants it: beneath GOPATH.
+# lay_out NEW: puts Go in NEW/root, and the source below GOPATH, because this build does not use Go modules.
 lay_out() {
   local new=$1 source=$1/go/src/k8s.io/kubernetes
   mkdir -p "$source" "$new/home" "$new/tools" "$new/bin"
@@ -53,16 +53,17 @@ lay_out() {
   fetch_source bookworm "$new/source" kubernetes
   tar -xf "$new"/source/kubernetes_*"$version".orig.tar.* -C "$source" --strip-components=1 ||
     die "bookworm's kubernetes is no longer $version: $(ls "$new/source")"
-  # The one in the source looks into maps as they were before Go 1.18, and everything built with it crashes.
+  # The reflect2 in the source uses the map layout from before Go 1.18. Every program built with it crashes.
   rm -r "$source/vendor/github.com/modern-go/reflect2"
   cp -r "$new/root/usr/share/gocode/src/github.com/modern-go/reflect2" "$source/vendor/github.com/modern-go/"
-  # The build calls `rsync -pc FILE DIR` for what cp does as well.
+  # The build calls `rsync -pc FILE DIR`. cp does the same, so rsync need not be installed.
   # shellcheck disable=SC2016
   printf '#!/bin/sh\nexec cp -p "$2" "$3"\n' >"$new/tools/rsync"
   chmod +x "$new/tools/rsync"
 }
 
-# build NEW: the two programs in NEW/bin, static and without symbols. The environment is ours alone.
+# build NEW: builds the two programs in NEW/bin, static and without symbols. It uses no variable of the caller's
+# environment.
 build() {
   local new=$1 goroot=$1/root/usr/lib/go-1.19 stamp=k8s.io/kubernetes/vendor/k8s.io/component-base/version
   local ldflags="-s -w -X $stamp.gitVersion=v$version -X $stamp.gitMajor=1 -X $stamp.gitMinor=20"
@@ -77,7 +78,7 @@ build() {
 for tool in apt-get dpkg-deb flock make; do command -v "$tool" >/dev/null || die "needs $tool (scripts/setup.sh)"; done
 mkdir -p "$cache"
 exec 9>"$cache/lock-kubernetes"
-flock 9 # two test runs at once: the second finds the work done
+flock 9 # if two test runs start at once, the second waits and finds the files in the cache
 etcd
 kubernetes
 rm -rf "$apt"

@@ -3,8 +3,8 @@
 # no test detects; all results are in target/mutants/*/mutants.out. Takes from half an hour to a day, so `make test`
 # does not run it.
 #
-#   scripts/mutants.sh plan [OPTION…]        only the rooms model and plan: a few seconds for each mutant
-#   scripts/mutants.sh FILE… [-- OPTION…]    other files, such as src/execute/images.rs: a minute or more for each mutant
+#   scripts/mutants.sh plan [OPTION…]        only the modules model and plan: a few seconds for each mutant
+#   scripts/mutants.sh FILE… [-- OPTION…]    other files, as src/execute/images.rs: a minute or more for each mutant
 #
 # OPTION is an option of cargo-mutants, such as --shard 0/4 or --list.
 set -euo pipefail
@@ -17,10 +17,10 @@ scripts/setup.sh build
 tools=$PWD/target/tools
 [ -x "$tools/bin/cargo-mutants" ] || cargo install --quiet --locked --root "$tools" cargo-mutants
 PATH=$tools/bin:$PATH
-# Fewer random cases than in the tests: each mutant pays for them.
+# Fewer random cases than in the tests, because they run for each mutant.
 export PROPTEST_CASES=${PROPTEST_CASES:-64}
 
-# A crate of model and plan alone: they use no other room, so it builds in seconds.
+# pure_crate DIR: writes a crate with only model and plan. They use no other module, so it builds in seconds.
 pure_crate() {
   local crate=$1
   rm -rf "$crate/src" "$crate/tests"
@@ -29,7 +29,7 @@ pure_crate() {
   printf 'pub mod model;\npub mod plan;\n' >"$crate/src/lib.rs"
   cp -r tests/data "$crate/tests"
   cp -r tests/it/properties tests/it/properties.rs tests/it/vectors tests/it/vectors.rs "$crate/tests/it"
-  # This one carries plans out, which needs the other rooms.
+  # This test executes plans, so it needs the other modules.
   rm "$crate/tests/it/properties/rechecks.rs"
   sed -i '/^mod rechecks;/d' "$crate/tests/it/properties.rs"
   printf '#![allow(warnings)]\nmod properties;\nmod vectors;\n' >"$crate/tests/it/main.rs"

@@ -25,7 +25,7 @@ shift 4
 here=$(dirname "$0")
 found=$("$here/containerd.sh") || exit
 found+=$'\n'$("$here/kubernetes.sh") || exit
-# where NAME: the directory of what a script made ready.
+# where NAME: prints the directory that a script printed for NAME.
 where() { awk -F '\t' -v name="$1" '$1 == name { print $2 }' <<<"$found"; }
 runtime=$(where "$version")/bin
 kubernetes=$(where kubernetes)/bin
@@ -35,11 +35,11 @@ pki=$dir/pki
 
 mkdir -p "$dir"/{start,run,cni,containerd,kubelet,manifests,logs/pods,logs/containers,kubeconfig,pki}
 
-# --- Who is who: one authority, certificates by it, tokens.
+# --- Identities: one certificate authority, its certificates, and tokens.
 
 printf '[req]\ndistinguished_name = name\n[name]\n' >"$pki/openssl.cnf"
 
-# certificate NAME SUBJECT EXTENSION…: NAME.crt and NAME.key.
+# certificate NAME SUBJECT EXTENSION…: writes NAME.crt and NAME.key.
 certificate() {
   local name=$1 subject=$2 extensions=() by=(-CA "$pki/ca.crt" -CAkey "$pki/ca.key")
   shift 2
@@ -57,7 +57,7 @@ certificate kubelet "/CN=$address" "$server" extendedKeyUsage=serverAuth
 certificate apiserver-client /O=system:masters/CN=kube-apiserver-kubelet-client extendedKeyUsage=clientAuth
 certificate kubelet-client "/O=system:nodes/CN=system:node:$address" extendedKeyUsage=clientAuth
 
-# Token, user, number, groups.
+# Token, user, uid, groups.
 cat >"$pki/tokens.csv" <<END
 admin-token,admin,1,"system:masters"
 kubegc-token,kubegc,2
@@ -82,7 +82,7 @@ kubeconfig kubelet "{client-certificate: $pki/kubelet-client.crt, client-key: $p
 
 # --- The programs.
 
-# program NAME COMMAND…: what the cell starts.
+# program NAME COMMAND…: writes the executable that the cell starts as NAME.
 program() {
   local name=$1
   shift
@@ -94,7 +94,8 @@ program etcd "$etcd/etcd" --data-dir=/var/lib/etcd --name=rig --initial-cluster=
   --listen-client-urls="http://$address:2379" --advertise-client-urls="http://$address:2379" \
   --listen-peer-urls="http://$address:2380" --initial-advertise-peer-urls="http://$address:2380"
 
-# No controller makes service accounts, so pods are admitted without; no endpoints, so that any address may be advertised.
+# No controller creates service accounts, so the admission plugin for them is disabled. No endpoints are reconciled, so
+# the server accepts any address to advertise.
 program kube-apiserver "$kubernetes/kube-apiserver" --etcd-servers="http://$address:2379" \
   --bind-address="$address" --secure-port=6443 --advertise-address=192.0.2.1 --endpoint-reconciler-type=none \
   --service-cluster-ip-range=198.51.100.0/24 --cert-dir=/var/lib/apiserver --client-ca-file="$pki/ca.crt" \
@@ -136,18 +137,18 @@ disabled_plugins = [
   snapshotter = "overlayfs"
 END
 
-# A node without a network for pods is not ready. This one has a configuration and no plugin: pods use the host's network.
+# A node without a pod network is not ready. This one has a CNI configuration and no plugin: pods use the host network.
 echo '{"cniVersion": "0.4.0", "name": "none", "plugins": [{"type": "none"}]}' >"$dir/cni/none.conflist"
 
 socket=unix:///run/containerd/containerd.sock
-# It would ask a cloud for credentials; there is none.
+# AWS_EC2_METADATA_DISABLED: otherwise the kubelet requests credentials from a cloud, and there is none.
 program kubelet env AWS_EC2_METADATA_DISABLED=true "$kubernetes/kubelet" --config="$dir/kubelet.yaml" --kubeconfig="$dir/kubeconfig/kubelet" \
   --hostname-override="$address" --container-runtime=remote --container-runtime-endpoint="$socket" \
   --image-service-endpoint="$socket" --pod-infra-container-image="$pause" --runtime-cgroups=/ \
   --volume-plugin-dir=/var/lib/kubelet/volume-plugins --maximum-dead-containers-per-container=1000 "$@"
-# It touches no packet filter, evicts nothing and, unless a flag says so, collects no image and no container of a living pod
-# (-1 would be no limit, but this kubelet then keeps one dead container of a name). What it looks at now and then
-# it looks at often, so that tests are short.
+# The kubelet changes no packet filter and evicts nothing. Without a flag it removes no image, and no container of a pod
+# that exists. The limit is 1000 and not -1 (no limit), because with -1 this kubelet keeps one dead container of a name.
+# Its periodic checks have short intervals, so that tests are short.
 cat >"$dir/kubelet.yaml" <<END
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -173,7 +174,8 @@ evictionHard: {imagefs.available: 0%}
 imageGCHighThresholdPercent: 100
 END
 
-# --- What is the cell's own. The kubelet sets the kernel's manners; it finds them as it wants them, in files of the cell.
+# --- Mounts of the cell. The kubelet sets kernel parameters. The cell has its own files for them, with the values that
+# the kubelet wants, so the kubelet changes nothing on the host.
 
 cat >"$dir/enter" <<END
 mount -t tmpfs tmpfs /var/log
@@ -184,7 +186,7 @@ mount --bind "$dir/logs/pods" /var/log/pods
 mount --bind "$dir/logs/containers" /var/log/containers
 mount --bind "$dir/kubelet" /var/lib/kubelet
 mount --bind "$dir/containerd" /var/lib/containerd
-# As on a node that systemd started: what is mounted later is seen by pods that ask for it, here in the cell only.
+# As on a node with systemd: pods with mount propagation see later mounts. This applies only in the cell.
 mount --make-rshared /
 mkdir /var/lib/sysctl
 while read -r key value; do

@@ -12,7 +12,8 @@ dir=${TMPDIR:-/tmp}/kubegc-node address=127.107.103.99 cgroup=/kubegc-node
 
 die() { printf 'node.sh: %s\n' "$*" >&2; exit 1; }
 
-# images WORK BUSYBOX NAME…: an image with busybox for each name, as `docker save` writes them, in WORK/images.tar.
+# images WORK BUSYBOX NAME…: writes an image with busybox for each name to WORK/images.tar, in the format of
+# `docker save`.
 images() {
   local work=$1 busybox=$2 layer manifest='' name
   shift 2
@@ -23,7 +24,7 @@ images() {
   tar -C "$work/root" --numeric-owner --owner=0 --group=0 -cf "$work/layer.tar" .
   layer=$(sha256sum "$work/layer.tar" | cut -d ' ' -f 1)
   for name in "$@"; do
-    # The label tells them apart: the same configuration would be the same image.
+    # The label makes the images different: two images with the same configuration have the same id.
     printf '{"architecture":"%s","os":"linux","config":{"Entrypoint":["/bin/sleep","1000000"],"Env":["PATH=/bin"],"Labels":{"made-as":"%s"}},"rootfs":{"type":"layers","diff_ids":["sha256:%s"]}}' \
       "$(dpkg --print-architecture)" "$name" "$layer" >"$work/${name//[!a-z0-9]/-}.json"
     manifest+=$(printf '{"Config":"%s.json","RepoTags":["%s"],"Layers":["layer.tar"]},' "${name//[!a-z0-9]/-}" "$name")
@@ -32,7 +33,7 @@ images() {
   (cd "$work" && tar -cf images.tar ./*.json layer.tar --transform 's#^\./##')
 }
 
-# await WHAT COMMAND…: until the command succeeds, for a minute at most.
+# await WHAT COMMAND…: retries the command until it succeeds, for at most a minute.
 await() {
   local what=$1
   shift
@@ -52,7 +53,7 @@ inside() { nsenter --target "$(cat "$dir/pid")" --mount --pid --wd="$PWD" -- "$@
 
 api() { curl -sf --cacert "$dir/pki/ca.crt" -H 'Authorization: Bearer admin-token' "https://$address:6443$1"; }
 
-# The last condition whose type is Ready and its status, wherever white space is.
+# Whether the condition Ready is True. tr removes the white space, because the JSON may have it anywhere.
 ready() { api "/api/v1/nodes/$address" | tr -d ' \n' | grep -q '"type":"Ready","status":"True"'; }
 
 up() {
@@ -60,7 +61,7 @@ up() {
   scripts/setup.sh
   scripts/node-files.sh "$dir" "$address" "$cgroup" 1.7
   mkfifo "$dir/orders"
-  # The cell lives as long as somebody can write orders.
+  # The cell runs as long as a process has the pipe open for writing. This process holds it open.
   setsid sleep infinity </dev/null >"$dir/orders" 2>/dev/null & echo $! >"$dir/holder"
   setsid scripts/cell.sh "$dir" "$cgroup" <"$dir/orders" >"$dir/answers" 2>&1 &
   echo $! >"$dir/cell"
@@ -103,7 +104,7 @@ END
 
 down() {
   [ -d "$dir" ] || die "no node is up"
-  # No writer, no cell: the kernel ends what is in it.
+  # Without a writer on the pipe the cell ends, and the kernel kills all its processes.
   [ ! -e "$dir/holder" ] || kill "$(cat "$dir/holder")" 2>/dev/null || true
   for _ in {1..100}; do
     kill -0 "$(cat "$dir/cell" 2>/dev/null)" 2>/dev/null || break

@@ -17,8 +17,8 @@ mirror() {
     sed -nE "s#^'(.+)/dists/(bookworm|stable|oldstable|trixie|testing|sid|unstable)/InRelease'.*#\\1#p" | head -n 1
 }
 
-# private_apt SUITE COMMAND…: apt-get with its own sources, lists and archives. It accepts a mirror that is some weeks
-# old: only tests run what it fetches, and it still verifies the signature.
+# private_apt SUITE COMMAND…: runs apt-get with its own sources, lists and archives. It accepts a mirror that is some
+# weeks old: only tests run what it fetches, and it still verifies the signature.
 private_apt() {
   local suite=$1 home=$apt/$1
   shift
@@ -31,7 +31,7 @@ private_apt() {
     "$@"
 }
 
-# update SUITE: reads the lists of a suite, once.
+# update SUITE: downloads the package lists of a suite, once.
 update() {
   local suite=$1 home=$apt/$1 uri
   [ ! -e "$home/updated" ] || return 0
@@ -40,7 +40,7 @@ update() {
   mkdir -p "$home/lists/partial" "$home/archives/partial"
   : >"$home/status"
   printf '%s '"$uri $suite"' main\n' deb deb-src >"$home/sources.list"
-  # --error-on=any: without it an update that reached nothing still succeeds.
+  # Without --error-on=any an update succeeds even if it reaches no server.
   private_apt "$suite" update --error-on=any >"$home/log" 2>&1 ||
     die "cannot read the package list of $suite (offline?): $(reason "$home/log")"
   touch "$home/updated"
@@ -58,7 +58,7 @@ fetch() {
   for deb in "$home"/debs/*.deb; do dpkg-deb -x "$deb" "$dir"; done
 }
 
-# fetch_source SUITE DIR PACKAGE: the files of a source package, as they are, in DIR.
+# fetch_source SUITE DIR PACKAGE: downloads the files of a source package to DIR, and unpacks none.
 fetch_source() {
   local suite=$1 dir=$2 package=$3 home=$apt/$1
   update "$suite"
@@ -67,5 +67,5 @@ fetch_source() {
     die "cannot download the source of $package from $suite (offline?): $(reason "$home/log")"
 }
 
-# reason LOG: apt's error message.
+# reason LOG: prints apt's error message.
 reason() { grep -m 1 '^[EW]:' "$1" || tail -n 1 "$1"; }

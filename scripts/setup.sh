@@ -3,24 +3,24 @@
 # no time and no network.
 #
 #   scripts/setup.sh build    installs what the compiler needs: SQLite is built from its C source
-#   scripts/setup.sh          also installs what the tests need: loop devices with ext4, namespaces, containerd, Kubernetes
+#   scripts/setup.sh          also installs what the tests need: ext4, loop devices, namespaces, containerd, Kubernetes
 #
 # As root it installs what is missing. Otherwise it prints what is missing and exits with 1.
 set -euo pipefail
 
 die() { printf 'setup.sh: %s\n' "$*" >&2; exit 1; }
 
-# A command, and the Debian package that has it.
+# COMMAND:PACKAGE: a command, and the Debian package that contains it.
 wanted=(cc:gcc)
 [ "${1:-}" = build ] || wanted+=(mkfs.ext4:e2fsprogs mount:mount losetup:mount unshare:util-linux flock:util-linux
   nsenter:util-linux make:make openssl:openssl curl:curl systemd-analyze:systemd)
 
-PATH=$PATH:/usr/sbin:/sbin # a plain user's PATH lacks mkfs.ext4 and losetup
+PATH=$PATH:/usr/sbin:/sbin # a normal user's PATH does not have mkfs.ext4 and losetup
 missing=()
 for want in "${wanted[@]}"; do
   command -v "${want%%:*}" >/dev/null || missing+=("${want#*:}")
 done
-# gcc alone compiles but does not link: the C library's files come with a package that gcc only recommends.
+# gcc alone compiles but does not link: the files of the C library are in a package that gcc only recommends.
 [ -e /usr/include/stdlib.h ] || missing+=(libc6-dev)
 
 if [ ${#missing[@]} -gt 0 ]; then

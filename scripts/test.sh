@@ -11,7 +11,7 @@ if [ "${1:-}" = fast ]; then
   nextest=(-E 'not test(/as_root|containerd|on_node/)') plain=(-- --skip as_root --skip containerd --skip on_node)
 else
   scripts/setup.sh
-  # Here, so that no test waits for a compiler. The tests make it anew where the source has changed.
+  # Built here, so that no test waits for the compiler. The tests build it again if the source changed.
   scripts/image.sh --profile dev target/image/kubegc-dev.tar >/dev/null
   nextest=() plain=()
 fi
