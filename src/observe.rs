@@ -75,7 +75,7 @@ pub struct Observer {
 }
 
 /// Everything that was read from the runtime in one pass.
-struct Told {
+struct RuntimeState {
     runtime: Seen<Runtime>,
     listening_since: Seen<Option<Timestamp>>,
     sandbox_image: Seen<Option<String>>,
@@ -134,8 +134,8 @@ impl Observer {
         let log_dirs = self.look(&self.places.pod_logs, |_, at| logs::dirs(at)).await;
         let log_links = self.look(&self.places.container_logs, logs::links).await;
         let pulls = self.look(&self.places.kubelet_root.join("image_manager/pulling"), |_, at| pods::pulls(at)).await;
-        let told = self.ask_runtime(taken_at, &pods_that_may_be_here(&log_dirs, &memory)).await;
-        let (containers, sandboxes) = told.for_pods();
+        let runtime_state = self.ask_runtime(taken_at, &pods_that_may_be_here(&log_dirs, &memory)).await;
+        let (containers, sandboxes) = runtime_state.for_pods();
         let pod_dirs = self.pod_dirs(&containers, &sandboxes).await;
         let pods = self.pods.list(&containers, &sandboxes).await;
         drop((containers, sandboxes));
@@ -145,13 +145,13 @@ impl Observer {
             version: 1,
             taken_at,
             node: self.node.clone(),
-            runtime: told.runtime,
-            listening_since: told.listening_since,
-            sandbox_image: told.sandbox_image,
-            containers: told.containers,
-            sandboxes: told.sandboxes,
-            images: told.images,
-            image_filesystem: told.image_filesystem,
+            runtime: runtime_state.runtime,
+            listening_since: runtime_state.listening_since,
+            sandbox_image: runtime_state.sandbox_image,
+            containers: runtime_state.containers,
+            sandboxes: runtime_state.sandboxes,
+            images: runtime_state.images,
+            image_filesystem: runtime_state.image_filesystem,
             log_dirs,
             log_links,
             pods,
@@ -159,8 +159,8 @@ impl Observer {
             pulling,
             resolved_images: BTreeMap::new(),
             image_uses,
-            list_bytes: told.list_bytes,
-            partial: told.partial,
+            list_bytes: runtime_state.list_bytes,
+            partial: runtime_state.partial,
             memory,
         };
         self.clock_skew.correct(&mut snapshot);
@@ -181,10 +181,10 @@ impl Observer {
 
     /// Reads everything from the runtime. An unreachable runtime gets one call: each further call would only wait for
     /// the same error. `pods` helps to list what is too large for one message.
-    async fn ask_runtime(&self, now: Timestamp, pods: &[PodUid]) -> Told {
+    async fn ask_runtime(&self, now: Timestamp, pods: &[PodUid]) -> RuntimeState {
         let reader = self.reader.limited(MOST_UNANSWERED);
         let runtime = match reader.runtime().await {
-            Err(error) if error.is_unreachable() => return Told::nothing(&error),
+            Err(error) if error.is_unreachable() => return RuntimeState::nothing(&error),
             answer => Seen::from(answer),
         };
         let sandbox_image = Seen::from(reader.sandbox_image().await);
@@ -204,7 +204,7 @@ impl Observer {
             ..runtime
         });
         let image_filesystem = self.image_filesystem(&reader).await;
-        Told {
+        RuntimeState {
             runtime,
             listening_since,
             sandbox_image,
@@ -259,9 +259,9 @@ impl Observer {
     }
 }
 
-// === impl Told ===
+// === impl RuntimeState ===
 
-impl Told {
+impl RuntimeState {
     fn nothing(error: &CriError) -> Self {
         let cause = error.to_string();
         Self {

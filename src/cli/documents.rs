@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_told_by_line() {
+    fn a_fault_is_reported_by_line() {
         let cases = [
             (format!("{ONE}\nnonsense\n{ONE}\n"), "f, line 2, column 2: expected ident"),
             (

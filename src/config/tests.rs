@@ -292,7 +292,7 @@ fn all_faults_come_at_once_with_where_and_what_is_right() {
 }
 
 #[test]
-fn each_bad_value_is_told_what_is_right() {
+fn each_bad_value_is_reported_what_is_right() {
     let cases = [
         (
             "containers.min_age = \"soon\"",

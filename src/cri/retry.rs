@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn without_patience_an_absent_runtime_is_told_at_once() {
+    fn without_patience_an_absent_runtime_is_reported_at_once() {
         assert_eq!(waits(Duration::ZERO, &refused()), [0; 0]);
     }
 
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_connection_is_made_anew_once_without_patience() {
+    fn a_broken_connection_is_made_again_once_without_patience() {
         assert_eq!(waits(Duration::ZERO, &broken()), [0]);
     }
 

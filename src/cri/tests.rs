@@ -48,7 +48,7 @@ async fn listed(reader: &RuntimeReader) -> Result<Vec<String>, CriError> {
 // --- unavailable runtime ---------------------------------------------------------------------------------------------
 
 #[tokio::test]
-async fn a_socket_that_is_not_there_is_told_as_such() {
+async fn a_socket_that_is_not_there_is_reported_as_such() {
     let error = check("/nonexistent/x.sock").await;
     assert!(matches!(error, CriError::NoSocket { .. }), "{error}");
     assert!(error.is_unreachable());
@@ -59,7 +59,7 @@ async fn a_socket_that_is_not_there_is_told_as_such() {
 }
 
 #[tokio::test]
-async fn a_socket_that_nobody_listens_on_any_more_is_told_as_such() {
+async fn a_socket_that_no_one_listens_on_any_more_is_reported_as_such() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("stale.sock");
     drop(UnixListener::bind(&path).unwrap());
@@ -70,7 +70,7 @@ async fn a_socket_that_nobody_listens_on_any_more_is_told_as_such() {
 
 /// Root may open every socket. As root, the test therefore builds the error from the OS error code.
 #[tokio::test]
-async fn a_socket_that_may_not_be_opened_is_told_as_such() {
+async fn a_socket_that_may_not_be_opened_is_reported_as_such() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.sock");
     let _listener = UnixListener::bind(&path).unwrap();
@@ -85,7 +85,7 @@ async fn a_socket_that_may_not_be_opened_is_told_as_such() {
 }
 
 #[tokio::test]
-async fn a_socket_that_accepts_and_never_answers_is_told_within_the_limit() {
+async fn a_socket_that_accepts_and_never_answers_is_reported_within_the_limit() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("mute.sock");
     let _listener = UnixListener::bind(&path).unwrap();
@@ -95,7 +95,7 @@ async fn a_socket_that_accepts_and_never_answers_is_told_within_the_limit() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_speaks_only_v1alpha2_is_told_as_such() {
+async fn a_runtime_that_speaks_only_v1alpha2_is_reported_as_such() {
     let dir = tempfile::tempdir().unwrap();
     let old = Scripted::start_with_paths(dir.path(), |path| match path {
         "/runtime.v1alpha2.RuntimeService/Version" => vec![say(&pb::VersionResponse::default())],
@@ -107,7 +107,7 @@ async fn a_runtime_that_speaks_only_v1alpha2_is_told_as_such() {
 }
 
 #[tokio::test]
-async fn a_server_without_any_cri_is_told_as_such() {
+async fn a_server_without_any_cri_is_reported_as_such() {
     let dir = tempfile::tempdir().unwrap();
     let other = Scripted::start_with_paths(dir.path(), |_| vec![Step::Fail(Code::Unimplemented)]);
     let error = within(check(other.endpoint())).await;
@@ -116,7 +116,7 @@ async fn a_server_without_any_cri_is_told_as_such() {
 }
 
 #[tokio::test]
-async fn a_socket_that_speaks_something_else_is_told_as_such() {
+async fn a_socket_that_speaks_something_else_is_reported_as_such() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("http.sock");
     let listener = UnixListener::bind(&path).unwrap();
@@ -133,7 +133,7 @@ async fn a_socket_that_speaks_something_else_is_told_as_such() {
 }
 
 #[tokio::test]
-async fn an_image_service_that_is_not_there_is_told_by_its_own_socket() {
+async fn an_image_service_that_is_not_there_is_reported_by_its_own_socket() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = Scripted::start(dir.path(), |_| vec![]);
     let reader = RuntimeReader::new(runtime.endpoint(), "/nonexistent/images.sock", quick());
@@ -311,7 +311,7 @@ async fn a_removal_carries_no_deadline() {
 }
 
 #[tokio::test]
-async fn a_removal_of_what_is_gone_succeeds_and_any_other_error_is_told() {
+async fn a_removal_of_what_is_gone_succeeds_and_any_other_error_is_reported() {
     for (code, succeeds) in [(Code::NotFound, true), (Code::Internal, false), (Code::Unavailable, false)] {
         let dir = tempfile::tempdir().unwrap();
         let runtime = Scripted::start(dir.path(), move |_| vec![Step::Fail(code)]);
@@ -359,7 +359,7 @@ async fn a_verbose_status_that_fails_is_an_error_and_one_that_is_not_offered_nam
 }
 
 #[tokio::test]
-async fn a_verbose_status_tells_the_sandbox_image() {
+async fn a_verbose_status_shows_the_sandbox_image() {
     let dir = tempfile::tempdir().unwrap();
     let config = r#"{"sandboxImage":"registry.k8s.io/pause:3.6"}"#;
     let info = [("config".into(), config.into())].into();

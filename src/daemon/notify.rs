@@ -19,19 +19,19 @@ pub struct Notifier(Option<UnixDatagram>);
 
 impl Notifier {
     /// Creates a notifier that sends nothing.
-    pub fn nobody() -> Self {
+    pub fn disabled() -> Self {
         Self(None)
     }
 
     /// Connects to a socket in the form of `NOTIFY_SOCKET`: a path, or an abstract name with a leading `@`. A failed
     /// connection is logged once.
     pub fn to(socket: Option<&OsStr>) -> Self {
-        let Some(socket) = socket else { return Self::nobody() };
+        let Some(socket) = socket else { return Self::disabled() };
         match connect(socket) {
             Ok(socket) => Self(Some(socket)),
             Err(error) => {
                 tracing::warn!(socket = %socket.display(), %error, "cannot speak to the service manager");
-                Self::nobody()
+                Self::disabled()
             }
         }
     }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manager_that_reads_nothing_holds_nobody_up() {
+    fn a_manager_that_reads_nothing_holds_no_one_up() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notify");
         let _deaf = UnixDatagram::bind(&path).unwrap();
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn without_a_manager_nothing_is_said() {
         let missing = OsStr::new("/nonexistent/notify");
-        for notifier in [Notifier::nobody(), Notifier::to(None), Notifier::to(Some(missing))] {
+        for notifier in [Notifier::disabled(), Notifier::to(None), Notifier::to(Some(missing))] {
             notifier.ready("to nobody");
         }
     }

@@ -23,7 +23,7 @@ pub(super) fn pod_source(settings: &Settings, node: &str) -> Arc<dyn observe::Po
     }
     let parts = settings.pods.sources.iter().map(|source| place.part(source, SET, String::new())).collect();
     let combined = CombinedPods::new(parts, clock::now);
-    combined.tell();
+    combined.log_sources();
     Arc::new(combined)
 }
 
@@ -50,7 +50,7 @@ impl PlaceOfPods {
         if found.is_empty() {
             let cause = api.err().map_or_else(String::new, |error| error.to_string());
             return Err(format!(
-                "nobody is found who knows the pods: {cause}; no pods.kubelet_* is set; a host without a kubelet wants \
+                "no pod source available: {cause}; no pods.kubelet_* is set; a host without a kubelet wants \
                  pods.source = \"runtime\""
             ));
         }

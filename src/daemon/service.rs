@@ -114,12 +114,12 @@ impl<P: FnMut() -> Option<Policy>, A: FnMut(Scope, &Result<Pass, StoreError>)> S
 
     fn ended(&self, scope: Scope, pass: &Result<Pass, StoreError>) -> PassResult {
         (self.after.borrow_mut())(scope, pass);
-        tell(scope, pass)
+        log_pass(scope, pass)
     }
 }
 
 /// Logs the result of a pass, and returns it for the schedule.
-fn tell(scope: Scope, pass: &Result<Pass, StoreError>) -> PassResult {
+fn log_pass(scope: Scope, pass: &Result<Pass, StoreError>) -> PassResult {
     let pass = match pass {
         Ok(pass) => pass,
         Err(error) => {

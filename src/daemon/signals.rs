@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hangups_that_nobody_answers_are_one_and_hinder_nothing() {
+    async fn hangups_that_no_one_answers_are_one_and_hinder_nothing() {
         let _alone = alone().await;
         let (abort, stop, mut reload) = start();
         for _ in 0..5 {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stop_that_nobody_can_pull_is_never_reached() {
+    async fn a_stop_that_no_one_can_pull_is_never_reached() {
         let stop = Stop::never();
         assert!(!stop.is_set());
         assert!(timeout(Duration::from_hours(24), stop.wait()).await.is_err());

@@ -84,14 +84,14 @@ impl Bench {
     async fn carry_out_plan(&self, plan: &Plan) -> (Vec<String>, Vec<Report>, Summary) {
         let mut reports = Vec::new();
         let summary = self.live().carry_out(plan, &Stop::never(), &mut |report| reports.push(report)).await;
-        (reports.iter().map(told).collect(), reports, summary)
+        (reports.iter().map(lines).collect(), reports, summary)
     }
 
     /// Carries out the actions as a dry run.
     async fn rehearse(&self, actions: Vec<Action>) -> Vec<String> {
         let mut reports = Vec::new();
         let dry = self.executor(DryRun::default());
-        dry.carry_out(&plan(actions), &Stop::never(), &mut |report| reports.push(told(&report))).await;
+        dry.carry_out(&plan(actions), &Stop::never(), &mut |report| reports.push(lines(&report))).await;
         reports
     }
 
@@ -167,7 +167,7 @@ fn sandbox(id: &str) -> Action {
 }
 
 /// Formats an action and its outcome as one line.
-fn told(report: &Report) -> String {
+fn lines(report: &Report) -> String {
     let id = report.action.target.id();
     let id = Path::new(&id).file_name().unwrap_or_default().to_string_lossy();
     match &report.outcome {

@@ -101,7 +101,7 @@ impl Kubelet {
         let way = way.map_err(|error| reach(path, &error))??;
         let stream = way.open().await.map_err(|error| reach(path, &error))?;
         let answer = send(stream, path, &way).await.map_err(|error| reach(path, &error))?;
-        let (status, at) = (answer.status(), told_at(&answer));
+        let (status, at) = (answer.status(), answered_at(&answer));
         let body = Limited::new(answer.into_body(), LARGEST_ANSWER_BYTES).collect().await;
         let text = body.map_err(|error| reach(path, &*error))?.to_bytes();
         if !status.is_success() {
@@ -129,7 +129,7 @@ async fn send(stream: Stream, path: &str, way: &Transport) -> Result<Response<In
 }
 
 /// Returns the time of an answer. HTTP and mail use the same date format.
-fn told_at<T>(answer: &Response<T>) -> Option<Timestamp> {
+fn answered_at<T>(answer: &Response<T>) -> Option<Timestamp> {
     let date = answer.headers().get(DATE)?.to_str().ok()?;
     jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(date).ok()
 }

@@ -50,7 +50,7 @@ async fn settle() {
 }
 
 async fn heard(watch: &PodWatch) -> Heard {
-    match watch.tell().await {
+    match watch.pods().await {
         Seen::Seen(heard) => heard,
         Seen::NotSeen(cause) => panic!("not seen: {cause}"),
     }
@@ -62,7 +62,7 @@ async fn names(watch: &PodWatch) -> Vec<String> {
 
 /// Returns why pods may be missing, or why none is known.
 async fn missing(watch: &PodWatch) -> Option<String> {
-    match watch.tell().await {
+    match watch.pods().await {
         Seen::Seen(heard) => heard.missing,
         Seen::NotSeen(cause) => Some(format!("not seen: {cause}")),
     }

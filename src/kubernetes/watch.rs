@@ -123,7 +123,7 @@ impl PodWatch {
     }
 
     /// Returns the known pods. The first call waits for the first attempt to list them.
-    pub async fn tell(&self) -> Seen<Heard> {
+    pub async fn pods(&self) -> Seen<Heard> {
         let mut state = self.state.clone();
         // An error means that the task has ended or that the time is up. The known pods are returned in both cases.
         let _ = timeout_at(self.started + self.timing.first_list, state.wait_for(|state| state.tried)).await;

@@ -28,7 +28,7 @@ pub enum ObserveError {
         source: io::Error,
     },
     /// The kubelet pulls an image, and its record does not name the image.
-    #[error("{} does not tell which image is being pulled: {cause}", path.display())]
+    #[error("{} does not name the image that is being pulled: {cause}", path.display())]
     ReadPull {
         /// The record.
         path: PathBuf,

@@ -139,9 +139,9 @@ mod tests {
             let plan = plan(&node("running", &pods), Profile::Safe);
             assert_eq!(removed(&plan), [""; 0]);
             assert_eq!(why_kept(&plan, "sha256:aa"), "image_volumes_unknown");
-            let told = plan.errors[0].to_string();
-            assert!(told.contains("container c1 of pod default/web-0: ContainerStatus: disk (Internal)"), "{told}");
-            assert!(told.contains("hint: "), "{told}");
+            let text = plan.errors[0].to_string();
+            assert!(text.contains("container c1 of pod default/web-0: ContainerStatus: disk (Internal)"), "{text}");
+            assert!(text.contains("hint: "), "{text}");
         }
     }
 

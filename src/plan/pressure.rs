@@ -170,11 +170,11 @@ mod tests {
                 "/d has 4 % of its inodes free, pressure.free_inodes_percent = 5",
             ),
             ("inodes are not counted there", policy(0, 0, 5), disk(1000, None), ""),
-            ("no capacity is told", policy(1, 1, 0), FileSystem::default(), ""),
+            ("no capacity is text", policy(1, 1, 0), FileSystem::default(), ""),
         ];
         for (sentence, policy, disk, expected) in rows {
-            let told = policy.judge(&disk).map(|pressure| pressure.to_string()).unwrap_or_default();
-            assert_eq!(told, expected, "{sentence}");
+            let text = policy.judge(&disk).map(|pressure| pressure.to_string()).unwrap_or_default();
+            assert_eq!(text, expected, "{sentence}");
         }
     }
 }

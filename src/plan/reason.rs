@@ -1,7 +1,7 @@
-//! Why something goes, and why something stays.
+//! The reasons to remove and to keep objects.
 //!
-//! One enum each for all policies, so that documents, tables and `why` have one list to know; each policy file says in
-//! its head which of them it gives. A variant carries the values that decided.
+//! One enum each serves all policies. The head of each policy file lists the reasons that it uses. A variant carries the
+//! values that decided. `explain.rs` describes each variant.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -10,99 +10,99 @@ use strum::IntoStaticStr;
 
 use crate::model::ContainerState;
 
-/// The rule that removes something.
+/// The reason to remove an object.
 #[derive(Clone, Debug, IntoStaticStr, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[strum(serialize_all = "snake_case")]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum RemoveReason {
-    /// The pod is gone (I11).
+    /// The pod is deleted (I11).
     PodGone {},
-    /// The pod finished but still exists, and terminated pods are to be evicted.
+    /// The pod is terminated, and `containers.evict_terminated_pods` is set.
     PodTerminal {},
-    /// More dead instances of this (pod, container name) than allowed.
+    /// The pod has more dead instances of this container than allowed.
     OverUnitLimit {
         /// `containers.max_per_pod_container`.
         limit: i64,
     },
-    /// More dead containers on the node than allowed.
+    /// The node has more dead containers than allowed.
     OverTotalLimit {
         /// `containers.max_containers`.
         limit: i64,
     },
-    /// A dead sandbox of a living pod that has a newer one.
+    /// The sandbox is dead, and its pod has a newer one.
     Superseded {},
-    /// A link that leads nowhere, and whose container ended or is gone.
+    /// The log symlink is dangling, and its container exited or does not exist.
     Dangling {},
-    /// The disk reached the high threshold, and this image is next in line.
+    /// Disk usage reached the high threshold, and this image is among the least recently used.
     Space {
         /// `images.high_threshold_percent`.
         high_threshold_percent: u64,
-        /// Used space in percent.
+        /// Disk usage in percent.
         used_percent: u64,
     },
-    /// Unused for longer than the maximum age.
+    /// The image is unused for longer than the maximum age.
     Age {
         /// `images.max_age`.
         max_age_seconds: i64,
-        /// Seconds since its last use; `null` = never used, as the kubelet counts.
+        /// Seconds since its last use; `null` = never used, as in the kubelet.
         unused_seconds: Option<i64>,
     },
-    /// Unused, and everything unused was asked for.
+    /// The image is unused, and all unused images are to be removed.
     Unused {},
 }
 
-/// The rule that keeps something. Those that only the profile `safe` gives are guards.
+/// The reason to keep an object. Reasons that only the profile `safe` uses are guards.
 #[derive(Clone, Debug, IntoStaticStr, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[strum(serialize_all = "snake_case")]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum KeepReason {
     // --- the kubelet's own rules ---
-    /// It runs (I1).
+    /// It is running (I1).
     Running {},
-    /// Younger than the minimum age.
+    /// It is younger than the minimum age.
     YoungerThanMinAge {
-        /// The minimum age that is meant: of containers or of images.
+        /// The minimum age of containers or of images.
         min_age_seconds: i64,
     },
-    /// Its unit has no more dead instances than allowed.
+    /// Its pod has no more dead instances of it than allowed.
     WithinUnitLimit {
         /// `containers.max_per_pod_container`.
         limit: i64,
     },
-    /// No limit is set that it could be over.
+    /// No limit on dead containers is set.
     NoLimit {},
     /// The sandbox is ready (I1).
     Ready {},
     /// The sandbox still has containers (I1).
     HasContainers {
-        /// How many.
+        /// The number of containers.
         containers: usize,
     },
-    /// The newest sandbox of a pod that is not gone.
+    /// It is the newest sandbox of a pod that is not proven to be deleted.
     NewestSandbox {},
     /// Its pod is in the list of pods.
     PodPresent {
-        /// Where the list comes from.
+        /// The pod source.
         source: String,
     },
-    /// The list of pods is not complete, so absence proves nothing (I2).
+    /// The list of pods is incomplete, so a missing pod may exist (I2).
     PodsIncomplete {
-        /// Where the list comes from.
+        /// The pod source.
         source: String,
-        /// Why it is not complete, for people; empty = the source does not tell.
+        /// Why it is incomplete; empty = unknown.
         #[serde(default)]
         cause: String,
     },
-    /// No list of pods could be had, so absence proves nothing (I2).
+    /// No list of pods is available, so every pod may exist (I2).
     PodsNotSeen {
-        /// Why.
+        /// The cause.
         cause: String,
     },
-    /// The link leads somewhere.
+    /// The target of the symlink exists.
     TargetExists {},
-    /// It could not be told where the link leads.
+    /// The target of the symlink cannot be determined.
     TargetUnknown {},
-    /// The link dangles, but its container may still write: the log is perhaps being rotated.
+    /// The symlink is dangling, but its container may still write: the log may be in rotation.
     ContainerNotExited {
         /// The container's state.
         state: ContainerState,
@@ -119,29 +119,29 @@ pub enum KeepReason {
     },
     /// The runtime pinned it (I6).
     Pinned {},
-    /// The disk is below the high threshold, and it is not too old.
+    /// Disk usage is below the high threshold, and no maximum age is set.
     BelowThreshold {
-        /// Used space in percent.
+        /// Disk usage in percent.
         used_percent: u64,
         /// `images.high_threshold_percent`.
         high_threshold_percent: u64,
     },
-    /// The disk is below the high threshold, and it was not unused for longer than the maximum age.
+    /// Disk usage is below the high threshold, and the image is not unused for longer than the maximum age.
     WithinMaxAge {
         /// `images.max_age`.
         max_age_seconds: i64,
     },
-    /// What goes before it is enough.
+    /// The images before it are enough to reach the low threshold.
     TargetReached {},
-    /// Image collection is off: high threshold 100 and no maximum age.
+    /// Image removal is disabled: the high threshold is 100, and no maximum age is set.
     ImageGcOff {},
-    /// Seen in use at the very moment of this pass.
+    /// It was in use at the start of this pass.
     UsedMeanwhile {},
-    /// The step could not run; the plan's errors say why.
+    /// The step failed. The plan lists the error.
     StepFailed {},
     /// Parts of the runtime's list are missing that may hold more of the same pod (I2, I3).
     ListIncomplete {
-        /// Which list, as the snapshot names it.
+        /// The list, as the snapshot names it.
         list: String,
     },
     /// The image volumes of a container are not known, but its pod names this image (I6).
@@ -156,51 +156,51 @@ pub enum KeepReason {
     },
 
     // --- guards ---
-    /// The newest instance of its unit: the kubelet would run the container again (I3).
+    /// It is the newest instance of its container: without it the kubelet would run the container again (I3).
     NewestOfUnit {},
-    /// Created and young: perhaps about to start (I4).
+    /// It is created and young, so it may be about to start (I4).
     MaybeStarting {
         /// `guards.created_grace`.
         created_grace_seconds: i64,
     },
-    /// No pod labels: somebody else's (I5).
+    /// It has no pod labels, so the kubelet does not manage it (I5).
     Foreign {},
-    /// Its pod is in no list, but not for long enough yet (I11).
+    /// Its pod is missing, but not for long enough (I11).
     NotYetGone {
-        /// The first look that did not find it; `null` = this one.
+        /// The first pass that did not find the pod; `null` = this pass.
         absent_since: Option<Timestamp>,
         /// `guards.gone_after`.
         gone_after_seconds: i64,
     },
-    /// Its pod is in no list, or finished and to be evicted, but something of it runs (I11).
+    /// Its pod is missing or terminated, but still has running containers (I11).
     PodStillRuns {},
-    /// Its pod is in no list, but the kubelet still has its directory (I11).
+    /// Its pod is missing, but the kubelet still has its directory (I11).
     PodDirExists {},
-    /// Its pod is in no list, but the kubelet's directories could not be read (I11).
+    /// Its pod is missing, but the kubelet's pod directories are unavailable (I11).
     PodDirsNotSeen {
-        /// Why.
+        /// The cause.
         cause: String,
     },
-    /// Its pod is in no list, but a live lookup cannot confirm that it is deleted (I11).
+    /// Its pod is missing, but a live lookup cannot confirm its deletion (I11).
     PodNotConfirmable {
         /// The pod source.
         source: String,
     },
-    /// A dead sandbox so young that it may be one in the making (I4).
+    /// The dead sandbox is so young that it may still be in creation (I4).
     YoungSandbox {
         /// `guards.sandbox_grace`.
         sandbox_grace_seconds: i64,
     },
-    /// The name does not parse as ours, or it is not the kind of entry expected (I7).
+    /// The kubelet does not use such a name or such a kind of entry (I7).
     Unrecognized {},
-    /// Something of its pod is still in the runtime.
+    /// The runtime still has a container or sandbox of its pod.
     PodInRuntime {},
-    /// The runtime's list of containers could not be had.
+    /// The runtime's list of containers is unavailable.
     RuntimeNotSeen {
-        /// Why.
+        /// The cause.
         cause: String,
     },
-    /// The image of the runtime's sandboxes (I6).
+    /// It is the sandbox image of the runtime (I6).
     SandboxImage {},
     /// A keep pattern matches one of its names (I6).
     KeepPattern {
@@ -209,7 +209,7 @@ pub enum KeepReason {
     },
     /// The kubelet is pulling it (I6).
     BeingPulled {},
-    /// A pod of this node names it (I6).
+    /// The spec of a pod of this node names it (I6).
     NamedByPod {
         /// The pod, as namespace/name.
         named_by: String,
@@ -218,7 +218,7 @@ pub enum KeepReason {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         as_of: Option<Timestamp>,
     },
-    /// The runtime started a moment ago; its lists may not be whole (I12).
+    /// The runtime has just started, so its lists may be incomplete (I12).
     RuntimeJustStarted {
         /// `guards.settle`.
         settle_seconds: i64,
@@ -228,21 +228,21 @@ pub enum KeepReason {
         /// The list that fell: `containers`, `sandboxes` or `images`.
         #[serde(default)]
         list: String,
-        /// Listed when it was last trusted, less what was removed since.
+        /// The length when the list was last trusted, minus the removals since.
         before: u64,
-        /// Listed now.
+        /// The length now.
         now: u64,
         /// `guards.fall_hold`.
         #[serde(default)]
         hold_seconds: i64,
     },
-    /// Its removal failed and waits before the next try.
+    /// Its removal failed, and its back-off has not passed.
     BackingOff {
-        /// Not before.
+        /// The earliest time of the next attempt.
         retry_at: Timestamp,
         /// Failures in a row.
         failures: u32,
-        /// What the last try answered.
+        /// The error of the last attempt.
         error: String,
     },
 }

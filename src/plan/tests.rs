@@ -91,7 +91,7 @@ fn targets_have_the_names_that_people_know() {
 }
 
 #[test]
-fn an_error_of_what_was_not_seen_is_told_from_one_of_what_was() {
+fn an_error_of_what_was_not_seen_is_reported_from_one_of_what_was() {
     let unknown = |others| PlanError::ImageVolumesUnknown {
         container: "c".into(),
         pod: None,

@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn want_of_space_is_told_from_want_of_permission() {
+    fn want_of_space_is_reported_from_want_of_permission() {
         for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
             assert!(matches!(trouble(kind), Trouble::Full(_)), "{kind}");
         }

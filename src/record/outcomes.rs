@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_nobody_tried_again_for_a_day_is_forgotten() {
+    fn a_failure_that_no_one_tried_again_for_a_day_is_forgotten() {
         let memory = after_outcomes(&Memory::default(), &[failed(container("c1"), "busy")], at(0), MINUTE);
         let day = 24 * 60 * 60;
         assert_eq!(after_outcomes(&memory, &[], at(day + 59), MINUTE).failures.len(), 1);

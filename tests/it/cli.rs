@@ -24,7 +24,7 @@ fn line(node: &str) -> String {
 }
 
 #[test]
-fn a_plan_tells_what_goes_and_why_the_rest_stays() {
+fn a_plan_shows_what_goes_and_why_the_rest_stays() {
     insta::assert_snapshot!(Shell::new().run(&["plan", "--snapshot", FULL_DISK]), @"
     KIND            ID              NAME                                       POD                AGE     SIZE       WHY
     container       f019e610bfc59   app                                        shop/old-6c5b9     33h                pod deleted
@@ -107,7 +107,7 @@ fn what_if_is_a_flag_away() {
 }
 
 #[test]
-fn everything_is_told_in_the_wide_table() {
+fn everything_is_reported_in_the_wide_table() {
     let text = Shell::new().run(&["plan", "--snapshot", FULL_DISK, "-o", "wide"]);
     let plan = decide(&full_disk(), &Policy::default(), Scope::All);
     for id in plan.actions.iter().map(|action| action.target.id()).chain(plan.kept.iter().map(|kept| kept.id.clone())) {
@@ -160,7 +160,7 @@ fn each_plan_comes_before_the_next_snapshot_is_written() {
 }
 
 #[test]
-fn a_bad_line_is_told_by_file_and_line_after_the_plans_before_it() {
+fn a_bad_line_is_reported_by_file_and_line_after_the_plans_before_it() {
     let shell = Shell::new().with("s.jsonl", &format!("{}{}\n", line("n1"), &line("n2")[..60]));
     let text = shell.run(&["plan", "--snapshot", "s.jsonl", "-o", "json"]);
     let (status, rest) = text.split_once('\n').unwrap();
@@ -418,7 +418,7 @@ fn completions_are_printed_for_every_shell() {
 }
 
 #[test]
-fn why_of_a_pod_tells_its_phase_and_who_knows_it() {
+fn why_of_a_pod_shows_its_phase_and_who_knows_it() {
     let shell = Shell::new();
     for word in ["shop/migrate-29x", "7d54523b-cea3-0ddf-db5b-796339a26499"] {
         let why = shell.run(&["why", "--snapshot", FULL_DISK, word]);
@@ -453,7 +453,7 @@ fn a_plan_may_ask_for_what_a_short_disk_would_take() {
 }
 
 #[test]
-fn why_tells_the_rule_the_setting_and_what_would_change_it() {
+fn why_shows_the_rule_the_setting_and_what_would_change_it() {
     let shell = Shell::new().with("kubegc.toml", "[images]\nkeep = [\"registry.example.com/ml/*\"]\n");
     let why = |what: &str| shell.run(&["why", "--snapshot", FULL_DISK, what]);
     insta::assert_snapshot!(why("2ed73f98"), @"
@@ -551,7 +551,7 @@ fn store(path: &std::path::Path) {
 }
 
 #[test]
-fn history_tells_what_was_removed_and_what_was_not() {
+fn history_shows_what_was_removed_and_what_was_not() {
     let shell = Shell::new();
     store(&shell.path("kubegc.db"));
     let history = |arguments: &[&str]| shell.run(&[&["history", "--state", "kubegc.db"], arguments].concat());

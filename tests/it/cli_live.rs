@@ -162,7 +162,7 @@ fn the_schema_of_a_collection_holds_one_and_refuses_others() {
 }
 
 #[test]
-fn a_failure_is_told_and_the_rest_goes_on() {
+fn a_failure_is_reported_and_the_rest_goes_on() {
     let host = Host::new();
     host.sim.fault(Method::RemovePodSandbox, Fault::Fail(Code::Internal), Times::Forever);
     insta::assert_snapshot!(host.run(&["collect"]), @"
@@ -358,7 +358,7 @@ fn a_runtime_that_cannot_be_reached_has_status_3_and_says_why() {
 }
 
 #[test]
-fn a_source_that_fails_is_told_and_the_plan_fails_in_part() {
+fn a_source_that_fails_is_reported_and_the_plan_fails_in_part() {
     let host = Host::new();
     host.sim.fault(Method::ImageFsInfo, Fault::Fail(Code::Internal), Times::Forever);
     let text = host.run(&["plan", "--image-gc-high-threshold=85"]);
@@ -528,7 +528,7 @@ async fn a_second_signal_ends_it_at_once() {
 }
 
 #[test]
-fn the_status_tells_who_collects_and_what_it_sees() {
+fn the_status_shows_who_collects_and_what_it_sees() {
     let mut host = Host::new();
     let lines = |text: &str| -> Vec<String> {
         // The disk usage of this machine and the age of a pass vary, so the test ignores them.
@@ -556,7 +556,7 @@ fn the_status_tells_who_collects_and_what_it_sees() {
 }
 
 #[test]
-fn a_list_that_is_too_large_to_send_is_told_in_the_plan_and_in_the_status() {
+fn a_list_that_is_too_large_to_send_is_reported_in_the_plan_and_in_the_status() {
     let host = Host::with(node().send_limit(1600));
     let plan = host.run(&["plan"]);
     assert!(plan.contains("Lists: containers received in"), "{plan}");

@@ -118,7 +118,7 @@ mod as_root {
     }
 
     #[test]
-    fn a_user_who_may_not_write_the_lock_is_told_what_to_do() {
+    fn a_user_who_may_not_write_the_lock_is_reported_what_to_do() {
         let sim = sim();
         let shell = shell(&sim);
         let (code, text) = with_own_run(

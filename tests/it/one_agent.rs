@@ -35,7 +35,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn beside_a_service_nobody_collects_but_everybody_may_plan() {
+async fn beside_a_service_no_one_collects_but_everybody_may_plan() {
     let sim = sim();
     let home = Home::new(&sim, "");
     let mut service = home.start(&["run"]);
@@ -156,7 +156,7 @@ async fn while_the_runtime_is_away_the_service_knocks_seldom_and_works_when_it_i
 }
 
 #[tokio::test]
-async fn a_hangup_makes_the_service_read_its_rules_anew_and_keep_them_if_they_are_wrong() {
+async fn a_hangup_makes_the_service_read_its_rules_again_and_keep_them_if_they_are_wrong() {
     let sim = sim();
     let home = Home::new(&sim, OFTEN);
     let mut service = home.start(&["run"]);

@@ -51,7 +51,7 @@ impl Manager {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_service_tells_its_manager_of_start_passes_reload_and_stop() {
+async fn the_service_shows_its_manager_of_start_passes_reload_and_stop() {
     let sim =
         Sim::start(Node::new().pod("default", "web-0", "web-0").running("app", "docker.io/library/web:1")).unwrap();
     let home = Home::new(&sim, "containers.interval = \"1s\"");

@@ -71,7 +71,7 @@ fn the_pod_of_a_sandbox_needs_both_metadata_and_label() {
 }
 
 #[test]
-fn a_static_pod_is_told_by_where_the_kubelet_has_it_from() {
+fn a_static_pod_is_reported_by_where_the_kubelet_has_it_from() {
     for (row, annotations, expected) in [
         ("a manifest file", vec![("kubernetes.io/config.source", "file")], true),
         ("a manifest address", vec![("a", "b"), ("kubernetes.io/config.source", "http")], true),
@@ -97,7 +97,7 @@ fn the_image_of_a_container_is_its_id_and_else_its_reference() {
 }
 
 #[test]
-fn the_sandbox_image_is_read_from_the_verbose_status_where_it_is_told() {
+fn the_sandbox_image_is_read_from_the_verbose_status_where_it_is_reported() {
     for (row, key, text, image) in [
         (
             "containerd 1.x",

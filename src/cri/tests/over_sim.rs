@@ -104,7 +104,7 @@ async fn reader_and_writer_survive_a_runtime_that_goes_and_comes_back() {
 }
 
 #[tokio::test]
-async fn connections_that_were_cut_are_made_anew_without_an_error() {
+async fn connections_that_were_cut_are_made_again_without_an_error() {
     let sim = Sim::start(node()).unwrap();
     let (reader, writer) = (reader(&sim), writer(&sim, BOUND));
     within(reader.images()).await.unwrap();
@@ -117,7 +117,7 @@ async fn connections_that_were_cut_are_made_anew_without_an_error() {
 }
 
 #[tokio::test]
-async fn a_removal_is_done_although_nobody_waits_for_it_any_more() {
+async fn a_removal_is_done_although_no_one_waits_for_it_any_more() {
     let sim = Sim::start(node()).unwrap();
     let id = exited(&sim);
     // The simulated runtime does not carry out the call if the caller gives up before the delay.
@@ -144,7 +144,7 @@ async fn a_removal_whose_answer_was_cut_off_comes_again_and_finds_it_gone() {
 }
 
 #[tokio::test]
-async fn a_node_from_before_the_cri_v1_is_told_as_such() {
+async fn a_node_from_before_the_cri_v1_is_reported_as_such() {
     let sim = Sim::start(node().only_v1alpha2()).unwrap();
     let error = within(reader(&sim).check()).await.unwrap_err();
     assert!(matches!(error, CriError::OnlyV1alpha2 { .. }), "{error}");

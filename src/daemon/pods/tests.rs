@@ -54,7 +54,7 @@ const OTHER: &str = "var/lib/kubelet/kubeconfig";
 const PODS: &str = "var/lib/kubelet/pods/";
 
 #[test]
-fn auto_takes_whoever_can_be_asked_and_says_why() {
+fn auto_uses_every_available_source_and_says_why() {
     let own = || PodSettings { kubeconfig: Some("/nowhere/config".into()), ..PodSettings::default() };
     let token = || kubelet(|kubelet| kubelet.token_file = Some("/t".into()));
     let api = |why: &str| ("kube-api", why.to_owned());
@@ -95,7 +95,7 @@ fn auto_takes_whoever_can_be_asked_and_says_why() {
 }
 
 #[test]
-fn auto_that_finds_nobody_says_where_it_looked_and_never_takes_the_runtime() {
+fn auto_without_a_source_names_the_places_and_never_uses_the_runtime() {
     for files in [&[][..], &[PODS][..]] {
         let cause = Host::with(files).found(PodSettings::default()).unwrap_err();
         for word in ["/etc/kubernetes/kubelet.conf", "/var/lib/kubelet/kubeconfig", "service account", "\"runtime\""] {
@@ -114,7 +114,7 @@ async fn ask(source: &dyn observe::PodSource) -> Seen<PodList> {
 async fn auto_looks_again_until_there_is_somebody() {
     let host = Host::with(&[]);
     let source = pod_source(&host.settings(PodSettings::default()), "n1");
-    assert!(ask(&*source).await.cause().unwrap().starts_with("nobody is found who knows the pods"));
+    assert!(ask(&*source).await.cause().unwrap().starts_with("no pod source available"));
     assert_eq!(source.name(), "auto");
     host.add(PODS);
     host.add(ADMIN);

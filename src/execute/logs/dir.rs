@@ -62,7 +62,7 @@ impl Dir {
     fn opened(dir: nix::Result<RawDir>, path: PathBuf) -> Result<Option<Self>, LogError> {
         match dir {
             Ok(dir) => {
-                let mount = mount_of(&dir).map_err(|error| LogError::io("tell the mount of", &path, error))?;
+                let mount = mount_of(&dir).map_err(|error| LogError::io("determine the mount of", &path, error))?;
                 Ok(Some(Self { handle: dir, mount, path }))
             }
             Err(Errno::ENOENT) => Ok(None),

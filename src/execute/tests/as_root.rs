@@ -81,16 +81,16 @@ fn a_pass_over_many_log_directories_on_a_frozen_disk_costs_one_time_out() {
     on_a_disk(async |bench, root| {
         let frozen = Frozen::freeze(root);
         let begun = Instant::now();
-        let told = tokio::time::timeout(BOUND, bench.carry_out(log_dirs(bench))).await.expect("the pass ends");
+        let lines = tokio::time::timeout(BOUND, bench.carry_out(log_dirs(bench))).await.expect("the pass ends");
         let elapsed = begun.elapsed();
         assert!(elapsed >= LIMIT && elapsed < LIMIT * 10, "{elapsed:?}");
-        assert!(told[0].contains("file system did not respond within"), "{told:?}");
-        assert!(told[1..].iter().all(|line| line.contains("earlier call is still blocked")), "{told:?}");
+        assert!(lines[0].contains("file system did not respond within"), "{lines:?}");
+        assert!(lines[1..].iter().all(|line| line.contains("earlier call is still blocked")), "{lines:?}");
         assert_eq!(names(root), DIRS);
 
         let begun = Instant::now();
-        let told = bench.carry_out(log_dirs(bench)).await;
-        assert!(told.iter().all(|line| line.contains("earlier call is still blocked")), "{told:?}");
+        let lines = bench.carry_out(log_dirs(bench)).await;
+        assert!(lines.iter().all(|line| line.contains("earlier call is still blocked")), "{lines:?}");
         assert!(begun.elapsed() < LIMIT * 10);
         drop(frozen);
     });

@@ -74,10 +74,10 @@ async fn each_pod_is_asked_for_once_and_before_the_first_removal_of_what_is_its_
     let (bench, journal) = bench(|_| Seen::Seen(false));
     let knowledge = PodKnowledge { source: "kube-api".into(), ..PodKnowledge::default() };
     let plan = Plan { pods: Seen::Seen(knowledge), ..plan(leftovers(&bench)) };
-    let (told, reports, _) = bench.carry_out_plan(&plan).await;
+    let (lines, reports, _) = bench.carry_out_plan(&plan).await;
     assert!(reports.iter().all(|report| report.proven_by.as_deref() == Some("kube-api")));
     let all = ["c1 removed", "c2 removed", "s1 removed", "default_web_u1 removed", "default_db_u2 removed"];
-    assert_eq!(told, all);
+    assert_eq!(lines, all);
     let order = [
         "asked for default/web u1",
         "RemoveContainer",
@@ -92,10 +92,10 @@ async fn each_pod_is_asked_for_once_and_before_the_first_removal_of_what_is_its_
 async fn of_a_pod_that_still_exists_nothing_goes_and_the_other_pods_leftovers_do() {
     let (bench, journal) = bench(|pod| Seen::Seen(pod.name == "web"));
     let before = bench.files();
-    let told = bench.carry_out(leftovers(&bench)).await;
+    let lines = bench.carry_out(leftovers(&bench)).await;
     let back = ["c1", "c2", "s1", "default_web_u1"].map(|id| format!("{id} refused: its pod is back"));
-    assert_eq!(told[..4], back);
-    assert_eq!(told[4..], ["default_db_u2 removed"]);
+    assert_eq!(lines[..4], back);
+    assert_eq!(lines[4..], ["default_db_u2 removed"]);
     assert_eq!(taken(&journal), ["asked for default/web u1", "asked for default/db u2"]);
     assert_eq!(bench.writes(), Vec::<String>::new());
     let db = bench.pods("default_db_u2");
@@ -106,10 +106,10 @@ async fn of_a_pod_that_still_exists_nothing_goes_and_the_other_pods_leftovers_do
 async fn without_an_answer_nothing_goes_and_the_note_has_the_cause() {
     let (bench, journal) = bench(|_| Seen::NotSeen("the API server does not answer".to_owned()));
     let before = bench.files();
-    let (told, reports, _) = bench.carry_out_plan(&plan(leftovers(&bench))).await;
+    let (lines, reports, _) = bench.carry_out_plan(&plan(leftovers(&bench))).await;
     assert!(
-        told.iter().all(|line| line.ends_with("refused: the deletion of its pod could not be confirmed")),
-        "{told:?}"
+        lines.iter().all(|line| line.ends_with("refused: the deletion of its pod could not be confirmed")),
+        "{lines:?}"
     );
     assert!(reports.iter().all(|report| report.note.as_deref() == Some("the API server does not answer")));
     assert_eq!(taken(&journal).len(), 2, "the missing answer is remembered too");
@@ -141,9 +141,9 @@ async fn what_goes_for_another_reason_is_nobodys_to_ask() {
 #[tokio::test]
 async fn a_dry_run_asks_too() {
     let (bench, journal) = bench(|pod| Seen::Seen(pod.name == "web"));
-    let told = bench.rehearse(leftovers(&bench)).await;
-    assert_eq!(told[0], "c1 refused: its pod is back");
-    assert_eq!(told[4], "default_db_u2 would_remove");
+    let lines = bench.rehearse(leftovers(&bench)).await;
+    assert_eq!(lines[0], "c1 refused: its pod is back");
+    assert_eq!(lines[4], "default_db_u2 would_remove");
     assert_eq!(taken(&journal), ["asked for default/web u1", "asked for default/db u2"]);
 }
 
@@ -159,8 +159,8 @@ async fn nobody_is_asked_where_absence_from_the_list_is_enough() {
 async fn a_log_directory_that_names_no_pod_is_asked_for_by_its_uid() {
     let (bench, journal) = bench(|_| Seen::NotSeen("it has no name".to_owned()));
     let dir = Action { pod: None, ..action(Target::RemoveLogDir { path: bench.pods("default_db_u2") }) };
-    let told = bench.carry_out(vec![dir]).await;
-    assert_eq!(told, ["default_db_u2 refused: the deletion of its pod could not be confirmed"]);
+    let lines = bench.carry_out(vec![dir]).await;
+    assert_eq!(lines, ["default_db_u2 refused: the deletion of its pod could not be confirmed"]);
     assert_eq!(taken(&journal), ["asked for u2 u2"]);
 }
 
@@ -184,8 +184,8 @@ async fn an_image_that_a_pod_names_by_now_stays() {
     for name in ["web:1", WEB, "alias"] {
         let (bench, image) = bench_with_image(Phase::Pending, name);
         bench.sim.state().also(|node| node.alias("alias", WEB)).unwrap();
-        let (told, reports, _) = bench.carry_out_plan(&plan(vec![image.clone()])).await;
-        assert_eq!(told, ["sha256:aa refused: a pod names it"]);
+        let (lines, reports, _) = bench.carry_out_plan(&plan(vec![image.clone()])).await;
+        assert_eq!(lines, ["sha256:aa refused: a pod names it"]);
         assert_eq!(reports[0].note.as_deref(), Some("the pod default/late names it"));
         assert_eq!(bench.rehearse(vec![image]).await, ["sha256:aa refused: a pod names it"]);
         assert_eq!(bench.writes(), Vec::<String>::new());

@@ -33,9 +33,9 @@ async fn a_container_goes_after_its_logs_and_its_link() {
         notes.lock().unwrap().extend([is_there(&log), is_there(&link)]);
     });
 
-    let (told, reports, _) = bench.carry_out_plan(&plan(vec![exited("c1")])).await;
+    let (lines, reports, _) = bench.carry_out_plan(&plan(vec![exited("c1")])).await;
 
-    assert_eq!(told, ["c1 removed"]);
+    assert_eq!(lines, ["c1 removed"]);
     assert_eq!(*seen.lock().unwrap(), [false, false], "neither log nor link was there when the container went");
     assert_eq!(bench.sim.state().container_ids(), Vec::<String>::new());
     assert!(is_there(&bench.pods("default_web_u1/app/1.log")));
@@ -63,8 +63,8 @@ async fn a_container_whose_state_changed_since_the_plan_stays_with_its_logs() {
 async fn a_container_that_starts_between_plan_and_recheck_stays() {
     let bench = Bench::new(Node::new().image(WEB, &[]).pod("default", "web", "u1").id("c1").created("app", WEB));
     bench.sim.on_call(Method::ContainerStatus, 1, |node| node.start_container("c1").unwrap());
-    let told = bench.carry_out(vec![container("c1", ContainerState::Created)]).await;
-    assert_eq!(told, ["c1 refused: its state changed"]);
+    let lines = bench.carry_out(vec![container("c1", ContainerState::Created)]).await;
+    assert_eq!(lines, ["c1 refused: its state changed"]);
     assert_eq!(bench.sim.state().container_names(), ["web/app#0 running"]);
 }
 
@@ -82,8 +82,8 @@ async fn a_stop_that_fails_ends_the_removal() {
     bench.sim.state().set_container_state("c1", ContainerState::Unknown);
     bench.sim.fault(Method::StopContainer, Fault::Fail(Code::Unknown), Times::N(1));
     let before = bench.files();
-    let told = bench.carry_out(vec![container("c1", ContainerState::Unknown)]).await;
-    assert!(told[0].starts_with("c1 failed: StopContainer"), "{told:?}");
+    let lines = bench.carry_out(vec![container("c1", ContainerState::Unknown)]).await;
+    assert!(lines[0].starts_with("c1 failed: StopContainer"), "{lines:?}");
     assert_eq!(bench.writes(), ["StopContainer(c1)"]);
     assert_eq!(bench.files(), before);
 }
@@ -93,8 +93,8 @@ async fn a_container_that_is_gone_is_success_and_its_dangling_link_goes() {
     let bench = Bench::new(Node::new());
     symlink("/nowhere/0.log", bench.links(LINK)).unwrap();
     symlink(bench.sim.dir(), bench.links("web_default_app-c2.log")).unwrap();
-    let told = bench.carry_out(vec![exited("c1"), exited("c2")]).await;
-    assert_eq!(told, ["c1 already_gone", "c2 already_gone"]);
+    let lines = bench.carry_out(vec![exited("c1"), exited("c2")]).await;
+    assert_eq!(lines, ["c1 already_gone", "c2 already_gone"]);
     assert!(!is_there(&bench.links(LINK)));
     assert!(is_there(&bench.links("web_default_app-c2.log")), "it leads somewhere");
     assert_eq!(bench.writes(), Vec::<String>::new());
@@ -110,11 +110,11 @@ async fn a_container_that_the_list_shows_and_the_status_does_not_find_is_gone() 
 }
 
 #[tokio::test]
-async fn a_removal_that_fails_leaves_the_container_and_is_told() {
+async fn a_removal_that_fails_leaves_the_container_and_is_reported() {
     let bench = Bench::new(finished());
     bench.sim.fault(Method::RemoveContainer, Fault::Fail(Code::Internal), Times::N(1));
-    let told = bench.carry_out(vec![exited("c1")]).await;
-    assert!(told[0].starts_with("c1 failed: RemoveContainer"), "{told:?}");
+    let lines = bench.carry_out(vec![exited("c1")]).await;
+    assert!(lines[0].starts_with("c1 failed: RemoveContainer"), "{lines:?}");
     assert_eq!(bench.carry_out(vec![exited("c1")]).await, ["c1 removed"], "the next pass");
 }
 
@@ -123,8 +123,8 @@ async fn a_status_that_cannot_be_had_removes_nothing() {
     let bench = Bench::new(finished());
     bench.sim.fault(Method::ContainerStatus, Fault::Fail(Code::Internal), Times::Forever);
     let before = bench.files();
-    let told = bench.carry_out(vec![exited("c1")]).await;
-    assert!(told[0].starts_with("c1 failed: ContainerStatus"), "{told:?}");
+    let lines = bench.carry_out(vec![exited("c1")]).await;
+    assert!(lines[0].starts_with("c1 failed: ContainerStatus"), "{lines:?}");
     assert_eq!((bench.writes(), bench.files()), (Vec::new(), before));
 }
 
@@ -134,8 +134,8 @@ async fn foreign_log_files_are_left_alone_and_do_not_hold_the_container() {
     let logs = bench.pods("default_web_u1/app");
     fs::rename(&logs, bench.sim.dir().join("elsewhere")).unwrap();
     symlink(bench.sim.dir().join("elsewhere"), &logs).unwrap();
-    let (told, reports, _) = bench.carry_out_plan(&plan(vec![exited("c1")])).await;
-    assert_eq!(told, ["c1 removed"]);
+    let (lines, reports, _) = bench.carry_out_plan(&plan(vec![exited("c1")])).await;
+    assert_eq!(lines, ["c1 removed"]);
     let note = reports[0].note.clone().unwrap();
     assert!(note.ends_with("default_web_u1/app is left alone: it is not a directory"), "{note}");
     assert!(is_there(&bench.sim.dir().join("elsewhere/0.log")));
@@ -149,8 +149,8 @@ async fn log_files_in_another_pods_directory_are_left_alone() {
     let other = bench.pods("default_b_u2/app/0.log");
     assert!(is_there(&other));
     let id = create(&bench, &other).await;
-    let (told, reports, _) = bench.carry_out_plan(&plan(vec![container(&id, ContainerState::Created)])).await;
-    assert_eq!(told, [format!("{id} removed")]);
+    let (lines, reports, _) = bench.carry_out_plan(&plan(vec![container(&id, ContainerState::Created)])).await;
+    assert_eq!(lines, [format!("{id} removed")]);
     let note = reports[0].note.clone().unwrap();
     assert!(note.ends_with("it is in another pod's log directory"), "{note}");
     assert!(is_there(&other));
@@ -198,8 +198,8 @@ async fn a_file_by_a_log_links_name_stays_and_does_not_hold_the_container() {
     let bench = Bench::new(finished());
     fs::remove_file(bench.links(LINK)).unwrap();
     fs::write(bench.links(LINK), "a file").unwrap();
-    let (told, reports, _) = bench.carry_out_plan(&plan(vec![exited("c1")])).await;
-    assert_eq!(told, ["c1 removed"]);
+    let (lines, reports, _) = bench.carry_out_plan(&plan(vec![exited("c1")])).await;
+    assert_eq!(lines, ["c1 removed"]);
     assert!(reports[0].note.clone().unwrap().ends_with("it is not a symbolic link"), "{reports:?}");
     assert_eq!(fs::read_to_string(bench.links(LINK)).unwrap(), "a file");
 }
@@ -210,9 +210,9 @@ async fn a_container_without_a_log_path_goes_without_a_word() {
     let id = create(&bench, Path::new("")).await;
 
     let plan = plan(vec![container(&id, ContainerState::Created)]);
-    let (told, reports, _) = bench.carry_out_plan(&plan).await;
+    let (lines, reports, _) = bench.carry_out_plan(&plan).await;
 
-    assert_eq!(told, [format!("{id} removed")]);
+    assert_eq!(lines, [format!("{id} removed")]);
     assert_eq!(reports[0].note, None);
 }
 
@@ -247,8 +247,8 @@ mod as_root {
         fs::write(&other, "mounted").unwrap();
         bind(&other, &bench.pods(LOG));
 
-        let told = bench.carry_out(vec![exited("c1")]).await;
-        assert!(told[0].starts_with("c1 failed: cannot remove "), "{told:?}");
+        let lines = bench.carry_out(vec![exited("c1")]).await;
+        assert!(lines[0].starts_with("c1 failed: cannot remove "), "{lines:?}");
         assert_eq!(bench.writes(), Vec::<String>::new());
         assert!(is_there(&bench.links(LINK)));
 
@@ -277,8 +277,8 @@ async fn a_log_root_that_is_pointed_elsewhere_after_the_plan_is_harmless() {
     fs::create_dir_all(other.join("default_db_u2/app")).unwrap();
     fs::write(other.join("default_db_u2/app/0.log"), "of another pod").unwrap();
     symlink(&other, &root).unwrap();
-    let told = bench.carry_out(vec![exited("c1"), action(Target::RemoveLogDir { path: root.join("default_web_u1") })]);
-    assert_eq!(told.await, ["c1 removed", "default_web_u1 already_gone"]);
+    let lines = bench.carry_out(vec![exited("c1"), action(Target::RemoveLogDir { path: root.join("default_web_u1") })]);
+    assert_eq!(lines.await, ["c1 removed", "default_web_u1 already_gone"]);
     assert!(is_there(&bench.sim.dir().join("data").join(LOG)), "the root that was planned for is no root any more");
     assert!(is_there(&other.join("default_db_u2/app/0.log")));
 }

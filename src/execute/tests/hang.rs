@@ -59,11 +59,11 @@ async fn twelve_removals_that_hang_cost_two_time_outs() {
     let bench = bench([LONG, SHORT, LONG]);
     hang(&bench, [Method::RemoveContainer]);
     let plan = plan([containers(), vec![sandbox("s2")]].concat());
-    let (told, _, summary) = bench.carry_out_plan(&plan).await;
+    let (lines, _, summary) = bench.carry_out_plan(&plan).await;
     assert_eq!(bench.sim.calls_of(Method::RemoveContainer), ["c00", "c01"]);
-    assert_eq!(told.len(), 3, "{told:?}");
-    assert!(told[..2].iter().all(|line| line.contains("failed: RemoveContainer: no answer")), "{told:?}");
-    assert_eq!(told[2], "s2 removed", "what the fault does not touch");
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines[..2].iter().all(|line| line.contains("failed: RemoveContainer: no answer")), "{lines:?}");
+    assert_eq!(lines[2], "s2 removed", "what the fault does not touch");
     assert_eq!((summary.not_begun, halts(&summary)), (MANY - 2, vec![(Some(Kind::Container), MANY - 2)]));
     assert!(summary.halts[0].cause.starts_with("RemoveContainer: no answer"), "{summary:?}");
     assert!(!summary.is_stopped);
@@ -74,10 +74,10 @@ async fn rechecks_that_hang_cost_two_time_outs_for_each_kind_of_object() {
     let bench = bench([SHORT, LONG, SHORT]);
     hang(&bench, [Method::ContainerStatus, Method::ImageStatus]);
     let plan = plan([containers(), vec![sandbox("s2")], images()].concat());
-    let (told, _, summary) = bench.carry_out_plan(&plan).await;
+    let (lines, _, summary) = bench.carry_out_plan(&plan).await;
     assert_eq!(bench.sim.calls_of(Method::ContainerStatus).len(), 2);
     assert_eq!(bench.sim.calls_of(Method::ImageStatus).len(), 2);
-    assert!(told.contains(&"s2 removed".to_owned()), "{told:?}");
+    assert!(lines.contains(&"s2 removed".to_owned()), "{lines:?}");
     assert_eq!(halts(&summary), [(Some(Kind::Container), MANY - 2), (Some(Kind::Image), 1)]);
 }
 
@@ -88,10 +88,10 @@ async fn a_runtime_that_hangs_completely_ends_the_pass_after_one_time_out_and_a_
     bench.sim.fault(Method::RemoveContainer, Fault::Hang, Times::Forever);
     hang(&bench, [Method::Version]);
     let plan = plan([containers(), vec![sandbox("s2")], images()].concat());
-    let (told, _, summary) = bench.carry_out_plan(&plan).await;
+    let (lines, _, summary) = bench.carry_out_plan(&plan).await;
     let calls: Vec<_> = bench.sim.calls().iter().map(ToString::to_string).collect();
     assert_eq!(calls[calls.len() - 3..], ["ContainerStatus(c01)", "RemoveContainer(c01)", "Version()"]);
-    assert_eq!((told.len(), told[0].as_str()), (2, "c00 removed"));
+    assert_eq!((lines.len(), lines[0].as_str()), (2, "c00 removed"));
     assert_eq!(halts(&summary), [(None, MANY - 2 + 1 + 3)]);
     assert!(summary.halts[0].cause.contains("did not answer Version"), "{summary:?}");
 }
@@ -102,12 +102,12 @@ async fn one_removal_that_hangs_leaves_the_others_and_after_healing_it_is_remove
     bench.sim.fault(Method::RemoveContainer, Fault::Hang, Times::N(1));
     let (live, plan) = (bench.live(), plan(containers()));
     let mut first = Vec::new();
-    let summary = live.carry_out(&plan, &Stop::never(), &mut |report| first.push(told(&report))).await;
+    let summary = live.carry_out(&plan, &Stop::never(), &mut |report| first.push(lines(&report))).await;
     assert!(first[0].starts_with("c00 failed: RemoveContainer: no answer"), "{first:?}");
     assert_eq!((summary.count("removed"), summary.not_begun), (MANY - 1, 0));
 
     let mut second = Vec::new();
-    live.carry_out(&plan, &Stop::never(), &mut |report| second.push(told(&report))).await;
+    live.carry_out(&plan, &Stop::never(), &mut |report| second.push(lines(&report))).await;
     assert_eq!(second[0], "c00 refused: an earlier removal is still in progress");
     assert_eq!(bench.sim.calls_of(Method::RemoveContainer).iter().filter(|id| *id == "c00").count(), 1, "sent once");
 
@@ -128,8 +128,8 @@ async fn an_image_removal_that_hangs_ends_the_image_removals_of_the_pass() {
     let mut plan = plan(images()[..2].to_vec());
     plan.images.stop_at_available_bytes = 2 * GIB;
     plan.images.reserve = images()[2..].to_vec();
-    let (told, _, summary) = bench.carry_out_plan(&plan).await;
-    assert_eq!(told.len(), 1, "{told:?}");
+    let (lines, _, summary) = bench.carry_out_plan(&plan).await;
+    assert_eq!(lines.len(), 1, "{lines:?}");
     assert_eq!(bench.sim.calls_of(Method::RemoveImage), ["sha256:a"]);
     assert_eq!(halts(&summary), [(Some(Kind::Image), 1)]);
     assert!(summary.shortfall_bytes > 0);
@@ -144,7 +144,7 @@ async fn a_shutdown_waits_for_a_removal_that_hangs_no_longer_than_its_bound_and_
     let (stopper, stop) = stop();
     bench.sim.on_call(Method::RemoveContainer, 1, move |_| stopper.stop());
     let (live, plan, mut reports) = (bench.live(), plan(containers()), Vec::new());
-    let summary = live.carry_out(&plan, &stop, &mut |report| reports.push(told(&report))).await;
+    let summary = live.carry_out(&plan, &stop, &mut |report| reports.push(lines(&report))).await;
     assert_eq!(reports.len(), 1);
     assert!(reports[0].starts_with("c00 failed: no answer before the shutdown"), "{reports:?}");
     assert_eq!((summary.not_begun, summary.is_stopped, summary.halts.len()), (MANY - 1, true, 0));

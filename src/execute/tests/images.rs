@@ -51,8 +51,8 @@ fn space(planned: &[&str], reserve: &[&str], stop_at: u64) -> Plan {
 #[tokio::test]
 async fn an_image_goes_and_what_came_back_is_measured() {
     let bench = Bench::new(images(2, 40));
-    let (told, reports, summary) = bench.carry_out_plan(&plan(vec![unused("a"), unused("b")])).await;
-    assert_eq!(told, ["sha256:aa removed", "sha256:bb removed"]);
+    let (lines, reports, summary) = bench.carry_out_plan(&plan(vec![unused("a"), unused("b")])).await;
+    assert_eq!(lines, ["sha256:aa removed", "sha256:bb removed"]);
     let freed: Vec<_> = reports.iter().map(|report| report.freed_bytes).collect();
     assert_eq!(freed, [Some(60 * MIB), Some(100 * MIB)], "the shared layer comes back with its last image");
     assert_eq!(summary.freed_bytes[&crate::plan::Kind::Image], 160 * MIB);
@@ -100,8 +100,8 @@ async fn containers_that_the_plan_knew_are_not_asked_for_their_volumes_again() {
 #[tokio::test]
 async fn a_pinned_image_stays_and_one_that_is_gone_is_success() {
     let bench = Bench::new(images(1, 0).pinned());
-    let told = bench.carry_out(vec![unused("a"), unused("b")]).await;
-    assert_eq!(told, ["sha256:aa refused: it is pinned", "sha256:bb already_gone"]);
+    let lines = bench.carry_out(vec![unused("a"), unused("b")]).await;
+    assert_eq!(lines, ["sha256:aa refused: it is pinned", "sha256:bb already_gone"]);
     assert_eq!(bench.writes(), Vec::<String>::new());
 }
 
@@ -109,8 +109,8 @@ async fn a_pinned_image_stays_and_one_that_is_gone_is_success() {
 async fn an_image_stays_when_the_containers_cannot_be_listed() {
     let bench = Bench::new(images(1, 0));
     bench.sim.fault(Method::ListContainers, Fault::Fail(Code::Internal), Times::Forever);
-    let told = bench.carry_out(vec![unused("a")]).await;
-    assert!(told[0].starts_with("sha256:aa failed: ListContainers"), "{told:?}");
+    let lines = bench.carry_out(vec![unused("a")]).await;
+    assert!(lines[0].starts_with("sha256:aa failed: ListContainers"), "{lines:?}");
     assert_eq!(bench.writes(), Vec::<String>::new());
 }
 
@@ -120,8 +120,8 @@ async fn an_image_that_is_still_there_after_its_removal_is_a_failure() {
     bench.sim.on_call(Method::ImageStatus, 2, |node| {
         node.also(|node| node.id(&id_of("a")).image(&tag_of("a"), &[("a", MIB)])).unwrap();
     });
-    let (told, reports, _) = bench.carry_out_plan(&plan(vec![unused("a")])).await;
-    assert!(told[0].starts_with("sha256:aa failed: the runtime still has image"), "{told:?}");
+    let (lines, reports, _) = bench.carry_out_plan(&plan(vec![unused("a")])).await;
+    assert!(lines[0].starts_with("sha256:aa failed: the runtime still has image"), "{lines:?}");
     assert_eq!(reports[0].freed_bytes, None);
 }
 
@@ -132,8 +132,8 @@ async fn the_collection_stops_at_its_measured_target() {
     let bench = Bench::new(images(6, 0));
     let mut plan = space(&["a", "b", "c"], &["d"], 624 * MIB);
     plan.actions.push(unused("e"));
-    let (told, _, summary) = bench.carry_out_plan(&plan).await;
-    assert_eq!(told, ["sha256:aa removed", "sha256:bb removed", "sha256:cc not_needed", "sha256:ee removed"]);
+    let (lines, _, summary) = bench.carry_out_plan(&plan).await;
+    assert_eq!(lines, ["sha256:aa removed", "sha256:bb removed", "sha256:cc not_needed", "sha256:ee removed"]);
     assert_eq!(bench.sim.state().image_ids(), ["c", "d", "f"].map(id_of));
     assert_eq!((summary.shortfall_bytes, summary.count("removed")), (0, 3));
 }
@@ -143,17 +143,17 @@ async fn the_collection_goes_on_into_the_reserve_while_space_is_short() {
     // Each image except the last reclaims 20 MiB. 424 MiB are free at first.
     let bench = Bench::new(images(6, 80));
     let free = bench.sim.disk().available_bytes;
-    let (told, _, summary) = bench.carry_out_plan(&space(&["a"], &["b", "c", "d"], free + 50 * MIB)).await;
-    assert_eq!(told, ["sha256:aa removed", "sha256:bb removed", "sha256:cc removed"]);
+    let (lines, _, summary) = bench.carry_out_plan(&space(&["a"], &["b", "c", "d"], free + 50 * MIB)).await;
+    assert_eq!(lines, ["sha256:aa removed", "sha256:bb removed", "sha256:cc removed"]);
     assert_eq!(summary.shortfall_bytes, 0);
 }
 
 #[tokio::test]
-async fn a_reserve_that_is_not_enough_is_told() {
+async fn a_reserve_that_is_not_enough_is_reported() {
     let bench = Bench::new(images(2, 0));
     let free = bench.sim.disk().available_bytes;
-    let (told, _, summary) = bench.carry_out_plan(&space(&["a"], &["b"], free + 250 * MIB)).await;
-    assert_eq!(told, ["sha256:aa removed", "sha256:bb removed"]);
+    let (lines, _, summary) = bench.carry_out_plan(&space(&["a"], &["b"], free + 250 * MIB)).await;
+    assert_eq!(lines, ["sha256:aa removed", "sha256:bb removed"]);
     assert_eq!(summary.shortfall_bytes, 50 * MIB);
 }
 
@@ -161,8 +161,8 @@ async fn a_reserve_that_is_not_enough_is_told() {
 async fn without_a_measure_the_plan_stands_and_the_reserve_stays() {
     let bench = Bench::new(images(3, 0));
     bench.sim.fault(Method::ImageFsInfo, Fault::Fail(Code::Internal), Times::Forever);
-    let (told, reports, _) = bench.carry_out_plan(&space(&["a"], &["b"], GIB)).await;
-    assert_eq!(told, ["sha256:aa removed"]);
+    let (lines, reports, _) = bench.carry_out_plan(&space(&["a"], &["b"], GIB)).await;
+    assert_eq!(lines, ["sha256:aa removed"]);
     assert_eq!(reports[0].freed_bytes, None);
 }
 
@@ -180,7 +180,7 @@ async fn space_that_comes_back_late_spares_the_reserve() {
     let mut reports = Vec::new();
     let plan = space(&["a"], &["b", "c"], 50);
     let summary = executor.carry_out(&plan, &Stop::never(), &mut |report| reports.push(report)).await;
-    assert_eq!(reports.iter().map(told).collect::<Vec<_>>(), ["sha256:aa removed", "sha256:bb removed"]);
+    assert_eq!(reports.iter().map(lines).collect::<Vec<_>>(), ["sha256:aa removed", "sha256:bb removed"]);
     assert_eq!(reports.iter().map(|report| report.freed_bytes).collect::<Vec<_>>(), [Some(10), Some(10)]);
     assert_eq!(summary.shortfall_bytes, 0);
     assert!(measures.lock().unwrap().is_empty());
@@ -215,12 +215,12 @@ async fn a_new_container_whose_status_fails_holds_the_images_of_its_pod_s_spec_a
     bench.sim.fault_of(Method::ContainerStatus, "c1", Fault::Fail(Code::Internal), Times::Forever);
     bench.options.keeps_pod_images = false;
     bench.pods = Arc::new(InMemory(vec![pod]));
-    let told = bench.carry_out(vec![unused("a"), unused("b")]).await;
-    assert_eq!(told, ["sha256:aa refused: a container uses it", "sha256:bb removed"]);
+    let lines = bench.carry_out(vec![unused("a"), unused("b")]).await;
+    assert_eq!(lines, ["sha256:aa refused: a container uses it", "sha256:bb removed"]);
 
     bench.pods = Arc::new(InMemory(Vec::new()));
-    let told = bench.carry_out(vec![unused("a")]).await;
-    assert!(told[0].starts_with("sha256:aa failed: ContainerStatus"), "{told:?}");
+    let lines = bench.carry_out(vec![unused("a")]).await;
+    assert!(lines[0].starts_with("sha256:aa failed: ContainerStatus"), "{lines:?}");
 }
 
 #[tokio::test]
@@ -237,6 +237,6 @@ async fn containers_that_are_too_many_for_one_message_are_rechecked_in_parts() {
         node = node.pod("default", &format!("job-{pod}"), &format!("j{pod}")).exited("app", &tag_of("c"));
     }
     let bench = Bench::new(node);
-    let told = bench.carry_out(vec![unused("a"), unused("b")]).await;
-    assert_eq!(told, ["sha256:aa removed", "sha256:bb refused: a container uses it"]);
+    let lines = bench.carry_out(vec![unused("a"), unused("b")]).await;
+    assert_eq!(lines, ["sha256:aa removed", "sha256:bb refused: a container uses it"]);
 }

@@ -18,8 +18,8 @@ fn log_link(bench: &Bench, name: &str) -> Action {
 #[tokio::test]
 async fn a_log_directory_goes_whole() {
     let bench = Bench::new(Node::new().orphan_logs("default", "web", "u1").orphan_logs("default", "web", "u2"));
-    let (told, reports, _) = bench.carry_out_plan(&plan(vec![log_dir(&bench, "default_web_u1")])).await;
-    assert_eq!(told, ["default_web_u1 removed"]);
+    let (lines, reports, _) = bench.carry_out_plan(&plan(vec![log_dir(&bench, "default_web_u1")])).await;
+    assert_eq!(lines, ["default_web_u1 removed"]);
     assert!(reports[0].freed_bytes.unwrap() >= 1000, "{reports:?}");
     assert!(!is_there(&bench.pods("default_web_u1")) && is_there(&bench.pods("default_web_u2")));
     assert_eq!(bench.writes(), Vec::<String>::new());
@@ -37,8 +37,8 @@ async fn logs_of_a_pod_with_anything_in_the_runtime_stay() {
     });
     for bench in [sandbox, container] {
         let before = bench.files();
-        let told = bench.carry_out(vec![log_dir(&bench, "default_web_u1")]).await;
-        assert_eq!(told, ["default_web_u1 refused: it has containers"]);
+        let lines = bench.carry_out(vec![log_dir(&bench, "default_web_u1")]).await;
+        assert_eq!(lines, ["default_web_u1 refused: it has containers"]);
         assert_eq!(bench.files(), before);
     }
 }
@@ -48,8 +48,8 @@ async fn logs_stay_when_the_runtime_cannot_be_asked() {
     for method in [Method::ListContainers, Method::ListPodSandbox] {
         let bench = Bench::new(Node::new().orphan_logs("default", "web", "u1"));
         bench.sim.fault(method, Fault::Fail(Code::Internal), Times::Forever);
-        let told = bench.carry_out(vec![log_dir(&bench, "default_web_u1")]).await;
-        assert!(told[0].starts_with(&format!("default_web_u1 failed: {method}")), "{told:?}");
+        let lines = bench.carry_out(vec![log_dir(&bench, "default_web_u1")]).await;
+        assert!(lines[0].starts_with(&format!("default_web_u1 failed: {method}")), "{lines:?}");
         assert!(is_there(&bench.pods("default_web_u1/app/0.log")));
     }
 }
@@ -60,8 +60,8 @@ async fn logs_of_a_pod_that_the_kubelet_has_again_stay() {
     let pods = bench.sim.dir().join("kubelet-pods");
     fs::create_dir_all(pods.join("u1")).unwrap();
     bench.options.kubelet_pods = Some(pods);
-    let told = bench.carry_out(vec![log_dir(&bench, "default_web_u1"), log_dir(&bench, "default_db_u2")]).await;
-    assert_eq!(told, ["default_web_u1 refused: its pod is back", "default_db_u2 removed"]);
+    let lines = bench.carry_out(vec![log_dir(&bench, "default_web_u1"), log_dir(&bench, "default_db_u2")]).await;
+    assert_eq!(lines, ["default_web_u1 refused: its pod is back", "default_db_u2 removed"]);
 }
 
 /// Blocks a place until the sender sends or is dropped.
@@ -83,9 +83,9 @@ async fn while_a_log_root_is_blocked_each_removal_in_it_is_refused_at_once_and_t
     let (before, roots) = (bench.files(), bench.sim.log_roots().pods);
     let blocked =
         format!("failed: cannot access {}: an earlier call is still blocked in the file system", roots.display());
-    let told = bench.carry_out(actions()).await;
+    let lines = bench.carry_out(actions()).await;
     let expected = [format!("default_web_u1 {blocked}"), format!("default_db_u2 {blocked}"), format!("{link} removed")];
-    assert_eq!(told, expected, "the container log root is another place");
+    assert_eq!(lines, expected, "the container log root is another place");
     assert_eq!(bench.files().len(), before.len() - 1);
     drop(release);
     let removed = async { while bench.carry_out(actions()).await[0] != "default_web_u1 removed" {} };
@@ -99,8 +99,8 @@ async fn a_kubelet_directory_on_a_blocked_disk_fails_the_recheck_and_not_the_pas
     let pods = bench.sim.dir().join("kubelet-pods");
     bench.options.kubelet_pods = Some(pods.clone());
     let _release = block(&bench.calls, &pods).await;
-    let told = bench.carry_out(vec![log_dir(&bench, "default_web_u1"), log_dir(&bench, "default_db_u2")]).await;
-    assert!(told.iter().all(|line| line.contains("failed: cannot access")), "{told:?}");
+    let lines = bench.carry_out(vec![log_dir(&bench, "default_web_u1"), log_dir(&bench, "default_db_u2")]).await;
+    assert!(lines.iter().all(|line| line.contains("failed: cannot access")), "{lines:?}");
     assert!(is_there(&bench.pods("default_web_u1")) && is_there(&bench.pods("default_db_u2")));
 }
 
@@ -125,10 +125,10 @@ async fn only_directories_directly_beneath_the_pod_log_root_go() {
     symlink(bench.sim.dir(), bench.pods("default_link_u4")).unwrap();
     let before = bench.files();
     for name in ["default_file_u3", "default_link_u4", "default_web_u1/app", "../images", "..", ""] {
-        for told in
+        for lines in
             [bench.carry_out(vec![log_dir(&bench, name)]).await, bench.rehearse(vec![log_dir(&bench, name)]).await]
         {
-            assert!(told[0].ends_with(" refused: the path is not ours"), "{name}: {told:?}");
+            assert!(lines[0].ends_with(" refused: the path is not ours"), "{name}: {lines:?}");
         }
     }
     assert_eq!(bench.files(), before);
@@ -164,11 +164,11 @@ async fn a_link_that_leads_somewhere_or_whose_container_may_write_stays() {
     }
     // A truncated name contains only a prefix of the container id.
     fs::rename(bench.links(&name), bench.links("web_default_app-01234567.log")).unwrap();
-    let told = bench.carry_out(vec![log_link(&bench, "web_default_app-01234567.log")]).await;
-    assert_eq!(told, ["web_default_app-01234567.log refused: the link is in use"]);
+    let lines = bench.carry_out(vec![log_link(&bench, "web_default_app-01234567.log")]).await;
+    assert_eq!(lines, ["web_default_app-01234567.log refused: the link is in use"]);
     bench.sim.fault(Method::ContainerStatus, Fault::Fail(Code::Unavailable), Times::N(1));
-    let told = bench.carry_out(vec![log_link(&bench, "web_default_app-01234567.log")]).await;
-    assert!(told[0].contains(" failed: ContainerStatus"), "{told:?}");
+    let lines = bench.carry_out(vec![log_link(&bench, "web_default_app-01234567.log")]).await;
+    assert!(lines[0].contains(" failed: ContainerStatus"), "{lines:?}");
     assert!(is_there(&bench.links("web_default_app-01234567.log")));
 }
 
@@ -179,10 +179,10 @@ async fn only_links_directly_beneath_the_container_log_root_go() {
     symlink("/nowhere", bench.sim.dir().join("outside.log")).unwrap();
     let before = bench.files();
     for name in ["file.log", "../outside.log", "..", ""] {
-        for told in
+        for lines in
             [bench.carry_out(vec![log_link(&bench, name)]).await, bench.rehearse(vec![log_link(&bench, name)]).await]
         {
-            assert!(told[0].ends_with(" refused: the path is not ours"), "{name}: {told:?}");
+            assert!(lines[0].ends_with(" refused: the path is not ours"), "{name}: {lines:?}");
         }
     }
     assert_eq!(bench.files(), before);

@@ -28,13 +28,13 @@ fn all(bench: &Bench) -> Vec<Action> {
 }
 
 #[tokio::test]
-async fn a_plan_is_carried_out_in_its_order_and_each_action_told_at_once() {
+async fn a_plan_is_carried_out_in_its_order_and_each_action_reported_at_once() {
     let bench = Bench::new(gone());
     let mut writes_by_report = Vec::new();
     let plan = plan(all(&bench));
     let summary = bench
         .live()
-        .carry_out(&plan, &Stop::never(), &mut |report| writes_by_report.push((told(&report), bench.writes().len())))
+        .carry_out(&plan, &Stop::never(), &mut |report| writes_by_report.push((lines(&report), bench.writes().len())))
         .await;
     let expected = [("c1", 1), ("c2", 2), ("s1", 4), ("default_web_u1", 4), ("default_db_u2", 4), ("sha256:aa", 5)];
     assert_eq!(writes_by_report, expected.map(|(id, writes)| (format!("{id} removed"), writes)));
@@ -51,7 +51,7 @@ async fn a_dry_run_takes_the_same_road_and_changes_nothing() {
     let (before, state) = (bench.files(), format!("{:?}", bench.sim.state()));
     let executor = bench.executor(DryRun::default());
     let mut reports = Vec::new();
-    executor.carry_out(&plan(all(&bench)), &Stop::never(), &mut |report| reports.push(told(&report))).await;
+    executor.carry_out(&plan(all(&bench)), &Stop::never(), &mut |report| reports.push(lines(&report))).await;
     let expected = ["c1", "c2", "s1", "default_web_u1", "default_db_u2", "sha256:aa"];
     assert_eq!(reports, expected.map(|id| format!("{id} would_remove")));
     assert_eq!(bench.writes(), Vec::<String>::new());
@@ -105,10 +105,10 @@ async fn a_dry_run_leaves_the_reserve_alone() {
 async fn a_failure_does_not_stop_the_rest() {
     let bench = Bench::new(gone());
     bench.sim.fault(Method::RemoveContainer, Fault::Fail(Code::Internal), Times::N(1));
-    let (told, _, summary) = bench.carry_out_plan(&plan(all(&bench))).await;
-    assert!(told[0].starts_with("c1 failed: "), "{told:?}");
-    assert_eq!(told[1..3], ["c2 removed", "s1 refused: it has containers"]);
-    assert_eq!(told[4], "default_db_u2 removed");
+    let (lines, _, summary) = bench.carry_out_plan(&plan(all(&bench))).await;
+    assert!(lines[0].starts_with("c1 failed: "), "{lines:?}");
+    assert_eq!(lines[1..3], ["c2 removed", "s1 refused: it has containers"]);
+    assert_eq!(lines[4], "default_db_u2 removed");
     assert_eq!((summary.count("failed"), summary.count("removed"), summary.count("refused")), (1, 2, 3));
 }
 
@@ -117,8 +117,8 @@ async fn a_plan_carried_out_twice_finds_nothing_left() {
     let bench = Bench::new(gone());
     bench.carry_out(all(&bench)).await;
     bench.sim.forget_calls();
-    let told = bench.carry_out(all(&bench)).await;
-    assert!(told.iter().all(|line| line.ends_with("already_gone")), "{told:?}");
+    let lines = bench.carry_out(all(&bench)).await;
+    assert!(lines.iter().all(|line| line.ends_with("already_gone")), "{lines:?}");
     assert_eq!(bench.writes(), Vec::<String>::new());
 }
 
@@ -129,7 +129,7 @@ async fn a_stop_ends_the_action_in_hand_and_begins_no_other() {
     // The shutdown request arrives during the removal of the first container.
     bench.sim.on_call(Method::RemoveContainer, 1, move |_| stopper.stop());
     let mut reports = Vec::new();
-    let summary = bench.live().carry_out(&plan(all(&bench)), &stop, &mut |report| reports.push(told(&report))).await;
+    let summary = bench.live().carry_out(&plan(all(&bench)), &stop, &mut |report| reports.push(lines(&report))).await;
     assert_eq!(reports, ["c1 removed"]);
     assert_eq!(bench.writes(), ["RemoveContainer(c1)"]);
     assert_eq!((summary.not_begun, summary.is_stopped), (5, true));
@@ -154,12 +154,12 @@ async fn a_runtime_that_is_away_removes_nothing_and_every_action_fails() {
     let mut bench = Bench::new(gone());
     bench.sim.stop_listening();
     let before = bench.files();
-    let (told, _, summary) = bench.carry_out_plan(&plan(all(&bench))).await;
-    assert_eq!(summary.count("failed"), 6, "{told:?}");
+    let (lines, _, summary) = bench.carry_out_plan(&plan(all(&bench))).await;
+    assert_eq!(summary.count("failed"), 6, "{lines:?}");
     assert_eq!(bench.files(), before);
     bench.sim.listen_again().unwrap();
-    let told = bench.carry_out(all(&bench)).await;
-    assert!(told.iter().all(|line| line.ends_with(" removed")), "{told:?}");
+    let lines = bench.carry_out(all(&bench)).await;
+    assert!(lines.iter().all(|line| line.ends_with(" removed")), "{lines:?}");
 }
 
 #[test]

@@ -19,8 +19,8 @@ async fn a_sandbox_is_stopped_and_then_removed() {
 async fn a_stop_that_fails_ends_the_removal() {
     let bench = Bench::new(stopped());
     bench.sim.fault(Method::StopPodSandbox, Fault::Fail(Code::Unknown), Times::N(1));
-    let told = bench.carry_out(vec![sandbox("s1")]).await;
-    assert!(told[0].starts_with("s1 failed: StopPodSandbox"), "{told:?}");
+    let lines = bench.carry_out(vec![sandbox("s1")]).await;
+    assert!(lines[0].starts_with("s1 failed: StopPodSandbox"), "{lines:?}");
     assert_eq!(bench.writes(), ["StopPodSandbox(s1)"]);
 }
 
@@ -51,7 +51,7 @@ async fn a_sandbox_that_is_gone_is_success_even_by_an_empty_id() {
 async fn a_sandbox_whose_containers_cannot_be_listed_stays() {
     let bench = Bench::new(stopped());
     bench.sim.fault(Method::ListContainers, Fault::Fail(Code::Internal), Times::Forever);
-    let told = bench.carry_out(vec![sandbox("s1")]).await;
-    assert!(told[0].starts_with("s1 failed: ListContainers"), "{told:?}");
+    let lines = bench.carry_out(vec![sandbox("s1")]).await;
+    assert!(lines[0].starts_with("s1 failed: ListContainers"), "{lines:?}");
     assert_eq!(bench.writes(), Vec::<String>::new());
 }

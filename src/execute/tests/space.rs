@@ -40,8 +40,8 @@ fn disk(available: &[u64]) -> Arc<dyn Disks> {
 
 /// Carries out a step over containers and sandboxes. Returns its bytes, its measure and the reports.
 async fn step(bench: &Bench, actions: Vec<Action>) -> (u64, Option<Measure>, Vec<Report>) {
-    let (told, reports, summary) = bench.carry_out_plan(&plan(actions)).await;
-    assert!(told.iter().all(|line| line.ends_with(" removed")), "{told:?}");
+    let (lines, reports, summary) = bench.carry_out_plan(&plan(actions)).await;
+    assert!(lines.iter().all(|line| line.ends_with(" removed")), "{lines:?}");
     assert_eq!(summary.freed_bytes[&Kind::Sandbox], 0, "counted with the containers");
     (summary.freed_bytes[&Kind::Container], summary.measure.get(&Kind::Container).copied(), reports)
 }

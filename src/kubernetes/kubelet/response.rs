@@ -10,7 +10,7 @@ use crate::model::Pod;
 #[derive(Clone, Debug, PartialEq)]
 pub struct KubeletPods {
     /// When the kubelet sent the list, by its own clock.
-    pub told_at: Timestamp,
+    pub answered_at: Timestamp,
     /// The pods.
     pub pods: Vec<KubeletPod>,
 }
@@ -43,13 +43,13 @@ struct List {
 }
 
 /// Parses `/pods`.
-pub(super) fn pods(told_at: Timestamp, text: &[u8]) -> Result<KubeletPods, String> {
+pub(super) fn pods(answered_at: Timestamp, text: &[u8]) -> Result<KubeletPods, String> {
     let list: List = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     if list.kind != "PodList" {
         return Err(format!("it is a {:?} and not a list of pods", list.kind));
     }
     let pods = list.items.into_iter().flatten().map(pod).collect::<Result<_, _>>()?;
-    Ok(KubeletPods { told_at, pods })
+    Ok(KubeletPods { answered_at, pods })
 }
 
 fn pod(from: ApiPod) -> Result<KubeletPod, String> {
@@ -61,7 +61,7 @@ fn pod(from: ApiPod) -> Result<KubeletPod, String> {
 pub(super) fn process(text: &[u8]) -> Result<KubeletProcess, String> {
     let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
     let started = text.lines().find_map(|line| line.strip_prefix("process_start_time_seconds "));
-    let started = started.ok_or("it does not tell process_start_time_seconds")?;
+    let started = started.ok_or("it has no process_start_time_seconds")?;
     let started_at = seconds(started).ok_or_else(|| format!("{started:?} is no time"))?;
     Ok(KubeletProcess { started_at, has_tidied: text.lines().any(|line| line.starts_with("kubelet_desired_pods{")) })
 }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_tells_where_the_kubelet_has_it_from_and_since_when() {
+    fn a_pod_shows_where_the_kubelet_has_it_from_and_since_when() {
         let text = br#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[
             {"metadata":{"uid":"a","namespace":"n","name":"of-api","annotations":{"kubernetes.io/config.source":"api",
                 "kubernetes.io/config.seen":"2026-01-02T03:04:05.678901234+02:00"}}},
@@ -89,8 +89,8 @@ mod tests {
                 "kubernetes.io/config.source":"file","kubernetes.io/config.hash":"s"}},"status":{"phase":"Running"}},
             {"metadata":{"uid":"m","namespace":"kube-system","name":"mirror-n1","annotations":{
                 "kubernetes.io/config.source":"api","kubernetes.io/config.hash":"h","kubernetes.io/config.mirror":"h"}}}]}"#;
-        let told = pods(at("2026-01-02T00:00:00Z"), text).unwrap().pods;
-        let read: Vec<_> = told.iter().map(|pod| (pod.pod.uid.as_str(), pod.is_of_api, pod.heard_at)).collect();
+        let answer = pods(at("2026-01-02T00:00:00Z"), text).unwrap().pods;
+        let read: Vec<_> = answer.iter().map(|pod| (pod.pod.uid.as_str(), pod.is_of_api, pod.heard_at)).collect();
         let heard = Some(at("2026-01-02T01:04:05.678901234Z"));
         assert_eq!(read, [("a", true, heard), ("s", false, None), ("h", true, None)]);
     }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_tells_when_it_started_and_whether_it_has_tidied() {
+    fn a_process_shows_when_it_started_and_whether_it_has_tidied() {
         let old = "# HELP process_start_time_seconds x\nprocess_start_time_seconds 1.76370482342e+09\n";
         let started_at = at("2025-11-21T06:00:23.42Z");
         let read = process(old.as_bytes()).unwrap();

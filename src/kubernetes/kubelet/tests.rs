@@ -20,8 +20,8 @@ async fn the_read_only_port_is_asked_plainly_and_shown_nothing() {
     let kubelet = FakeKubelet::plain().await;
     kubelet.have(&[]);
     kubelet.file("account/token", "secret");
-    let told = kubelet.client().pods().await.unwrap();
-    assert_eq!((told.told_at, told.pods.len()), ("2026-01-02T12:00:00Z".parse().unwrap(), 0));
+    let answer = kubelet.client().pods().await.unwrap();
+    assert_eq!((answer.answered_at, answer.pods.len()), ("2026-01-02T12:00:00Z".parse().unwrap(), 0));
     assert_eq!(kubelet.asked(), [("/pods".to_owned(), None)]);
 }
 
@@ -70,7 +70,7 @@ async fn a_certificate_beneath_the_kubelets_root_is_expected_where_none_is_set()
 }
 
 #[tokio::test]
-async fn a_token_is_read_anew_each_time_and_the_accounts_is_the_default() {
+async fn a_token_is_read_again_each_time_and_the_accounts_is_the_default() {
     let own = Identity::own("n1");
     let kubelet = FakeKubelet::tls(&own, None).await;
     kubelet.have(&[]);
@@ -155,7 +155,7 @@ async fn a_file_that_cannot_be_used_is_named() {
 }
 
 #[tokio::test]
-async fn a_kubelet_that_is_away_or_hangs_is_told_in_time() {
+async fn a_kubelet_that_is_away_or_hangs_is_reported_in_time() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
     let kubelet = FakeKubelet::plain().await;

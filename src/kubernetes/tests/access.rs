@@ -65,7 +65,7 @@ impl Host {
     }
 }
 
-fn told(found: Result<Access, KubernetesError>) -> String {
+fn text(found: Result<Access, KubernetesError>) -> String {
     found.map_or_else(|error| format!("error: {error}"), |access| access.chosen_by)
 }
 
@@ -78,14 +78,14 @@ fn what_was_set_goes_first_then_the_account_then_the_kubelets_own() {
     let host = Host::new();
     let nothing = "error: no credentials for the API server: no kubeconfig is set, no service account exists, and none of these files: \
                    /etc/kubernetes/kubelet.conf, /var/lib/kubelet/kubeconfig";
-    assert_eq!(told(host.candidates().find()), nothing);
+    assert_eq!(text(host.candidates().find()), nothing);
     let host = host.with("/var/lib/kubelet/kubeconfig", KUBECONFIG);
-    assert_eq!(told(host.candidates().find()), "the kubelet's kubeconfig /var/lib/kubelet/kubeconfig");
+    assert_eq!(text(host.candidates().find()), "the kubelet's kubeconfig /var/lib/kubelet/kubeconfig");
     let host = host.with("/etc/kubernetes/kubelet.conf", KUBECONFIG);
-    assert_eq!(told(host.candidates().find()), "the kubelet's kubeconfig /etc/kubernetes/kubelet.conf");
+    assert_eq!(text(host.candidates().find()), "the kubelet's kubeconfig /etc/kubernetes/kubelet.conf");
     std::fs::create_dir(host.dir.path().join("account")).unwrap();
     std::fs::write(host.dir.path().join("account/token"), "t").unwrap();
-    assert_eq!(told(host.candidates().find()), "the pod's service account");
+    assert_eq!(text(host.candidates().find()), "the pod's service account");
     let host = host.with("/root/.kube/config", KUBECONFIG);
     let set = host.set("/root/.kube/config").find().unwrap();
     assert_eq!(set.credentials, Credentials::Kubeconfig("/root/.kube/config".into()));
@@ -95,7 +95,7 @@ fn what_was_set_goes_first_then_the_account_then_the_kubelets_own() {
 #[test]
 fn a_kubeconfig_that_was_set_and_is_missing_is_an_error_whatever_else_there_is() {
     let host = Host::new().with("/etc/kubernetes/kubelet.conf", KUBECONFIG);
-    assert_eq!(told(host.set("/nowhere").find()), "error: /nowhere: there is no such kubeconfig");
+    assert_eq!(text(host.set("/nowhere").find()), "error: /nowhere: there is no such kubeconfig");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_kubeconfig_of_the_agents_own_counts_where_the_host_has_none() {
 }
 
 #[test]
-fn faults_in_a_kubeconfig_are_told_with_its_path() {
+fn faults_in_a_kubeconfig_are_reported_with_its_path() {
     let at = "/etc/kubernetes/kubelet.conf";
     let bad = |text: &str| fault(&Host::new().with(at, text).with("/etc/kubernetes/pki/ca.crt", "").candidates());
     let text = bad("{");
@@ -149,7 +149,7 @@ fn a_program_of_a_user_that_is_not_in_use_is_none_of_our_business() {
 }
 
 #[test]
-fn a_kubeconfig_that_may_not_be_read_is_told() {
+fn a_kubeconfig_that_may_not_be_read_is_reported() {
     // A test may run as root, which can read every file. A directory in place of the file fails for root too.
     let host = Host::new().with("/etc/kubernetes/kubelet.conf/file", "");
     let text = fault(&host.candidates());
@@ -157,7 +157,7 @@ fn a_kubeconfig_that_may_not_be_read_is_told() {
 }
 
 #[tokio::test]
-async fn certificates_that_are_none_are_told_when_the_connection_is_opened() {
+async fn certificates_that_are_none_are_reported_when_the_connection_is_opened() {
     let host = Host::new()
         .with("/etc/kubernetes/kubelet.conf", KUBECONFIG)
         .with("/etc/kubernetes/pki/ca.crt", "")

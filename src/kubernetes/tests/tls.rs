@@ -182,7 +182,7 @@ async fn a_server_that_another_authority_vouches_for_is_not_spoken_to() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told() {
+async fn a_server_that_is_not_there_is_reported() {
     let server = Server::start().await;
     let connection = server.connection(&server.authority, "token: first");
     let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();

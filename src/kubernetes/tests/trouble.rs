@@ -4,7 +4,7 @@ use super::*;
 use crate::kubernetes::fake::{Answer, Call, pod, status};
 
 #[tokio::test(start_paused = true)]
-async fn before_the_first_list_nothing_is_seen_and_the_cause_is_told() {
+async fn before_the_first_list_nothing_is_seen_and_the_cause_is_reported() {
     for (call, answer, cause) in [
         (Call::List, status(403, "Forbidden"), "may not list the pods of all namespaces: Forbidden it is"),
         (
@@ -25,8 +25,8 @@ async fn before_the_first_list_nothing_is_seen_and_the_cause_is_told() {
         let api = FakeApi::new().with_pods(&["a"]);
         api.plan(call, [answer]);
         let watch = follow(&api);
-        let told = missing(&watch).await.unwrap();
-        assert!(told.starts_with(&format!("not seen: {cause}")), "{told}");
+        let text = missing(&watch).await.unwrap();
+        assert!(text.starts_with(&format!("not seen: {cause}")), "{text}");
         pass(seconds(20)).await;
         assert_eq!(names(&watch).await, ["a"], "once the server is well again after {cause}");
         assert_eq!(missing(&watch).await, None);
@@ -34,7 +34,7 @@ async fn before_the_first_list_nothing_is_seen_and_the_cause_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_watch_is_dropped_and_the_pods_are_listed_anew() {
+async fn a_silent_watch_is_dropped_and_the_pods_are_listed_again() {
     let api = FakeApi::new().with_pods(&["a"]);
     let watch = follow(&api);
     let mut silent = api.watched().await;
@@ -57,7 +57,7 @@ async fn a_server_that_falls_silent_is_not_believed_until_it_speaks_again() {
     api.plan(Call::Node, vec![Answer::Never; 10]);
     pass(seconds(91)).await;
     assert_eq!(missing(&watch).await.as_deref(), Some("the watch of pods was silent for 90 s"));
-    assert_eq!(names(&watch).await, ["a"], "what was known is still told");
+    assert_eq!(names(&watch).await, ["a"], "what was known is still text");
     pass(seconds(60)).await;
     assert!(missing(&watch).await.unwrap().contains("no answer within 15 s"));
     pass(seconds(600)).await;
@@ -79,7 +79,7 @@ async fn what_was_heard_long_ago_by_the_wall_clock_is_not_complete() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_forgot_the_version_is_listed_anew() {
+async fn a_server_that_forgot_the_version_is_listed_again() {
     for by_event in [true, false] {
         let api = FakeApi::new().with_pods(&["a"]);
         let watch = follow(&api);
@@ -127,7 +127,7 @@ async fn a_server_that_comes_back_and_forgot_the_version_is_listed_at_once_but_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_other_error_in_a_watch_has_the_pods_listed_anew_too() {
+async fn any_other_error_in_a_watch_has_the_pods_listed_again_too() {
     let api = FakeApi::new().with_pods(&["a"]);
     let watch = follow(&api);
     api.watched().await.error(500, "InternalError").await;
@@ -137,7 +137,7 @@ async fn any_other_error_in_a_watch_has_the_pods_listed_anew_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_is_not_understood_has_the_pods_listed_anew() {
+async fn an_event_that_is_not_understood_has_the_pods_listed_again() {
     for line in ["{}\n", "<html>\n", "{\"type\":\"ADDED\",\"object\":{}}\n", "{\"type\":\"SURPRISE\",\"object\":{}}\n"]
     {
         let api = FakeApi::new().with_pods(&["a"]);
@@ -170,7 +170,7 @@ async fn a_broken_watch_goes_on_without_a_list_and_is_believed_once_it_speaks() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_broken_watch_a_short_one_tells_that_nothing_happened() {
+async fn after_a_broken_watch_a_short_one_shows_that_nothing_happened() {
     let api = FakeApi::new().with_pods(&["a"]);
     let watch = follow(&api);
     api.watched().await.breaks();
@@ -197,8 +197,8 @@ async fn rights_that_are_taken_away_are_noticed_when_the_watch_is_renewed() {
     pass(seconds(80)).await;
     drop(server);
     settle().await;
-    let told = missing(&watch).await.unwrap();
-    assert_eq!(told, "may not watch the pods of all namespaces: Forbidden it is");
+    let text = missing(&watch).await.unwrap();
+    assert_eq!(text, "may not watch the pods of all namespaces: Forbidden it is");
     assert_eq!(names(&watch).await, ["a"]);
     pass(seconds(8)).await;
     api.watched().await.bookmark(202).await;
@@ -211,8 +211,8 @@ async fn a_node_that_the_cluster_does_not_know_has_no_complete_list_until_it_reg
     let api = FakeApi::new().with_pods(&["a"]);
     api.plan(Call::Node, [Answer::Text(404, crate::kubernetes::fake::not_found("nodes", NODE).to_string())]);
     let watch = follow(&api);
-    let told = missing(&watch).await.unwrap();
-    assert_eq!(told, "no Node named \"node-1\" in the cluster; set --node-name if it has another name");
+    let text = missing(&watch).await.unwrap();
+    assert_eq!(text, "no Node named \"node-1\" in the cluster; set --node-name if it has another name");
     assert_eq!(names(&watch).await, ["a"], "what is bound to the name is known all the same");
     let server = api.watched().await;
     assert!(server.query.contains("timeoutSeconds=30"), "{}", server.query);
@@ -227,12 +227,12 @@ async fn who_may_not_look_at_the_node_has_no_complete_list() {
     let api = FakeApi::new().with_pods(&["a"]);
     api.plan(Call::Node, [status(403, "Forbidden")]);
     let watch = follow(&api);
-    let told = missing(&watch).await.unwrap();
-    assert_eq!(told, "may not look up node \"node-1\": Forbidden it is; grant `get` on nodes");
+    let text = missing(&watch).await.unwrap();
+    assert_eq!(text, "may not look up node \"node-1\": Forbidden it is; grant `get` on nodes");
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_name_for_the_node_nobody_is_asked() {
+async fn without_a_name_for_the_node_no_one_is_asked() {
     for name in ["", "no name", "../pods", "UPPER"] {
         let api = FakeApi::new().with_pods(&["a"]);
         clock();

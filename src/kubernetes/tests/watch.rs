@@ -46,8 +46,8 @@ async fn pods_that_come_change_and_go_are_followed() {
     server.event("MODIFIED", &ended).await;
     settle().await;
     let pods = heard(&watch).await.pods;
-    let told: Vec<_> = pods.iter().map(|pod| (pod.name.as_str(), pod.phase, pod.deleting)).collect();
-    assert_eq!(told, [("a", Phase::Succeeded, true), ("b", Phase::Running, false)]);
+    let text: Vec<_> = pods.iter().map(|pod| (pod.name.as_str(), pod.phase, pod.deleting)).collect();
+    assert_eq!(text, [("a", Phase::Succeeded, true), ("b", Phase::Running, false)]);
     server.event("DELETED", &ended).await;
     settle().await;
     assert_eq!(names(&watch).await, ["b"]);

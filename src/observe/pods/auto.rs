@@ -37,7 +37,7 @@ impl AutoPodSource {
         let found = self.calls.run(Path::new("credentials"), move || find()).await;
         let found = found.map_err(|error| error.to_string()).and_then(|found| found)?;
         Ok(self.found.get_or_init(|| {
-            found.tell();
+            found.log_sources();
             found
         }))
     }

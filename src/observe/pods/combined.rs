@@ -41,7 +41,7 @@ impl CombinedPods {
     }
 
     /// Logs which sources are in use, and why.
-    pub fn tell(&self) {
+    pub fn log_sources(&self) {
         for part in &self.parts {
             tracing::info!(source = part.source.name(), chosen_by = part.chosen_by(""), "pods are learnt from");
         }
@@ -121,8 +121,8 @@ impl PodSource for CombinedPods {
 // === impl SourceEntry ===
 
 impl SourceEntry {
-    fn chosen_by(&self, told: &str) -> String {
-        let why = if told.is_empty() { &self.why } else { told };
+    fn chosen_by(&self, by_source: &str) -> String {
+        let why = if by_source.is_empty() { &self.why } else { by_source };
         if why.is_empty() { self.wanted_by.to_owned() } else { format!("{}: {why}", self.wanted_by) }
     }
 

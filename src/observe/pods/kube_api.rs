@@ -116,7 +116,7 @@ impl PodSource for KubeApi {
         sandboxes: &'a Seen<Vec<Sandbox>>,
     ) -> Answer<'a, Seen<PodList>> {
         Box::pin(async move {
-            match self.watch().tell().await {
+            match self.watch().pods().await {
                 Seen::NotSeen(cause) => Seen::NotSeen(cause),
                 Seen::Seen(heard) => {
                     let doubt = self.doubt(&heard, containers, sandboxes).await;
@@ -128,7 +128,7 @@ impl PodSource for KubeApi {
 
     fn cached_pods(&self) -> Answer<'_, Vec<Pod>> {
         Box::pin(async move {
-            match self.watch().tell().await {
+            match self.watch().pods().await {
                 Seen::Seen(heard) => heard.pods,
                 Seen::NotSeen(_) => Vec::new(),
             }

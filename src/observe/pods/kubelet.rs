@@ -35,7 +35,7 @@ pub struct KubeletSource {
 }
 
 /// The result of one request.
-struct Told {
+struct KubeletAnswer {
     list: KubeletPods,
     /// Why pods may be missing in the list.
     missing: Option<String>,
@@ -49,22 +49,22 @@ impl KubeletSource {
         Self { kubelet, clock, proven_at: Mutex::new(None) }
     }
 
-    async fn ask(&self) -> Result<Told, KubeletError> {
+    async fn ask(&self) -> Result<KubeletAnswer, KubeletError> {
         let list = self.kubelet.pods().await?;
         let missing = match self.kubelet.check_health().await {
             Err(error) => Some(error.to_string()),
             Ok(()) => self.unheard(&list).await,
         };
-        Ok(Told { list, missing })
+        Ok(KubeletAnswer { list, missing })
     }
 
     /// Returns why the kubelet may not have received all its pods.
     async fn unheard(&self, list: &KubeletPods) -> Option<String> {
         let of_api = list.pods.iter().filter(|pod| pod.is_of_api);
         let first = of_api.filter_map(|pod| pod.heard_at).min();
-        let settled = |since: Timestamp| list.told_at.duration_since(since) >= SETTLE;
+        let settled = |since: Timestamp| list.answered_at.duration_since(since) >= SETTLE;
         if first.is_some_and(settled) {
-            *self.proven_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(list.told_at);
+            *self.proven_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(list.answered_at);
             return None;
         }
         let why = match first {
@@ -83,10 +83,10 @@ impl KubeletSource {
         (!is_proven).then(|| format!("{why}, so it may not have heard from the API server since it started"))
     }
 
-    fn listed(&self, told: Told, as_of: Timestamp, doubt: Option<String>) -> PodList {
+    fn listed(&self, answer: KubeletAnswer, as_of: Timestamp, doubt: Option<String>) -> PodList {
         let name = self.name().to_owned();
-        let missing = told.missing.or(doubt);
-        let pods: Vec<_> = told.list.pods.into_iter().map(|pod| pod.pod).collect();
+        let missing = answer.missing.or(doubt);
+        let pods: Vec<_> = answer.list.pods.into_iter().map(|pod| pod.pod).collect();
         let report = PodSourceReport {
             name: name.clone(),
             chosen_by: String::new(),
@@ -110,12 +110,12 @@ impl PodSource for KubeletSource {
     ) -> Answer<'a, Seen<PodList>> {
         Box::pin(async move {
             let as_of = (self.clock)();
-            let told = match self.ask().await {
-                Ok(told) => told,
+            let answer = match self.ask().await {
+                Ok(answer) => answer,
                 Err(error) => return Seen::NotSeen(error.to_string()),
             };
-            let doubt = doubt(&told.list, containers, sandboxes);
-            Seen::Seen(self.listed(told, as_of, doubt))
+            let doubt = doubt(&answer.list, containers, sandboxes);
+            Seen::Seen(self.listed(answer, as_of, doubt))
         })
     }
 
@@ -124,8 +124,8 @@ impl PodSource for KubeletSource {
         Box::pin(async move {
             match self.ask().await {
                 Err(error) => Seen::NotSeen(error.to_string()),
-                Ok(told) if told.list.pods.iter().any(|known| known.pod.uid == pod.uid) => Seen::Seen(true),
-                Ok(Told { missing: Some(cause), .. }) => Seen::NotSeen(cause),
+                Ok(answer) if answer.list.pods.iter().any(|known| known.pod.uid == pod.uid) => Seen::Seen(true),
+                Ok(KubeletAnswer { missing: Some(cause), .. }) => Seen::NotSeen(cause),
                 Ok(_) => Seen::Seen(false),
             }
         })

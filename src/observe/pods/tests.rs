@@ -95,7 +95,7 @@ fn every_entry_of_the_kubelets_pods_is_a_veto() {
 }
 
 #[test]
-fn pulls_in_progress_are_told_by_the_kubelets_records() {
+fn pulls_in_progress_are_reported_by_the_kubelets_records() {
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
     assert_eq!(pulls(&dir.path().join("absent")).unwrap(), [""; 0]);
@@ -110,7 +110,7 @@ fn pulls_in_progress_are_told_by_the_kubelets_records() {
 }
 
 #[test]
-fn a_record_that_tells_no_image_makes_all_pulls_unknown() {
+fn a_record_that_shows_no_image_makes_all_pulls_unknown() {
     for text in ["", "{", "{}", r#"{"image":""}"#, r#"{"image":7}"#] {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("sha256-01"), text).unwrap();

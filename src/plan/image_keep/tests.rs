@@ -118,7 +118,7 @@ fn a_pod_that_finished_protects_its_image_unless_finished_pods_are_evicted() {
 }
 
 #[test]
-fn of_two_pods_the_first_by_name_is_told_whatever_their_order() {
+fn of_two_pods_the_first_by_name_is_reported_whatever_their_order() {
     let pod = |name: &str| json!({ "uid": name, "namespace": "default", "name": name, "images": ["web:1"] });
     for names in [["a", "b"], ["b", "a"]] {
         let pods = json!({ "seen": { "source": "kube-api", "complete": true, "pods": names.map(pod) } });
@@ -210,14 +210,14 @@ fn an_image_that_is_listed_twice_and_used_by_one_of_its_names_was_last_used_now(
     assert_eq!((memory.images.len(), memory.images[0].last_used), (1, Some(node.taken_at)));
 }
 
-/// A node with this image alone, 700 KB, unpinned and unused. Its runtime reports `told` about its sandbox image.
-fn with_sandbox_image(tag: &str, told: Value, remembered: Option<Value>) -> Snapshot {
+/// A node with this image alone, 700 KB, unpinned and unused. Its runtime reports `reported` about its sandbox image.
+fn with_sandbox_image(tag: &str, reported: Value, remembered: Option<Value>) -> Snapshot {
     let mut node = node(json!({ "not_seen": "no answer" }));
     node.images = node.images.map(|mut images| {
         (images[0].tags, images[0].digests, images[0].size_bytes) = (vec![tag.to_owned()], Vec::new(), 700_000);
         images
     });
-    node.sandbox_image = serde_json::from_value(told).unwrap();
+    node.sandbox_image = serde_json::from_value(reported).unwrap();
     node.memory.runtime = remembered.map(|image| {
         serde_json::from_value(json!({ "first_seen": "2026-11-20T12:00:00Z", "sandbox_image": image })).unwrap()
     });
@@ -243,8 +243,8 @@ fn the_sandbox_image_is_kept_also_when_the_runtime_does_not_answer() {
         ("named none, and it does not", "example.com/pauses:1", json!({ "seen": null }), None, None),
         ("never answered for so long", custom, silent, Some(json!({ "not_seen": "no answer" })), Some("step_failed")),
     ];
-    for (case, tag, told, remembered, kept) in rows {
-        let plan = plan(&with_sandbox_image(tag, told, remembered), &Policy::default());
+    for (case, tag, reported, remembered, kept) in rows {
+        let plan = plan(&with_sandbox_image(tag, reported, remembered), &Policy::default());
         assert_eq!(plan.kept.first().map(|kept| kept.reason.kind()), kept, "{case}: {plan:?}");
         assert_eq!(
             plan.errors.iter().any(|error| error.to_string().contains("sandbox_image")),

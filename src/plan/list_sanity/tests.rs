@@ -98,7 +98,7 @@ fn a_list_that_recovers_is_trusted_at_once() {
 }
 
 #[test]
-fn a_further_fall_begins_to_hold_anew() {
+fn a_further_fall_must_hold_again() {
     let decided =
         passes(&[(0, [40, 40, 45]), (1, [10, 10, 45]), (2, [10, 10, 45]), (10, [1, 1, 45]), (12, [1, 1, 45])]);
     assert_eq!(decided[1..], [(false, false); 4]);

@@ -86,7 +86,7 @@ fn reasons(scope: Scope, passes: &[&Pass]) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_containers_pass_that_saw_nothing_is_told_each_time() {
+fn a_containers_pass_that_saw_nothing_is_reported_each_time() {
     let mut pass = blind("containers");
     assert_eq!(
         told(Scope::Containers, &[&pass]),
@@ -114,7 +114,7 @@ fn a_pass_that_did_its_work_is_worth_nothing() {
 }
 
 #[test]
-fn an_images_pass_is_told_from_the_second_failure_in_a_row() {
+fn an_images_pass_is_reported_from_the_second_failure_in_a_row() {
     let (bad, good) = (blind("images"), quiet());
     for (passes, expected) in [
         (&[&bad][..], &[][..]),
@@ -144,7 +144,7 @@ fn an_image_that_cannot_be_removed_is_a_failure_of_the_pass() {
 }
 
 #[test]
-fn a_disk_without_capacity_is_told_at_once() {
+fn a_disk_without_capacity_is_reported_at_once() {
     let pass = failing(PlanError::InvalidDiskCapacity { mountpoint: PathBuf::from("/images") });
     let expected = ("InvalidDiskCapacity", "invalid capacity 0 on image filesystem /images".to_owned());
     assert_eq!(told(Scope::Images, &[&pass]), [expected]);
@@ -152,7 +152,7 @@ fn a_disk_without_capacity_is_told_at_once() {
 }
 
 #[test]
-fn a_disk_that_stays_full_is_told_at_once_with_the_measured_bytes() {
+fn a_disk_that_stays_full_is_reported_at_once_with_the_measured_bytes() {
     let pass = with_images(full_disk(), &[(Outcome::Removed {}, 250)]);
     let told_at_once = told(Scope::Images, &[&pass]);
     let (reason, words) = &told_at_once[0];
@@ -168,7 +168,7 @@ fn sizes_that_add_up_to_too_little_do_not_matter_where_enough_came_back() {
 }
 
 #[test]
-fn a_measured_shortfall_is_told_whatever_was_planned() {
+fn a_measured_shortfall_is_reported_whatever_was_planned() {
     let mut pass = with_images(quiet(), &[(Outcome::Removed {}, 10)]);
     pass.summary.shortfall_bytes = 5;
     assert_eq!(reasons(Scope::Images, &[&pass]), ["FreeDiskSpaceFailed", "ImagesRemoved"]);
@@ -286,7 +286,7 @@ async fn a_node_in_trouble_for_a_day_is_no_flood() {
 }
 
 #[tokio::test]
-async fn an_event_that_is_too_old_begins_anew() {
+async fn an_event_that_is_too_old_begins_again() {
     let script = Script::answering([Ok(()), Err(SinkError::Gone)]);
     announced(&script, [0, 7200].map(|at| (at, Scope::Containers, blind("containers")))).await;
     let reason = "ContainerGCFailed";

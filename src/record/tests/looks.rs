@@ -36,7 +36,7 @@ fn a_pod_is_gone_in_the_second_of_two_runs_that_are_far_enough_apart() {
 }
 
 #[test]
-fn a_run_that_finds_the_pod_makes_the_next_ones_begin_anew() {
+fn a_run_that_finds_the_pod_makes_the_next_ones_begin_again() {
     let (_dir, path) = place();
     let nobody = json!({ "seen": { "source": "kube-api", "complete": true } });
     let here = json!({ "seen": { "source": "kube-api", "complete": true, "pods": [{ "uid": "u1" }] } });

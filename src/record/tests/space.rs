@@ -24,7 +24,7 @@ fn fled(path: &Path) -> (Store, RunId) {
 }
 
 #[test]
-fn a_full_disk_costs_no_record_and_is_told_once() {
+fn a_full_disk_costs_no_record_and_is_reported_once() {
     let (_dir, path) = place();
     let mut notes = Vec::new();
     let log = logged(|| {

@@ -57,7 +57,7 @@ async fn a_node_has_one_agent_at_a_time() {
 
 /// The current action is completed and recorded, and no other is started.
 #[tokio::test]
-async fn a_service_told_to_end_records_what_it_did() {
+async fn a_service_reported_to_end_records_what_it_did() {
     const DEAD: usize = 120;
     let rig = Rig::start(Version::V1_6).await;
     rig.pod("default", "web-0", "uid-web").await.created_again_and_again("app", 120).await;

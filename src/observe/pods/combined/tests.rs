@@ -86,7 +86,7 @@ async fn together_they_are_as_complete_as_the_least_complete() {
 }
 
 #[tokio::test]
-async fn where_nobody_saw_anything_all_causes_are_told() {
+async fn where_no_one_saw_anything_all_causes_are_reported() {
     assert_eq!(ask(vec![("kube-api", unseen("away"))]).await, unseen("away"));
     let both = ask(vec![("kube-api", unseen("away")), ("kubelet", unseen("401"))]).await;
     assert_eq!(both, unseen("kube-api: away; kubelet: 401"));

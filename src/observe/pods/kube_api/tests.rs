@@ -34,7 +34,7 @@ async fn list(source: &KubeApi, containers: &[Container], sandboxes: &[Sandbox])
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_complete_list_tells_who_said_it_and_when() {
+async fn a_complete_list_shows_who_said_it_and_when() {
     let api = FakeApi::new().with_pods(&["a", "b", "c"]);
     let list = list(&source(&api), &[], &[]).await;
     let list = list.as_ref().unwrap();
@@ -107,7 +107,7 @@ async fn a_list_with_pods_is_believed_whatever_else_runs_here() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_may_be_incomplete_are_told_with_the_cause() {
+async fn pods_that_may_be_incomplete_are_reported_with_the_cause() {
     let api = FakeApi::new().with_pods(&["a"]);
     api.plan(Call::Node, [status(403, "Forbidden")]);
     let list = list(&source(&api), &[], &[]).await;
@@ -125,7 +125,7 @@ async fn a_list_that_never_came_is_not_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_is_asked_for_anew_and_not_in_the_list() {
+async fn a_pod_is_asked_for_again_and_not_in_the_list() {
     let api = FakeApi::new().with_pods(&["a"]);
     let source = source(&api);
     assert!(list(&source, &[], &[]).await.as_ref().is_some());

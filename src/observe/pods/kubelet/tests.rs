@@ -110,7 +110,7 @@ async fn a_list_is_complete_only_with_a_proof_that_the_kubelet_has_heard_of_its_
 }
 
 #[tokio::test]
-async fn a_proof_counts_until_the_kubelet_starts_anew() {
+async fn a_proof_counts_until_the_kubelet_restarts() {
     let kubelet = FakeKubelet::plain().await;
     let source = source(&kubelet);
     kubelet.have(&[pod("a", "api", "11:00:00")]);
@@ -177,7 +177,7 @@ async fn a_kubelet_that_is_not_well_has_no_complete_list_and_one_that_is_away_ha
 }
 
 #[tokio::test]
-async fn a_pod_is_looked_for_anew_right_before_its_things_go() {
+async fn a_pod_is_looked_for_again_right_before_its_things_go() {
     let kubelet = FakeKubelet::plain().await;
     let source = source(&kubelet);
     let exists = async |uid: &str| {
