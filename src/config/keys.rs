@@ -87,8 +87,12 @@ pub static KEYS: &[Key] = &[
         "Disk usage in percent at which image removal stops.",
     )
     .flags(&["image-gc-low-threshold"]),
-    key("images.min_age", Slot::Duration(|s| &mut s.policy.images.min_age), "Images first seen less long ago stay.")
-        .flags(&["minimum-image-ttl-duration"]),
+    key(
+        "images.min_age",
+        Slot::Duration(|s| &mut s.policy.images.min_age),
+        "Minimum age of images since they were first observed. Younger ones are kept.",
+    )
+    .flags(&["minimum-image-ttl-duration"]),
     key(
         "images.max_age",
         Slot::Duration(|s| &mut s.policy.images.max_age),
