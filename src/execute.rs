@@ -37,7 +37,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cri::{CriError, RuntimeReader};
+use crate::cri::RuntimeReader;
 use crate::model::{ContainerId, SandboxId};
 use crate::observe::{Disks, ImageNames, PodSource};
 use crate::plan::{Action, Kind, Plan, Target};
@@ -182,8 +182,10 @@ impl<H: Remover> Run<'_, H> {
         self.is_overdue |= matches!(error, ExecuteError::Shutdown { .. });
         self.note_hang(action.target.kind(), error);
         match error {
-            ExecuteError::AskRuntime(CriError::InProgress { .. }) => Done::refused(Refusal::RemovalInProgress),
-            error => Done::of_error(error),
+            ExecuteError::AskRuntime(error) if error.is_removal_in_progress() => {
+                Done::refused(Refusal::RemovalInProgress)
+            }
+            error => Done::failed(error),
         }
     }
 

@@ -179,10 +179,14 @@ impl CriError {
         matches!(self, Self::Call { status, .. } if status.code() == Code::NotFound)
     }
 
-    /// Returns whether another client is removing the object at this moment. containerd refuses the second removal with
-    /// this text and the code Unknown.
-    pub fn is_being_removed(&self) -> bool {
-        matches!(self, Self::Call { status, .. } if status.message().contains("is already in removing state"))
+    /// Returns whether a removal of the object is in progress: an earlier one of kubegc, or one of another client such as
+    /// the kubelet. containerd refuses the second removal with this text and the code Unknown.
+    pub fn is_removal_in_progress(&self) -> bool {
+        match self {
+            Self::InProgress { .. } => true,
+            Self::Call { status, .. } => status.message().contains("is already in removing state"),
+            _ => false,
+        }
     }
 
     /// Returns whether the runtime hangs: it did not answer in time, or the call was not sent for that reason.
@@ -258,7 +262,7 @@ mod tests {
             status: Box::new(Status::new(Code::Unknown, message)),
         };
         let of_containerd = "failed to set removing state for container \"c1\": container is already in removing state";
-        assert!(answer(of_containerd).is_being_removed());
-        assert!(!answer("failed to remove container \"c1\"").is_being_removed());
+        assert!(answer(of_containerd).is_removal_in_progress());
+        assert!(!answer("failed to remove container \"c1\"").is_removal_in_progress());
     }
 }

@@ -64,15 +64,8 @@ impl Done {
         Self::of(Outcome::Refused { refusal })
     }
 
-    /// Returns the result of an action that ended with an error. An object that another client is removing, such as the
-    /// kubelet, is no failure.
-    pub fn of_error(error: &ExecuteError) -> Self {
-        match error {
-            ExecuteError::AskRuntime(error) if error.is_being_removed() => {
-                Self { note: Some("another client is removing it".to_owned()), ..Self::gone() }
-            }
-            error => Self::of(Outcome::Failed { error: error.to_string() }),
-        }
+    pub fn failed(error: &ExecuteError) -> Self {
+        Self::of(Outcome::Failed { error: error.to_string() })
     }
 
     /// Returns a refusal if the log entry is not one that kubegc removes. All other errors are failures.

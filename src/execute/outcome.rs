@@ -90,7 +90,7 @@ pub enum Refusal {
     PodPresent,
     /// A live lookup of the pod gave no answer (I2, I11).
     PodNotProven,
-    /// An earlier removal of the object has no answer yet.
+    /// A removal of the object is in progress: an earlier one, or one of another client.
     RemovalInProgress,
 }
 
