@@ -79,7 +79,10 @@ fn kept(kept: &[Kept]) -> String {
     let things: Vec<_> =
         counts.iter().map(|((kind, _), count)| format::count(*count, reason_text::kind(*kind))).collect();
     let width = things.iter().map(String::len).max().unwrap_or_default();
-    let lines = counts.iter().zip(things).map(|(((_, why), _), thing)| format!("  {thing:width$}   {why}\n"));
+    let lines = counts
+        .iter()
+        .zip(things)
+        .map(|(((_, why), _), thing)| format!("  {thing:width$}   {}\n", format::printable(why)));
     lines.collect()
 }
 
