@@ -159,7 +159,7 @@ impl RuntimeReader {
             let part = MissingPart { state, sandbox_id: Some(id), pod };
             async move { (part, self.some_containers(filter).await) }
         };
-        receive(sandboxes.items.clone().into_iter().map(ask), parts).await?;
+        receive(sandboxes.items.iter().cloned().map(ask), parts).await?;
         if !sandboxes.receipt.missing.is_empty() {
             parts.miss(MissingPart { state, sandbox_id: None, pod: None });
         }
