@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_documents_are_reported_apart() {
+    fn other_documents_are_distinguished() {
         let error = |text: &str| format!("{:#}", parse(text).unwrap_err());
         assert_eq!(error("{\"kind\":\"Snapshot\",\"version\":1}"), "it is a Snapshot");
         assert_eq!(error("{}"), "it does not say what kind of document it is");

@@ -170,7 +170,7 @@ mod tests {
                 "/d has 4 % of its inodes free, pressure.free_inodes_percent = 5",
             ),
             ("inodes are not counted there", policy(0, 0, 5), disk(1000, None), ""),
-            ("no capacity is text", policy(1, 1, 0), FileSystem::default(), ""),
+            ("no capacity is reported", policy(1, 1, 0), FileSystem::default(), ""),
         ];
         for (sentence, policy, disk, expected) in rows {
             let text = policy.judge(&disk).map(|pressure| pressure.to_string()).unwrap_or_default();

@@ -16,7 +16,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::error::{StoreError, StoreNote, is_damage};
-use super::migrations::{self, MIGRATIONS, PodStatus};
+use super::migrations::{self, MIGRATIONS, SchemaStatus};
 
 /// The longest wait of a statement for another program's transaction. A reader never blocks a writer, so this only
 /// matters when two programs migrate an old file at the same time. A pass waits at most once or twice. After that, the
@@ -145,10 +145,10 @@ fn is_emptied(path: &Path) -> bool {
 /// The check reads the whole file, which takes some milliseconds for a full history. Otherwise a damaged page would be
 /// found in the middle of a pass, and would stop every pass that reads it.
 fn check(path: &Path, connection: &Connection) -> Result<(), Trouble> {
-    match migrations::standing(connection, MIGRATIONS).map_err(|error| classify(path, error))? {
-        PodStatus::Usable => {}
-        PodStatus::NotOurs => return Err(StoreError::NotOurs { path: path.to_owned() }.into()),
-        PodStatus::Newer(found) => {
+    match migrations::schema_status(connection, MIGRATIONS).map_err(|error| classify(path, error))? {
+        SchemaStatus::Usable => {}
+        SchemaStatus::NotOurs => return Err(StoreError::NotOurs { path: path.to_owned() }.into()),
+        SchemaStatus::Newer(found) => {
             let known = u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX);
             return Err(StoreError::Newer { path: path.to_owned(), found, known }.into());
         }
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn want_of_space_is_reported_from_want_of_permission() {
+    fn no_space_is_distinguished_from_no_permission() {
         for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
             assert!(matches!(trouble(kind), Trouble::Full(_)), "{kind}");
         }

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_agent_is_reported_who_the_first_is() {
+    fn the_second_agent_learns_which_one_is_the_first() {
         let (_dir, path) = lock_path();
         let _first = Lock::take(&path, "run").unwrap();
         let error = Lock::take(&path, "collect").unwrap_err();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_a_lock_is_reported_to_those_who_asks() {
+    fn the_holder_of_a_lock_is_reported() {
         let (_dir, path) = lock_path();
         assert_eq!(Lock::holder(&path), None, "there is no file yet");
         let lock = Lock::take(&path, "run").unwrap();

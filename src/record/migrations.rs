@@ -42,7 +42,7 @@ pub(super) const APPLICATION_ID: i64 = 0x6b67_6300;
 
 /// The schema status of a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum PodStatus {
+pub(super) enum SchemaStatus {
     /// No schema yet, or a kubegc schema that is not newer than the list.
     Usable,
     /// A kubegc schema with more steps than the list.
@@ -52,18 +52,18 @@ pub(super) enum PodStatus {
 }
 
 /// Returns the schema status of a file without changing it.
-pub(super) fn standing(connection: &Connection, steps: &[&str]) -> rusqlite::Result<PodStatus> {
+pub(super) fn schema_status(connection: &Connection, steps: &[&str]) -> rusqlite::Result<SchemaStatus> {
     let version = version(connection)?;
     let application: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     Ok(match (application == APPLICATION_ID, tables) {
-        (true, _) if version as usize > steps.len() => PodStatus::Newer(version),
-        (true, _) | (false, 0) => PodStatus::Usable,
-        (false, _) => PodStatus::NotOurs,
+        (true, _) if version as usize > steps.len() => SchemaStatus::Newer(version),
+        (true, _) | (false, 0) => SchemaStatus::Usable,
+        (false, _) => SchemaStatus::NotOurs,
     })
 }
 
-/// Migrates a [`PodStatus::Usable`] file to the end of the list, in one transaction.
+/// Migrates a [`SchemaStatus::Usable`] file to the end of the list, in one transaction.
 ///
 /// The transaction is exclusive from its start. If two programs open an old file at the same time, one migrates it and
 /// the other finds it migrated.
@@ -126,8 +126,8 @@ mod tests {
             .unwrap();
         assert_eq!(row, (2, 7));
         assert_eq!(
-            standing(&connection, MIGRATIONS).unwrap(),
-            PodStatus::Newer(u32::try_from(steps.len()).unwrap()),
+            schema_status(&connection, MIGRATIONS).unwrap(),
+            SchemaStatus::Newer(u32::try_from(steps.len()).unwrap()),
             "the program of before sees it"
         );
     }
@@ -145,8 +145,8 @@ mod tests {
     #[test]
     fn tables_of_another_program_are_not_ours() {
         let connection = fresh();
-        assert_eq!(standing(&connection, MIGRATIONS).unwrap(), PodStatus::Usable, "nothing is there yet");
+        assert_eq!(schema_status(&connection, MIGRATIONS).unwrap(), SchemaStatus::Usable, "nothing is there yet");
         connection.execute_batch("CREATE TABLE songs (title TEXT); PRAGMA user_version = 1").unwrap();
-        assert_eq!(standing(&connection, MIGRATIONS).unwrap(), PodStatus::NotOurs);
+        assert_eq!(schema_status(&connection, MIGRATIONS).unwrap(), SchemaStatus::NotOurs);
     }
 }

@@ -313,12 +313,12 @@ fn the_kubelet_says_which_pods_should_be_here() {
         let text = host.shell.run(&[&["snapshot", &endpoint], flags].concat());
         serde_json::from_str(&text).unwrap()
     };
-    let told = plan(&["--pod-source=kubelet"]);
-    let list = told.pods.as_ref().unwrap();
+    let shown = plan(&["--pod-source=kubelet"]);
+    let list = shown.pods.as_ref().unwrap();
     assert_eq!((list.source.as_str(), list.complete, list.pods.len()), ("kubelet", true, 1));
     assert_eq!(list.sources[0].chosen_by, "pods.source");
-    let told = plan(&["--pod-source=kubelet-dir,kubelet"]);
-    let list = told.pods.as_ref().unwrap();
+    let shown = plan(&["--pod-source=kubelet-dir,kubelet"]);
+    let list = shown.pods.as_ref().unwrap();
     assert_eq!((list.source.as_str(), list.complete), ("kubelet-dir+kubelet", false));
     assert!(list.sources[0].missing.as_ref().unwrap().contains("kubelet/pods"), "no such directory: {list:?}");
     let why = host.run(&["why", &endpoint, "--pod-source=kubelet", "default/crash"]);
@@ -417,14 +417,14 @@ async fn a_service_whose_store_cannot_be_written_works_and_says_so_until_it_can(
     service.says("pass done").await;
     assert_eq!(host.rest()[0].len(), 2, "it removed what was to be removed");
     let status = ["status", "--state", path.to_str().unwrap()];
-    let told = String::from_utf8(home.run(&status).stdout).unwrap();
-    assert!(told.contains("Store:      cannot use the store /") && told.contains("database is locked"), "{told}");
+    let shown = String::from_utf8(home.run(&status).stdout).unwrap();
+    assert!(shown.contains("Store:      cannot use the store /") && shown.contains("database is locked"), "{shown}");
     drop(other);
     service.says("the store is on disk again").await;
     service.says("pass done").await;
     service.says("pass done").await;
-    let told = String::from_utf8(home.run(&status).stdout).unwrap();
-    assert!(!told.contains("Store:") && told.contains("Last pass:  containers"), "{told}");
+    let shown = String::from_utf8(home.run(&status).stdout).unwrap();
+    assert!(!shown.contains("Store:") && shown.contains("Last pass:  containers"), "{shown}");
     service.signal(Signal::SIGTERM);
     assert_eq!(service.ended().await.code(), Some(0));
     let history = host.run(&["history", "-o", "json"]);
@@ -544,15 +544,18 @@ fn the_status_shows_who_collects_and_what_it_sees() {
     ");
     assert!(host.run(&["collect"]).contains("Removed"));
     let _lock = Lock::take(&host.sim.dir().join("run/kubegc.lock"), "run").unwrap();
-    let told = host.run(&["status"]);
-    assert!(told.contains(&format!("Agent:      pid {}, run\n", std::process::id())), "{told}");
-    assert!(told.contains("To remove:  0 objects\n") && told.contains("Last pass:  all, 0s ago: removed "), "{told}");
+    let shown = host.run(&["status"]);
+    assert!(shown.contains(&format!("Agent:      pid {}, run\n", std::process::id())), "{shown}");
+    assert!(
+        shown.contains("To remove:  0 objects\n") && shown.contains("Last pass:  all, 0s ago: removed "),
+        "{shown}"
+    );
     let document: serde_json::Value = serde_json::from_str(host.run(&["status", "-o", "json"]).trim()).unwrap();
     assert_eq!((&document["kind"], &document["last_runs"][0]["scope"]), (&"Status".into(), &"all".into()));
     host.sim.stop_listening();
-    let told = host.run(&["status"]);
-    assert!(told.starts_with("exit Some(3)") && told.contains("Runtime:    unavailable: "), "{told}");
-    assert!(told.contains("Last pass:  all, "), "what is recorded needs no runtime: {told}");
+    let shown = host.run(&["status"]);
+    assert!(shown.starts_with("exit Some(3)") && shown.contains("Runtime:    unavailable: "), "{shown}");
+    assert!(shown.contains("Last pass:  all, "), "what is recorded needs no runtime: {shown}");
 }
 
 #[test]

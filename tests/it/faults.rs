@@ -71,9 +71,9 @@ async fn faulted(streaming: Streaming, method: Method, fault: Fault, times: Time
     bench.sim.listen_again().unwrap();
     let mut bench = bench.unlimited();
     let pass = bench.pass().await;
-    let (remains, told) = (bench.remains(), (pass.plan.errors.as_slice(), not_removed(&pass)));
+    let (remains, shown) = (bench.remains(), (pass.plan.errors.as_slice(), not_removed(&pass)));
     assert_eq!(missing(survivors, &remains), [""; 0], "{case}: the next pass takes too much");
-    assert_eq!(missing(&remains, survivors), [""; 0], "{case}: the next pass leaves too much, {told:?}");
+    assert_eq!(missing(&remains, survivors), [""; 0], "{case}: the next pass leaves too much, {shown:?}");
 }
 
 /// Tests each of these methods under every fault.
@@ -96,7 +96,7 @@ async fn all_faults(streaming: Streaming, methods: impl IntoIterator<Item = Meth
     while let Some(case) = cases.join_next().await {
         failed += usize::from(case.is_err());
     }
-    assert_eq!(failed, 0, "cases failed, as told above");
+    assert_eq!(failed, 0, "cases failed, as shown above");
 }
 
 #[tokio::test(start_paused = true)]

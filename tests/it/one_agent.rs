@@ -43,9 +43,9 @@ async fn beside_a_service_no_one_collects_but_everybody_may_plan() {
     let before = sim.state().container_names();
 
     let second = home.run(&["collect"]);
-    let told = text(&second.stderr);
-    assert_eq!(second.status.code(), Some(1), "{told}");
-    assert!(told.contains(&format!("pid {}, run", service.pid)) && told.contains("kubegc plan"), "{told}");
+    let shown = text(&second.stderr);
+    assert_eq!(second.status.code(), Some(1), "{shown}");
+    assert!(shown.contains(&format!("pid {}, run", service.pid)) && shown.contains("kubegc plan"), "{shown}");
     let third = home.run(&["run"]);
     assert_eq!(third.status.code(), Some(1), "{}", text(&third.stderr));
     let plan = home.run(&["plan"]);

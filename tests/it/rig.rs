@@ -204,8 +204,8 @@ impl Rig {
     /// Returns the images that containerd removed on request, in that order, from its own log.
     pub fn removed_images(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.dir().join("containerd.log")).unwrap();
-        let told = log.lines().filter_map(|line| line.split_once(r#"msg="RemoveImage \""#)?.1.strip_suffix(r#"\"""#));
-        told.map(str::to_owned).collect()
+        let shown = log.lines().filter_map(|line| line.split_once(r#"msg="RemoveImage \""#)?.1.strip_suffix(r#"\"""#));
+        shown.map(str::to_owned).collect()
     }
 
     /// Removes a container.

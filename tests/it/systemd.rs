@@ -106,10 +106,10 @@ mod as_root {
     fn systemd_has_nothing_against_the_unit() {
         let (_dir, unit) = unit();
         let verified = analyze(&["verify"], &unit);
-        let told = String::from_utf8_lossy(&verified.stderr);
+        let shown = String::from_utf8_lossy(&verified.stderr);
         // The tool also loads the units that this one refers to, and those belong to the machine.
-        let told: Vec<_> = told.lines().filter(|line| line.contains("kubegc")).collect();
-        assert!(verified.status.success() && told.is_empty(), "{told:#?}");
+        let shown: Vec<_> = shown.lines().filter(|line| line.contains("kubegc")).collect();
+        assert!(verified.status.success() && shown.is_empty(), "{shown:#?}");
     }
 
     #[test]

@@ -49,8 +49,8 @@ async fn an_agent_that_is_there_first_waits_until_the_pods_of_its_node_are_known
 
 /// Makes passes until the service reports why the pods are unavailable, and then some more.
 async fn no_pod_is_gone(node: &NodeRig, service: &Service<'_>, cause: &str) {
-    let told = async || service.causes().iter().any(|told| told.contains(cause));
-    service.until(&format!("word of {cause:?}"), told).await;
+    let shown = async || service.causes().iter().any(|shown| shown.contains(cause));
+    service.until(&format!("word of {cause:?}"), shown).await;
     service.passes(PASSES).await;
     assert_eq!(node.present(&needs_pods("litter")).await, needs_pods("litter"));
     service.mark();

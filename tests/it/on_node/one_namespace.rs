@@ -31,8 +31,8 @@ async fn at_the_start(node: &NodeRig) {
     node.grant_in("default", "restricted", vec![rule("pods", &["get", "list", "watch"])]).await;
     let litter = litter(node, "early").await;
     let service = Service::start(node, "restricted", &["images.all_unused=true", "guards.gone_after=3s"]);
-    let told = async || service.causes().iter().any(|cause| cause.contains("list the pods of all namespaces"));
-    service.until("word of what is not allowed", told).await;
+    let shown = async || service.causes().iter().any(|cause| cause.contains("list the pods of all namespaces"));
+    service.until("word of what is not allowed", shown).await;
     nothing_is_gone(node, &service, &litter).await;
     let causes = service.why_no_pod_is_gone();
     assert!(!causes.is_empty() && causes.iter().all(|cause| cause.contains("forbidden")), "{causes:#?}");
@@ -65,8 +65,8 @@ async fn while_the_service_runs(node: &NodeRig, living: &BTreeSet<String>) {
     // The next watch is refused.
     node.kill(Program::ApiServer);
     node.begin(Program::ApiServer).await;
-    let told = async || service.causes().iter().any(|cause| cause.contains("forbidden"));
-    service.until("word of what is not allowed", told).await;
+    let shown = async || service.causes().iter().any(|cause| cause.contains("forbidden"));
+    service.until("word of what is not allowed", shown).await;
     let litter = litter(node, "later").await;
     nothing_is_gone(node, &service, &litter).await;
 

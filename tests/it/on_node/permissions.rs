@@ -61,9 +61,9 @@ fn config(node: &NodeRig) -> String {
 async fn removed_images_are_told(node: &NodeRig) {
     for (tag, count) in [("docker.io/library/first:1", 1), ("docker.io/library/second:1", 2)] {
         node.import(&[Image::new(&[tag], &[Layer::busybox()])]).await;
-        let told = async || told_of_images(node).await.iter().any(|event| event.count == Some(count));
+        let shown = async || told_of_images(node).await.iter().any(|event| event.count == Some(count));
         let log = || node.log_of(Program::Kubegc);
-        assert!(becomes_true(told).await, "{:#?}\n{}", told_of_images(node).await, log());
+        assert!(becomes_true(shown).await, "{:#?}\n{}", told_of_images(node).await, log());
     }
     let events = told_of_images(node).await;
     let [event] = &events[..] else { panic!("{events:#?}") };

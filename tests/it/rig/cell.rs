@@ -79,8 +79,8 @@ impl Cell {
             Order::Resume => "resume",
         };
         let mut line = self.line.lock().unwrap();
-        let told = writeln!(line.orders.as_mut().unwrap(), "{word} {program}");
-        assert!(told.is_ok(), "the cell is closed: are unshare and mount allowed here?");
+        let shown = writeln!(line.orders.as_mut().unwrap(), "{word} {program}");
+        assert!(shown.is_ok(), "the cell is closed: are unshare and mount allowed here?");
         match line.done.recv_timeout(PATIENCE) {
             Ok(done) => assert_eq!(done, format!("{word} {program}")),
             Err(error) => panic!("the cell did not {word} {program}: {error}"),

@@ -151,8 +151,8 @@ impl Seen {
     fn was_ending(&self, event: &Event) -> bool {
         let asked = event.involved_object.uid.as_ref().and_then(|uid| self.ending.get(uid));
         // Events have a resolution of one second.
-        let told = event.last_timestamp.as_ref().map(|at| at.0 + SignedDuration::from_secs(1));
-        asked.zip(told).is_some_and(|(asked, told)| told >= *asked)
+        let shown = event.last_timestamp.as_ref().map(|at| at.0 + SignedDuration::from_secs(1));
+        asked.zip(shown).is_some_and(|(asked, shown)| shown >= *asked)
     }
 
     fn found(&mut self, what: String, pod: &Pod, message: Option<&str>) {
