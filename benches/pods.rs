@@ -127,14 +127,15 @@ impl Memory {
 
 impl Server {
     fn start(pods: usize) -> Self {
-        let list = Arc::new(list(pods));
+        let pods: Arc<Vec<_>> = Arc::new((0..pods).map(pod).collect());
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (port, watches, bytes) = (listener.local_addr().unwrap().port(), Arc::default(), list.len());
+        let bytes = page(&pods, "GET /").len();
+        let (port, watches) = (listener.local_addr().unwrap().port(), Arc::default());
         let counted = Arc::clone(&watches);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (list, watches) = (Arc::clone(&list), Arc::clone(&counted));
-                std::thread::spawn(move || serve(&stream.unwrap(), &list, &watches));
+                let (pods, watches) = (Arc::clone(&pods), Arc::clone(&counted));
+                std::thread::spawn(move || serve(&stream.unwrap(), &pods, &watches));
             }
         });
         Self { port, watches, bytes }
@@ -150,7 +151,7 @@ impl Server {
 }
 
 /// Answers what comes on one connection. A watch tells of one change and then of nothing.
-fn serve(stream: &TcpStream, list: &str, watches: &AtomicUsize) {
+fn serve(stream: &TcpStream, pods: &[Value], watches: &AtomicUsize) {
     let mut head = BufReader::new(stream).lines();
     while let Some(Ok(request)) = head.next() {
         while head.next().unwrap().is_ok_and(|line| !line.is_empty()) {}
@@ -162,15 +163,21 @@ fn serve(stream: &TcpStream, list: &str, watches: &AtomicUsize) {
             watches.fetch_add(1, Ordering::SeqCst);
             continue;
         }
-        let node = r#"{"kind":"Node","metadata":{"name":"node-1"}}"#;
-        let body = if request.contains("/nodes/") { node } else { list };
+        let node = r#"{"kind":"Node","metadata":{"name":"node-1"}}"#.to_owned();
+        let body = if request.contains("/nodes/") { node } else { page(pods, &request) };
         write!(answer, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
     }
 }
 
-fn list(pods: usize) -> String {
-    let items: Vec<_> = (0..pods).map(pod).collect();
-    json!({"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": items}).to_string()
+/// The page of the list that a request asks for with `limit` and `continue`.
+fn page(pods: &[Value], request: &str) -> String {
+    let query = request.split([' ', '&', '?']);
+    let number = |name: &str| query.clone().find_map(|pair| pair.strip_prefix(name)?.parse::<usize>().ok());
+    let from = number("continue=").unwrap_or(0);
+    let to = number("limit=").map_or(pods.len(), |limit| pods.len().min(from + limit));
+    let next = if to < pods.len() { to.to_string() } else { String::new() };
+    let metadata = json!({"resourceVersion": "1", "continue": next, "remainingItemCount": pods.len() - to});
+    json!({"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": &pods[from..to]}).to_string()
 }
 
 /// A pod with all that a cluster adds to it.

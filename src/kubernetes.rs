@@ -1,14 +1,13 @@
 //! Access to the API server and to the kubelet's HTTPS endpoint. The counterpart of `cri`.
 //!
-//! Pods are reduced to [`crate::model::Pod`] while they arrive, so that 500 pods need little memory. This module never
-//! guesses. It reports a truncated answer, an answer of a proxy and a long silence as failures (I2). It changes only
+//! Pods are listed in small pages and reduced to [`crate::model::Pod`], so that 500 pods need little memory. This module
+//! never guesses. It reports a truncated answer, an answer of a proxy and a long silence as failures (I2). It changes only
 //! the objects in the cluster that a caller names.
 
 mod access;
 mod api_types;
 mod connection;
 mod error;
-mod items;
 mod kubelet;
 mod list;
 mod node;

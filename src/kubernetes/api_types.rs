@@ -1,4 +1,7 @@
-//! The fields of API objects that kubegc reads. All other fields are skipped while they arrive.
+//! The fields of API objects that kubegc reads. The parser skips all other fields.
+//!
+//! `k8s_openapi` has types for the whole objects. They hold what most of a pod is, such as `managedFields` as JSON values,
+//! environments and probes. The memory for a page of pods, and for the kubelet's list, would be many times as large.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -7,7 +10,7 @@ use serde::de::IgnoredAny;
 use crate::model::{Phase, Pod};
 
 /// A pod as the API returns it.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 pub(super) struct ApiPod {
     pub(super) metadata: Metadata,
     #[serde(default)]
@@ -17,7 +20,7 @@ pub(super) struct ApiPod {
 }
 
 /// The metadata of any object.
-#[derive(Default, Deserialize)]
+#[derive(Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Metadata {
     pub(super) uid: String,
@@ -28,7 +31,7 @@ pub(super) struct Metadata {
     deletion_timestamp: Option<IgnoredAny>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Clone, Default, Deserialize)]
 #[serde(default)]
 struct Annotations {
     #[serde(rename = "kubernetes.io/config.hash")]
@@ -43,7 +46,7 @@ struct Annotations {
     seen: Option<String>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Spec {
     containers: Option<Vec<Container>>,
@@ -52,53 +55,25 @@ struct Spec {
     volumes: Option<Vec<Volume>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Container {
     image: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Volume {
     image: Option<ImageVolume>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct ImageVolume {
     reference: Option<String>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Clone, Default, Deserialize)]
 #[serde(default)]
 struct PodStatus {
     phase: Option<String>,
-}
-
-/// A list without its items.
-#[derive(Default, Deserialize)]
-pub(super) struct ListHead {
-    #[serde(default)]
-    pub(super) kind: String,
-    #[serde(default)]
-    pub(super) metadata: ListMetadata,
-    /// An empty list after the items were taken out. It must be present, otherwise the text is not a list.
-    pub(super) items: Option<Vec<IgnoredAny>>,
-}
-
-/// A list's metadata.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct ListMetadata {
-    pub(super) resource_version: String,
-    #[serde(rename = "continue")]
-    pub(super) next: Option<String>,
-    pub(super) remaining_item_count: Option<i64>,
-}
-
-/// An object of which only the metadata is read.
-#[derive(Deserialize)]
-pub(super) struct Object {
-    #[serde(default)]
-    pub(super) metadata: Metadata,
 }
 
 /// A Node as the API returns it.
@@ -129,26 +104,6 @@ pub struct NodeInfo {
     /// `status.nodeInfo.machineID`.
     #[serde(rename = "machineID")]
     pub machine_id: String,
-}
-
-/// An error of the API server.
-#[derive(Deserialize)]
-#[serde(default)]
-#[derive(Default)]
-pub(super) struct Status {
-    kind: String,
-    pub(super) code: u16,
-    pub(super) reason: String,
-    pub(super) message: String,
-    pub(super) details: Option<Details>,
-}
-
-/// The object that an error is about.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Details {
-    pub(super) kind: String,
-    pub(super) name: String,
 }
 
 // === impl ApiPod ===
@@ -204,16 +159,6 @@ impl Spec {
         images.dedup();
         images.shrink_to_fit();
         images
-    }
-}
-
-// === impl Status ===
-
-impl Status {
-    /// Returns whether this is an error of an API server that arrived with the given HTTP code. An error of another
-    /// kind or with another code comes from a proxy in between.
-    pub(super) fn is_failure(&self, code: u16) -> bool {
-        self.kind == "Status" && self.code == code
     }
 }
 

@@ -8,16 +8,18 @@ use std::time::Duration;
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use kube::client::{Body, Client};
+use kube::core::Status;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::error::{About, whole};
-use super::{Access, CredentialCandidates, KubernetesError, api_types};
+use super::error::whole;
+use super::{Access, CredentialCandidates, KubernetesError};
 use crate::host_path::BoundedCalls;
 
-/// The largest answer that is read as a whole. Lists and watches are read in pieces.
-const LARGEST_ANSWER_BYTES: usize = 8 << 20;
+/// Far larger than any page of pods.
+const LARGEST_ANSWER_BYTES: usize = 64 << 20;
 /// The longest error that is read. An API server sends no longer ones.
 const LONGEST_ERROR_BYTES: usize = 64 << 10;
 const CONNECT: Duration = Duration::from_secs(10);
@@ -36,6 +38,14 @@ type Make = dyn Fn() -> Result<(Client, String), KubernetesError> + Send + Sync;
 struct Held {
     client: Option<Client>,
     chosen_by: String,
+}
+
+/// An error of the API server with its type, which shows that no proxy sent it.
+#[derive(Deserialize)]
+struct TypedStatus {
+    kind: String,
+    #[serde(flatten)]
+    status: Status,
 }
 
 // === impl Connection ===
@@ -96,10 +106,20 @@ impl Connection {
         request: Request<Vec<u8>>,
         limit: Duration,
     ) -> Result<T, KubernetesError> {
-        let response = match self.open(what, request.clone(), limit).await {
-            Err(error) if error.code() == Some(401) => self.open(what, request, limit).await?,
-            response => response?,
-        };
+        match self.ask_once(what, request.clone(), limit).await {
+            Err(error) if error.code() == Some(401) => self.ask_once(what, request, limit).await,
+            answer => answer,
+        }
+    }
+
+    /// Sends a request once and returns the answer.
+    pub(super) async fn ask_once<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        request: Request<Vec<u8>>,
+        limit: Duration,
+    ) -> Result<T, KubernetesError> {
+        let response = self.open(what, request, limit).await?;
         let body = body(what, response, LARGEST_ANSWER_BYTES, limit).await?;
         serde_json::from_slice(&body).map_err(|error| unreadable(what, error.to_string()))
     }
@@ -154,8 +174,8 @@ async fn refusal(what: &str, response: Response<Body>, limit: Duration) -> Kuber
         Ok(body) => body,
         Err(error) => return error,
     };
-    match serde_json::from_slice::<api_types::Status>(&body) {
-        Ok(status) if status.is_failure(code) => refused(what, status),
+    match serde_json::from_slice::<TypedStatus>(&body) {
+        Ok(TypedStatus { kind, status }) if kind == "Status" && status.code == code => refused(what, status),
         _ => {
             let text = String::from_utf8_lossy(&body).trim().chars().take(80).collect();
             KubernetesError::Foreign { what: what.to_owned(), code, text }
@@ -164,14 +184,12 @@ async fn refusal(what: &str, response: Response<Body>, limit: Duration) -> Kuber
 }
 
 /// Returns the error for a `Status` of the API server itself.
-pub(super) fn refused(what: &str, status: api_types::Status) -> KubernetesError {
-    let (what, message) = (what.to_owned(), status.message);
-    if status.code == 403 {
-        return KubernetesError::Forbidden { what, message };
+pub(super) fn refused(what: &str, status: Status) -> KubernetesError {
+    let what = what.to_owned();
+    match status.code {
+        403 => KubernetesError::Forbidden { what, message: status.message },
+        _ => KubernetesError::Refused { what, status: Box::new(status) },
     }
-    let details = status.details.unwrap_or_default();
-    let about = Box::new(About { kind: details.kind, name: details.name });
-    KubernetesError::Refused { what, code: status.code, reason: status.reason, message, about }
 }
 
 async fn body(what: &str, response: Response<Body>, most: usize, limit: Duration) -> Result<Vec<u8>, KubernetesError> {
@@ -186,7 +204,7 @@ async fn body(what: &str, response: Response<Body>, most: usize, limit: Duration
 }
 
 /// Returns the next piece of an answer within `limit`; `None` = the answer has ended.
-pub(super) async fn chunk(
+async fn chunk(
     what: &str,
     body: &mut Body,
     limit: Duration,

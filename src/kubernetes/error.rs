@@ -4,6 +4,8 @@ use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
+use kube::core::Status;
+
 /// A failure to reach the API server or to read its answer. Its text becomes the cause in a `NotSeen`.
 #[derive(Debug, thiserror::Error)]
 pub enum KubernetesError {
@@ -94,18 +96,12 @@ pub enum KubernetesError {
         message: String,
     },
     /// The API server answered with another error of its own.
-    #[error("cannot {what}: {message} ({code})")]
+    #[error("cannot {what}: {} ({})", status.message, status.code)]
     Refused {
         /// The action that failed.
         what: String,
-        /// The HTTP code.
-        code: u16,
-        /// The machine-readable reason, such as `NotFound`.
-        reason: String,
-        /// The message of the server.
-        message: String,
-        /// The resource and the name that the error is about.
-        about: Box<About>,
+        /// The error of the server.
+        status: Box<Status>,
     },
     /// An error that is not from an API server, such as the page of a proxy.
     #[error("cannot {what}: code {code}, and not from an API server: {text:?}")]
@@ -133,15 +129,6 @@ pub enum KubernetesError {
     },
 }
 
-/// The object that an error of the API server is about (`Status.details`).
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct About {
-    /// The resource, such as `pods`.
-    pub kind: String,
-    /// The object's name.
-    pub name: String,
-}
-
 // === impl KubernetesError ===
 
 impl KubernetesError {
@@ -149,7 +136,7 @@ impl KubernetesError {
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::Forbidden { .. } => Some(403),
-            Self::Refused { code, .. } => Some(*code),
+            Self::Refused { status, .. } => Some(status.code),
             _ => None,
         }
     }
@@ -157,8 +144,9 @@ impl KubernetesError {
     /// Returns whether the API server itself reports that an object of this kind and name does not exist. Only this 404
     /// is a proof: a proxy, or a server without this resource, answers 404 too.
     pub fn says_not_found(&self, kind: &str, name: &str) -> bool {
-        let Self::Refused { code: 404, reason, about, .. } = self else { return false };
-        reason == "NotFound" && about.kind == kind && about.name == name
+        let Self::Refused { status, .. } = self else { return false };
+        let is_about = status.details.as_ref().is_some_and(|about| about.kind == kind && about.name == name);
+        status.code == 404 && status.reason == "NotFound" && is_about
     }
 
     /// Returns whether other credentials or another connection may help. Then the client must be created again.

@@ -260,7 +260,7 @@ impl Watched {
 
     /// Sends a bookmark with this version.
     pub(crate) async fn bookmark(&mut self, version: u64) {
-        let object = json!({"kind": "Pod", "metadata": {"resourceVersion": version.to_string()}});
+        let object = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": version.to_string()}});
         self.event("BOOKMARK", &object).await;
     }
 

@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use http::Request;
-use kube::core::Request as Path;
 use kube::core::params::ListParams;
+use kube::core::{ObjectList, Request as Path};
 
-use super::api_types::ListMetadata;
-use super::connection::{ask, chunk, unreadable};
-use super::items::Items;
+use super::api_types::ApiPod;
+use super::connection::{ask, unreadable};
 use super::{Connection, KubernetesError};
 use crate::model::Pod;
 
-pub(super) const LIST_PODS: &str = "list the pods of all namespaces";
-/// The page size of `kubectl`.
-const PAGE: u32 = 500;
+const LIST_PODS: &str = "list the pods of all namespaces";
+/// A page is parsed as a whole, and most nodes have at most 110 pods of some 15 KB. More pods a page need more memory,
+/// fewer more requests.
+const PAGE: u32 = 100;
 
 /// All selected pods at one resource version.
 pub(super) struct Listed {
@@ -31,42 +31,41 @@ pub(super) async fn pods_at(
     fields: &str,
     limit: Duration,
 ) -> Result<Listed, KubernetesError> {
-    let (mut pods, mut next, mut version) = (Vec::new(), None, None);
-    loop {
-        let (head, page) = page(connection, request(place, fields, next.as_deref())?, limit).await?;
-        pods.extend(page);
-        let first = version.get_or_insert_with(|| head.resource_version.clone());
-        if *first != head.resource_version {
-            return Err(unreadable(LIST_PODS, "its pages are of different moments".to_owned()));
-        }
-        let more = head.remaining_item_count.unwrap_or(0);
-        match head.next.filter(|token| !token.is_empty()) {
-            Some(token) => next = Some(token),
-            None if more > 0 => return Err(unreadable(LIST_PODS, format!("{more} pods are missing"))),
-            None => return Ok(Listed { pods, version: head.resource_version }),
-        }
-    }
-}
-
-async fn page(
-    connection: &Connection,
-    request: Request<Vec<u8>>,
-    limit: Duration,
-) -> Result<(ListMetadata, Vec<Pod>), KubernetesError> {
-    let broken = |cause| unreadable(LIST_PODS, cause);
-    let mut body = connection.open(LIST_PODS, request, limit).await?.into_body();
-    let mut items = Items::default();
-    while let Some(piece) = chunk(LIST_PODS, &mut body, limit).await? {
-        items.feed(piece.as_ref()).map_err(broken)?;
-    }
-    let (head, pods) = items.finish().map_err(broken)?;
-    Ok((head.metadata, pods))
-}
-
-fn request(place: &Path, fields: &str, next: Option<&str>) -> Result<Request<Vec<u8>>, KubernetesError> {
     let mut params = ListParams::default().fields(fields).limit(PAGE);
-    params.continue_token = next.map(str::to_owned);
-    place.list(&params).map_err(|error| ask(LIST_PODS, error.to_string()))
+    let mut listed = Listed { pods: Vec::new(), version: String::new() };
+    loop {
+        let request = request(place, &params)?;
+        let page: ObjectList<ApiPod> = connection.ask_once(LIST_PODS, request, limit).await?;
+        params.continue_token = page.metadata.continue_.clone().filter(|token| !token.is_empty());
+        listed.add(page).map_err(|cause| unreadable(LIST_PODS, cause))?;
+        if params.continue_token.is_none() {
+            return Ok(listed);
+        }
+    }
+}
+
+// === impl Listed ===
+
+impl Listed {
+    /// Adds a page.
+    fn add(&mut self, page: ObjectList<ApiPod>) -> Result<(), String> {
+        let head = page.metadata;
+        let version = head.resource_version.filter(|version| !version.is_empty() && page.types.kind == "PodList");
+        let version = version.ok_or("not a list of pods")?;
+        if !self.version.is_empty() && self.version != version {
+            return Err("its pages are of different moments".to_owned());
+        }
+        let (token, more) = (head.continue_.unwrap_or_default(), head.remaining_item_count.unwrap_or(0));
+        if token.is_empty() && more > 0 {
+            return Err(format!("{more} pods are missing"));
+        }
+        self.version = version;
+        page.items.into_iter().try_for_each(|pod| Ok(self.pods.push(pod.into_pod()?)))
+    }
+}
+
+fn request(place: &Path, params: &ListParams) -> Result<Request<Vec<u8>>, KubernetesError> {
+    place.list(params).map_err(|error| ask(LIST_PODS, error.to_string()))
 }
 
 /// Returns the selector for pods that are bound to a node.

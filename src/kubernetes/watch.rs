@@ -4,6 +4,9 @@
 //! result. Pods are never dropped because a server is silent, and an old list never counts as current. Bookmarks show
 //! that a server without events still works. A watch without events and bookmarks for too long is dropped, and the pods
 //! are listed again.
+//!
+//! The watcher of the crate `kube` cannot be used here: it hides bookmarks and orderly ends of a watch, and on a quiet
+//! node these are the only proof that the list is current.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,12 +15,13 @@ use std::time::Duration;
 use http::Request;
 use jiff::Timestamp;
 use kube::client::Body;
+use kube::core::WatchEvent;
 use kube::core::params::WatchParams;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::api_types::{ApiPod, NodeInfo, Object, Status};
+use super::api_types::{ApiPod, NodeInfo};
 use super::connection::{ask, piece, refused, unreadable};
 use super::list::{all_pods, on, pods_at};
 use super::node::Doubt;
@@ -79,29 +83,6 @@ struct Watcher {
     /// The resource version to continue from; `None` = the pods must be listed.
     version: Option<String>,
     pause: Duration,
-}
-
-/// One line of a watch.
-#[derive(serde::Deserialize)]
-struct Head {
-    #[serde(rename = "type")]
-    kind: Kind,
-}
-
-#[derive(Clone, Copy, serde::Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-enum Kind {
-    Added,
-    Modified,
-    Deleted,
-    Bookmark,
-    Error,
-}
-
-/// The object of a line. Its type depends on the head.
-#[derive(serde::Deserialize)]
-struct Line<T> {
-    object: T,
 }
 
 // === impl PodWatch ===
@@ -250,28 +231,35 @@ impl Watcher {
     }
 
     fn line(&mut self, line: &[u8]) -> Result<(), KubernetesError> {
-        let kind = read::<Head>(line)?.kind;
-        match kind {
-            Kind::Error => {
-                let status: Line<Status> = read(line)?;
+        match serde_json::from_slice(line).map_err(|error| unreadable(WATCH_PODS, error.to_string()))? {
+            WatchEvent::Error(status) => {
                 // After any error it is unknown which events were lost.
                 self.version = None;
-                return Err(refused(WATCH_PODS, status.object));
+                return Err(refused(WATCH_PODS, *status));
             }
-            Kind::Bookmark => {
-                let object: Line<Object> = read(line)?;
-                self.at(object.object.metadata.resource_version)?;
+            WatchEvent::Bookmark(bookmark) => {
+                self.at(bookmark.metadata.resource_version)?;
                 self.heard(|_| {});
             }
-            Kind::Added | Kind::Modified | Kind::Deleted => {
-                let pod: Line<ApiPod> = read(line)?;
-                let version = pod.object.metadata.resource_version.clone();
-                let pod = pod.object.into_pod().map_err(|cause| unreadable(WATCH_PODS, cause))?;
-                self.at(version)?;
-                self.heard(|pods| change(pods, kind, pod));
+            WatchEvent::Added(pod) | WatchEvent::Modified(pod) => {
+                let pod = self.pod(pod)?;
+                self.heard(|pods| drop(pods.insert(key(&pod), pod)));
+            }
+            WatchEvent::Deleted(pod) => {
+                let pod = self.pod(pod)?;
+                let key = key(&pod);
+                self.heard(|pods| pods.retain(|at, known| *at != key || known.uid != pod.uid));
             }
         }
         Ok(())
+    }
+
+    /// Returns the pod of an event, and stores its resource version.
+    fn pod(&mut self, pod: ApiPod) -> Result<Pod, KubernetesError> {
+        let version = pod.metadata.resource_version.clone();
+        let pod = pod.into_pod().map_err(|cause| unreadable(WATCH_PODS, cause))?;
+        self.at(version)?;
+        Ok(pod)
     }
 
     /// Stores the resource version to continue from.
@@ -325,19 +313,6 @@ impl Watcher {
             state.tried = true;
         });
         is_news
-    }
-}
-
-fn read<T: serde::de::DeserializeOwned>(line: &[u8]) -> Result<T, KubernetesError> {
-    serde_json::from_slice(line).map_err(|error| unreadable(WATCH_PODS, error.to_string()))
-}
-
-fn change(pods: &mut BTreeMap<(String, String), Pod>, kind: Kind, pod: Pod) {
-    let key = key(&pod);
-    if !matches!(kind, Kind::Deleted) {
-        pods.insert(key, pod);
-    } else if pods.get(&key).is_some_and(|known| known.uid == pod.uid) {
-        pods.remove(&key);
     }
 }
 

@@ -291,7 +291,7 @@ fn kubelet_with(uid: &str) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let list = format!(
-        r#"{{"kind":"PodList","items":[{{"metadata":{{"uid":"{uid}","namespace":"default","name":"web","annotations":{{
+        r#"{{"kind":"PodList","apiVersion":"v1","items":[{{"metadata":{{"uid":"{uid}","namespace":"default","name":"web","annotations":{{
             "kubernetes.io/config.source":"api","kubernetes.io/config.seen":"2026-01-02T11:00:00Z"}}}}}}]}}"#
     );
     let serve = move |mut stream: std::net::TcpStream| {

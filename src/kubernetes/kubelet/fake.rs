@@ -131,7 +131,7 @@ impl FakeKubelet {
 
     /// Sets the pods, as JSON.
     pub fn have(&self, pods: &[serde_json::Value]) {
-        self.say("/pods", 200, serde_json::json!({"kind": "PodList", "items": pods}).to_string());
+        self.say("/pods", 200, serde_json::json!({"kind": "PodList", "apiVersion": "v1", "items": pods}).to_string());
     }
 
     /// Sets the date of the answers; empty = none.

@@ -1,7 +1,7 @@
 //! Parses the kubelet's answers.
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use kube::core::ObjectList;
 
 use crate::kubernetes::api_types::ApiPod;
 use crate::model::Pod;
@@ -36,19 +36,13 @@ pub struct KubeletProcess {
     pub has_tidied: bool,
 }
 
-#[derive(Deserialize)]
-struct List {
-    kind: String,
-    items: Option<Vec<ApiPod>>,
-}
-
 /// Parses `/pods`.
 pub(super) fn pods(answered_at: Timestamp, text: &[u8]) -> Result<KubeletPods, String> {
-    let list: List = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-    if list.kind != "PodList" {
-        return Err(format!("it is a {:?} and not a list of pods", list.kind));
+    let list: ObjectList<ApiPod> = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    if list.types.kind != "PodList" {
+        return Err(format!("it is a {:?} and not a list of pods", list.types.kind));
     }
-    let pods = list.items.into_iter().flatten().map(pod).collect::<Result<_, _>>()?;
+    let pods = list.items.into_iter().map(pod).collect::<Result<_, _>>()?;
     Ok(KubeletPods { answered_at, pods })
 }
 
@@ -97,10 +91,12 @@ mod tests {
 
     #[test]
     fn what_is_no_list_of_pods_is_no_empty_one() {
-        for text in ["", "{}", "[]", r#"{"kind":"Status"}"#, r#"{"kind":"PodList","items":[{}]}"#, "<html>"] {
+        for text in
+            ["", "{}", "[]", r#"{"kind":"Status"}"#, r#"{"kind":"PodList","apiVersion":"v1","items":[{}]}"#, "<html>"]
+        {
             assert!(pods(Timestamp::UNIX_EPOCH, text.as_bytes()).is_err(), "{text}");
         }
-        let empty = br#"{"kind":"PodList","items":null}"#;
+        let empty = br#"{"kind":"PodList","apiVersion":"v1","items":null}"#;
         assert_eq!(pods(Timestamp::UNIX_EPOCH, empty).unwrap().pods, []);
     }
 

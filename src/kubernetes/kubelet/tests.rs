@@ -119,7 +119,7 @@ async fn what_is_missing_is_named() {
                                      nodes/pods is enough)",
         ),
         (500, "it broke\n", "the kubelet answers 500 for /pods: \"it broke\""),
-        (200, "{}", "the kubelet's answer for /pods is not understood: missing field `kind` at line 1 column 2"),
+        (200, "{}", "the kubelet's answer for /pods is not understood: missing field `items` at line 1 column 2"),
     ];
     for (code, text, expected) in rows {
         kubelet.say("/pods", code, text);

@@ -51,7 +51,7 @@ async fn a_first_page_that_is_cut_anywhere_is_no_list() {
 #[tokio::test(start_paused = true)]
 async fn pages_of_different_moments_are_no_list() {
     let api = FakeApi::new().with_pods(&["a", "b", "c"]);
-    let page = r#"{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[]}"#;
+    let page = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[]}"#;
     api.plan(Call::List, [Answer::Right, Answer::Text(200, page.into())]);
     let watch = follow(&api);
     assert!(missing(&watch).await.unwrap().contains("different moments"));
@@ -60,8 +60,41 @@ async fn pages_of_different_moments_are_no_list() {
 #[tokio::test(start_paused = true)]
 async fn a_list_that_ends_while_more_is_left_is_no_list() {
     let api = FakeApi::new();
-    let page = r#"{"kind":"PodList","metadata":{"resourceVersion":"7","remainingItemCount":3},"items":[]}"#;
+    let page =
+        r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7","remainingItemCount":3},"items":[]}"#;
     api.plan(Call::List, [Answer::Text(200, page.into())]);
     let watch = follow(&api);
     assert!(missing(&watch).await.unwrap().contains("3 pods are missing"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_list_of_pods_is_no_list() {
+    let head = r#""apiVersion":"v1","metadata":{"resourceVersion":"7"}"#;
+    for (text, why) in [
+        (format!(r#"{{"kind":"PodList",{head}}}"#), "no items"),
+        (format!(r#"{{"kind":"NodeList",{head},"items":[]}}"#), "another kind"),
+        (r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}"#.to_owned(), "no version"),
+        (format!(r#"{{"kind":"PodList",{head},"items":[null]}}"#), "an item that is none"),
+        (format!(r#"{{"kind":"PodList",{head},"items":[{{"metadata":{{"name":"a"}}}}]}}"#), "no uid"),
+        (format!(r#"{{"kind":"PodList",{head},"items":[{{]}}}}"#), "brackets crossed"),
+        (format!(r#"{{"kind":"PodList",{head},"items":[]}} <html>"#), "more behind it"),
+        ("<html>".to_owned(), "a page"),
+        (String::new(), "nothing"),
+    ] {
+        let api = FakeApi::new().with_pods(&["a"]);
+        api.plan(Call::List, [Answer::Text(200, text)]);
+        assert!(missing(&follow(&api)).await.unwrap().contains("incomplete or invalid"), "{why}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_without_pods_is_empty() {
+    for items in ["[]", "null"] {
+        let api = FakeApi::new().with_pods(&["a"]);
+        let text =
+            format!(r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"7"}},"items":{items}}}"#);
+        api.plan(Call::List, [Answer::Text(200, text)]);
+        let watch = follow(&api);
+        assert_eq!((names(&watch).await.len(), missing(&watch).await), (0, None), "{items}");
+    }
 }

@@ -121,7 +121,7 @@ async fn a_node_that_may_not_get_what_is_gone_lists_its_pods_of_that_name() {
     assert_eq!(ask(&api, &a()).await, Seen::Seen(true), "it is in the list");
     assert_eq!(
         api.asked()[1],
-        "/api/v1/namespaces/default/pods?&fieldSelector=spec.nodeName%3Dnode-1%2Cmetadata.name%3Da&limit=500"
+        "/api/v1/namespaces/default/pods?&fieldSelector=spec.nodeName%3Dnode-1%2Cmetadata.name%3Da&limit=100"
     );
     api.remove("a");
     assert_eq!(ask(&api, &a()).await, Seen::Seen(false));
