@@ -20,7 +20,6 @@ mod scripted;
 mod tests;
 mod writer;
 
-pub use crate::host_path;
 pub use breaker::Breaker;
 pub use endpoint::{Endpoint, EndpointCandidates, Named, Rule, WELL_KNOWN, resolve};
 pub use error::CriError;

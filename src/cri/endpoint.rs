@@ -8,8 +8,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::host_path::{self, Resolved};
 use super::{CriError, CriOptions, RuntimeReader};
+use crate::host_path::{self, Resolved};
 
 /// The sockets of the supported runtimes and distributions, most common first. `/var/run` is `/run` on all of them.
 pub const WELL_KNOWN: [&str; 7] = [
