@@ -23,8 +23,7 @@ pub use keys::{KEYS, Key, find, nearest};
 pub use layers::Typed;
 pub use resolve::{Loaded, load};
 pub use settings::{
-    Intervals, KubeletSettings, LogFormat, PodSettings, PodSourceName, PodSources, RuntimeSettings, Settings,
-    StateSettings,
+    Intervals, KubeletSettings, LogFormat, PodSettings, PodSources, RuntimeSettings, Settings, StateSettings,
 };
 pub use show::{DEFAULT_TOML, schema};
 pub use slot::InvalidValue;

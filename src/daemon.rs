@@ -7,7 +7,6 @@ pub mod cycle;
 pub mod events;
 pub mod node;
 pub mod notify;
-mod pods;
 mod pressure;
 mod revalidate;
 pub mod schedule;

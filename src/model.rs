@@ -17,7 +17,7 @@ pub use duration::duration_text;
 pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId, canonical_image_id, short_id};
 pub use lists::{ListBytes, ListReceipt, MESSAGE_LIMIT_BYTES, MissingPart, PartState, Partial};
 pub use memory::{Absence, Failure, ImageMemory, ListCounts, ListFall, Memory, NamedImages, RuntimeMemory};
-pub use pods::{Confirms, Phase, Pod, PodList, PodSourceReport, is_object_name, running_pods};
+pub use pods::{Confirms, Phase, Pod, PodList, PodSourceName, PodSourceReport, is_object_name, running_pods};
 pub use seen::Seen;
 pub use snapshot::{
     Container, ContainerState, EntryKind, FileSystem, Image, LinkTarget, LogDir, LogLink, Runtime, Sandbox,

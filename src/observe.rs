@@ -15,10 +15,7 @@ mod status;
 pub use disk::{DiskFn, Disks, HostDisks};
 pub use error::ObserveError;
 pub use image_names::ImageNames;
-pub use pods::{
-    AutoPodSource, CombinedPods, KubeApi, KubeletDirPods, KubeletSource, NoPods, OtherSources, PodSource, RuntimePods,
-    SourceEntry,
-};
+pub use pods::{NoPods, PodSource, PodSourceOptions, RuntimePods};
 pub use status::StatusFor;
 
 use std::borrow::Cow;

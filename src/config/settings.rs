@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cri::CriOptions;
+use crate::model::PodSourceName;
 use crate::plan::Policy;
 
 /// All settings.
@@ -78,25 +79,6 @@ pub struct KubeletSettings {
 /// The pod sources in use: `auto` alone, `none` alone, or one or more others in the given order, each once.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PodSources(Vec<PodSourceName>);
-
-/// A pod source.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum PodSourceName {
-    /// Every source that is found.
-    #[default]
-    Auto,
-    /// No source: no pod ever counts as deleted.
-    None,
-    /// The runtime: a pod without running containers and without a ready sandbox counts as deleted. For hosts without a
-    /// kubelet.
-    Runtime,
-    /// The API server, by watch.
-    KubeApi,
-    /// The kubelet, by request.
-    Kubelet,
-    /// The kubelet's pod directories. They can only prevent a removal and must be readable; they are not a pod list.
-    KubeletDir,
-}
 
 /// The store.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,8 +7,8 @@ use serde_json::json;
 use toml::Value;
 
 use super::duration::{self, LONGEST};
-use super::{LogFormat, PodSourceName, PodSources, Settings};
-use crate::model::duration_text;
+use super::{LogFormat, PodSources, Settings};
+use crate::model::{PodSourceName, duration_text};
 use crate::plan::{AgeFrom, Pattern, Profile};
 
 /// The field of a setting, by the kind of its value.

@@ -9,6 +9,7 @@ use super::layers::Layers;
 use super::resolve::settle;
 use super::*;
 use crate::cri::{EndpointCandidates, Named};
+use crate::model::PodSourceName;
 use crate::plan::{Guards, Profile};
 
 /// A temporary directory with configuration files.

@@ -13,12 +13,12 @@ use super::clock::{self, Clock};
 use super::node::LocalNode;
 use super::pressure::PressureMonitor;
 use super::revalidate::{self, Checked};
-use crate::config::{PodSourceName, Settings};
+use crate::config::Settings;
 use crate::cri::{RuntimeReader, RuntimeWriter};
 use crate::execute::{
     DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Outcome, Remover, Report, Stop, Summary,
 };
-use crate::model::{Memory, Snapshot};
+use crate::model::{Memory, PodSourceName, Snapshot};
 use crate::observe::{Observer, StatusFor};
 use crate::plan::{AgeFrom, Kind, Plan, Policy, Pressure, PressurePolicy, Scope, decide, key, update_memory};
 use crate::record::events::Ended;

@@ -6,9 +6,10 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::{Pass, clock, node, pods};
-use crate::config::{PodSourceName, Settings};
+use super::{Pass, clock, node};
+use crate::config::Settings;
 use crate::kubernetes::Connection;
+use crate::model::PodSourceName;
 use crate::plan::Scope;
 use crate::record::StoreError;
 use crate::record::events::{ApiSink, Ended, EventQueue, start_recorder};
@@ -30,7 +31,7 @@ impl Events {
         if !settings.tells_events || !(knows_api(PodSourceName::Auto) || knows_api(PodSourceName::KubeApi)) {
             return Self(None);
         }
-        let connection = Arc::new(Connection::new(pods::ways_to_api_server(settings)));
+        let connection = Arc::new(Connection::new(node::credential_candidates(settings)));
         let name = node::node_name(settings);
         let (events, recorder) = start_recorder(&name, ApiSink::new(connection, &name));
         Self(Some((events, tokio::spawn(recorder.run()))))

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::pods::pod_source;
-use crate::config::Settings;
+use super::clock;
+use crate::config::{KubeletSettings, Settings};
 use crate::cri::{Endpoint, RuntimeReader};
-use crate::observe::{self, Disks, HostDisks, Observer, Places};
+use crate::kubernetes::{CredentialCandidates, KubeletAccess};
+use crate::observe::{Disks, HostDisks, Observer, Places, PodSource, PodSourceOptions};
 
 /// The parts of a node that are not in the settings.
 #[derive(Clone)]
@@ -16,7 +17,7 @@ pub struct LocalNode {
     /// Measures its disks.
     pub disks: Arc<dyn Disks>,
     /// Its pod source.
-    pub pods: Arc<dyn observe::PodSource>,
+    pub pods: Arc<dyn PodSource>,
     /// How long to wait for free space before the next image is removed.
     pub space_settle: Duration,
 }
@@ -28,7 +29,7 @@ impl LocalNode {
     pub fn of_host(settings: &Settings, endpoint: Endpoint) -> Self {
         let disks = Arc::new(HostDisks::new(&settings.host_root));
         let space_settle = Duration::from_secs(1);
-        Self { endpoint, disks, pods: pod_source(settings, &node_name(settings)), space_settle }
+        Self { endpoint, disks, pods: pod_source_options(settings).select(), space_settle }
     }
 
     /// Creates a reader for its runtime.
@@ -52,8 +53,97 @@ fn places(settings: &Settings) -> Places {
     }
 }
 
+fn pod_source_options(settings: &Settings) -> PodSourceOptions {
+    PodSourceOptions {
+        sources: settings.pods.sources.iter().collect(),
+        node: node_name(settings),
+        credentials: credential_candidates(settings),
+        max_silence: settings.pods.max_silence,
+        kubelet: kubelet_access(settings),
+        kubelet_key: kubelet_key(&settings.pods.kubelet),
+        clock: clock::now,
+    }
+}
+
+/// Returns the candidates for the credentials at the API server.
+pub(super) fn credential_candidates(settings: &Settings) -> CredentialCandidates {
+    CredentialCandidates {
+        kubeconfig: settings.pods.kubeconfig.clone(),
+        host_root: settings.host_root.clone(),
+        kubelet_root: settings.kubelet_root.clone(),
+        ..CredentialCandidates::default()
+    }
+}
+
+fn kubelet_access(settings: &Settings) -> KubeletAccess {
+    let KubeletSettings { endpoint, ca, token_file, client_certificate, client_key } = settings.pods.kubelet.clone();
+    KubeletAccess {
+        endpoint,
+        // The kubelet derives its node name from the host name in the same way.
+        node: node_name(settings).trim().to_lowercase(),
+        ca,
+        token_file,
+        client: client_certificate.zip(client_key),
+        account: CredentialCandidates::default().account,
+        host_root: settings.host_root.clone(),
+        kubelet_root: settings.kubelet_root.clone(),
+    }
+}
+
+/// Returns the key of a setting that configures the access to the kubelet, if one is set.
+fn kubelet_key(kubelet: &KubeletSettings) -> Option<&'static str> {
+    let unset = KubeletSettings::default();
+    let keys = [
+        (kubelet.token_file != unset.token_file, "pods.kubelet_token_file"),
+        (kubelet.client_certificate != unset.client_certificate, "pods.kubelet_client_certificate"),
+        (kubelet.ca != unset.ca, "pods.kubelet_ca"),
+        (kubelet.endpoint != unset.endpoint, "pods.kubelet_endpoint"),
+    ];
+    keys.into_iter().find(|(is_set, _)| *is_set).map(|(_, key)| key)
+}
+
 /// Returns the node name from the settings, or else the host name.
 pub(super) fn node_name(settings: &Settings) -> String {
     let host = || nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
     if settings.node.is_empty() { host() } else { settings.node.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn kubelet(change: impl FnOnce(&mut KubeletSettings)) -> KubeletSettings {
+        let mut kubelet = KubeletSettings::default();
+        change(&mut kubelet);
+        kubelet
+    }
+
+    #[test]
+    fn a_setting_of_the_kubelet_selects_the_kubelet() {
+        for (kubelet, key) in [
+            (KubeletSettings::default(), None),
+            (kubelet(|kubelet| kubelet.token_file = Some("/t".into())), Some("pods.kubelet_token_file")),
+            (kubelet(|kubelet| kubelet.endpoint = "http://127.0.0.1:10255".to_owned()), Some("pods.kubelet_endpoint")),
+            (
+                kubelet(|kubelet| kubelet.client_certificate = Some("/c".into())),
+                Some("pods.kubelet_client_certificate"),
+            ),
+            (kubelet(|kubelet| kubelet.ca = Some("/c".into())), Some("pods.kubelet_ca")),
+        ] {
+            assert_eq!(kubelet_key(&kubelet), key, "{kubelet:?}");
+        }
+    }
+
+    #[test]
+    fn the_kubelet_is_asked_as_set() {
+        let mut settings = Settings { node: " Node-1 ".to_owned(), ..Settings::default() };
+        settings.pods.kubelet.client_certificate = Some("/c".into());
+        settings.pods.kubelet.client_key = Some("/k".into());
+        let access = kubelet_access(&settings);
+        assert_eq!((access.node.as_str(), access.endpoint.as_str()), ("node-1", "https://127.0.0.1:10250"));
+        assert_eq!(access.client, Some(("/c".into(), "/k".into())));
+        assert_eq!(access.kubelet_root, Path::new("/var/lib/kubelet"));
+    }
 }

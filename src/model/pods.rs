@@ -6,6 +6,25 @@ use serde::{Deserialize, Serialize};
 
 use super::{Container, ContainerState, PodRef, PodUid, Sandbox, SandboxState};
 
+/// A pod source.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum PodSourceName {
+    /// Every source that is found.
+    #[default]
+    Auto,
+    /// No source: no pod ever counts as deleted.
+    None,
+    /// The runtime: a pod without running containers and without a ready sandbox counts as deleted. For hosts without a
+    /// kubelet.
+    Runtime,
+    /// The API server, by watch.
+    KubeApi,
+    /// The kubelet, by request.
+    Kubelet,
+    /// The kubelet's pod directories. They can only prevent a removal and must be readable; they are not a pod list.
+    KubeletDir,
+}
+
 /// The pods of this node, from one pod source or several.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct PodList {

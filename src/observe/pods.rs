@@ -7,6 +7,7 @@ mod kube_api;
 mod kubelet;
 mod kubelet_dir;
 mod machine;
+mod select;
 
 pub use auto::AutoPodSource;
 pub use combined::{CombinedPods, SourceEntry};
@@ -14,6 +15,7 @@ pub use dirs::PodDirs;
 pub use kube_api::KubeApi;
 pub use kubelet::KubeletSource;
 pub use kubelet_dir::{KubeletDirPods, OtherSources};
+pub use select::PodSourceOptions;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;

@@ -6,17 +6,14 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use super::{CombinedPods, PodSource};
+use super::{CombinedPods, PodSource, PodSourceOptions};
 use crate::host_path::BoundedCalls;
 use crate::model::{Container, Pod, PodList, PodRef, Sandbox, Seen};
 use crate::observe::Answer;
 
-/// Checks files for pod sources. The error lists what was checked.
-type Find = dyn Fn() -> Result<CombinedPods, String> + Send + Sync;
-
 /// Pod sources that are found at run time.
 pub struct AutoPodSource {
-    find: Arc<Find>,
+    options: Arc<PodSourceOptions>,
     found: OnceLock<CombinedPods>,
     calls: BoundedCalls,
 }
@@ -24,19 +21,22 @@ pub struct AutoPodSource {
 // === impl AutoPodSource ===
 
 impl AutoPodSource {
-    /// Creates the source. `find` runs within a limit, because a file system may not respond.
-    pub fn new(find: impl Fn() -> Result<CombinedPods, String> + Send + Sync + 'static) -> Self {
-        Self { find: Arc::new(find), found: OnceLock::new(), calls: BoundedCalls::default() }
+    /// Creates the source. Searches for nothing yet.
+    pub fn new(options: PodSourceOptions) -> Self {
+        Self { options: Arc::new(options), found: OnceLock::new(), calls: BoundedCalls::default() }
     }
 
+    /// Returns the sources, and searches for them if there are none yet. The search runs within a limit, because a file
+    /// system may not respond.
     async fn found(&self) -> Result<&CombinedPods, String> {
         if let Some(found) = self.found.get() {
             return Ok(found);
         }
-        let find = Arc::clone(&self.find);
-        let found = self.calls.run(Path::new("credentials"), move || find()).await;
-        let found = found.map_err(|error| error.to_string()).and_then(|found| found)?;
+        let options = Arc::clone(&self.options);
+        let found = self.calls.run(Path::new("credentials"), move || options.search()).await;
+        let entries = found.map_err(|error| error.to_string()).and_then(|found| found)?;
         Ok(self.found.get_or_init(|| {
+            let found = CombinedPods::new(entries, self.options.clock);
             found.log_sources();
             found
         }))

@@ -1,10 +1,8 @@
 //! Table tests of the pod sources that `auto` finds in a directory tree.
 
 use std::fs;
-use std::path::Path;
 
 use super::*;
-use crate::config::{PodSettings, PodSources};
 use crate::model::{PodList, Seen};
 
 struct Host(tempfile::TempDir);
@@ -25,29 +23,43 @@ impl Host {
         if path.ends_with('/') { fs::create_dir_all(at).unwrap() } else { fs::write(at, "not a kubeconfig").unwrap() }
     }
 
-    fn settings(&self, pods: PodSettings) -> Settings {
-        Settings { host_root: self.0.path().to_owned(), pods, ..Settings::default() }
+    fn options(&self, sources: &[PodSourceName]) -> PodSourceOptions {
+        let host_root = self.0.path().to_owned();
+        let credentials = CredentialCandidates { host_root: host_root.clone(), ..CredentialCandidates::default() };
+        let kubelet = KubeletAccess {
+            endpoint: "https://127.0.0.1:10250".to_owned(),
+            node: "n1".to_owned(),
+            ca: None,
+            token_file: None,
+            client: None,
+            account: credentials.account.clone(),
+            host_root,
+            kubelet_root: credentials.kubelet_root.clone(),
+        };
+        PodSourceOptions {
+            sources: sources.to_vec(),
+            node: "n1".to_owned(),
+            credentials,
+            max_silence: Duration::from_mins(3),
+            kubelet,
+            kubelet_key: None,
+            clock: || jiff::Timestamp::UNIX_EPOCH,
+        }
     }
 
-    fn found(&self, pods: PodSettings) -> Result<Vec<(String, String)>, String> {
-        let place = PlaceOfPods { settings: self.settings(pods), node: "n1".to_owned() };
-        let parts = place.found()?;
-        Ok(parts.into_iter().map(|part| (part.source.name().to_owned(), part.why)).collect())
+    fn auto(&self) -> PodSourceOptions {
+        self.options(&[PodSourceName::Auto])
     }
 }
 
-fn kubelet(change: impl FnOnce(&mut KubeletSettings)) -> PodSettings {
-    let mut pods = PodSettings::default();
-    change(&mut pods.kubelet);
-    pods
+/// Returns the names of the sources that `auto` finds, each with the reason.
+fn found(options: &PodSourceOptions) -> Result<Vec<(String, String)>, String> {
+    Ok(options.search()?.into_iter().map(|entry| (entry.source.name().to_owned(), entry.why)).collect())
 }
 
-fn only(sources: &[PodSourceName]) -> PodSettings {
-    PodSettings { sources: PodSources::of(sources.to_vec()).unwrap(), ..PodSettings::default() }
-}
-
-/// The name of the case, its files, its settings, and the expected sources.
-type Row = (&'static str, &'static [&'static str], PodSettings, Vec<(&'static str, String)>);
+/// The name of the case, its files, its kubeconfig and key of the kubelet, and the expected sources.
+type Row =
+    (&'static str, &'static [&'static str], (Option<&'static str>, Option<&'static str>), Vec<(&'static str, String)>);
 
 const ADMIN: &str = "etc/kubernetes/kubelet.conf";
 const OTHER: &str = "var/lib/kubelet/kubeconfig";
@@ -55,56 +67,44 @@ const PODS: &str = "var/lib/kubelet/pods/";
 
 #[test]
 fn auto_uses_every_available_source_and_says_why() {
-    let own = || PodSettings { kubeconfig: Some("/nowhere/config".into()), ..PodSettings::default() };
-    let token = || kubelet(|kubelet| kubelet.token_file = Some("/t".into()));
+    let (own, token) = (Some("/nowhere/config"), Some("pods.kubelet_token_file"));
     let api = |why: &str| ("kube-api", why.to_owned());
     let dir = || ("kubelet-dir", "/var/lib/kubelet/pods exists".to_owned());
-    let asked = |key: &str| ("kubelet", format!("{key} is set"));
+    let kubelet = || ("kubelet", "pods.kubelet_token_file is set".to_owned());
     let kubeadm = || api("the kubelet's kubeconfig /etc/kubernetes/kubelet.conf");
-    let rows: [Row; 10] = [
-        ("kubeadm's node", &[ADMIN, PODS], PodSettings::default(), vec![kubeadm(), dir()]),
-        ("before its first pod", &[ADMIN], PodSettings::default(), vec![kubeadm()]),
+    let rows: [Row; 7] = [
+        ("kubeadm's node", &[ADMIN, PODS], (None, None), vec![kubeadm(), dir()]),
+        ("before its first pod", &[ADMIN], (None, None), vec![kubeadm()]),
         (
             "another node",
             &[OTHER, PODS],
-            PodSettings::default(),
+            (None, None),
             vec![api("the kubelet's kubeconfig /var/lib/kubelet/kubeconfig"), dir()],
         ),
-        ("a kubeconfig that is still to come", &[PODS], own(), vec![api("kubeconfig /nowhere/config"), dir()]),
-        ("a kubeconfig set counts more", &[ADMIN], own(), vec![api("kubeconfig /nowhere/config")]),
-        ("a token for the kubelet", &[PODS], token(), vec![asked("pods.kubelet_token_file"), dir()]),
-        ("both", &[ADMIN, PODS], token(), vec![kubeadm(), asked("pods.kubelet_token_file"), dir()]),
-        (
-            "the read-only port",
-            &[],
-            kubelet(|kubelet| kubelet.endpoint = "http://127.0.0.1:10255".to_owned()),
-            vec![asked("pods.kubelet_endpoint")],
-        ),
-        (
-            "a certificate",
-            &[],
-            kubelet(|kubelet| kubelet.client_certificate = Some("/c".into())),
-            vec![asked("pods.kubelet_client_certificate")],
-        ),
-        ("an authority", &[], kubelet(|kubelet| kubelet.ca = Some("/c".into())), vec![asked("pods.kubelet_ca")]),
+        ("a kubeconfig that is still to come", &[PODS], (own, None), vec![api("kubeconfig /nowhere/config"), dir()]),
+        ("a kubeconfig set counts more", &[ADMIN], (own, None), vec![api("kubeconfig /nowhere/config")]),
+        ("a token for the kubelet", &[PODS], (None, token), vec![kubelet(), dir()]),
+        ("both", &[ADMIN, PODS], (None, token), vec![kubeadm(), kubelet(), dir()]),
     ];
-    for (row, files, pods, expected) in rows {
+    for (row, files, (kubeconfig, kubelet_key), expected) in rows {
+        let mut options = PodSourceOptions { kubelet_key, ..Host::with(files).auto() };
+        options.credentials.kubeconfig = kubeconfig.map(Into::into);
         let expected: Vec<_> = expected.into_iter().map(|(name, why)| (name.to_owned(), why)).collect();
-        assert_eq!(Host::with(files).found(pods), Ok(expected), "{row}");
+        assert_eq!(found(&options), Ok(expected), "{row}");
     }
 }
 
 #[test]
 fn auto_without_a_source_names_the_places_and_never_uses_the_runtime() {
     for files in [&[][..], &[PODS][..]] {
-        let cause = Host::with(files).found(PodSettings::default()).unwrap_err();
+        let cause = found(&Host::with(files).auto()).unwrap_err();
         for word in ["/etc/kubernetes/kubelet.conf", "/var/lib/kubelet/kubeconfig", "service account", "\"runtime\""] {
             assert!(cause.contains(word), "{cause}");
         }
     }
 }
 
-async fn ask(source: &dyn observe::PodSource) -> Seen<PodList> {
+async fn ask(source: &dyn PodSource) -> Seen<PodList> {
     let (containers, sandboxes) = (Seen::Seen(Vec::new()), Seen::Seen(Vec::new()));
     let asked = source.list(&containers, &sandboxes);
     tokio::time::timeout(std::time::Duration::from_secs(30), asked).await.expect("no answer")
@@ -113,7 +113,7 @@ async fn ask(source: &dyn observe::PodSource) -> Seen<PodList> {
 #[tokio::test]
 async fn auto_looks_again_until_there_is_somebody() {
     let host = Host::with(&[]);
-    let source = pod_source(&host.settings(PodSettings::default()), "n1");
+    let source = host.auto().select();
     assert!(ask(&*source).await.cause().unwrap().starts_with("no pod source available"));
     assert_eq!(source.name(), "auto");
     host.add(PODS);
@@ -143,23 +143,11 @@ async fn sources_that_are_set_are_asked_as_they_are() {
         (&[KubeletDir], "kubelet-dir", Some(false)),
     ];
     for (sources, name, complete) in rows {
-        let source = pod_source(&host.settings(only(sources)), "n1");
+        let source = host.options(sources).select();
         let list = ask(&*source).await;
         assert_eq!((source.name(), list.as_ref().map(|list| list.complete)), (name, complete), "{sources:?}");
         let chosen = list.as_ref().map_or("pods.source", |list| list.sources[0].chosen_by.as_str());
         assert_eq!(chosen, "pods.source", "{sources:?}");
     }
-    assert_eq!(ask(&*pod_source(&host.settings(only(&[None])), "n1")).await.cause(), Some("pods.source is none"));
-}
-
-#[tokio::test]
-async fn the_kubelet_is_asked_as_set() {
-    let mut pods = only(&[PodSourceName::Kubelet]);
-    pods.kubelet.client_certificate = Some("/c".into());
-    pods.kubelet.client_key = Some("/k".into());
-    let place = PlaceOfPods { settings: Host::with(&[]).settings(pods), node: " Node-1 ".to_owned() };
-    let access = place.kubelet();
-    assert_eq!((access.node.as_str(), access.endpoint.as_str()), ("node-1", "https://127.0.0.1:10250"));
-    assert_eq!(access.client, Some(("/c".into(), "/k".into())));
-    assert_eq!(access.kubelet_root, Path::new("/var/lib/kubelet"));
+    assert_eq!(ask(&*host.options(&[None]).select()).await.cause(), Some("pods.source is none"));
 }
