@@ -214,9 +214,14 @@ pub static KEYS: &[Key] = &[
     key(
         "pods.source",
         Slot::PodSources(|s| &mut s.pods.sources),
-        "Pod sources: \"auto\", \"none\", or any of kube-api,kubelet,kubelet-dir,runtime.",
+        "Pod sources: \"auto\", \"none\", or any of kube-api,kubelet,runtime.",
     )
     .flags(&["pod-source"]),
+    key(
+        "pods.require_kubelet_dirs",
+        Slot::Switch(|s| &mut s.pods.require_kubelet_dirs),
+        "Treat no pod as deleted while the kubelet's directory of pods is missing. Not for runtime and none.",
+    ),
     key(
         "pods.kubeconfig",
         Slot::OptionalFile(|s| &mut s.pods.kubeconfig),

@@ -205,6 +205,9 @@ fn wants(key: &Key, wrong: InvalidValue, value: &impl fmt::Display) -> String {
             let number = value.to_string().trim_matches('"').to_owned();
             format!("wants a unit: \"{number}s\" for seconds, \"{number}m\" for minutes")
         }
+        InvalidValue::KubeletDir => {
+            "\"kubelet-dir\" is no pod source; set pods.require_kubelet_dirs = true instead".to_owned()
+        }
     }
 }
 

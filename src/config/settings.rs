@@ -53,6 +53,8 @@ pub struct PodSettings {
     /// The kubeconfig for the API server (`pods.kubeconfig`); `None` = the in-cluster account, else the kubelet's
     /// kubeconfig.
     pub kubeconfig: Option<PathBuf>,
+    /// Without the kubelet's directory of pods no pod counts as deleted (`pods.require_kubelet_dirs`). Default true.
+    pub require_kubelet_dirs: bool,
     /// A watch that is silent for longer is stale and counts as unavailable (`pods.max_silence`). Default 3 min.
     pub max_silence: Duration,
     /// The kubelet's HTTP server (`pods.kubelet_*`).
@@ -141,6 +143,7 @@ impl Default for PodSettings {
     fn default() -> Self {
         Self {
             sources: PodSources::default(),
+            require_kubelet_dirs: true,
             kubeconfig: None,
             max_silence: Duration::from_mins(3),
             kubelet: KubeletSettings::default(),

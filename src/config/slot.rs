@@ -66,6 +66,8 @@ pub enum InvalidValue {
     NotAllowed,
     /// A duration without a unit: it may mean seconds or minutes.
     NoUnit,
+    /// `kubelet-dir` as a pod source.
+    KubeletDir,
 }
 
 /// Values that are written as one of a few words.
@@ -88,7 +90,6 @@ impl Word for PodSourceName {
         ("runtime", Self::Runtime),
         ("kube-api", Self::KubeApi),
         ("kubelet", Self::Kubelet),
-        ("kubelet-dir", Self::KubeletDir),
     ];
 }
 
@@ -174,8 +175,7 @@ impl Slot {
             Self::AgeFrom(_) => return one_of::<AgeFrom>(),
             Self::Profile(_) => return one_of::<Profile>(),
             Self::PodSources(_) => {
-                "\"auto\", \"none\", or one or several of \"kube-api\", \"kubelet\", \"kubelet-dir\" and \"runtime\", each \
-                 once, with commas"
+                "\"auto\", \"none\", or one or several of \"kube-api\", \"kubelet\" and \"runtime\", each once, with commas"
             }
             Self::LogFormat(_) => return one_of::<LogFormat>(),
         };
@@ -343,7 +343,11 @@ fn optional_file(value: &Value) -> Result<Option<PathBuf>, InvalidValue> {
 
 /// Parses words that are separated by commas and allowed together.
 fn pod_sources(value: &Value) -> Result<PodSources, InvalidValue> {
-    let words = text(value)?.split(',').map(|word| known(word.trim())).collect::<Result<Vec<_>, _>>()?;
+    let words = text(value)?.split(',').map(|word| match word.trim() {
+        "kubelet-dir" => Err(InvalidValue::KubeletDir),
+        word => known(word),
+    });
+    let words = words.collect::<Result<Vec<_>, _>>()?;
     PodSources::of(words).ok_or(InvalidValue::NotAllowed)
 }
 

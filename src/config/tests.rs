@@ -288,7 +288,7 @@ fn all_faults_come_at_once_with_where_and_what_is_right() {
     kubegc.toml: profil = "safe": no such setting; did you mean profile?
     conf.d/a.toml: logs.pods_root = "/": wants an absolute path without "..", and not "/"
     --maximum-dead-containers: containers.max_containers = "many": wants an integer; negative = no limit
-    --set: pods.source = "kube": wants "auto", "none", or one or several of "kube-api", "kubelet", "kubelet-dir" and "runtime", each once, with commas
+    --set: pods.source = "kube": wants "auto", "none", or one or several of "kube-api", "kubelet" and "runtime", each once, with commas
     "#);
 }
 
@@ -360,14 +360,14 @@ fn each_bad_value_is_reported_what_is_right() {
 
 #[test]
 fn sources_of_pods_are_written_as_words_with_commas() {
-    use PodSourceName::{Auto, KubeApi, Kubelet, KubeletDir, None, Runtime};
+    use PodSourceName::{Auto, KubeApi, Kubelet, None, Runtime};
     let rows: [(&str, &[PodSourceName]); 6] = [
         ("auto", &[Auto]),
         ("none", &[None]),
         ("runtime", &[Runtime]),
         ("kube-api,kubelet", &[KubeApi, Kubelet]),
-        ("kubelet, kube-api ,kubelet-dir", &[Kubelet, KubeApi, KubeletDir]),
-        ("kubelet-dir,runtime", &[KubeletDir, Runtime]),
+        ("kubelet, kube-api ,runtime", &[Kubelet, KubeApi, Runtime]),
+        ("kubelet,runtime", &[Kubelet, Runtime]),
     ];
     for (text, expected) in rows {
         let sources = of_toml(&format!("pods.source = \"{text}\"")).unwrap().settings.pods.sources;
@@ -375,7 +375,17 @@ fn sources_of_pods_are_written_as_words_with_commas() {
     }
     for text in ["kube", "", "auto,kubelet", "kubelet,none", "kubelet,kubelet", "kubelet,", "kubelet kube-api"] {
         let wanted = format!(
-            "f: pods.source = \"{text}\": wants \"auto\", \"none\", or one or several of \"kube-api\", \"kubelet\", \"kubelet-dir\" and \"runtime\", each once, with commas"
+            "f: pods.source = \"{text}\": wants \"auto\", \"none\", or one or several of \"kube-api\", \"kubelet\" and \"runtime\", each once, with commas"
+        );
+        assert_eq!(messages(&format!("pods.source = \"{text}\"")), [wanted]);
+    }
+}
+
+#[test]
+fn the_kubelets_directories_as_a_source_name_the_setting_that_requires_them() {
+    for text in ["kubelet-dir", "kube-api, kubelet-dir"] {
+        let wanted = format!(
+            "f: pods.source = \"{text}\": \"kubelet-dir\" is no pod source; set pods.require_kubelet_dirs = true instead"
         );
         assert_eq!(messages(&format!("pods.source = \"{text}\"")), [wanted]);
     }

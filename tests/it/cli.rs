@@ -220,7 +220,7 @@ fn faults_in_the_configuration_come_all_at_once_with_status_2() {
     ! error: 4 faults in the configuration:
     !   kubegc.toml: images.high_treshold_percent = 70: no such setting; did you mean images.high_threshold_percent?
     !   kubegc.toml: images.min_age = 120: wants a unit: "120s" for seconds, "120m" for minutes
-    !   conf.d/10.toml: pods.source = "kube": wants "auto", "none", or one or several of "kube-api", "kubelet", "kubelet-dir" and "runtime", each once, with commas
+    !   conf.d/10.toml: pods.source = "kube": wants "auto", "none", or one or several of "kube-api", "kubelet" and "runtime", each once, with commas
     !   --image-gc-low-threshold: images.low_threshold_percent = 101: wants an integer from 0 to 100
     ! hint: `kubegc config default` prints every setting with its default
     "#);
@@ -303,6 +303,7 @@ fn the_settings_in_force_are_shown_with_where_they_come_from() {
 
     [pods]
     source = "auto"                              # built-in
+    require_kubelet_dirs = true                  # built-in
     kubeconfig = ""                              # built-in
     max_silence = "3m"                           # built-in
     kubelet_endpoint = "https://127.0.0.1:10250" # built-in
