@@ -45,13 +45,15 @@ const MOST_UNANSWERED: u32 = 2;
 /// A list for the pod sources.
 type Shown<'a, T> = Cow<'a, Seen<Vec<T>>>;
 
-/// Paths on the host.
+/// Paths on the host, and what must exist there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Places {
     /// The mount point of the host's root. Default `/`.
     pub host_root: PathBuf,
     /// The kubelet's directory. Default `/var/lib/kubelet`.
     pub kubelet_root: PathBuf,
+    /// The kubelet's directory must contain a directory of pods if the pods come from a kubelet. Default true.
+    pub require_kubelet_dirs: bool,
     /// The pod log root. Default `/var/log/pods`.
     pub pod_logs: PathBuf,
     /// The container log root. Default `/var/log/containers`.
@@ -91,6 +93,7 @@ impl Default for Places {
         Self {
             host_root: "/".into(),
             kubelet_root: "/var/lib/kubelet".into(),
+            require_kubelet_dirs: true,
             pod_logs: "/var/log/pods".into(),
             container_logs: "/var/log/containers".into(),
         }
@@ -222,12 +225,12 @@ impl Observer {
     }
 
     async fn pod_dirs(&self, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Seen<Vec<PodUid>> {
-        let Places { host_root, kubelet_root, .. } = self.places.clone();
+        let Places { host_root, kubelet_root, require_kubelet_dirs, .. } = self.places.clone();
         let directory = kubelet_root.join("pods");
         let listed = self.calls.run(&directory, move || PodDirs::list(&host_root, &kubelet_root)).await;
         match listed.map_err(ObserveError::from).flatten() {
             Err(error) => Seen::NotSeen(error.to_string()),
-            Ok(dirs) if self.pods.has_kubelet() => dirs.of_running(containers, sandboxes),
+            Ok(dirs) if self.pods.has_kubelet() => dirs.of_running(require_kubelet_dirs, containers, sandboxes),
             Ok(dirs) => Seen::Seen(dirs.uids),
         }
     }

@@ -110,11 +110,11 @@ mod tests {
             serde_json::json!({ "pods": 48, "as_of": "2026-11-21T12:00:00Z", "chosen_by": "in-cluster account" }),
         );
         let cut = source("kubelet", serde_json::json!({ "missing": "it has just started" }));
-        let dir = source("kubelet-dir", serde_json::json!({}));
+        let plain = source("runtime", serde_json::json!({}));
         let seen = |sources: &[&serde_json::Value]| {
             plan(&serde_json::json!({ "seen": { "source": "auto", "complete": true, "pods": 48, "sources": sources } }))
         };
-        assert_eq!(sources_of(&seen(&[&api, &dir])), "kube-api (48 pods, 3s old, in-cluster account), kubelet-dir");
+        assert_eq!(sources_of(&seen(&[&api, &plain])), "kube-api (48 pods, 3s old, in-cluster account), runtime");
         assert_eq!(sources_of(&seen(&[&cut])), "kubelet (not complete: it has just started)");
         assert_eq!(sources_of(&seen(&[])), "auto (48 pods)");
         let known =

@@ -48,6 +48,7 @@ fn places(settings: &Settings) -> Places {
     Places {
         host_root: settings.host_root.clone(),
         kubelet_root: settings.kubelet_root.clone(),
+        require_kubelet_dirs: settings.pods.require_kubelet_dirs,
         pod_logs: settings.policy.logs.pods_root.clone(),
         container_logs: settings.policy.logs.containers_root.clone(),
     }

@@ -21,8 +21,6 @@ pub enum PodSourceName {
     KubeApi,
     /// The kubelet, by request.
     Kubelet,
-    /// The kubelet's pod directories. They can only prevent a removal and must be readable; they are not a pod list.
-    KubeletDir,
 }
 
 /// The pods of this node, from one pod source or several.

@@ -5,7 +5,6 @@ mod combined;
 mod dirs;
 mod kube_api;
 mod kubelet;
-mod kubelet_dir;
 mod machine;
 mod select;
 
@@ -14,7 +13,6 @@ pub use combined::{CombinedPods, SourceEntry};
 pub use dirs::PodDirs;
 pub use kube_api::KubeApi;
 pub use kubelet::KubeletSource;
-pub use kubelet_dir::{KubeletDirPods, OtherSources};
 pub use select::PodSourceOptions;
 
 use std::collections::{BTreeMap, HashSet};

@@ -317,12 +317,20 @@ fn the_kubelet_says_which_pods_should_be_here() {
     let list = shown.pods.as_ref().unwrap();
     assert_eq!((list.source.as_str(), list.complete, list.pods.len()), ("kubelet", true, 1));
     assert_eq!(list.sources[0].chosen_by, "pods.source");
-    let shown = plan(&["--pod-source=kubelet-dir,kubelet"]);
-    let list = shown.pods.as_ref().unwrap();
-    assert_eq!((list.source.as_str(), list.complete), ("kubelet-dir+kubelet", false));
-    assert!(list.sources[0].missing.as_ref().unwrap().contains("kubelet/pods"), "no such directory: {list:?}");
     let why = host.run(&["why", &endpoint, "--pod-source=kubelet", "default/crash"]);
     assert!(why.contains("its pod still has running containers"), "{why}");
+}
+
+#[test]
+fn a_missing_directory_of_pods_is_unavailable_unless_it_is_not_required() {
+    let host = Host::with(Node::new());
+    let endpoint = kubelet_with("u-web");
+    let dirs = |flags: &[&str]| {
+        let text = host.shell.run(&[&["snapshot", &endpoint, "--pod-source=kubelet"], flags].concat());
+        serde_json::from_str::<Snapshot>(&text).unwrap().pod_dirs
+    };
+    assert!(dirs(&[]).cause().unwrap().contains("kubelet/pods: entity not found"));
+    assert_eq!(dirs(&["--set=pods.require_kubelet_dirs=false"]).cause(), None);
 }
 
 #[test]

@@ -3,11 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{
-    AutoPodSource, CombinedPods, KubeApi, KubeletDirPods, KubeletSource, NoPods, OtherSources, PodSource, RuntimePods,
-    SourceEntry,
-};
-use crate::host_path::{self, Resolved};
+use super::{AutoPodSource, CombinedPods, KubeApi, KubeletSource, NoPods, PodSource, RuntimePods, SourceEntry};
 use crate::kubernetes::{Clock, Connection, CredentialCandidates, Kubelet, KubeletAccess, Timing};
 use crate::model::PodSourceName;
 
@@ -22,7 +18,7 @@ pub struct PodSourceOptions {
     pub sources: Vec<PodSourceName>,
     /// The name of the node.
     pub node: String,
-    /// The candidates for the credentials at the API server. They also name the host's root and the kubelet's directory.
+    /// The candidates for the credentials at the API server.
     pub credentials: CredentialCandidates,
     /// The longest silence of a watch before its list is stale.
     pub max_silence: Duration,
@@ -69,10 +65,6 @@ impl PodSourceOptions {
                  pods.source = \"runtime\""
             ));
         }
-        let directory = self.credentials.kubelet_root.join("pods");
-        if matches!(host_path::resolve(&self.credentials.host_root, &directory), Ok(Resolved::Exists(_))) {
-            entries.push(self.entry(PodSourceName::KubeletDir, AUTO, format!("{} exists", directory.display())));
-        }
         Ok(entries)
     }
 
@@ -89,7 +81,6 @@ impl PodSourceOptions {
     }
 
     fn source(&self, source: PodSourceName) -> Arc<dyn PodSource> {
-        let CredentialCandidates { host_root, kubelet_root, .. } = &self.credentials;
         match source {
             PodSourceName::Auto | PodSourceName::None => Arc::new(NoPods),
             PodSourceName::Runtime => Arc::new(RuntimePods),
@@ -97,14 +88,9 @@ impl PodSourceOptions {
                 let connection = Arc::new(Connection::new(self.credentials.clone()));
                 let timing = Timing { max_silence: self.max_silence, ..Timing::default() };
                 let source = KubeApi::new(connection, &self.node, self.clock).with_timing(timing);
-                Arc::new(source.with_host_root(host_root))
+                Arc::new(source.with_host_root(&self.credentials.host_root))
             }
             PodSourceName::Kubelet => Arc::new(KubeletSource::new(Kubelet::new(self.kubelet.clone()), self.clock)),
-            PodSourceName::KubeletDir => {
-                let is_alone = self.sources.iter().all(|source| *source == PodSourceName::KubeletDir);
-                let others = if is_alone { OtherSources::None } else { OtherSources::Some };
-                Arc::new(KubeletDirPods::new(host_root, kubelet_root, others))
-            }
         }
     }
 }

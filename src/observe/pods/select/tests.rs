@@ -69,22 +69,20 @@ const PODS: &str = "var/lib/kubelet/pods/";
 fn auto_uses_every_available_source_and_says_why() {
     let (own, token) = (Some("/nowhere/config"), Some("pods.kubelet_token_file"));
     let api = |why: &str| ("kube-api", why.to_owned());
-    let dir = || ("kubelet-dir", "/var/lib/kubelet/pods exists".to_owned());
     let kubelet = || ("kubelet", "pods.kubelet_token_file is set".to_owned());
     let kubeadm = || api("the kubelet's kubeconfig /etc/kubernetes/kubelet.conf");
-    let rows: [Row; 7] = [
-        ("kubeadm's node", &[ADMIN, PODS], (None, None), vec![kubeadm(), dir()]),
-        ("before its first pod", &[ADMIN], (None, None), vec![kubeadm()]),
+    let rows: [Row; 6] = [
+        ("kubeadm's node", &[ADMIN, PODS], (None, None), vec![kubeadm()]),
         (
             "another node",
             &[OTHER, PODS],
             (None, None),
-            vec![api("the kubelet's kubeconfig /var/lib/kubelet/kubeconfig"), dir()],
+            vec![api("the kubelet's kubeconfig /var/lib/kubelet/kubeconfig")],
         ),
-        ("a kubeconfig that is still to come", &[PODS], (own, None), vec![api("kubeconfig /nowhere/config"), dir()]),
+        ("a kubeconfig that is still to come", &[PODS], (own, None), vec![api("kubeconfig /nowhere/config")]),
         ("a kubeconfig set counts more", &[ADMIN], (own, None), vec![api("kubeconfig /nowhere/config")]),
-        ("a token for the kubelet", &[PODS], (None, token), vec![kubelet(), dir()]),
-        ("both", &[ADMIN, PODS], (None, token), vec![kubeadm(), kubelet(), dir()]),
+        ("a token for the kubelet", &[PODS], (None, token), vec![kubelet()]),
+        ("both", &[ADMIN, PODS], (None, token), vec![kubeadm(), kubelet()]),
     ];
     for (row, files, (kubeconfig, kubelet_key), expected) in rows {
         let mut options = PodSourceOptions { kubelet_key, ..Host::with(files).auto() };
@@ -120,27 +118,23 @@ async fn auto_looks_again_until_there_is_somebody() {
     host.add(ADMIN);
     let list = ask(&*source).await;
     let list = list.as_ref().unwrap();
-    assert_eq!((source.name(), list.complete), ("kube-api+kubelet-dir", false));
+    assert_eq!((source.name(), list.complete), ("kube-api", false));
     let chosen: Vec<_> = list.sources.iter().map(|report| report.chosen_by.as_str()).collect();
-    assert_eq!(
-        chosen,
-        ["auto: the kubelet's kubeconfig /etc/kubernetes/kubelet.conf", "auto: /var/lib/kubelet/pods exists"]
-    );
+    assert_eq!(chosen, ["auto: the kubelet's kubeconfig /etc/kubernetes/kubelet.conf"]);
     assert!(list.sources[0].missing.as_ref().unwrap().contains("not a kubeconfig"), "{list:?}");
     fs::rename(host.0.path().join(ADMIN), host.0.path().join("elsewhere")).unwrap();
     ask(&*source).await;
-    assert_eq!(source.name(), "kube-api+kubelet-dir", "it stays with its choice");
+    assert_eq!(source.name(), "kube-api", "it stays with its choice");
 }
 
 #[tokio::test]
 async fn sources_that_are_set_are_asked_as_they_are() {
-    use PodSourceName::{KubeletDir, None, Runtime};
+    use PodSourceName::{Kubelet, None, Runtime};
     let host = Host::with(&[PODS]);
-    let rows: [(&[PodSourceName], &str, Option<bool>); 4] = [
+    let rows: [(&[PodSourceName], &str, Option<bool>); 3] = [
         (&[None], "none", Option::None),
         (&[Runtime], "runtime", Some(true)),
-        (&[Runtime, KubeletDir], "runtime+kubelet-dir", Some(true)),
-        (&[KubeletDir], "kubelet-dir", Some(false)),
+        (&[Runtime, Kubelet], "runtime+kubelet", Some(false)),
     ];
     for (sources, name, complete) in rows {
         let source = host.options(sources).select();
