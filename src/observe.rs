@@ -21,7 +21,6 @@ pub use status::StatusFor;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -35,9 +34,6 @@ use crate::model::{
 use clock_skew::ClockSkew;
 use pods::PodDirs;
 use status::Statuses;
-
-/// The answer of a replaceable source.
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The most calls of one method that may time out in one observation (I14).
 const MOST_UNANSWERED: u32 = 2;

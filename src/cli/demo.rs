@@ -7,6 +7,8 @@ mod node;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
+
 use super::render::{self, Paint};
 use super::session::block_on;
 use super::{CliError, ErrorKind, Output, format};
@@ -16,7 +18,7 @@ use crate::daemon::node::LocalNode;
 use crate::daemon::{Cycle, look_and_plan, now};
 use crate::execute::Stop;
 use crate::model::{FileSystem, Memory, PodList, Seen};
-use crate::observe::{Answer, DiskFn, PodSource};
+use crate::observe::{DiskFn, PodSource};
 use crate::plan::Scope;
 use crate::record::Store;
 use crate::sim::Sim;
@@ -102,6 +104,7 @@ impl Inventory {
 
 // === impl DemoPods ===
 
+#[async_trait]
 impl PodSource for DemoPods {
     fn name(&self) -> &'static str {
         "demo"
@@ -111,11 +114,11 @@ impl PodSource for DemoPods {
         false
     }
 
-    fn list<'a>(
-        &'a self,
-        _: &'a Seen<Vec<crate::model::Container>>,
-        _: &'a Seen<Vec<crate::model::Sandbox>>,
-    ) -> Answer<'a, Seen<PodList>> {
-        Box::pin(async { Seen::Seen(self.0.clone()) })
+    async fn list(
+        &self,
+        _: &Seen<Vec<crate::model::Container>>,
+        _: &Seen<Vec<crate::model::Sandbox>>,
+    ) -> Seen<PodList> {
+        Seen::Seen(self.0.clone())
     }
 }

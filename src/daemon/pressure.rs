@@ -109,6 +109,7 @@ impl PressureBackoff {
 mod tests {
     use std::cell::{Cell, RefCell};
 
+    use async_trait::async_trait;
     use tokio::time::{sleep, timeout};
 
     use super::*;
@@ -116,7 +117,7 @@ mod tests {
     use crate::daemon::schedule::{self, Job, Limits, PassResult};
     use crate::execute::stop as stopper;
     use crate::model::FileSystem;
-    use crate::observe::{Answer, ObserveError};
+    use crate::observe::ObserveError;
     use crate::sim::{Node, Sim};
 
     /// Returns the start times, in seconds, of the passes that respond to disk pressure. `short` defines whether a disk
@@ -154,11 +155,12 @@ mod tests {
     /// A separate disk for each directory, with this free percentage.
     struct Free(fn(&Path) -> u64);
 
+    #[async_trait]
     impl Disks for Free {
-        fn measure<'a>(&'a self, path: &'a Path) -> Answer<'a, Result<FileSystem, ObserveError>> {
+        async fn measure(&self, path: &Path) -> Result<FileSystem, ObserveError> {
             let (mountpoint, available_bytes) = (path.to_owned(), (self.0)(path));
             let disk = FileSystem { mountpoint, capacity_bytes: 100, available_bytes, ..FileSystem::default() };
-            Box::pin(async { Ok(disk) })
+            Ok(disk)
         }
     }
 

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use nix::sys::statvfs::statvfs;
 
-use super::{Answer, ObserveError};
+use super::ObserveError;
 use crate::host_path::{self, BoundedCalls};
 use crate::model::FileSystem;
 
@@ -18,9 +19,10 @@ use crate::model::FileSystem;
 const GUARD: Duration = Duration::from_secs(2);
 
 /// Measures file systems. It is a trait because a simulated node has its own disk.
+#[async_trait]
 pub trait Disks: Send + Sync {
     /// Measures the file system of a directory that the runtime names.
-    fn measure<'a>(&'a self, mountpoint: &'a Path) -> Answer<'a, Result<FileSystem, ObserveError>>;
+    async fn measure(&self, mountpoint: &Path) -> Result<FileSystem, ObserveError>;
 }
 
 /// The file systems of this host.
@@ -57,15 +59,17 @@ impl HostDisks {
     }
 }
 
+#[async_trait]
 impl<F: Fn() -> FileSystem + Send + Sync> Disks for DiskFn<F> {
-    fn measure<'a>(&'a self, _: &'a Path) -> Answer<'a, Result<FileSystem, ObserveError>> {
-        Box::pin(async { Ok((self.0)()) })
+    async fn measure(&self, _: &Path) -> Result<FileSystem, ObserveError> {
+        Ok((self.0)())
     }
 }
 
+#[async_trait]
 impl Disks for HostDisks {
-    fn measure<'a>(&'a self, mountpoint: &'a Path) -> Answer<'a, Result<FileSystem, ObserveError>> {
-        Box::pin(self.look(mountpoint))
+    async fn measure(&self, mountpoint: &Path) -> Result<FileSystem, ObserveError> {
+        self.look(mountpoint).await
     }
 }
 

@@ -20,27 +20,26 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::{Answer, ObserveError, logs};
+use async_trait::async_trait;
+
+use super::{ObserveError, logs};
 use crate::model::{Container, Phase, Pod, PodList, PodRef, PodUid, Sandbox, Seen, running_pods};
 
 /// A source of the pods that should be on this node.
+#[async_trait]
 pub trait PodSource: Send + Sync {
     /// Returns its name in documents, such as `kube-api`.
     fn name(&self) -> &str;
 
     /// Lists the pods. It runs after the runtime was listed, and gets those lists for the sources that need them. The
     /// result is complete only if no pod can be missing (I2).
-    fn list<'a>(
-        &'a self,
-        containers: &'a Seen<Vec<Container>>,
-        sandboxes: &'a Seen<Vec<Sandbox>>,
-    ) -> Answer<'a, Seen<PodList>>;
+    async fn list(&self, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Seen<PodList>;
 
     /// Looks up live, past every cache, whether a pod still exists. It runs right before the first removal of an object
     /// whose pod counts as deleted (I11). A source without a lookup does not object.
-    fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
+    async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
         let _ = pod;
-        Box::pin(async { Seen::Seen(false) })
+        Seen::Seen(false)
     }
 
     /// Returns whether its pods come from a kubelet. Then each running pod has a directory of the kubelet (I11).
@@ -50,8 +49,8 @@ pub trait PodSource: Send + Sync {
 
     /// Returns the pods that the source has in memory. It runs right before an image is removed, because a pod may have
     /// named that image since the list was made (I6). A source that needs a request for them returns none.
-    fn cached_pods(&self) -> Answer<'_, Vec<Pod>> {
-        Box::pin(async { Vec::new() })
+    async fn cached_pods(&self) -> Vec<Pod> {
+        Vec::new()
     }
 }
 
@@ -74,6 +73,7 @@ const LARGEST_RECORD_BYTES: u64 = 1 << 20;
 
 // === impl NoPods ===
 
+#[async_trait]
 impl PodSource for NoPods {
     fn name(&self) -> &'static str {
         "none"
@@ -84,13 +84,14 @@ impl PodSource for NoPods {
         false
     }
 
-    fn list<'a>(&'a self, _: &'a Seen<Vec<Container>>, _: &'a Seen<Vec<Sandbox>>) -> Answer<'a, Seen<PodList>> {
-        Box::pin(async { Seen::NotSeen("pods.source is none".to_owned()) })
+    async fn list(&self, _: &Seen<Vec<Container>>, _: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
+        Seen::NotSeen("pods.source is none".to_owned())
     }
 }
 
 // === impl RuntimePods ===
 
+#[async_trait]
 impl PodSource for RuntimePods {
     fn name(&self) -> &'static str {
         "runtime"
@@ -100,17 +101,11 @@ impl PodSource for RuntimePods {
         false
     }
 
-    fn list<'a>(
-        &'a self,
-        containers: &'a Seen<Vec<Container>>,
-        sandboxes: &'a Seen<Vec<Sandbox>>,
-    ) -> Answer<'a, Seen<PodList>> {
-        Box::pin(async move {
-            match (containers, sandboxes) {
-                (Seen::NotSeen(cause), _) | (_, Seen::NotSeen(cause)) => Seen::NotSeen(cause.clone()),
-                (Seen::Seen(containers), Seen::Seen(sandboxes)) => Seen::Seen(self.alive(containers, sandboxes)),
-            }
-        })
+    async fn list(&self, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
+        match (containers, sandboxes) {
+            (Seen::NotSeen(cause), _) | (_, Seen::NotSeen(cause)) => Seen::NotSeen(cause.clone()),
+            (Seen::Seen(containers), Seen::Seen(sandboxes)) => Seen::Seen(self.alive(containers, sandboxes)),
+        }
     }
 }
 

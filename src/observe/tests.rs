@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use tonic::Code;
 
 use super::*;
@@ -18,10 +19,11 @@ fn noon() -> Timestamp {
 /// A disk that always returns the same numbers.
 struct Disk(FileSystem);
 
+#[async_trait]
 impl Disks for Disk {
-    fn measure<'a>(&'a self, mountpoint: &'a Path) -> Answer<'a, Result<FileSystem, ObserveError>> {
+    async fn measure(&self, mountpoint: &Path) -> Result<FileSystem, ObserveError> {
         let measured = FileSystem { mountpoint: mountpoint.to_owned(), ..self.0.clone() };
-        Box::pin(async { Ok(measured) })
+        Ok(measured)
     }
 }
 
@@ -156,17 +158,14 @@ async fn a_host_without_a_kubelet_has_empty_log_roots_and_no_pod_directories() {
 /// A pod source with pods of a kubelet.
 struct OfKubelet;
 
+#[async_trait]
 impl PodSource for OfKubelet {
     fn name(&self) -> &'static str {
         "of-kubelet"
     }
 
-    fn list<'a>(
-        &'a self,
-        _: &'a Seen<Vec<Container>>,
-        _: &'a Seen<Vec<Sandbox>>,
-    ) -> Answer<'a, Seen<crate::model::PodList>> {
-        Box::pin(async { Seen::NotSeen("not asked".to_owned()) })
+    async fn list(&self, _: &Seen<Vec<Container>>, _: &Seen<Vec<Sandbox>>) -> Seen<crate::model::PodList> {
+        Seen::NotSeen("not asked".to_owned())
     }
 }
 

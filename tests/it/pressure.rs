@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use jiff::Timestamp;
 use kubegc::config::{Intervals, Settings};
 use kubegc::cri::{Endpoint, Rule};
@@ -10,7 +11,7 @@ use kubegc::daemon::schedule::Limits;
 use kubegc::daemon::{Cycle, node, service, signals};
 use kubegc::execute::stop;
 use kubegc::model::{Container, Phase, Pod, PodList, Sandbox, Seen};
-use kubegc::observe::{Answer, DiskFn, PodSource};
+use kubegc::observe::{DiskFn, PodSource};
 use kubegc::plan::{Pressure, Scope};
 use kubegc::record::{HistoryFilter, Store};
 use kubegc::sim::{GIB, Node, Sim};
@@ -21,6 +22,7 @@ const MINUTE: Duration = Duration::from_mins(1);
 /// A terminated pod and a running one.
 struct Listed;
 
+#[async_trait]
 impl PodSource for Listed {
     fn name(&self) -> &'static str {
         "listed"
@@ -30,7 +32,7 @@ impl PodSource for Listed {
         false
     }
 
-    fn list<'a>(&'a self, _: &'a Seen<Vec<Container>>, _: &'a Seen<Vec<Sandbox>>) -> Answer<'a, Seen<PodList>> {
+    async fn list(&self, _: &Seen<Vec<Container>>, _: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
         let pod = |uid: &str, phase, image: &str| Pod {
             uid: uid.into(),
             namespace: "default".into(),
@@ -40,7 +42,7 @@ impl PodSource for Listed {
             ..Pod::default()
         };
         let pods = vec![pod("u-job", Phase::Succeeded, IMAGE), pod("u-web", Phase::Running, "r.example/next:1")];
-        Box::pin(async { Seen::Seen(PodList { source: "listed".into(), complete: true, pods, ..PodList::default() }) })
+        Seen::Seen(PodList { source: "listed".into(), complete: true, pods, ..PodList::default() })
     }
 }
 

@@ -1,8 +1,9 @@
 use std::sync::{Arc, Mutex};
 
+use async_trait::async_trait;
+
 use super::*;
 use crate::model::{Container, Phase, Pod, PodList, Sandbox};
-use crate::observe::Answer;
 use crate::plan::PodKnowledge;
 use crate::sim::{Fault, Times};
 
@@ -16,23 +17,23 @@ struct Scripted {
     known: Vec<Pod>,
 }
 
+#[async_trait]
 impl PodSource for Scripted {
     fn name(&self) -> &'static str {
         "scripted"
     }
 
-    fn list<'a>(&'a self, _: &'a Seen<Vec<Container>>, _: &'a Seen<Vec<Sandbox>>) -> Answer<'a, Seen<PodList>> {
-        Box::pin(async { Seen::NotSeen("nobody lists here".to_owned()) })
+    async fn list(&self, _: &Seen<Vec<Container>>, _: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
+        Seen::NotSeen("nobody lists here".to_owned())
     }
 
-    fn cached_pods(&self) -> Answer<'_, Vec<Pod>> {
-        let known = self.known.clone();
-        Box::pin(async { known })
+    async fn cached_pods(&self) -> Vec<Pod> {
+        self.known.clone()
     }
 
-    fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
+    async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
         self.journal.lock().unwrap().push(format!("asked for {pod} {}", pod.uid));
-        Box::pin(async move { (self.answer)(pod) })
+        (self.answer)(pod)
     }
 }
 
@@ -216,21 +217,20 @@ async fn a_pod_that_names_another_image_or_finished_or_is_not_to_be_asked_spares
 /// A pod source that never answers within its own limit.
 struct Mute(Journal);
 
+#[async_trait]
 impl PodSource for Mute {
     fn name(&self) -> &'static str {
         "mute"
     }
 
-    fn list<'a>(&'a self, _: &'a Seen<Vec<Container>>, _: &'a Seen<Vec<Sandbox>>) -> Answer<'a, Seen<PodList>> {
-        Box::pin(async { Seen::NotSeen("no answer".to_owned()) })
+    async fn list(&self, _: &Seen<Vec<Container>>, _: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
+        Seen::NotSeen("no answer".to_owned())
     }
 
-    fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
+    async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
         self.0.lock().unwrap().push(pod.uid.to_string());
-        Box::pin(async {
-            tokio::time::sleep(Duration::from_secs(10)).await;
-            Seen::NotSeen("no answer within 10 s".to_owned())
-        })
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        Seen::NotSeen("no answer within 10 s".to_owned())
     }
 }
 

@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
+use async_trait::async_trait;
 use tonic::Code;
 
 use super::*;
@@ -189,21 +190,22 @@ async fn space_that_comes_back_late_spares_the_reserve() {
 /// A pod source with these pods in memory.
 struct InMemory(Vec<crate::model::Pod>);
 
+#[async_trait]
 impl PodSource for InMemory {
     fn name(&self) -> &'static str {
         "test"
     }
 
-    fn list<'a>(
-        &'a self,
-        _: &'a Seen<Vec<crate::model::Container>>,
-        _: &'a Seen<Vec<crate::model::Sandbox>>,
-    ) -> crate::observe::Answer<'a, Seen<crate::model::PodList>> {
-        Box::pin(async { Seen::default() })
+    async fn list(
+        &self,
+        _: &Seen<Vec<crate::model::Container>>,
+        _: &Seen<Vec<crate::model::Sandbox>>,
+    ) -> Seen<crate::model::PodList> {
+        Seen::default()
     }
 
-    fn cached_pods(&self) -> crate::observe::Answer<'_, Vec<crate::model::Pod>> {
-        Box::pin(async { self.0.clone() })
+    async fn cached_pods(&self) -> Vec<crate::model::Pod> {
+        self.0.clone()
     }
 }
 

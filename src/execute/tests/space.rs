@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use async_trait::async_trait;
 use tonic::Code;
 
 use super::*;
 use crate::model::FileSystem;
-use crate::observe::{Answer, ObserveError};
+use crate::observe::ObserveError;
 use crate::plan::Kind;
 use crate::sim::{Fault, GIB, MIB, Times};
 
@@ -24,13 +25,12 @@ fn actions() -> Vec<Action> {
 /// A disk with a list of available bytes, one for each measurement. The last value repeats.
 struct Disk(Vec<u64>, AtomicUsize);
 
+#[async_trait]
 impl Disks for Disk {
-    fn measure<'a>(&'a self, _: &'a Path) -> Answer<'a, Result<FileSystem, ObserveError>> {
-        Box::pin(async {
-            let number = self.1.fetch_add(1, Ordering::SeqCst).min(self.0.len().saturating_sub(1));
-            let available = self.0.get(number).copied().ok_or(ObserveError::NoImageFilesystem)?;
-            Ok(FileSystem { capacity_bytes: GIB, available_bytes: available, ..FileSystem::default() })
-        })
+    async fn measure(&self, _: &Path) -> Result<FileSystem, ObserveError> {
+        let number = self.1.fetch_add(1, Ordering::SeqCst).min(self.0.len().saturating_sub(1));
+        let available = self.0.get(number).copied().ok_or(ObserveError::NoImageFilesystem)?;
+        Ok(FileSystem { capacity_bytes: GIB, available_bytes: available, ..FileSystem::default() })
     }
 }
 

@@ -6,10 +6,11 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use async_trait::async_trait;
+
 use super::{CombinedPods, PodSource, PodSourceOptions};
 use crate::host_path::BoundedCalls;
 use crate::model::{Container, Pod, PodList, PodRef, Sandbox, Seen};
-use crate::observe::Answer;
 
 /// Pod sources that are found at run time.
 pub struct AutoPodSource {
@@ -43,22 +44,17 @@ impl AutoPodSource {
     }
 }
 
+#[async_trait]
 impl PodSource for AutoPodSource {
     fn name(&self) -> &str {
         self.found.get().map_or("auto", PodSource::name)
     }
 
-    fn list<'a>(
-        &'a self,
-        containers: &'a Seen<Vec<Container>>,
-        sandboxes: &'a Seen<Vec<Sandbox>>,
-    ) -> Answer<'a, Seen<PodList>> {
-        Box::pin(async move {
-            match self.found().await {
-                Ok(found) => found.list(containers, sandboxes).await,
-                Err(cause) => Seen::NotSeen(cause),
-            }
-        })
+    async fn list(&self, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
+        match self.found().await {
+            Ok(found) => found.list(containers, sandboxes).await,
+            Err(cause) => Seen::NotSeen(cause),
+        }
     }
 
     /// A host without a kubelet has no source to find, and then no pod counts as deleted.
@@ -66,21 +62,17 @@ impl PodSource for AutoPodSource {
         self.found.get().is_none_or(PodSource::has_kubelet)
     }
 
-    fn cached_pods(&self) -> Answer<'_, Vec<Pod>> {
-        Box::pin(async move {
-            match self.found.get() {
-                Some(found) => found.cached_pods().await,
-                None => Vec::new(),
-            }
-        })
+    async fn cached_pods(&self) -> Vec<Pod> {
+        match self.found.get() {
+            Some(found) => found.cached_pods().await,
+            None => Vec::new(),
+        }
     }
 
-    fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
-        Box::pin(async move {
-            match self.found().await {
-                Ok(found) => found.still_exists(pod).await,
-                Err(cause) => Seen::NotSeen(cause),
-            }
-        })
+    async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
+        match self.found().await {
+            Ok(found) => found.still_exists(pod).await,
+            Err(cause) => Seen::NotSeen(cause),
+        }
     }
 }

@@ -5,19 +5,19 @@
 //! kept, but no pod counts as deleted (I2, I11).
 
 use std::collections::BTreeMap;
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
+
+use async_trait::async_trait;
+use futures::future::join_all;
 
 use super::PodSource;
 use crate::kubernetes::Clock;
 use crate::model::{Container, Phase, Pod, PodList, PodRef, PodSourceReport, PodUid, Sandbox, Seen};
-use crate::observe::Answer;
 
 /// Several pod sources that are read together.
 pub struct CombinedPods {
     name: String,
-    parts: Vec<SourceEntry>,
+    entries: Vec<SourceEntry>,
     clock: Clock,
 }
 
@@ -35,15 +35,15 @@ pub struct SourceEntry {
 
 impl CombinedPods {
     /// Combines these sources.
-    pub fn new(parts: Vec<SourceEntry>, clock: Clock) -> Self {
-        let name = parts.iter().map(|part| part.source.name()).collect::<Vec<_>>().join("+");
-        Self { name, parts, clock }
+    pub fn new(entries: Vec<SourceEntry>, clock: Clock) -> Self {
+        let name = entries.iter().map(|entry| entry.source.name()).collect::<Vec<_>>().join("+");
+        Self { name, entries, clock }
     }
 
     /// Logs which sources are in use, and why.
     pub fn log_sources(&self) {
-        for part in &self.parts {
-            tracing::info!(source = part.source.name(), chosen_by = part.chosen_by(""), "pods are learnt from");
+        for entry in &self.entries {
+            tracing::info!(source = entry.source.name(), chosen_by = entry.chosen_by(""), "pods are learnt from");
         }
     }
 
@@ -51,9 +51,9 @@ impl CombinedPods {
     fn unite(&self, answers: Vec<Seen<PodList>>) -> Seen<PodList> {
         let mut union = PodList { source: self.name.clone(), complete: true, ..PodList::default() };
         let (mut pods, mut is_seen) = (BTreeMap::new(), false);
-        for (part, answer) in self.parts.iter().zip(answers) {
+        for (entry, answer) in self.entries.iter().zip(answers) {
             union.complete &= answer.as_ref().is_some_and(|list| list.complete);
-            union.sources.extend(part.reports(&answer, self.clock));
+            union.sources.extend(entry.reports(&answer, self.clock));
             if let Seen::Seen(list) = answer {
                 is_seen = true;
                 union.confirms = union.confirms.and(list.confirms);
@@ -69,7 +69,7 @@ impl CombinedPods {
 
     /// Returns why no source is available. A single source needs no name before its cause.
     fn causes(&self, reports: Vec<PodSourceReport>) -> String {
-        let is_one = self.parts.len() == 1;
+        let is_one = self.entries.len() == 1;
         let cause = |report: PodSourceReport| match report.missing {
             Some(cause) if is_one => cause,
             cause => format!("{}: {}", report.name, cause.unwrap_or_default()),
@@ -82,39 +82,34 @@ impl CombinedPods {
         if answers.iter().any(|answer| answer == &Seen::Seen(true)) {
             return Seen::Seen(true);
         }
-        let of_parts = self.parts.iter().zip(answers);
-        let causes = of_parts.filter_map(|(part, answer)| Some(format!("{}: {}", part.source.name(), answer.cause()?)));
+        let with_entries = self.entries.iter().zip(answers);
+        let causes =
+            with_entries.filter_map(|(entry, answer)| Some(format!("{}: {}", entry.source.name(), answer.cause()?)));
         let causes: Vec<_> = causes.collect();
         if causes.is_empty() { Seen::Seen(false) } else { Seen::NotSeen(causes.join("; ")) }
     }
 }
 
+#[async_trait]
 impl PodSource for CombinedPods {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn list<'a>(
-        &'a self,
-        containers: &'a Seen<Vec<Container>>,
-        sandboxes: &'a Seen<Vec<Sandbox>>,
-    ) -> Answer<'a, Seen<PodList>> {
-        let asked = self.parts.iter().map(|part| part.source.list(containers, sandboxes)).collect();
-        Box::pin(async move { self.unite(all(asked).await) })
+    async fn list(&self, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
+        self.unite(join_all(self.entries.iter().map(|entry| entry.source.list(containers, sandboxes))).await)
     }
 
     fn has_kubelet(&self) -> bool {
-        self.parts.iter().any(|part| part.source.has_kubelet())
+        self.entries.iter().any(|entry| entry.source.has_kubelet())
     }
 
-    fn cached_pods(&self) -> Answer<'_, Vec<Pod>> {
-        let asked = self.parts.iter().map(|part| part.source.cached_pods()).collect();
-        Box::pin(async move { all(asked).await.concat() })
+    async fn cached_pods(&self) -> Vec<Pod> {
+        join_all(self.entries.iter().map(|entry| entry.source.cached_pods())).await.concat()
     }
 
-    fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
-        let asked = self.parts.iter().map(|part| part.source.still_exists(pod)).collect();
-        Box::pin(async move { self.judge(&all(asked).await) })
+    async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
+        self.judge(&join_all(self.entries.iter().map(|entry| entry.source.still_exists(pod))).await)
     }
 }
 
@@ -143,29 +138,12 @@ impl SourceEntry {
             report.chosen_by = self.chosen_by(&report.chosen_by);
             report.as_of = report.as_of.or_else(|| Some(clock()));
         }
-        let is_told = reports.iter().any(|report| report.missing.is_some());
-        if let Some(report) = reports.first_mut().filter(|_| !list.complete && !is_told) {
+        let has_cause = reports.iter().any(|report| report.missing.is_some());
+        if let Some(report) = reports.first_mut().filter(|_| !list.complete && !has_cause) {
             report.missing = Some("it does not say that this is all".to_owned());
         }
         reports
     }
-}
-
-/// Waits for all answers at the same time.
-async fn all<T>(mut asked: Vec<Answer<'_, T>>) -> Vec<T> {
-    let mut answers: Vec<Option<T>> = asked.iter().map(|_| None).collect();
-    poll_fn(|context| {
-        for (question, answer) in asked.iter_mut().zip(&mut answers) {
-            if answer.is_none()
-                && let Poll::Ready(ready) = question.as_mut().poll(context)
-            {
-                *answer = Some(ready);
-            }
-        }
-        if answers.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    answers.into_iter().flatten().collect()
 }
 
 /// Merges the pod of one more source.

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use async_trait::async_trait;
+
 use super::machine::Machine;
 use super::{PodSource, running_uids};
 use crate::host_path::BoundedCalls;
 use crate::kubernetes::{Clock, Connection, Heard, NodeInfo, PodWatch, Timing, pod_exists};
 use crate::model::{Confirms, Container, Pod, PodList, PodRef, PodSourceReport, Sandbox, Seen, running_pods};
-use crate::observe::Answer;
 
 /// A watch of the pods with `spec.nodeName` of this node. It starts with the first request.
 pub struct KubeApi {
@@ -105,38 +106,31 @@ impl KubeApi {
     }
 }
 
+#[async_trait]
 impl PodSource for KubeApi {
     fn name(&self) -> &'static str {
         "kube-api"
     }
 
-    fn list<'a>(
-        &'a self,
-        containers: &'a Seen<Vec<Container>>,
-        sandboxes: &'a Seen<Vec<Sandbox>>,
-    ) -> Answer<'a, Seen<PodList>> {
-        Box::pin(async move {
-            match self.watch().pods().await {
-                Seen::NotSeen(cause) => Seen::NotSeen(cause),
-                Seen::Seen(heard) => {
-                    let doubt = self.doubt(&heard, containers, sandboxes).await;
-                    Seen::Seen(self.listed(heard, doubt).await)
-                }
+    async fn list(&self, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
+        match self.watch().pods().await {
+            Seen::NotSeen(cause) => Seen::NotSeen(cause),
+            Seen::Seen(heard) => {
+                let doubt = self.doubt(&heard, containers, sandboxes).await;
+                Seen::Seen(self.listed(heard, doubt).await)
             }
-        })
+        }
     }
 
-    fn cached_pods(&self) -> Answer<'_, Vec<Pod>> {
-        Box::pin(async move {
-            match self.watch().pods().await {
-                Seen::Seen(heard) => heard.pods,
-                Seen::NotSeen(_) => Vec::new(),
-            }
-        })
+    async fn cached_pods(&self) -> Vec<Pod> {
+        match self.watch().pods().await {
+            Seen::Seen(heard) => heard.pods,
+            Seen::NotSeen(_) => Vec::new(),
+        }
     }
 
-    fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
-        Box::pin(pod_exists(&self.connection, &self.node, pod, self.timing.answer))
+    async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
+        pod_exists(&self.connection, &self.node, pod, self.timing.answer).await
     }
 }
 

@@ -16,12 +16,12 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
+use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 
 use super::PodSource;
 use crate::kubernetes::{Clock, Kubelet, KubeletError, KubeletPods};
 use crate::model::{Container, ContainerState, PodList, PodRef, PodSourceReport, PodUid, Sandbox, SandboxState, Seen};
-use crate::observe::Answer;
 
 /// How long the kubelet may need to take in its first list of pods, one after the other.
 const SETTLE: SignedDuration = SignedDuration::from_secs(30);
@@ -98,37 +98,30 @@ impl KubeletSource {
     }
 }
 
+#[async_trait]
 impl PodSource for KubeletSource {
     fn name(&self) -> &'static str {
         "kubelet"
     }
 
-    fn list<'a>(
-        &'a self,
-        containers: &'a Seen<Vec<Container>>,
-        sandboxes: &'a Seen<Vec<Sandbox>>,
-    ) -> Answer<'a, Seen<PodList>> {
-        Box::pin(async move {
-            let as_of = (self.clock)();
-            let answer = match self.ask().await {
-                Ok(answer) => answer,
-                Err(error) => return Seen::NotSeen(error.to_string()),
-            };
-            let doubt = doubt(&answer.list, containers, sandboxes);
-            Seen::Seen(self.listed(answer, as_of, doubt))
-        })
+    async fn list(&self, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
+        let as_of = (self.clock)();
+        let answer = match self.ask().await {
+            Ok(answer) => answer,
+            Err(error) => return Seen::NotSeen(error.to_string()),
+        };
+        let doubt = doubt(&answer.list, containers, sandboxes);
+        Seen::Seen(self.listed(answer, as_of, doubt))
     }
 
     /// The kubelet's own list has no cache to bypass.
-    fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
-        Box::pin(async move {
-            match self.ask().await {
-                Err(error) => Seen::NotSeen(error.to_string()),
-                Ok(answer) if answer.list.pods.iter().any(|known| known.pod.uid == pod.uid) => Seen::Seen(true),
-                Ok(KubeletAnswer { missing: Some(cause), .. }) => Seen::NotSeen(cause),
-                Ok(_) => Seen::Seen(false),
-            }
-        })
+    async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
+        match self.ask().await {
+            Err(error) => Seen::NotSeen(error.to_string()),
+            Ok(answer) if answer.list.pods.iter().any(|known| known.pod.uid == pod.uid) => Seen::Seen(true),
+            Ok(KubeletAnswer { missing: Some(cause), .. }) => Seen::NotSeen(cause),
+            Ok(_) => Seen::Seen(false),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 
 use kubegc::config::Settings;
@@ -13,7 +14,7 @@ use kubegc::daemon::node::LocalNode as Place;
 use kubegc::daemon::{Cycle, Pass, now};
 use kubegc::execute::{LiveRemover, Outcome, Stop};
 use kubegc::model::{Absence, Container, ImageMemory, Memory, Phase, Pod, PodList, Sandbox, Seen};
-use kubegc::observe::{Answer, DiskFn, PodSource};
+use kubegc::observe::{DiskFn, PodSource};
 use kubegc::plan::Scope;
 use kubegc::record::{RunEntry, Store};
 use kubegc::sim::{GIB, MIB, Node, Sim, Streaming};
@@ -111,6 +112,7 @@ impl Bench {
 
 // === impl Listed ===
 
+#[async_trait]
 impl PodSource for Listed {
     fn name(&self) -> &'static str {
         "test"
@@ -120,8 +122,8 @@ impl PodSource for Listed {
         false
     }
 
-    fn list<'a>(&'a self, _: &'a Seen<Vec<Container>>, _: &'a Seen<Vec<Sandbox>>) -> Answer<'a, Seen<PodList>> {
-        Box::pin(async { Seen::Seen(self.0.clone()) })
+    async fn list(&self, _: &Seen<Vec<Container>>, _: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
+        Seen::Seen(self.0.clone())
     }
 }
 

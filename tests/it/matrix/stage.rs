@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use jiff::SignedDuration;
 use kubegc::config::Settings;
 use kubegc::cri::{Endpoint, Rule};
@@ -13,7 +14,7 @@ use kubegc::daemon::service::PATIENCE;
 use kubegc::daemon::{Cycle, Pass};
 use kubegc::execute::{LiveRemover, Stop};
 use kubegc::model::{Container, PodList, PodRef, Sandbox, Seen};
-use kubegc::observe::{Answer, DiskFn, PodSource};
+use kubegc::observe::{DiskFn, PodSource};
 use kubegc::plan::{Pattern, Pressure, Scope};
 use kubegc::record::{Store, StoreError};
 use kubegc::sim::{Sim, Streaming};
@@ -102,13 +103,14 @@ impl Kind {
 
 // === impl Listed ===
 
+#[async_trait]
 impl PodSource for Listed {
     fn name(&self) -> &'static str {
         "test"
     }
 
-    fn list<'a>(&'a self, _: &'a Seen<Vec<Container>>, _: &'a Seen<Vec<Sandbox>>) -> Answer<'a, Seen<PodList>> {
-        Box::pin(async { Seen::Seen(self.0.clone()) })
+    async fn list(&self, _: &Seen<Vec<Container>>, _: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
+        Seen::Seen(self.0.clone())
     }
 
     /// The directories of running pods are not created.
@@ -116,8 +118,8 @@ impl PodSource for Listed {
         false
     }
 
-    fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
-        Box::pin(async { Seen::Seen(self.0.pods.iter().any(|listed| listed.uid == pod.uid)) })
+    async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
+        Seen::Seen(self.0.pods.iter().any(|listed| listed.uid == pod.uid))
     }
 }
 

@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use kubegc::cri::{CriOptions, RuntimeReader, RuntimeWriter};
 use kubegc::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Outcome, Remover, Report, Stop};
 use kubegc::model::{
     Confirms, Container, ContainerState, EntryKind, LinkTarget, Pod, PodList, PodRef, Sandbox, SandboxState, Seen,
     Snapshot,
 };
-use kubegc::observe::{Answer, DiskFn, Observer, Places, PodSource, StatusFor};
+use kubegc::observe::{DiskFn, Observer, Places, PodSource, StatusFor};
 use kubegc::plan::{Guards, Plan, Policy, Scope, decide};
 use kubegc::sim::{GIB, MIB, Node, Sim};
 use proptest::prelude::*;
@@ -223,6 +224,7 @@ fn add_log_entries(node: &Snapshot, pods: &Path, links: &Path) {
 
 // === impl Listed ===
 
+#[async_trait]
 impl PodSource for Listed {
     fn name(&self) -> &'static str {
         "test"
@@ -232,20 +234,18 @@ impl PodSource for Listed {
         false
     }
 
-    fn list<'a>(&'a self, _: &'a Seen<Vec<Container>>, _: &'a Seen<Vec<Sandbox>>) -> Answer<'a, Seen<PodList>> {
-        Box::pin(async { self.0.clone() })
+    async fn list(&self, _: &Seen<Vec<Container>>, _: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
+        self.0.clone()
     }
 
-    fn cached_pods(&self) -> Answer<'_, Vec<Pod>> {
-        Box::pin(async { self.0.as_ref().map(|list| list.pods.clone()).unwrap_or_default() })
+    async fn cached_pods(&self) -> Vec<Pod> {
+        self.0.as_ref().map(|list| list.pods.clone()).unwrap_or_default()
     }
 
-    fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
-        Box::pin(async move {
-            match self.0.as_ref().filter(|list| list.complete && list.confirms.can_look_up(pod)) {
-                Some(list) => Seen::Seen(list.pods.iter().any(|listed| listed.uid == pod.uid)),
-                None => Seen::NotSeen("no lookup is possible".to_owned()),
-            }
-        })
+    async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
+        match self.0.as_ref().filter(|list| list.complete && list.confirms.can_look_up(pod)) {
+            Some(list) => Seen::Seen(list.pods.iter().any(|listed| listed.uid == pod.uid)),
+            None => Seen::NotSeen("no lookup is possible".to_owned()),
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Table tests of several sources combined.
 
+use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::*;
@@ -12,21 +13,22 @@ struct Says {
     exists: Seen<bool>,
 }
 
+#[async_trait]
 impl PodSource for Says {
     fn name(&self) -> &str {
         self.name
     }
 
-    fn list<'a>(&'a self, _: &'a Seen<Vec<Container>>, _: &'a Seen<Vec<Sandbox>>) -> Answer<'a, Seen<PodList>> {
-        Box::pin(async { self.list.clone() })
+    async fn list(&self, _: &Seen<Vec<Container>>, _: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
+        self.list.clone()
     }
 
-    fn cached_pods(&self) -> Answer<'_, Vec<Pod>> {
-        Box::pin(async { self.list.as_ref().map(|list| list.pods.clone()).unwrap_or_default() })
+    async fn cached_pods(&self) -> Vec<Pod> {
+        self.list.as_ref().map(|list| list.pods.clone()).unwrap_or_default()
     }
 
-    fn still_exists<'a>(&'a self, _: &'a PodRef) -> Answer<'a, Seen<bool>> {
-        Box::pin(async { self.exists.clone() })
+    async fn still_exists(&self, _: &PodRef) -> Seen<bool> {
+        self.exists.clone()
     }
 }
 
@@ -181,16 +183,15 @@ async fn what_any_of_them_knows_by_now_is_known() {
 /// A source that answers only after another source was called too.
 struct Meets(Arc<tokio::sync::Barrier>);
 
+#[async_trait]
 impl PodSource for Meets {
     fn name(&self) -> &'static str {
         "meets"
     }
 
-    fn list<'a>(&'a self, _: &'a Seen<Vec<Container>>, _: &'a Seen<Vec<Sandbox>>) -> Answer<'a, Seen<PodList>> {
-        Box::pin(async {
-            self.0.wait().await;
-            list(true, Vec::new())
-        })
+    async fn list(&self, _: &Seen<Vec<Container>>, _: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
+        self.0.wait().await;
+        list(true, Vec::new())
     }
 }
 
