@@ -5,6 +5,7 @@
 
 #![forbid(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod backoff;
 mod duration;
 mod ids;
 mod lists;
@@ -13,6 +14,7 @@ mod pods;
 mod seen;
 mod snapshot;
 
+pub use backoff::Backoff;
 pub use duration::duration_text;
 pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId, canonical_image_id, short_id};
 pub use lists::{ListBytes, ListReceipt, MESSAGE_LIMIT_BYTES, MissingPart, PartState, Partial};

@@ -14,6 +14,7 @@ use crate::daemon::service::{self, PATIENCE};
 use crate::daemon::signals::{self, Reload};
 use crate::daemon::{Cycle, Pass, now};
 use crate::execute::Stop;
+use crate::model::Backoff;
 use crate::plan::{Policy, Scope};
 use crate::record::StoreError;
 
@@ -23,8 +24,8 @@ use crate::record::StoreError;
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
-/// The shortest and the longest wait between attempts to reach the runtime when the service starts.
-const WAITS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(3)];
+/// The waits between attempts to reach the runtime when the service starts.
+const WAITS: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(3));
 
 /// Runs the service. `manager` is the notify socket of the service manager.
 pub fn run(
@@ -100,7 +101,7 @@ fn tell(loaded: &Loaded) {
 /// and only here. A wait in each call would delay the first log message and a stop. The service manager gets the
 /// message that the service is ready, because a late runtime is no failed start.
 async fn wait_for_node(loaded: &Loaded, stop: &Stop, notifier: &Notifier) -> Result<Option<LocalNode>, CliError> {
-    let [mut wait, longest] = WAITS;
+    let mut waits = WAITS;
     loop {
         let found = tokio::select! {
             () = stop.wait() => return Ok(None),
@@ -111,13 +112,13 @@ async fn wait_for_node(loaded: &Loaded, stop: &Stop, notifier: &Notifier) -> Res
             Err(error) if error.kind() == ErrorKind::Runtime => error,
             Err(error) => return Err(error),
         };
-        if wait == WAITS[0] {
+        if waits == WAITS {
             tracing::warn!(%error, "waiting for the runtime");
             notifier.ready("waiting for the runtime");
         }
         tokio::select! {
             () = stop.wait() => return Ok(None),
-            () = tokio::time::sleep(wait) => wait = (wait * 2).min(longest),
+            () = tokio::time::sleep(waits.fail()) => {}
         }
     }
 }

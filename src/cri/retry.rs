@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::CriError;
+use crate::model::Backoff;
 
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(3);
@@ -14,7 +15,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3);
 /// The retry state of one call. It adds up the back-off times and needs no clock.
 #[derive(Debug)]
 pub struct Retry {
-    next: Duration,
+    backoff: Backoff,
     left: Duration,
     reconnected: bool,
 }
@@ -24,7 +25,7 @@ pub struct Retry {
 impl Retry {
     /// Creates the state for a call whose back-off times add up to at most `patience`.
     pub fn new(patience: Duration) -> Self {
-        Self { next: FIRST_WAIT, left: patience, reconnected: false }
+        Self { backoff: Backoff::new(FIRST_WAIT, LONGEST_WAIT), left: patience, reconnected: false }
     }
 
     /// Returns the back-off before the next attempt; `None` = the error is final.
@@ -36,9 +37,8 @@ impl Retry {
         if self.left.is_zero() || !error.is_away() {
             return None;
         }
-        let wait = self.next.min(self.left);
+        let wait = self.backoff.fail().min(self.left);
         self.left -= wait;
-        self.next = (self.next * 2).min(LONGEST_WAIT);
         Some(wait)
     }
 }

@@ -6,12 +6,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::config::Intervals;
 use crate::cri::RuntimeReader;
+use crate::model::Backoff;
 use crate::observe::Disks;
 use crate::plan::{Pressure, PressurePolicy};
 
@@ -28,9 +28,7 @@ pub struct PressureMonitor {
 /// The back-off of passes that respond to disk pressure.
 #[derive(Debug)]
 pub struct PressureBackoff {
-    first: Duration,
-    longest: Duration,
-    in_vain: u32,
+    backoff: Backoff,
     not_before: Option<Instant>,
 }
 
@@ -79,7 +77,7 @@ impl PressureMonitor {
 impl PressureBackoff {
     /// Creates a back-off. The first wait after a pass that removed nothing is the interval of passes over containers.
     pub fn new(intervals: &Intervals) -> Self {
-        Self { first: intervals.containers, longest: intervals.max_backoff, in_vain: 0, not_before: None }
+        Self { backoff: Backoff::new(intervals.containers, intervals.max_backoff), not_before: None }
     }
 
     /// Returns whether a pass may begin.
@@ -90,24 +88,24 @@ impl PressureBackoff {
     /// Records the end of a pass that removed this number of objects. 0 starts or doubles the wait.
     pub fn ended(&mut self, removed: u64, now: Instant) {
         if removed > 0 {
-            (self.in_vain, self.not_before) = (0, None);
+            self.backoff.reset();
+            self.not_before = None;
             return;
         }
-        let wait = self.first.saturating_mul(2_u32.saturating_pow(self.in_vain)).min(self.longest).max(self.first);
-        self.in_vain = self.in_vain.saturating_add(1);
-        self.not_before = now.checked_add(wait);
+        self.not_before = now.checked_add(self.backoff.fail());
     }
 
     /// Resets the length of the next wait, because no disk is under pressure. A wait in progress continues: a disk
     /// right at the threshold can be under pressure at every other check.
     pub fn relieved(&mut self) {
-        self.in_vain = 0;
+        self.backoff.reset();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::cell::{Cell, RefCell};
+    use std::time::Duration;
 
     use async_trait::async_trait;
     use tokio::time::{sleep, timeout};

@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::config::Intervals;
 use crate::execute::Stop;
+use crate::model::Backoff;
 
 /// The shortest wait between two passes of one loop, for any setting.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -59,10 +60,9 @@ pub struct Limits {
 /// One of the loops.
 struct Timer<'a> {
     job: Job,
-    interval: Duration,
-    max_backoff: Duration,
+    /// The first wait is the interval.
+    backoff: Backoff,
     due: Instant,
-    failures: u32,
     running: Option<Running<'a>>,
 }
 
@@ -150,7 +150,7 @@ impl Default for Limits {
 
 impl<'a> Timer<'a> {
     fn new(job: Job, interval: Duration, max_backoff: Duration, due: Instant) -> Self {
-        Self { job, interval: interval.max(SHORTEST), max_backoff, due, failures: 0, running: None }
+        Self { job, backoff: Backoff::new(interval.max(SHORTEST), max_backoff), due, running: None }
     }
 
     fn is_startable(&self, now: Instant) -> bool {
@@ -163,18 +163,17 @@ impl<'a> Timer<'a> {
 
     fn ended(&mut self, passed: PassResult, now: Instant) {
         self.running = None;
-        self.failures = match passed {
-            PassResult::Succeeded => 0,
-            PassResult::Failed => self.failures.saturating_add(1),
-        };
+        match passed {
+            PassResult::Succeeded => self.backoff.reset(),
+            PassResult::Failed => drop(self.backoff.fail()),
+        }
         self.due = now + self.wait();
     }
 
     /// Returns the interval, doubled for each consecutive failure up to the longest wait. The longest wait never
     /// shortens an interval.
     fn wait(&self) -> Duration {
-        let doubled = self.interval.saturating_mul(2_u32.saturating_pow(self.failures));
-        doubled.min(self.max_backoff).max(self.interval).min(LONGEST)
+        self.backoff.wait().min(LONGEST)
     }
 }
 
@@ -337,7 +336,9 @@ mod tests {
     fn a_wait_is_never_shorter_than_the_interval_nor_than_a_second() {
         let turn = |interval, max_backoff, failures| {
             let [interval, max_backoff] = [interval, max_backoff].map(Duration::from_secs);
-            Timer { failures, ..Timer::new(C, interval, max_backoff, Instant::now()) }.wait().as_secs()
+            let mut timer = Timer::new(C, interval, max_backoff, Instant::now());
+            timer.backoff = timer.backoff.after(failures);
+            timer.wait().as_secs()
         };
         assert_eq!(turn(3600, 900, 0), 3600);
         assert_eq!(turn(3600, 900, 5), 3600, "the longest wait is shorter than the interval");

@@ -26,7 +26,7 @@ use super::connection::{ask, piece, refused, unreadable};
 use super::list::{all_pods, on, pods_at};
 use super::node::Doubt;
 use super::{Clock, Connection, KubernetesError, Timing, node};
-use crate::model::{Pod, Seen, is_object_name};
+use crate::model::{Backoff, Pod, Seen, is_object_name};
 
 const WATCH_PODS: &str = "watch the pods of all namespaces";
 /// Far larger than any event: the API accepts objects of about 3 MiB at most.
@@ -82,7 +82,7 @@ struct Watcher {
     state: watch::Sender<State>,
     /// The resource version to continue from; `None` = the pods must be listed.
     version: Option<String>,
-    pause: Duration,
+    backoff: Backoff,
 }
 
 // === impl PodWatch ===
@@ -95,7 +95,7 @@ impl PodWatch {
             connection,
             node: node.to_owned(),
             clock,
-            pause: timing.least_pause,
+            backoff: Backoff::new(timing.least_pause, timing.longest_pause),
             timing: timing.clone(),
             state: sender,
             version: None,
@@ -143,14 +143,13 @@ impl Watcher {
                 let is_news = self.failed(&error).await;
                 if resumed && error.code() == Some(410) {
                     // The server works and only lacks the old version, so no longer back-off is needed.
-                    self.pause = self.timing.least_pause;
+                    self.backoff.reset();
                 }
-                sleep(self.pause).await;
+                sleep(self.backoff.fail()).await;
                 // The log line follows the back-off, so that a shutdown does not log the connections that it closes.
                 if is_news {
                     tracing::warn!(cause = %error, "pods are not known");
                 }
-                self.pause = (self.pause * 2).min(self.timing.longest_pause);
             }
         }
     }
@@ -202,7 +201,7 @@ impl Watcher {
     async fn follow(&mut self, mut body: Body) -> Result<(), KubernetesError> {
         let limit = self.timing.max_silence / 2;
         let (begun, mut dead, mut line) = (Instant::now(), Instant::now() + limit, Vec::new());
-        let mut told = false;
+        let mut has_line = false;
         loop {
             let next = timeout_at(dead, piece(WATCH_PODS, &mut body)).await;
             let Some(piece) = next.map_err(|_| KubernetesError::Silent { seconds: limit.as_secs() })?? else { break };
@@ -214,18 +213,19 @@ impl Watcher {
                 if line.ends_with(b"\n") {
                     self.line(&line)?;
                     line.clear();
-                    (told, dead, self.pause) = (true, Instant::now() + limit, self.timing.least_pause);
+                    (has_line, dead) = (true, Instant::now() + limit);
+                    self.backoff.reset();
                 }
             }
         }
         // An incomplete last line is not lost: the next watch continues from the last complete one.
-        if !told && begun.elapsed() < SHORT {
+        if !has_line && begun.elapsed() < SHORT {
             return Err(unreadable(WATCH_PODS, "it ended at once".to_owned()));
         }
         if line.is_empty() {
             // The server had no more events up to now. Not every server sends bookmarks while nothing happens.
             self.heard(|_| {});
-            self.pause = self.timing.least_pause;
+            self.backoff.reset();
         }
         Ok(())
     }

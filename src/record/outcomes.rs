@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::execute::{Outcome, Refusal, Report};
-use crate::model::{Failure, Memory};
+use crate::model::{Backoff, Failure, Memory};
 use crate::plan::Target;
 
 /// A failure that was due this long ago without another try belongs to an object that no plan removes any more.
@@ -78,7 +78,8 @@ fn refuse(memory: &mut Memory, report: &Report, refusal: &Refusal, taken_at: Tim
 
 fn fail(memory: &mut Memory, report: &Report, error: &str, taken_at: Timestamp, retry_after: Duration) {
     let before = memory.failures.get(&report.action.key()).map_or(0, |failure| failure.count);
-    let wait = retry_after.saturating_mul(2_u32.saturating_pow(before)).min(Memory::LONGEST_WAIT);
+    let longest = Memory::LONGEST_WAIT;
+    let wait = Backoff::new(retry_after.min(longest), longest).after(before).wait();
     let retry_at = taken_at.saturating_add(wait).unwrap_or(Timestamp::MAX);
     let failure = Failure { count: before.saturating_add(1), retry_at, error: error.to_owned() };
     memory.failures.insert(report.action.key(), failure);
