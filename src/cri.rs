@@ -15,8 +15,6 @@ mod parts;
 mod reader;
 mod retry;
 #[cfg(test)]
-mod scripted;
-#[cfg(test)]
 mod tests;
 mod writer;
 

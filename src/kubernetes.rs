@@ -15,16 +15,12 @@ mod pod_lookup;
 mod watch;
 
 #[cfg(test)]
-pub(crate) mod fake;
-#[cfg(test)]
 mod tests;
 
 pub use access::{Access, CredentialCandidates, Credentials};
 pub use api_types::NodeInfo;
 pub use connection::Connection;
 pub use error::KubernetesError;
-#[cfg(test)]
-pub(crate) use kubelet::fake as fake_kubelet;
 pub use kubelet::{Kubelet, KubeletAccess, KubeletError, KubeletPod, KubeletPods, KubeletProcess};
 pub use pod_lookup::pod_exists;
 pub use watch::{Heard, PodWatch};

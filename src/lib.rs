@@ -22,3 +22,6 @@ pub mod daemon;
 
 pub mod cli;
 pub mod sim;
+
+#[cfg(test)]
+mod testing;

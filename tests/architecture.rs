@@ -136,9 +136,10 @@ fn gather(dir: &Path, paths: &mut Vec<PathBuf>) {
     }
 }
 
-/// `x/tests.rs` and the files beneath `x/tests/` may use any module.
+/// `x/tests.rs`, the files beneath `x/tests/` and the test doubles in `src/testing/` may use any module.
 fn is_test(path: &Path) -> bool {
-    path.components().any(|part| part.as_os_str() == "tests" || part.as_os_str() == "tests.rs")
+    let names = ["tests", "tests.rs", "testing", "testing.rs"];
+    path.components().any(|part| names.iter().any(|name| part.as_os_str() == *name))
 }
 
 fn read(path: &Path) -> File {

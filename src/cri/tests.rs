@@ -12,9 +12,9 @@ use tokio::sync::Semaphore;
 use tonic::Code;
 
 use super::generated as pb;
-use super::scripted::{Scripted, Step, say};
 use super::*;
 use crate::model::{ContainerId, ImageId};
+use crate::testing::scripted_runtime::{Scripted, Step, say};
 
 /// The time limit of every wait in these tests.
 const BOUND: Duration = Duration::from_secs(20);

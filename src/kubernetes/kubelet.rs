@@ -9,8 +9,6 @@ mod response;
 mod transport;
 
 #[cfg(test)]
-pub(crate) mod fake;
-#[cfg(test)]
 mod tests;
 
 pub use error::KubeletError;

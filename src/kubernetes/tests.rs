@@ -15,9 +15,9 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-use super::fake::{FakeApi, NODE};
 use super::{Heard, PodWatch, Timing};
 use crate::model::Seen;
+use crate::testing::fake_api::{FakeApi, NODE};
 
 thread_local! {
     static STARTED: Instant = Instant::now();

@@ -1,8 +1,8 @@
 //! Tests of the precedence of the endpoint settings, one row for each case.
 
 use super::super::generated as pb;
-use super::super::scripted::{Scripted, say};
 use super::*;
+use crate::testing::scripted_runtime::{Scripted, say};
 
 fn named(runtime: &str, images: &str) -> Named {
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::fake::{Authority, FakeKubelet, Identity};
 use super::*;
+use crate::testing::fake_kubelet::{Authority, FakeKubelet, Identity};
 
 fn with(kubelet: &FakeKubelet, change: impl FnOnce(&mut KubeletAccess)) -> Kubelet {
     let mut access = kubelet.access();

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::kubernetes::api_types::ApiPod;
-use crate::kubernetes::fake::pod;
 use crate::model::{Phase, Pod};
+use crate::testing::fake_api::pod;
 
 fn kept(value: &Value) -> Result<Pod, String> {
     serde_json::from_value::<ApiPod>(value.clone()).map_err(|error| error.to_string())?.into_pod()

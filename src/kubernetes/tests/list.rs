@@ -1,7 +1,7 @@
 //! Tests that a list is complete or an error.
 
 use super::*;
-use crate::kubernetes::fake::{Answer, Call, status};
+use crate::testing::fake_api::{Answer, Call, status};
 
 /// Returns the length of the longest answer to the first page of three pods.
 async fn length() -> usize {

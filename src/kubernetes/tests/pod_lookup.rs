@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::*;
-use crate::kubernetes::fake::{Answer, Call, NODE, not_found, pod, status};
 use crate::kubernetes::pod_exists;
 use crate::model::PodRef;
+use crate::testing::fake_api::{Answer, Call, NODE, not_found, pod, status};
 
 fn pod_ref(uid: &str, namespace: &str, name: &str) -> PodRef {
     PodRef { uid: uid.into(), namespace: namespace.into(), name: name.into() }

@@ -1,7 +1,7 @@
 //! Tests of a server that fails, is silent, or denies permission.
 
 use super::*;
-use crate::kubernetes::fake::{Answer, Call, pod, status};
+use crate::testing::fake_api::{Answer, Call, pod, status};
 
 #[tokio::test(start_paused = true)]
 async fn before_the_first_list_nothing_is_seen_and_the_cause_is_reported() {
@@ -209,7 +209,7 @@ async fn rights_that_are_taken_away_are_noticed_when_the_watch_is_renewed() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_the_cluster_does_not_know_has_no_complete_list_until_it_registers() {
     let api = FakeApi::new().with_pods(&["a"]);
-    api.plan(Call::Node, [Answer::Text(404, crate::kubernetes::fake::not_found("nodes", NODE).to_string())]);
+    api.plan(Call::Node, [Answer::Text(404, crate::testing::fake_api::not_found("nodes", NODE).to_string())]);
     let watch = follow(&api);
     let text = missing(&watch).await.unwrap();
     assert_eq!(text, "no Node named \"node-1\" in the cluster; set --node-name if it has another name");

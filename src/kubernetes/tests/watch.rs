@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::kubernetes::fake::{Call, pod};
 use crate::model::Phase;
+use crate::testing::fake_api::{Call, pod};
 
 #[tokio::test(start_paused = true)]
 async fn the_first_question_waits_for_the_first_list() {

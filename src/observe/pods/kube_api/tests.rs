@@ -5,8 +5,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::*;
-use crate::kubernetes::fake::{Answer, Call, FakeApi, status};
 use crate::model::{ContainerState, SandboxState};
+use crate::testing::fake_api::{Answer, Call, FakeApi, status};
 
 fn source(api: &FakeApi) -> KubeApi {
     KubeApi::new(api.connection(), " NODE-1\n", || Timestamp::UNIX_EPOCH)
@@ -202,7 +202,7 @@ async fn an_empty_list_is_complete_after_a_list_that_named_a_pod_of_this_host() 
     let running = [container(ContainerState::Running, Some(a)), zombie.clone()];
     assert!(list(&source, &running, &[]).await.as_ref().unwrap().complete);
     let mut server = api.watched().await;
-    server.event("DELETED", &crate::kubernetes::fake::pod("a")).await;
+    server.event("DELETED", &crate::testing::fake_api::pod("a")).await;
     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     let after = list(&source, &[zombie], &[]).await;
     let after = after.as_ref().unwrap();

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::kubernetes::fake_kubelet::FakeKubelet;
+use crate::testing::fake_kubelet::FakeKubelet;
 
 fn clock() -> Timestamp {
     "2026-01-02T12:00:07Z".parse().unwrap()

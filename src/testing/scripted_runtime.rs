@@ -1,4 +1,4 @@
-//! A scripted runtime for the tests of this module. It does what `sim` cannot do because no real runtime does it.
+//! A scripted runtime. It does what `sim` cannot do because no real runtime does it.
 //!
 //! Each method has a script of steps, which is played for each call. Each call is recorded with its deadline header.
 
@@ -14,7 +14,7 @@ use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::http;
 use tonic::{Code, Request, Response, Status};
 
-use super::generated as pb;
+use crate::cri::generated as pb;
 
 /// One step of an answer.
 #[derive(Clone, Debug)]

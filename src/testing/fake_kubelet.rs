@@ -22,7 +22,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-use super::{Kubelet, KubeletAccess};
+use crate::kubernetes::{Kubelet, KubeletAccess};
 
 /// The default date of every answer.
 pub const NOON: &str = "Fri, 02 Jan 2026 12:00:00 GMT";

@@ -14,14 +14,14 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tower::{BoxError, service_fn};
 
-use super::Connection;
+use crate::kubernetes::Connection;
 
 /// The only node of the server.
-pub(crate) const NODE: &str = "node-1";
+pub const NODE: &str = "node-1";
 
 /// A fake API server. All clones share one server.
 #[derive(Clone)]
-pub(crate) struct FakeApi {
+pub struct FakeApi {
     inner: Arc<Mutex<Inner>>,
     /// Watches that a client opened and that no test has taken yet.
     opened: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Watched>>>,
@@ -40,7 +40,7 @@ struct Inner {
 
 /// The kinds of requests.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) enum Call {
+pub enum Call {
     Node,
     List,
     Watch,
@@ -49,7 +49,7 @@ pub(crate) enum Call {
 
 /// A planned answer to one request.
 #[derive(Clone)]
-pub(crate) enum Answer {
+pub enum Answer {
     /// The answer of a real API server, as a place holder before other planned answers.
     Right,
     /// This code and text.
@@ -67,8 +67,8 @@ pub(crate) enum Answer {
 }
 
 /// One watch that the test controls. Dropping it ends the watch in an orderly way.
-pub(crate) struct Watched {
-    pub(crate) query: String,
+pub struct Watched {
+    pub query: String,
     body: Sender<Bytes, BoxError>,
 }
 
@@ -79,7 +79,7 @@ type Answered = Result<Response<Channel<Bytes, BoxError>>, BoxError>;
 
 impl FakeApi {
     /// Creates a server with one node and no pods.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let (sender, opened) = mpsc::unbounded_channel();
         let inner = Inner {
             pods: BTreeMap::new(),
@@ -94,7 +94,7 @@ impl FakeApi {
     }
 
     /// Adds pods with these names in the namespace `default`. The uid of each is `uid-NAME`.
-    pub(crate) fn with_pods(self, names: &[&str]) -> Self {
+    pub fn with_pods(self, names: &[&str]) -> Self {
         for name in names {
             self.put(&pod(name));
         }
@@ -102,13 +102,13 @@ impl FakeApi {
     }
 
     /// Sets `status.nodeInfo` of the node.
-    pub(crate) fn with_node_info(self, info: Value) -> Self {
+    pub fn with_node_info(self, info: Value) -> Self {
         self.lock().node_info = info;
         self
     }
 
     /// Adds or replaces a pod. Sends no watch event.
-    pub(crate) fn put(&self, pod: &Value) {
+    pub fn put(&self, pod: &Value) {
         let mut inner = self.lock();
         inner.version += 1;
         let key = (text(&pod["metadata"]["namespace"]), text(&pod["metadata"]["name"]));
@@ -118,46 +118,46 @@ impl FakeApi {
     }
 
     /// Removes a pod. Sends no watch event.
-    pub(crate) fn remove(&self, name: &str) {
+    pub fn remove(&self, name: &str) {
         self.lock().pods.remove(&("default".to_owned(), name.to_owned()));
     }
 
     /// Plans answers for the next requests of this kind, after those that are already planned.
-    pub(crate) fn plan(&self, call: Call, answers: impl IntoIterator<Item = Answer>) {
+    pub fn plan(&self, call: Call, answers: impl IntoIterator<Item = Answer>) {
         self.lock().planned.entry(call).or_default().extend(answers);
     }
 
     /// Returns the next watch that a client opens.
-    pub(crate) async fn watched(&self) -> Watched {
+    pub async fn watched(&self) -> Watched {
         let mut opened = self.opened.lock().await;
         let watched = tokio::time::timeout(std::time::Duration::from_hours(1), opened.recv()).await;
         watched.expect("nobody watched within an hour of the test's clock").unwrap()
     }
 
     /// Returns all requests so far, as path and query.
-    pub(crate) fn asked(&self) -> Vec<String> {
+    pub fn asked(&self) -> Vec<String> {
         self.lock().asked.iter().map(|(_, asked)| asked.clone()).collect()
     }
 
     /// Returns the number of requests of this kind.
-    pub(crate) fn count(&self, call: Call) -> usize {
+    pub fn count(&self, call: Call) -> usize {
         self.asked().iter().filter(|asked| kind(asked) == call).count()
     }
 
     /// Returns the whole seconds between the requests of this kind.
-    pub(crate) fn pauses(&self, call: Call) -> Vec<u64> {
+    pub fn pauses(&self, call: Call) -> Vec<u64> {
         let inner = self.lock();
         let at: Vec<_> = inner.asked.iter().filter(|(_, asked)| kind(asked) == call).map(|(at, _)| *at).collect();
         at.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect()
     }
 
     /// Returns how many clients were created.
-    pub(crate) fn clients(&self) -> usize {
+    pub fn clients(&self) -> usize {
         self.lock().clients
     }
 
     /// Returns a connection to the server.
-    pub(crate) fn connection(&self) -> Arc<Connection> {
+    pub fn connection(&self) -> Arc<Connection> {
         let api = self.clone();
         Arc::new(Connection::by(move || {
             api.lock().clients += 1;
@@ -254,40 +254,40 @@ impl Inner {
 
 impl Watched {
     /// Sends an event.
-    pub(crate) async fn event(&mut self, kind: &str, object: &Value) {
+    pub async fn event(&mut self, kind: &str, object: &Value) {
         self.raw(&format!("{}\n", json!({"type": kind, "object": object}))).await;
     }
 
     /// Sends a bookmark with this version.
-    pub(crate) async fn bookmark(&mut self, version: u64) {
+    pub async fn bookmark(&mut self, version: u64) {
         let object = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": version.to_string()}});
         self.event("BOOKMARK", &object).await;
     }
 
     /// Ends the watch with an error of the server.
-    pub(crate) async fn error(mut self, code: u16, reason: &str) {
+    pub async fn error(mut self, code: u16, reason: &str) {
         let object = json!({"kind": "Status", "code": code, "reason": reason, "message": reason});
         self.event("ERROR", &object).await;
     }
 
     /// Sends any text.
-    pub(crate) async fn raw(&mut self, text: &str) {
+    pub async fn raw(&mut self, text: &str) {
         self.body.send_data(text.to_owned().into()).await.expect("somebody listens");
     }
 
     /// Breaks the connection.
-    pub(crate) fn breaks(self) {
+    pub fn breaks(self) {
         self.body.abort("connection reset".into());
     }
 
     /// Returns whether the client has dropped the watch.
-    pub(crate) async fn is_left(&mut self) -> bool {
+    pub async fn is_left(&mut self) -> bool {
         self.body.send_data("".into()).await.is_err()
     }
 }
 
 /// Returns a pod on the node.
-pub(crate) fn pod(name: &str) -> Value {
+pub fn pod(name: &str) -> Value {
     json!({
         "kind": "Pod",
         "metadata": {"uid": format!("uid-{name}"), "namespace": "default", "name": name, "resourceVersion": "1"},
@@ -297,13 +297,13 @@ pub(crate) fn pod(name: &str) -> Value {
 }
 
 /// Returns an error of the API server.
-pub(crate) fn status(code: u16, reason: &str) -> Answer {
+pub fn status(code: u16, reason: &str) -> Answer {
     let message = format!("{reason} it is");
     let status = json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message});
     Answer::Text(code, status.to_string())
 }
 
-pub(crate) fn not_found(kind: &str, name: &str) -> Value {
+pub fn not_found(kind: &str, name: &str) -> Value {
     json!({
         "kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound",
         "message": format!("{kind} \"{name}\" not found"), "details": {"kind": kind, "name": name},
