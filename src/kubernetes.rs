@@ -23,7 +23,7 @@ pub use connection::Connection;
 pub use error::KubernetesError;
 pub use kubelet::{Kubelet, KubeletAccess, KubeletError, KubeletPod, KubeletPods, KubeletProcess};
 pub use pod_lookup::pod_exists;
-pub use watch::{Heard, PodWatch};
+pub use watch::{KnownPods, PodWatch};
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use kube::config::{AuthInfo, Config, Kubeconfig};
 
 use super::KubernetesError;
-use super::error::whole;
+use super::error::with_causes;
 use crate::host_path::{self, Resolved};
 
 /// The kubelet's own credentials on a node that kubeadm set up.
@@ -71,7 +71,7 @@ impl CredentialCandidates {
     /// There are no credentials, or the configured kubeconfig does not exist.
     pub fn find(&self) -> Result<Access, KubernetesError> {
         if let Some(path) = &self.kubeconfig {
-            if seen(&self.host_root, path).is_none() {
+            if reachable(&self.host_root, path).is_none() {
                 return Err(KubernetesError::NoKubeconfig { path: path.clone() });
             }
             return Ok(self.access(Credentials::Kubeconfig(path.clone()), format!("kubeconfig {}", path.display())));
@@ -80,7 +80,7 @@ impl CredentialCandidates {
             return Ok(self.access(Credentials::Account, "the pod's service account".to_owned()));
         }
         let tried = vec![PathBuf::from(KUBEADM), self.kubelet_root.join("kubeconfig")];
-        match tried.iter().find(|path| seen(&self.host_root, path).is_some()) {
+        match tried.iter().find(|path| reachable(&self.host_root, path).is_some()) {
             Some(path) => {
                 let why = format!("the kubelet's kubeconfig {}", path.display());
                 Ok(self.access(Credentials::Kubeconfig(path.clone()), why))
@@ -103,7 +103,7 @@ impl Access {
         match &self.credentials {
             Credentials::Kubeconfig(path) => self.of_kubeconfig(path),
             Credentials::Account => {
-                Config::incluster_env().map_err(|error| KubernetesError::UseAccount { cause: whole(&error) })
+                Config::incluster_env().map_err(|error| KubernetesError::UseAccount { cause: with_causes(&error) })
             }
         }
     }
@@ -111,20 +111,20 @@ impl Access {
     fn of_kubeconfig(&self, path: &Path) -> Result<Config, KubernetesError> {
         let unusable = |cause| KubernetesError::ParseKubeconfig { path: path.to_owned(), cause };
         let file =
-            seen(&self.host_root, path).ok_or_else(|| KubernetesError::NoKubeconfig { path: path.to_owned() })?;
+            reachable(&self.host_root, path).ok_or_else(|| KubernetesError::NoKubeconfig { path: path.to_owned() })?;
         let text = std::fs::read_to_string(file).map_err(|source| unread(path, source))?;
-        let mut kubeconfig = Kubeconfig::from_yaml(&text).map_err(|error| unusable(whole(&error)))?;
+        let mut kubeconfig = Kubeconfig::from_yaml(&text).map_err(|error| unusable(with_causes(&error)))?;
         let users = kubeconfig.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut());
         for user in users {
             // Users that are not in use may run a program. The user in use is checked below.
-            self.place_user(path, user);
+            self.resolve_user(path, user);
         }
         let mut wants_proxy = false;
         for cluster in kubeconfig.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
-            self.place(path, &mut cluster.certificate_authority);
+            self.resolve(path, &mut cluster.certificate_authority);
             wants_proxy |= cluster.proxy_url.as_ref().is_some_and(|url| !url.is_empty());
         }
-        let mut config = Config::try_from(kubeconfig).map_err(|error| unusable(whole(&error)))?;
+        let mut config = Config::try_from(kubeconfig).map_err(|error| unusable(with_causes(&error)))?;
         if !wants_proxy {
             // The proxy of the environment is ignored: a node connects to its API server directly.
             config.proxy_url = None;
@@ -135,24 +135,24 @@ impl Access {
         Ok(config)
     }
 
-    fn place_user(&self, kubeconfig: &Path, user: &mut AuthInfo) {
+    fn resolve_user(&self, kubeconfig: &Path, user: &mut AuthInfo) {
         for path in [&mut user.client_certificate, &mut user.client_key, &mut user.token_file] {
-            self.place(kubeconfig, path);
+            self.resolve(kubeconfig, path);
         }
     }
 
     /// Replaces a path inside a kubeconfig by the path under which this process reaches the file. A relative path
     /// starts at the directory of the kubeconfig.
-    fn place(&self, kubeconfig: &Path, path: &mut Option<String>) {
+    fn resolve(&self, kubeconfig: &Path, path: &mut Option<String>) {
         let Some(text) = path.as_mut().filter(|text| !text.is_empty()) else { return };
         let absolute = kubeconfig.parent().unwrap_or(Path::new("/")).join(&*text);
-        let place = seen(&self.host_root, &absolute).unwrap_or(absolute);
-        *text = place.display().to_string();
+        let path_here = reachable(&self.host_root, &absolute).unwrap_or(absolute);
+        *text = path_here.display().to_string();
     }
 }
 
 /// Returns the path under which this process reaches a file of the host, or `None` if the file does not exist.
-pub(super) fn seen(host_root: &Path, path: &Path) -> Option<PathBuf> {
+pub(super) fn reachable(host_root: &Path, path: &Path) -> Option<PathBuf> {
     let own = || path.exists().then(|| path.to_owned());
     if path.is_relative() {
         return own();

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::error::whole;
+use super::error::with_causes;
 use super::{Access, CredentialCandidates, KubernetesError};
 use crate::host_path::BoundedCalls;
 
@@ -81,7 +81,8 @@ impl Connection {
         let make = Arc::clone(&self.make);
         // This reads files of the host.
         let made = self.calls.run(Path::new("the credentials"), move || make()).await;
-        let (client, chosen_by) = made.map_err(|error| ask("read the credentials", error.to_string()))??;
+        let (client, chosen_by) =
+            made.map_err(|error| invalid_request("read the credentials", error.to_string()))??;
         *held = Held { client: Some(client.clone()), chosen_by };
         Ok(client)
     }
@@ -100,20 +101,20 @@ impl Connection {
     /// (401).
     ///
     /// `what` completes "cannot …" in errors. Connecting and answering may each take up to `limit`.
-    pub async fn ask<T: DeserializeOwned>(
+    pub async fn request<T: DeserializeOwned>(
         &self,
         what: &str,
         request: Request<Vec<u8>>,
         limit: Duration,
     ) -> Result<T, KubernetesError> {
-        match self.ask_once(what, request.clone(), limit).await {
-            Err(error) if error.code() == Some(401) => self.ask_once(what, request, limit).await,
+        match self.request_once(what, request.clone(), limit).await {
+            Err(error) if error.code() == Some(401) => self.request_once(what, request, limit).await,
             answer => answer,
         }
     }
 
     /// Sends a request once and returns the answer.
-    pub(super) async fn ask_once<T: DeserializeOwned>(
+    pub(super) async fn request_once<T: DeserializeOwned>(
         &self,
         what: &str,
         request: Request<Vec<u8>>,
@@ -160,8 +161,10 @@ fn open(access: &Access) -> Result<(Client, String), KubernetesError> {
     config.connect_timeout = Some(CONNECT);
     // The caller sets the time limits, and kubegc does its own retries.
     (config.read_timeout, config.default_retry) = (None, false);
-    let unusable =
-        |error: kube::Error| KubernetesError::BuildClient { from: access.chosen_by.clone(), cause: whole(&error) };
+    let unusable = |error: kube::Error| KubernetesError::BuildClient {
+        from: access.chosen_by.clone(),
+        cause: with_causes(&error),
+    };
     let unchecked = if config.accept_invalid_certs { ", which has the server's certificate not checked" } else { "" };
     let chosen_by = format!("{}{unchecked}", access.chosen_by);
     Ok((Client::try_from(config).map_err(unusable)?, chosen_by))
@@ -227,8 +230,8 @@ pub(super) async fn piece(what: &str, body: &mut Body) -> Result<Option<impl AsR
     }
 }
 
-pub(super) fn ask(what: &str, cause: String) -> KubernetesError {
-    KubernetesError::Ask { what: what.to_owned(), cause }
+pub(super) fn invalid_request(what: &str, cause: String) -> KubernetesError {
+    KubernetesError::InvalidRequest { what: what.to_owned(), cause }
 }
 
 pub(super) fn unreadable(what: &str, cause: String) -> KubernetesError {
@@ -238,8 +241,8 @@ pub(super) fn unreadable(what: &str, cause: String) -> KubernetesError {
 fn unreachable(what: &str, error: &kube::Error) -> KubernetesError {
     let cause = match error {
         // The error's own text is only an internal name of kube and the text of the cause.
-        kube::Error::Service(cause) => whole(&**cause),
-        error => whole(error),
+        kube::Error::Service(cause) => with_causes(&**cause),
+        error => with_causes(error),
     };
     KubernetesError::Unreachable { what: what.to_owned(), cause }
 }
@@ -260,7 +263,7 @@ mod tests {
         let held = std::sync::Mutex::new(held);
         let make = move || -> Result<(Client, String), KubernetesError> {
             held.lock().unwrap().recv().unwrap();
-            Err(ask("read the credentials", "the disk is back".to_owned()))
+            Err(invalid_request("read the credentials", "the disk is back".to_owned()))
         };
         let connection = Connection { calls: BoundedCalls::new(Duration::from_millis(50)), ..Connection::by(make) };
         let mut errors = Vec::new();

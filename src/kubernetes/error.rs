@@ -65,7 +65,7 @@ pub enum KubernetesError {
     },
     /// A request that cannot be built, for example for a pod with an invalid name.
     #[error("cannot {what}: {cause}")]
-    Ask {
+    InvalidRequest {
         /// The action that failed.
         what: String,
         /// Why.
@@ -156,13 +156,13 @@ impl KubernetesError {
 }
 
 /// Joins an error and all its causes in one line. Many library errors explain nothing without their causes.
-pub(super) fn whole(error: &dyn Error) -> String {
+pub(super) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
-        let words = cause.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
         }
         next = cause.source();
     }

@@ -27,7 +27,7 @@ use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
 use tokio::time::timeout;
 
-use super::error::whole;
+use super::error::with_causes;
 use crate::host_path::BoundedCalls;
 use error::Right;
 use transport::{Stream, Transport};
@@ -68,8 +68,8 @@ impl Kubelet {
     /// Returns the kubelet's current pods. While the kubelet starts the list may be incomplete, and nothing in the
     /// answer says so.
     pub async fn pods(&self) -> Result<KubeletPods, KubeletError> {
-        let Answer { at, text } = self.ask("/pods", Right::PODS).await?;
-        response::pods(at, &text).map_err(|cause| KubeletError::Understand { path: "/pods", cause })
+        let Answer { at, text } = self.get("/pods", Right::PODS).await?;
+        response::pods(at, &text).map_err(|cause| KubeletError::InvalidAnswer { path: "/pods", cause })
     }
 
     /// Checks the kubelet's health.
@@ -78,48 +78,48 @@ impl Kubelet {
     ///
     /// The kubelet cannot be reached, or it does not report that it is healthy.
     pub async fn check_health(&self) -> Result<(), KubeletError> {
-        self.ask("/healthz", Right::HEALTH).await.map(drop)
+        self.get("/healthz", Right::HEALTH).await.map(drop)
     }
 
     /// Returns when the kubelet's process started, and whether it has cleaned up after pods.
     pub async fn process(&self) -> Result<KubeletProcess, KubeletError> {
-        let Answer { text, .. } = self.ask("/metrics", Right::METRICS).await?;
-        response::process(&text).map_err(|cause| KubeletError::Understand { path: "/metrics", cause })
+        let Answer { text, .. } = self.get("/metrics", Right::METRICS).await?;
+        response::process(&text).map_err(|cause| KubeletError::InvalidAnswer { path: "/metrics", cause })
     }
 
-    async fn ask(&self, path: &'static str, right: Right) -> Result<Answer, KubeletError> {
-        let asked = timeout(self.answer, self.try_ask(path, right)).await;
-        asked.map_err(|_| KubeletError::Wait { path, seconds: self.answer.as_secs() })?
+    async fn get(&self, path: &'static str, right: Right) -> Result<Answer, KubeletError> {
+        let answer = timeout(self.answer, self.try_get(path, right)).await;
+        answer.map_err(|_| KubeletError::Wait { path, seconds: self.answer.as_secs() })?
     }
 
-    async fn try_ask(&self, path: &'static str, right: Right) -> Result<Answer, KubeletError> {
+    async fn try_get(&self, path: &'static str, right: Right) -> Result<Answer, KubeletError> {
         let access = self.access.clone();
         // This reads files of the host. The limit for the answer ends the wait.
-        let way = self.calls.run(Path::new("the credentials"), move || access.way()).await;
-        let way = way.map_err(|error| reach(path, &error))??;
-        let stream = way.open().await.map_err(|error| reach(path, &error))?;
-        let answer = send(stream, path, &way).await.map_err(|error| reach(path, &error))?;
+        let transport = self.calls.run(Path::new("the credentials"), move || access.transport()).await;
+        let transport = transport.map_err(|error| reach(path, &error))??;
+        let stream = transport.open().await.map_err(|error| reach(path, &error))?;
+        let answer = send(stream, path, &transport).await.map_err(|error| reach(path, &error))?;
         let (status, at) = (answer.status(), answered_at(&answer));
         let body = Limited::new(answer.into_body(), LARGEST_ANSWER_BYTES).collect().await;
         let text = body.map_err(|error| reach(path, &*error))?.to_bytes();
         if !status.is_success() {
             return Err(error::refusal(path, right, status.as_u16(), &text));
         }
-        let undated = || KubeletError::Understand { path, cause: "it has no date".to_owned() };
+        let undated = || KubeletError::InvalidAnswer { path, cause: "it has no date".to_owned() };
         Ok(Answer { at: at.ok_or_else(undated)?, text })
     }
 }
 
 fn reach(path: &'static str, error: &dyn std::error::Error) -> KubeletError {
-    KubeletError::Reach { path, cause: whole(error) }
+    KubeletError::Reach { path, cause: with_causes(error) }
 }
 
 /// Sends a request over its own connection, which closes after the answer.
-async fn send(stream: Stream, path: &str, way: &Transport) -> Result<Response<Incoming>, hyper::Error> {
+async fn send(stream: Stream, path: &str, transport: &Transport) -> Result<Response<Incoming>, hyper::Error> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
-    let mut request = Request::get(path).header(HOST, way.authority()).header(CONNECTION, "close");
-    if let Some(token) = way.token() {
+    let mut request = Request::get(path).header(HOST, transport.authority()).header(CONNECTION, "close");
+    if let Some(token) = transport.token() {
         request = request.header(AUTHORIZATION, token);
     }
     let request = request.body(Empty::<Bytes>::new()).unwrap_or_default();

@@ -7,7 +7,7 @@ use kube::core::params::ListParams;
 use kube::core::{ObjectList, Request as Path};
 
 use super::api_types::ApiPod;
-use super::connection::{ask, unreadable};
+use super::connection::{invalid_request, unreadable};
 use super::{Connection, KubernetesError};
 use crate::model::Pod;
 
@@ -27,15 +27,15 @@ pub(super) struct Listed {
 /// fails, there is no list.
 pub(super) async fn pods_at(
     connection: &Connection,
-    place: &Path,
+    resource: &Path,
     fields: &str,
     limit: Duration,
 ) -> Result<Listed, KubernetesError> {
     let mut params = ListParams::default().fields(fields).limit(PAGE);
     let mut listed = Listed { pods: Vec::new(), version: String::new() };
     loop {
-        let request = request(place, &params)?;
-        let page: ObjectList<ApiPod> = connection.ask_once(LIST_PODS, request, limit).await?;
+        let request = request(resource, &params)?;
+        let page: ObjectList<ApiPod> = connection.request_once(LIST_PODS, request, limit).await?;
         params.continue_token = page.metadata.continue_.clone().filter(|token| !token.is_empty());
         listed.add(page).map_err(|cause| unreadable(LIST_PODS, cause))?;
         if params.continue_token.is_none() {
@@ -64,8 +64,8 @@ impl Listed {
     }
 }
 
-fn request(place: &Path, params: &ListParams) -> Result<Request<Vec<u8>>, KubernetesError> {
-    place.list(params).map_err(|error| ask(LIST_PODS, error.to_string()))
+fn request(resource: &Path, params: &ListParams) -> Result<Request<Vec<u8>>, KubernetesError> {
+    resource.list(params).map_err(|error| invalid_request(LIST_PODS, error.to_string()))
 }
 
 /// Returns the selector for pods that are bound to a node.

@@ -7,12 +7,12 @@ use kube::core::Request as Path;
 use kube::core::params::GetParams;
 
 use super::api_types::{ApiNode, NodeInfo};
-use super::connection::{ask, unreadable};
+use super::connection::{invalid_request, unreadable};
 use super::{Connection, KubernetesError};
 use crate::model::is_object_name;
 
 /// Why lists for this node may be wrong; `None` = the Node exists.
-pub(super) type Doubt = Option<String>;
+pub(super) type NodeProblem = Option<String>;
 
 /// Gets the Node and the identity of its machine.
 ///
@@ -23,22 +23,22 @@ pub(super) async fn check(
     connection: &Connection,
     name: &str,
     limit: Duration,
-) -> Result<(Doubt, NodeInfo), KubernetesError> {
-    let doubted = |doubt: String| Ok((Some(doubt), NodeInfo::default()));
+) -> Result<(NodeProblem, NodeInfo), KubernetesError> {
+    let problem = |cause: String| Ok((Some(cause), NodeInfo::default()));
     let what = format!("look up node {name:?}");
     if !is_object_name(name) {
-        return doubted(format!("{name:?} is no node's name; set --node-name"));
+        return problem(format!("{name:?} is no node's name; set --node-name"));
     }
     let request = Path::new("/api/v1/nodes").get(name, &GetParams::default());
-    let request = request.map_err(|error| ask(&what, error.to_string()))?;
-    match connection.ask::<ApiNode>(&what, request, limit).await {
+    let request = request.map_err(|error| invalid_request(&what, error.to_string()))?;
+    match connection.request::<ApiNode>(&what, request, limit).await {
         Ok(node) if node.kind == "Node" && node.metadata.name == name => Ok((None, node.status.node_info)),
         Ok(_) => Err(unreadable(&what, "it is of something else".to_owned())),
         Err(error) if error.says_not_found("nodes", name) => {
-            doubted(format!("no Node named {name:?} in the cluster; set --node-name if it has another name"))
+            problem(format!("no Node named {name:?} in the cluster; set --node-name if it has another name"))
         }
         // Without the permission, a wrong name looks the same as a node without pods.
-        Err(error @ KubernetesError::Forbidden { .. }) => doubted(format!("{error}; grant `get` on nodes")),
+        Err(error @ KubernetesError::Forbidden { .. }) => problem(format!("{error}; grant `get` on nodes")),
         Err(error) => Err(error),
     }
 }

@@ -7,7 +7,7 @@ use kube::core::Request as Path;
 use kube::core::params::GetParams;
 
 use super::api_types::ApiPod;
-use super::connection::{ask, unreadable};
+use super::connection::{invalid_request, unreadable};
 use super::list::{on, pods_at};
 use super::{Connection, KubernetesError};
 use crate::model::{Confirms, PodRef, Seen};
@@ -16,7 +16,7 @@ use crate::model::{Confirms, PodRef, Seen};
 /// exist, or if the name now belongs to another uid. Any other answer, or no answer, proves nothing.
 ///
 /// With a kubelet's own credentials the lookup differs. From Kubernetes 1.32 on, a node may get only the pods that are
-/// bound to it (KEP-4601), so the answer for a deleted pod is "forbidden", not "not found". A node may still list its
+/// bound to it (KEP-4601), so the answer for a deleted pod is "forbidden", not "not live". A node may still list its
 /// own pods. A complete list of its pods with this name, from the store itself, proves the same.
 pub async fn pod_exists(connection: &Connection, node: &str, pod: &PodRef, limit: Duration) -> Seen<bool> {
     match exists(connection, pod, limit).await {
@@ -50,21 +50,22 @@ fn pods_in(namespace: &str) -> Path {
 async fn exists(connection: &Connection, pod: &PodRef, limit: Duration) -> Result<bool, KubernetesError> {
     let what = format!("ask for pod {pod}");
     if !Confirms::ByName.can_look_up(pod) {
-        return Err(ask(&what, "its uid, namespace or name is not known".to_owned()));
+        return Err(invalid_request(&what, "its uid, namespace or name is not known".to_owned()));
     }
-    let request =
-        pods_in(&pod.namespace).get(&pod.name, &GetParams::default()).map_err(|error| ask(&what, error.to_string()))?;
-    let mut answer = connection.ask::<ApiPod>(&what, request.clone(), limit).await;
+    let request = pods_in(&pod.namespace)
+        .get(&pod.name, &GetParams::default())
+        .map_err(|error| invalid_request(&what, error.to_string()))?;
+    let mut answer = connection.request::<ApiPod>(&what, request.clone(), limit).await;
     if let Err(KubernetesError::Unreachable { .. }) = answer {
         // An idle connection may be dead without any sign.
-        answer = connection.ask(&what, request, limit).await;
+        answer = connection.request(&what, request, limit).await;
     }
     match answer {
-        Ok(found) if found.metadata.name != pod.name || found.metadata.namespace != pod.namespace => {
+        Ok(live) if live.metadata.name != pod.name || live.metadata.namespace != pod.namespace => {
             Err(unreadable(&what, "it is of something else".to_owned()))
         }
-        Ok(found) if found.metadata.uid.is_empty() => Err(unreadable(&what, "a pod without uid".to_owned())),
-        Ok(found) => Ok(found.cri_uid() == pod.uid.as_str()),
+        Ok(live) if live.metadata.uid.is_empty() => Err(unreadable(&what, "a pod without uid".to_owned())),
+        Ok(live) => Ok(live.cri_uid() == pod.uid.as_str()),
         Err(error) if error.says_not_found("pods", &pod.name) => Ok(false),
         Err(error) => Err(error),
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-use super::{Heard, PodWatch, Timing};
+use super::{KnownPods, PodWatch, Timing};
 use crate::model::Seen;
 use crate::testing::fake_api::{FakeApi, NODE};
 
@@ -49,21 +49,21 @@ async fn settle() {
     pass(Duration::from_millis(1)).await;
 }
 
-async fn heard(watch: &PodWatch) -> Heard {
+async fn known(watch: &PodWatch) -> KnownPods {
     match watch.pods().await {
-        Seen::Seen(heard) => heard,
+        Seen::Seen(known) => known,
         Seen::NotSeen(cause) => panic!("not seen: {cause}"),
     }
 }
 
 async fn names(watch: &PodWatch) -> Vec<String> {
-    heard(watch).await.pods.into_iter().map(|pod| pod.name).collect()
+    known(watch).await.pods.into_iter().map(|pod| pod.name).collect()
 }
 
 /// Returns why pods may be missing, or why none is known.
 async fn missing(watch: &PodWatch) -> Option<String> {
     match watch.pods().await {
-        Seen::Seen(heard) => heard.missing,
+        Seen::Seen(known) => known.missing,
         Seen::NotSeen(cause) => Some(format!("not seen: {cause}")),
     }
 }

@@ -22,9 +22,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::api_types::{ApiPod, NodeInfo};
-use super::connection::{ask, piece, refused, unreadable};
+use super::connection::{invalid_request, piece, refused, unreadable};
 use super::list::{all_pods, on, pods_at};
-use super::node::Doubt;
+use super::node::NodeProblem;
 use super::{Clock, Connection, KubernetesError, Timing, node};
 use crate::model::{Backoff, Pod, Seen, is_object_name};
 
@@ -47,7 +47,7 @@ pub struct PodWatch {
 
 /// The known pods of a node.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Heard {
+pub struct KnownPods {
     /// The pods, by namespace and name.
     pub pods: Vec<Pod>,
     /// When the server last sent anything.
@@ -62,11 +62,11 @@ pub struct Heard {
 struct State {
     pods: BTreeMap<(String, String), Pod>,
     /// When the server last sent anything; `None` = the pods were never listed.
-    heard: Option<(Instant, Timestamp)>,
+    last_contact: Option<(Instant, Timestamp)>,
     /// Why the last attempt failed.
     trouble: Option<String>,
     /// Why the lists may belong to no existing node.
-    doubt: Doubt,
+    node_problem: NodeProblem,
     /// The machine of the Node object.
     node: NodeInfo,
     /// At least one attempt was made, whatever its result.
@@ -104,18 +104,18 @@ impl PodWatch {
     }
 
     /// Returns the known pods. The first call waits for the first attempt to list them.
-    pub async fn pods(&self) -> Seen<Heard> {
+    pub async fn pods(&self) -> Seen<KnownPods> {
         let mut state = self.state.clone();
         // An error means that the task has ended or that the time is up. The known pods are returned in both cases.
         let _ = timeout_at(self.started + self.timing.first_list, state.wait_for(|state| state.tried)).await;
         let state = state.borrow();
-        let Some((at, as_of)) = state.heard else {
+        let Some((at, as_of)) = state.last_contact else {
             let none = || format!("no answer from the API server within {} s", self.timing.first_list.as_secs());
-            return Seen::NotSeen(state.trouble.clone().or(state.doubt.clone()).unwrap_or_else(none));
+            return Seen::NotSeen(state.trouble.clone().or(state.node_problem.clone()).unwrap_or_else(none));
         };
-        let missing = state.trouble.clone().or(state.doubt.clone()).or_else(|| self.silence(at, as_of));
+        let missing = state.trouble.clone().or(state.node_problem.clone()).or_else(|| self.silence(at, as_of));
         let pods = state.pods.values().cloned().collect();
-        Seen::Seen(Heard { pods, as_of, missing, node: state.node.clone() })
+        Seen::Seen(KnownPods { pods, as_of, missing, node: state.node.clone() })
     }
 
     /// Returns why the last contact is too old. The wall clock counts too: the monotonic clock stops while a machine
@@ -140,7 +140,7 @@ impl Watcher {
         loop {
             let resumed = self.version.is_some();
             if let Err(error) = self.round().await {
-                let is_news = self.failed(&error).await;
+                let is_news = self.record_failure(&error).await;
                 if resumed && error.code() == Some(410) {
                     // The server works and only lacks the old version, so no longer back-off is needed.
                     self.backoff.reset();
@@ -156,12 +156,13 @@ impl Watcher {
 
     /// Lists the pods if needed, then watches until the server ends the watch.
     async fn round(&mut self) -> Result<(), KubernetesError> {
-        let (doubt, node) = node::check(&self.connection, &self.node, self.timing.answer).await?;
-        let is_known = doubt.is_none();
-        self.doubt(doubt);
+        let (node_problem, node) = node::check(&self.connection, &self.node, self.timing.answer).await?;
+        let is_known = node_problem.is_none();
+        self.set_node_problem(node_problem);
         self.state.send_modify(|state| state.node = node);
         if !is_object_name(&self.node) {
-            return Err(ask(WATCH_PODS, "the node has no name that the API takes; set --node-name".to_owned()));
+            let cause = "the node has no name that the API takes; set --node-name";
+            return Err(invalid_request(WATCH_PODS, cause.to_owned()));
         }
         let version = match self.version.clone() {
             Some(version) => version,
@@ -187,13 +188,13 @@ impl Watcher {
     fn request(&self, version: &str, lasts: Duration) -> Result<Request<Vec<u8>>, KubernetesError> {
         let seconds = u32::try_from(lasts.as_secs()).unwrap_or(u32::MAX).clamp(1, 290);
         let params = WatchParams::default().fields(&on(&self.node)).timeout(seconds);
-        all_pods().watch(&params, version).map_err(|error| ask(WATCH_PODS, error.to_string()))
+        all_pods().watch(&params, version).map_err(|error| invalid_request(WATCH_PODS, error.to_string()))
     }
 
     async fn list(&mut self) -> Result<String, KubernetesError> {
         let listed = pods_at(&self.connection, &all_pods(), &on(&self.node), self.timing.answer).await?;
         self.version = Some(listed.version.clone());
-        self.heard(|pods| *pods = listed.pods.into_iter().map(|pod| (key(&pod), pod)).collect());
+        self.apply(|pods| *pods = listed.pods.into_iter().map(|pod| (key(&pod), pod)).collect());
         Ok(listed.version)
     }
 
@@ -224,7 +225,7 @@ impl Watcher {
         }
         if line.is_empty() {
             // The server had no more events up to now. Not every server sends bookmarks while nothing happens.
-            self.heard(|_| {});
+            self.apply(|_| {});
             self.backoff.reset();
         }
         Ok(())
@@ -239,16 +240,16 @@ impl Watcher {
             }
             WatchEvent::Bookmark(bookmark) => {
                 self.at(bookmark.metadata.resource_version)?;
-                self.heard(|_| {});
+                self.apply(|_| {});
             }
             WatchEvent::Added(pod) | WatchEvent::Modified(pod) => {
                 let pod = self.pod(pod)?;
-                self.heard(|pods| drop(pods.insert(key(&pod), pod)));
+                self.apply(|pods| drop(pods.insert(key(&pod), pod)));
             }
             WatchEvent::Deleted(pod) => {
                 let pod = self.pod(pod)?;
                 let key = key(&pod);
-                self.heard(|pods| pods.retain(|at, known| *at != key || known.uid != pod.uid));
+                self.apply(|pods| pods.retain(|at, known| *at != key || known.uid != pod.uid));
             }
         }
         Ok(())
@@ -272,31 +273,31 @@ impl Watcher {
     }
 
     /// Applies a change and records the contact. All earlier failures are over.
-    fn heard(&self, change: impl FnOnce(&mut BTreeMap<(String, String), Pod>)) {
+    fn apply(&self, change: impl FnOnce(&mut BTreeMap<(String, String), Pod>)) {
         let now = (Instant::now(), (self.clock)());
         self.state.send_modify(|state| {
             change(&mut state.pods);
-            if state.trouble.take().is_some() || state.heard.is_none() {
+            if state.trouble.take().is_some() || state.last_contact.is_none() {
                 tracing::info!(node = self.node, pods = state.pods.len(), "pods are known");
             }
-            (state.heard, state.tried) = (Some(now), true);
+            (state.last_contact, state.tried) = (Some(now), true);
         });
     }
 
-    fn doubt(&self, doubt: Doubt) {
+    fn set_node_problem(&self, node_problem: NodeProblem) {
         self.state.send_modify(|state| {
-            if state.doubt != doubt
-                && let Some(cause) = &doubt
+            if state.node_problem != node_problem
+                && let Some(cause) = &node_problem
             {
                 tracing::warn!(cause, "the node is not known");
             }
-            state.doubt = doubt;
+            state.node_problem = node_problem;
         });
     }
 
     /// Records a failure and returns whether all was well before. Keeps the resource version if the server may still
     /// have it. So a restart of the server does not cost a list from every node of the cluster.
-    async fn failed(&mut self, error: &KubernetesError) -> bool {
+    async fn record_failure(&mut self, error: &KubernetesError) -> bool {
         let resumable = match error {
             KubernetesError::Silent { .. } | KubernetesError::Unreadable { .. } => false,
             error => error.code() != Some(410),

@@ -32,7 +32,7 @@ struct Inner {
     /// `status.nodeInfo` of the node.
     node_info: Value,
     version: u64,
-    asked: Vec<(Instant, String)>,
+    requests: Vec<(Instant, String)>,
     clients: usize,
     planned: BTreeMap<Call, VecDeque<Answer>>,
     opened: mpsc::UnboundedSender<Watched>,
@@ -85,7 +85,7 @@ impl FakeApi {
             pods: BTreeMap::new(),
             node_info: json!({}),
             version: 100,
-            asked: Vec::new(),
+            requests: Vec::new(),
             clients: 0,
             planned: BTreeMap::new(),
             opened: sender,
@@ -135,19 +135,19 @@ impl FakeApi {
     }
 
     /// Returns all requests so far, as path and query.
-    pub fn asked(&self) -> Vec<String> {
-        self.lock().asked.iter().map(|(_, asked)| asked.clone()).collect()
+    pub fn requests(&self) -> Vec<String> {
+        self.lock().requests.iter().map(|(_, uri)| uri.clone()).collect()
     }
 
     /// Returns the number of requests of this kind.
     pub fn count(&self, call: Call) -> usize {
-        self.asked().iter().filter(|asked| kind(asked) == call).count()
+        self.requests().iter().filter(|uri| kind(uri) == call).count()
     }
 
     /// Returns the whole seconds between the requests of this kind.
     pub fn pauses(&self, call: Call) -> Vec<u64> {
         let inner = self.lock();
-        let at: Vec<_> = inner.asked.iter().filter(|(_, asked)| kind(asked) == call).map(|(at, _)| *at).collect();
+        let at: Vec<_> = inner.requests.iter().filter(|(_, uri)| kind(uri) == call).map(|(at, _)| *at).collect();
         at.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect()
     }
 
@@ -169,23 +169,23 @@ impl FakeApi {
         let api = self.clone();
         let serve = service_fn(move |request: Request<Body>| {
             let api = api.clone();
-            let asked = request.uri().path_and_query().map(ToString::to_string);
-            async move { api.serve(asked.unwrap_or_default()).await }
+            let uri = request.uri().path_and_query().map(ToString::to_string);
+            async move { api.serve(uri.unwrap_or_default()).await }
         });
         Client::new(serve, "default")
     }
 
-    async fn serve(&self, asked: String) -> Answered {
-        let call = kind(&asked);
+    async fn serve(&self, uri: String) -> Answered {
+        let call = kind(&uri);
         let planned = {
             let mut inner = self.lock();
-            inner.asked.push((Instant::now(), asked.clone()));
+            inner.requests.push((Instant::now(), uri.clone()));
             inner.planned.get_mut(&call).and_then(VecDeque::pop_front).unwrap_or(Answer::Right)
         };
         if let (Call::Watch, Answer::Right) = (call, &planned) {
-            return Ok(self.watch(&asked));
+            return Ok(self.watch(&uri));
         }
-        let (code, right) = self.right(call, &asked);
+        let (code, right) = self.right(call, &uri);
         let cut = |bytes: usize| right.get(..bytes).expect("cut where there is something").to_owned();
         match planned {
             Answer::Right => whole(code, right).await,
@@ -198,9 +198,9 @@ impl FakeApi {
         }
     }
 
-    fn right(&self, call: Call, asked: &str) -> (u16, String) {
+    fn right(&self, call: Call, uri: &str) -> (u16, String) {
         let inner = self.lock();
-        let (path, query) = asked.split_once('?').unwrap_or((asked, ""));
+        let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
         let name = path.rsplit('/').next().unwrap();
         let (code, value) = match call {
             Call::Node if name == NODE => {
@@ -221,9 +221,9 @@ impl FakeApi {
         (code, value.to_string())
     }
 
-    fn watch(&self, asked: &str) -> Response<Channel<Bytes, BoxError>> {
+    fn watch(&self, uri: &str) -> Response<Channel<Bytes, BoxError>> {
         let (body, channel) = Channel::new(64);
-        let query = asked.split_once('?').map(|(_, query)| query.to_owned()).unwrap_or_default();
+        let query = uri.split_once('?').map(|(_, query)| query.to_owned()).unwrap_or_default();
         self.lock().opened.send(Watched { query, body }).unwrap();
         Response::new(channel)
     }
@@ -310,8 +310,8 @@ pub fn not_found(kind: &str, name: &str) -> Value {
     })
 }
 
-fn kind(asked: &str) -> Call {
-    let (path, query) = asked.split_once('?').unwrap_or((asked, ""));
+fn kind(uri: &str) -> Call {
+    let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
     match path {
         _ if path.starts_with("/api/v1/nodes/") => Call::Node,
         "/api/v1/pods" if query.split('&').any(|pair| pair == "watch=true") => Call::Watch,

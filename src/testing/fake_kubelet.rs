@@ -42,18 +42,18 @@ pub struct Identity {
 /// A fake kubelet that listens on a port. Dropping it stops the server.
 pub struct FakeKubelet {
     port: u16,
-    says: Arc<Mutex<Says>>,
+    state: Arc<Mutex<State>>,
     task: JoinHandle<()>,
     scheme: &'static str,
     /// The files on the agent's host.
     pub host: tempfile::TempDir,
 }
 
-struct Says {
+struct State {
     date: String,
     answers: HashMap<&'static str, (u16, String)>,
     /// The requests so far, each with the token that was sent.
-    asked: Vec<(String, Option<String>)>,
+    requests: Vec<(String, Option<String>)>,
 }
 
 // === impl Authority ===
@@ -115,23 +115,24 @@ impl FakeKubelet {
     async fn listen(tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let says = Says { date: NOON.to_owned(), answers: HashMap::new(), asked: Vec::new() };
-        let says = Arc::new(Mutex::new(says));
+        let state = State { date: NOON.to_owned(), answers: HashMap::new(), requests: Vec::new() };
+        let state = Arc::new(Mutex::new(state));
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let task = tokio::spawn(accept(listener, tls, Arc::clone(&says)));
-        let kubelet = Self { port, says, task, scheme, host: tempfile::tempdir().unwrap() };
-        kubelet.say("/healthz", 200, "ok");
+        let task = tokio::spawn(accept(listener, tls, Arc::clone(&state)));
+        let kubelet = Self { port, state, task, scheme, host: tempfile::tempdir().unwrap() };
+        kubelet.set_answer("/healthz", 200, "ok");
         kubelet
     }
 
     /// Sets the answer for a path.
-    pub fn say(&self, path: &'static str, code: u16, text: impl Into<String>) {
+    pub fn set_answer(&self, path: &'static str, code: u16, text: impl Into<String>) {
         self.lock().answers.insert(path, (code, text.into()));
     }
 
     /// Sets the pods, as JSON.
-    pub fn have(&self, pods: &[serde_json::Value]) {
-        self.say("/pods", 200, serde_json::json!({"kind": "PodList", "apiVersion": "v1", "items": pods}).to_string());
+    pub fn set_pods(&self, pods: &[serde_json::Value]) {
+        let list = serde_json::json!({"kind": "PodList", "apiVersion": "v1", "items": pods});
+        self.set_answer("/pods", 200, list.to_string());
     }
 
     /// Sets the date of the answers; empty = none.
@@ -140,8 +141,8 @@ impl FakeKubelet {
     }
 
     /// Returns the requests so far, each with the token that was sent.
-    pub fn asked(&self) -> Vec<(String, Option<String>)> {
-        self.lock().asked.clone()
+    pub fn requests(&self) -> Vec<(String, Option<String>)> {
+        self.lock().requests.clone()
     }
 
     /// Returns the access to this kubelet with no optional setting.
@@ -171,8 +172,8 @@ impl FakeKubelet {
         Kubelet::new(self.access())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Says> {
-        self.says.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -182,16 +183,16 @@ impl Drop for FakeKubelet {
     }
 }
 
-async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, says: Arc<Mutex<Says>>) {
+async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, state: Arc<Mutex<State>>) {
     loop {
         let (stream, _) = listener.accept().await.unwrap();
-        tokio::spawn(serve(stream, tls.clone(), Arc::clone(&says)));
+        tokio::spawn(serve(stream, tls.clone(), Arc::clone(&state)));
     }
 }
 
-async fn serve(stream: TcpStream, tls: Option<TlsAcceptor>, says: Arc<Mutex<Says>>) {
+async fn serve(stream: TcpStream, tls: Option<TlsAcceptor>, state: Arc<Mutex<State>>) {
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = answer(&request, &mut says.lock().unwrap_or_else(PoisonError::into_inner));
+        let answer = answer(&request, &mut state.lock().unwrap_or_else(PoisonError::into_inner));
         async { Ok::<_, Infallible>(answer) }
     });
     // The server ignores a client that closes the connection.
@@ -204,10 +205,10 @@ async fn serve(stream: TcpStream, tls: Option<TlsAcceptor>, says: Arc<Mutex<Says
     };
 }
 
-fn answer(request: &Request<Incoming>, says: &mut Says) -> Response<Full<Bytes>> {
+fn answer(request: &Request<Incoming>, state: &mut State) -> Response<Full<Bytes>> {
     let path = request.uri().path().to_owned();
     let token = request.headers().get("authorization").map(|token| token.to_str().unwrap().to_owned());
-    let (code, text) = says.answers.get(path.as_str()).cloned().unwrap_or((404, "no such page".to_owned()));
-    says.asked.push((path, token));
-    Response::builder().status(code).header("date", &says.date).body(Full::from(text)).unwrap()
+    let (code, text) = state.answers.get(path.as_str()).cloned().unwrap_or((404, "no such page".to_owned()));
+    state.requests.push((path, token));
+    Response::builder().status(code).header("date", &state.date).body(Full::from(text)).unwrap()
 }

@@ -56,7 +56,7 @@ pub enum KubeletError {
     #[error(
         "the kubelet refused {path}: not authenticated; set pods.kubelet_token_file or pods.kubelet_client_certificate"
     )]
-    Introduce {
+    Unauthorized {
         /// The requested path.
         path: &'static str,
     },
@@ -80,7 +80,7 @@ pub enum KubeletError {
     },
     /// An answer of an unexpected type.
     #[error("the kubelet's answer for {path} is not understood: {cause}")]
-    Understand {
+    InvalidAnswer {
         /// The requested path.
         path: &'static str,
         /// Why.
@@ -103,7 +103,7 @@ impl Right {
 /// Returns the error for an answer that is not a success.
 pub(super) fn refusal(path: &'static str, Right(right): Right, code: u16, text: &[u8]) -> KubeletError {
     match code {
-        401 => KubeletError::Introduce { path },
+        401 => KubeletError::Unauthorized { path },
         403 => KubeletError::Forbidden { path, right },
         _ => {
             let text = String::from_utf8_lossy(text).trim().chars().take(200).collect();

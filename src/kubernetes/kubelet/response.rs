@@ -23,7 +23,7 @@ pub struct KubeletPod {
     /// The kubelet has the pod from the API server, not from a manifest.
     pub is_of_api: bool,
     /// When the kubelet first saw the pod, by its own clock. The kubelet loses this time when it restarts.
-    pub heard_at: Option<Timestamp>,
+    pub first_seen_at: Option<Timestamp>,
 }
 
 /// The process of a kubelet.
@@ -33,7 +33,7 @@ pub struct KubeletProcess {
     pub started_at: Timestamp,
     /// The kubelet has cleaned up after pods since its start. It does so only after all its pod sources have delivered.
     /// Kubelets before 1.27 never report it.
-    pub has_tidied: bool,
+    pub has_cleaned_up: bool,
 }
 
 /// Parses `/pods`.
@@ -47,8 +47,8 @@ pub(super) fn pods(answered_at: Timestamp, text: &[u8]) -> Result<KubeletPods, S
 }
 
 fn pod(from: ApiPod) -> Result<KubeletPod, String> {
-    let (is_of_api, heard_at) = (from.config_source() == Some("api"), from.config_seen());
-    Ok(KubeletPod { pod: from.into_pod()?, is_of_api, heard_at })
+    let (is_of_api, first_seen_at) = (from.config_source() == Some("api"), from.config_seen());
+    Ok(KubeletPod { pod: from.into_pod()?, is_of_api, first_seen_at })
 }
 
 /// Parses `/metrics`, of which two metrics are used.
@@ -57,7 +57,10 @@ pub(super) fn process(text: &[u8]) -> Result<KubeletProcess, String> {
     let started = text.lines().find_map(|line| line.strip_prefix("process_start_time_seconds "));
     let started = started.ok_or("it has no process_start_time_seconds")?;
     let started_at = seconds(started).ok_or_else(|| format!("{started:?} is no time"))?;
-    Ok(KubeletProcess { started_at, has_tidied: text.lines().any(|line| line.starts_with("kubelet_desired_pods{")) })
+    Ok(KubeletProcess {
+        started_at,
+        has_cleaned_up: text.lines().any(|line| line.starts_with("kubelet_desired_pods{")),
+    })
 }
 
 /// Returns the time that is so many seconds after 1970-01-01.
@@ -84,7 +87,7 @@ mod tests {
             {"metadata":{"uid":"m","namespace":"kube-system","name":"mirror-n1","annotations":{
                 "kubernetes.io/config.source":"api","kubernetes.io/config.hash":"h","kubernetes.io/config.mirror":"h"}}}]}"#;
         let answer = pods(at("2026-01-02T00:00:00Z"), text).unwrap().pods;
-        let read: Vec<_> = answer.iter().map(|pod| (pod.pod.uid.as_str(), pod.is_of_api, pod.heard_at)).collect();
+        let read: Vec<_> = answer.iter().map(|pod| (pod.pod.uid.as_str(), pod.is_of_api, pod.first_seen_at)).collect();
         let heard = Some(at("2026-01-02T01:04:05.678901234Z"));
         assert_eq!(read, [("a", true, heard), ("s", false, None), ("h", true, None)]);
     }
@@ -101,14 +104,14 @@ mod tests {
     }
 
     #[test]
-    fn a_process_shows_when_it_started_and_whether_it_has_tidied() {
+    fn a_process_shows_when_it_started_and_whether_it_has_cleaned_up() {
         let old = "# HELP process_start_time_seconds x\nprocess_start_time_seconds 1.76370482342e+09\n";
         let started_at = at("2025-11-21T06:00:23.42Z");
         let read = process(old.as_bytes()).unwrap();
-        assert_eq!((read.started_at.as_millisecond(), read.has_tidied), (started_at.as_millisecond(), false));
+        assert_eq!((read.started_at.as_millisecond(), read.has_cleaned_up), (started_at.as_millisecond(), false));
         let new = format!("# HELP kubelet_desired_pods x\nkubelet_desired_pods{{static=\"\"}} 3\n{old}");
-        assert!(process(new.as_bytes()).unwrap().has_tidied);
-        assert!(!process(format!("# HELP kubelet_desired_pods x\n{old}").as_bytes()).unwrap().has_tidied);
+        assert!(process(new.as_bytes()).unwrap().has_cleaned_up);
+        assert!(!process(format!("# HELP kubelet_desired_pods x\n{old}").as_bytes()).unwrap().has_cleaned_up);
         for text in ["", "process_start_time_seconds soon\n", "process_start_time_seconds NaN\n"] {
             assert!(process(text.as_bytes()).is_err(), "{text}");
         }

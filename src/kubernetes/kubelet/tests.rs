@@ -18,11 +18,11 @@ async fn cause(kubelet: &Kubelet) -> String {
 #[tokio::test]
 async fn the_read_only_port_is_asked_plainly_and_shown_nothing() {
     let kubelet = FakeKubelet::plain().await;
-    kubelet.have(&[]);
+    kubelet.set_pods(&[]);
     kubelet.file("account/token", "secret");
     let answer = kubelet.client().pods().await.unwrap();
     assert_eq!((answer.answered_at, answer.pods.len()), ("2026-01-02T12:00:00Z".parse().unwrap(), 0));
-    assert_eq!(kubelet.asked(), [("/pods".to_owned(), None)]);
+    assert_eq!(kubelet.requests(), [("/pods".to_owned(), None)]);
 }
 
 #[tokio::test]
@@ -39,15 +39,15 @@ async fn the_kubelet_is_known_by_its_own_certificate_or_by_an_authority() {
     ];
     for (row, identity, ca, fault) in rows {
         let kubelet = FakeKubelet::tls(identity, None).await;
-        kubelet.have(&[]);
+        kubelet.set_pods(&[]);
         let path = kubelet.file("ca.pem", ca);
-        let asked = with(&kubelet, |access| access.ca = Some(path)).pods().await;
-        match (asked, fault) {
+        let answer = with(&kubelet, |access| access.ca = Some(path)).pods().await;
+        match (answer, fault) {
             (Ok(_), None) => {}
             (Err(error), Some(fault)) => assert!(error.to_string().contains(fault), "{row}: {error}"),
-            (asked, _) => panic!("{row}: {asked:?}"),
+            (answer, _) => panic!("{row}: {answer:?}"),
         }
-        assert_eq!(kubelet.asked().is_empty(), fault.is_some(), "{row}");
+        assert_eq!(kubelet.requests().is_empty(), fault.is_some(), "{row}");
     }
 }
 
@@ -60,7 +60,7 @@ async fn a_certificate_beneath_the_kubelets_root_is_expected_where_none_is_set()
         ("account/ca.crt", authority.identity("n1"), Some(&authority.ca)),
     ] {
         let kubelet = FakeKubelet::tls(&identity, None).await;
-        kubelet.have(&[]);
+        kubelet.set_pods(&[]);
         let why = cause(&kubelet.client()).await;
         assert!(why.contains("set pods.kubelet_ca") && why.contains("/kubelet/pki/kubelet.crt"), "{why}");
         let with_key = format!("{}{}", identity.certificate, identity.key);
@@ -73,7 +73,7 @@ async fn a_certificate_beneath_the_kubelets_root_is_expected_where_none_is_set()
 async fn a_token_is_read_again_each_time_and_the_accounts_is_the_default() {
     let own = Identity::own("n1");
     let kubelet = FakeKubelet::tls(&own, None).await;
-    kubelet.have(&[]);
+    kubelet.set_pods(&[]);
     let ca = kubelet.file("ca.pem", &own.certificate);
     kubelet.file("account/token", "of-account\n");
     let client = with(&kubelet, |access| access.ca = Some(ca.clone()));
@@ -83,7 +83,7 @@ async fn a_token_is_read_again_each_time_and_the_accounts_is_the_default() {
     let file = kubelet.file("my-token", "mine");
     let client = with(&kubelet, |access| (access.ca, access.token_file) = (Some(ca), Some(file)));
     client.pods().await.unwrap();
-    let tokens: Vec<_> = kubelet.asked().into_iter().map(|(_, token)| token.unwrap()).collect();
+    let tokens: Vec<_> = kubelet.requests().into_iter().map(|(_, token)| token.unwrap()).collect();
     assert_eq!(tokens, ["Bearer of-account", "Bearer renewed", "Bearer mine"]);
 }
 
@@ -92,7 +92,7 @@ async fn a_client_certificate_is_shown() {
     let (own, authority) = (Identity::own("n1"), Authority::new());
     let me = authority.identity("kubegc");
     let kubelet = FakeKubelet::tls(&own, Some(&authority)).await;
-    kubelet.have(&[]);
+    kubelet.set_pods(&[]);
     let ca = kubelet.file("ca.pem", &own.certificate);
     let both = kubelet.file("both.pem", &format!("{}{}", me.certificate, me.key));
     assert!(with(&kubelet, |access| access.ca = Some(ca.clone())).pods().await.is_err(), "nobody asks");
@@ -122,16 +122,16 @@ async fn what_is_missing_is_named() {
         (200, "{}", "the kubelet's answer for /pods is not understood: missing field `items` at line 1 column 2"),
     ];
     for (code, text, expected) in rows {
-        kubelet.say("/pods", code, text);
+        kubelet.set_answer("/pods", code, text);
         assert_eq!(cause(&kubelet.client()).await, expected);
     }
-    kubelet.say("/metrics", 403, "");
+    kubelet.set_answer("/metrics", 403, "");
     let error = kubelet.client().process().await.unwrap_err().to_string();
     assert_eq!(error, "may not ask the kubelet for /metrics: grant `get` on nodes/metrics");
-    kubelet.say("/healthz", 500, "[-]syncloop failed: reason withheld");
+    kubelet.set_answer("/healthz", 500, "[-]syncloop failed: reason withheld");
     let error = kubelet.client().check_health().await.unwrap_err().to_string();
     assert_eq!(error, "the kubelet answers 500 for /healthz: \"[-]syncloop failed: reason withheld\"");
-    kubelet.have(&[]);
+    kubelet.set_pods(&[]);
     kubelet.set_date("soon");
     assert_eq!(cause(&kubelet.client()).await, "the kubelet's answer for /pods is not understood: it has no date");
 }

@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::KubeletError;
-use crate::kubernetes::access::seen;
+use crate::kubernetes::access::reachable;
 
 /// The kubelet's own serving certificates beneath its root: the self-signed one, and the one that the cluster signed.
 const OWN: [&str; 2] = ["pki/kubelet.crt", "pki/kubelet-server-current.pem"];
@@ -72,7 +72,7 @@ struct Expected {
 
 impl KubeletAccess {
     /// Reads all files that the connection needs.
-    pub(super) fn way(&self) -> Result<Transport, KubeletError> {
+    pub(super) fn transport(&self) -> Result<Transport, KubeletError> {
         let unusable = |cause: String| KubeletError::UseEndpoint { endpoint: self.endpoint.clone(), cause };
         let address: Uri = self.endpoint.parse().map_err(|error: http::uri::InvalidUri| unusable(error.to_string()))?;
         let port = address.port_u16().unwrap_or(if self.is_plain() { 10255 } else { 10250 });
@@ -133,17 +133,17 @@ impl KubeletAccess {
         }
         let own = OWN.iter().map(|name| self.kubelet_root.join(name));
         let tried: Vec<PathBuf> = own.chain([self.account.join("ca.crt")]).collect();
-        let mut found = Vec::new();
-        for path in tried.iter().filter(|path| seen(&self.host_root, path).is_some()) {
-            found.extend(certificates(path, &self.read(path)?)?);
+        let mut trusted = Vec::new();
+        for path in tried.iter().filter(|path| reachable(&self.host_root, path).is_some()) {
+            trusted.extend(certificates(path, &self.read(path)?)?);
         }
-        if found.is_empty() { Err(KubeletError::FindAuthority { tried }) } else { Ok(found) }
+        if trusted.is_empty() { Err(KubeletError::FindAuthority { tried }) } else { Ok(trusted) }
     }
 
     fn read(&self, path: &Path) -> Result<Vec<u8>, KubeletError> {
         let unread = |source| KubeletError::ReadFile { path: path.to_owned(), source };
-        let place = seen(&self.host_root, path).ok_or_else(|| unread(io::ErrorKind::NotFound.into()))?;
-        std::fs::read(place).map_err(unread)
+        let path_here = reachable(&self.host_root, path).ok_or_else(|| unread(io::ErrorKind::NotFound.into()))?;
+        std::fs::read(path_here).map_err(unread)
     }
 }
 

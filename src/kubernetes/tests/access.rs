@@ -65,8 +65,8 @@ impl Host {
     }
 }
 
-fn text(found: Result<Access, KubernetesError>) -> String {
-    found.map_or_else(|error| format!("error: {error}"), |access| access.chosen_by)
+fn text(access: Result<Access, KubernetesError>) -> String {
+    access.map_or_else(|error| format!("error: {error}"), |access| access.chosen_by)
 }
 
 fn fault(candidates: &CredentialCandidates) -> String {

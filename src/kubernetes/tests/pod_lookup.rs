@@ -11,7 +11,7 @@ fn pod_ref(uid: &str, namespace: &str, name: &str) -> PodRef {
     PodRef { uid: uid.into(), namespace: namespace.into(), name: name.into() }
 }
 
-async fn ask(api: &FakeApi, of: &PodRef) -> Seen<bool> {
+async fn look_up(api: &FakeApi, of: &PodRef) -> Seen<bool> {
     pod_exists(&shared(api), NODE, of, seconds(15)).await
 }
 
@@ -22,11 +22,11 @@ fn a() -> PodRef {
 #[tokio::test(start_paused = true)]
 async fn the_pod_is_asked_for_by_name_past_the_cache_and_compared_by_uid() {
     let api = FakeApi::new().with_pods(&["a"]);
-    assert_eq!(ask(&api, &a()).await, Seen::Seen(true));
-    assert_eq!(ask(&api, &pod_ref("uid-before", "default", "a")).await, Seen::Seen(false));
-    assert_eq!(ask(&api, &pod_ref("uid-b", "default", "b")).await, Seen::Seen(false));
+    assert_eq!(look_up(&api, &a()).await, Seen::Seen(true));
+    assert_eq!(look_up(&api, &pod_ref("uid-before", "default", "a")).await, Seen::Seen(false));
+    assert_eq!(look_up(&api, &pod_ref("uid-b", "default", "b")).await, Seen::Seen(false));
     // Without a resourceVersion the answer comes from the store itself.
-    assert_eq!(api.asked()[0], "/api/v1/namespaces/default/pods/a");
+    assert_eq!(api.requests()[0], "/api/v1/namespaces/default/pods/a");
 }
 
 #[tokio::test(start_paused = true)]
@@ -36,8 +36,8 @@ async fn a_static_pod_is_compared_by_what_its_mirror_notes() {
     mirror["metadata"]["annotations"] =
         json!({"kubernetes.io/config.hash": "0123", "kubernetes.io/config.mirror": "0123"});
     api.put(&mirror);
-    assert_eq!(ask(&api, &pod_ref("0123", "default", "a")).await, Seen::Seen(true));
-    assert_eq!(ask(&api, &a()).await, Seen::Seen(false));
+    assert_eq!(look_up(&api, &pod_ref("0123", "default", "a")).await, Seen::Seen(true));
+    assert_eq!(look_up(&api, &a()).await, Seen::Seen(false));
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,7 +75,7 @@ async fn nothing_but_the_servers_own_word_proves_absence() {
     ] {
         let api = FakeApi::new().with_pods(&["a"]);
         api.plan(Call::Get, [answer.clone(), answer]);
-        let answer = ask(&api, &pod_ref("uid-before", "default", "a")).await;
+        let answer = look_up(&api, &pod_ref("uid-before", "default", "a")).await;
         assert!(answer.cause().is_some_and(|cause| cause.contains("default/a")), "{why}: {answer:?}");
     }
 }
@@ -91,9 +91,9 @@ async fn a_pod_of_unknown_name_cannot_be_asked_for() {
         pod_ref("uid-a", "default", "a?x"),
         pod_ref("uid-a", "..", "a"),
     ] {
-        assert!(ask(&api, &of).await.cause().is_some(), "{of:?}");
+        assert!(look_up(&api, &of).await.cause().is_some(), "{of:?}");
     }
-    assert_eq!(api.asked(), Vec::<String>::new());
+    assert_eq!(api.requests(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,7 +101,7 @@ async fn a_dead_connection_and_old_credentials_are_renewed_and_the_question_is_a
     for first in [Answer::Refused, Answer::BreaksAfter(10), status(401, "Unauthorized")] {
         let api = FakeApi::new().with_pods(&["a"]);
         api.plan(Call::Get, [first]);
-        assert_eq!(ask(&api, &a()).await, Seen::Seen(true));
+        assert_eq!(look_up(&api, &a()).await, Seen::Seen(true));
         assert_eq!(api.count(Call::Get), 2);
     }
 }
@@ -118,15 +118,15 @@ fn refused_to(user: &str) -> Answer {
 async fn a_node_that_may_not_get_what_is_gone_lists_its_pods_of_that_name() {
     let api = FakeApi::new().with_pods(&["a", "b", "c"]);
     api.plan(Call::Get, vec![refused_to("system:node:node-1"); 3]);
-    assert_eq!(ask(&api, &a()).await, Seen::Seen(true), "it is in the list");
+    assert_eq!(look_up(&api, &a()).await, Seen::Seen(true), "it is in the list");
     assert_eq!(
-        api.asked()[1],
+        api.requests()[1],
         "/api/v1/namespaces/default/pods?&fieldSelector=spec.nodeName%3Dnode-1%2Cmetadata.name%3Da&limit=100"
     );
     api.remove("a");
-    assert_eq!(ask(&api, &a()).await, Seen::Seen(false));
+    assert_eq!(look_up(&api, &a()).await, Seen::Seen(false));
     api.plan(Call::List, [status(403, "Forbidden")]);
-    assert!(ask(&api, &a()).await.cause().is_some(), "a list that is refused proves nothing");
+    assert!(look_up(&api, &a()).await.cause().is_some(), "a list that is refused proves nothing");
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,7 +134,7 @@ async fn nobody_but_the_node_itself_takes_that_way() {
     let api = FakeApi::new();
     for user in ["system:serviceaccount:kubegc-system:kubegc", "system:node:node-12", "system:node:other"] {
         api.plan(Call::Get, [refused_to(user)]);
-        assert!(ask(&api, &a()).await.cause().is_some(), "{user}");
+        assert!(look_up(&api, &a()).await.cause().is_some(), "{user}");
     }
     assert_eq!(api.count(Call::List), 0);
 }

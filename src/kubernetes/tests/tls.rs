@@ -110,7 +110,7 @@ async fn serve(acceptor: TlsAcceptor, stream: TcpStream, known: Arc<Mutex<Known>
             continue;
         }
         let text = String::from_utf8(std::mem::take(&mut head)).unwrap();
-        let is_known = known.lock().unwrap().knows(certificate.as_ref(), &text);
+        let is_known = known.lock().unwrap().accepts(certificate.as_ref(), &text);
         let (code, body) = if is_known {
             ("200 OK", r#"{"kind":"Node"}"#)
         } else {
@@ -125,16 +125,16 @@ async fn serve(acceptor: TlsAcceptor, stream: TcpStream, known: Arc<Mutex<Known>
 // === impl Known ===
 
 impl Known {
-    fn knows(&self, certificate: Option<&CertificateDer<'static>>, head: &str) -> bool {
+    fn accepts(&self, certificate: Option<&CertificateDer<'static>>, head: &str) -> bool {
         let by_certificate = self.certificate.as_ref().is_some_and(|known| certificate == Some(known));
         by_certificate
             || self.token.as_ref().is_some_and(|token| head.contains(&format!("authorization: Bearer {token}\r\n")))
     }
 }
 
-async fn ask(connection: &Connection) -> Result<Value, KubernetesError> {
+async fn get(connection: &Connection) -> Result<Value, KubernetesError> {
     let request = Request::new("/api/v1/nodes").get("x", &GetParams::default()).unwrap();
-    connection.ask("look", request, seconds(10)).await
+    connection.request("look", request, seconds(10)).await
 }
 
 fn link(target: &Path, link: &Path) {
@@ -151,11 +151,11 @@ async fn a_client_certificate_that_is_replaced_is_read_again() {
     link(&server.write("1.pem", &first.pem), &current);
     let connection = server.connection(&server.authority, "client-certificate: current.pem, client-key: current.pem");
     server.known.lock().unwrap().certificate = Some(first.certificate);
-    assert!(ask(&connection).await.is_ok());
+    assert!(get(&connection).await.is_ok());
     server.known.lock().unwrap().certificate = Some(second.certificate);
-    assert_eq!(ask(&connection).await.unwrap_err().code(), Some(401));
+    assert_eq!(get(&connection).await.unwrap_err().code(), Some(401));
     link(&server.write("2.pem", &second.pem), &current);
-    assert!(ask(&connection).await.is_ok());
+    assert!(get(&connection).await.is_ok());
 }
 
 #[tokio::test]
@@ -164,10 +164,10 @@ async fn a_token_that_is_replaced_is_read_again_as_soon_as_the_old_one_is_refuse
     server.write("token", "first");
     let connection = server.connection(&server.authority, "tokenFile: token");
     server.known.lock().unwrap().token = Some("first".to_owned());
-    assert!(ask(&connection).await.is_ok());
+    assert!(get(&connection).await.is_ok());
     server.known.lock().unwrap().token = Some("second".to_owned());
     server.write("token", "second");
-    assert!(ask(&connection).await.is_ok());
+    assert!(get(&connection).await.is_ok());
 }
 
 #[tokio::test]
@@ -176,7 +176,7 @@ async fn a_server_that_another_authority_vouches_for_is_not_spoken_to() {
     let stranger = Server::start().await;
     let connection = server.connection(&stranger.authority, "token: first");
     server.known.lock().unwrap().token = Some("first".to_owned());
-    let text = ask(&connection).await.unwrap_err().to_string();
+    let text = get(&connection).await.unwrap_err().to_string();
     assert!(text.starts_with("cannot look: the API server cannot be reached: "), "{text}");
     assert!(text.contains("certificate"), "{text}");
 }
@@ -189,6 +189,6 @@ async fn a_server_that_is_not_there_is_reported() {
     let kubeconfig = server.dir.path().join("kubeconfig");
     let text = std::fs::read_to_string(&kubeconfig).unwrap().replace(&server.port.to_string(), &port.to_string());
     std::fs::write(&kubeconfig, text).unwrap();
-    let text = ask(&connection).await.unwrap_err().to_string();
+    let text = get(&connection).await.unwrap_err().to_string();
     assert!(text.contains("Connection refused"), "{text}");
 }

@@ -238,7 +238,7 @@ async fn without_a_name_for_the_node_no_one_is_asked() {
         clock();
         let watch = PodWatch::start(shared(&api), name, clock, Timing::default());
         assert!(missing(&watch).await.unwrap().contains("--node-name"), "{name:?}");
-        assert_eq!(api.asked(), Vec::<String>::new());
+        assert_eq!(api.requests(), Vec::<String>::new());
     }
 }
 

@@ -12,7 +12,7 @@ async fn the_first_question_waits_for_the_first_list() {
     let watch = follow(&api);
     assert_eq!(names(&watch).await, ["a", "b", "c"]);
     assert_eq!(missing(&watch).await, None);
-    let lists: Vec<_> = api.asked().into_iter().filter(|asked| !asked.contains("watch=true")).collect();
+    let lists: Vec<_> = api.requests().into_iter().filter(|uri| !uri.contains("watch=true")).collect();
     let list = "/api/v1/pods?&fieldSelector=spec.nodeName%3Dnode-1&limit=100";
     assert_eq!(lists, ["/api/v1/nodes/node-1", list, &format!("{list}&continue=2")]);
 }
@@ -45,7 +45,7 @@ async fn pods_that_come_change_and_go_are_followed() {
     ended["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     server.event("MODIFIED", &ended).await;
     settle().await;
-    let pods = heard(&watch).await.pods;
+    let pods = known(&watch).await.pods;
     let text: Vec<_> = pods.iter().map(|pod| (pod.name.as_str(), pod.phase, pod.deleting)).collect();
     assert_eq!(text, [("a", Phase::Succeeded, true), ("b", Phase::Running, false)]);
     server.event("DELETED", &ended).await;
@@ -63,7 +63,7 @@ async fn a_late_word_of_a_deleted_pod_does_not_take_the_next_of_that_name() {
     server.event("ADDED", &next).await;
     server.event("DELETED", &pod("a")).await;
     settle().await;
-    assert_eq!(heard(&watch).await.pods[0].uid.as_str(), "uid-next");
+    assert_eq!(known(&watch).await.pods[0].uid.as_str(), "uid-next");
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,10 +76,10 @@ async fn a_mirror_pod_comes_and_goes_by_the_uid_of_its_static_pod() {
         json!({"kubernetes.io/config.hash": "0123", "kubernetes.io/config.mirror": "0123", "other": "x"});
     server.event("ADDED", &mirror).await;
     settle().await;
-    assert_eq!(heard(&watch).await.pods[0].uid.as_str(), "0123");
+    assert_eq!(known(&watch).await.pods[0].uid.as_str(), "0123");
     server.event("DELETED", &mirror).await;
     settle().await;
-    assert_eq!(heard(&watch).await.pods, Vec::new());
+    assert_eq!(known(&watch).await.pods, Vec::new());
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,7 +87,7 @@ async fn bookmarks_keep_a_quiet_watch_fresh_without_a_second_list() {
     let api = FakeApi::new().with_pods(&["a"]);
     let watch = follow(&api);
     let mut server = api.watched().await;
-    let begun = heard(&watch).await.as_of;
+    let begun = known(&watch).await.as_of;
     for minute in 1..=10 {
         pass(seconds(60)).await;
         server.bookmark(200 + minute).await;
@@ -95,7 +95,7 @@ async fn bookmarks_keep_a_quiet_watch_fresh_without_a_second_list() {
         assert_eq!(missing(&watch).await, None, "minute {minute}");
     }
     assert_eq!(api.count(Call::List), 1);
-    let age = heard(&watch).await.as_of.duration_since(begun);
+    let age = known(&watch).await.as_of.duration_since(begun);
     assert!((599..=601).contains(&age.as_secs()), "{age}");
 }
 

@@ -15,7 +15,7 @@ use crate::model::{Container, Pod, PodList, PodRef, Sandbox, Seen};
 /// Pod sources that are found at run time.
 pub struct AutoPodSource {
     options: Arc<PodSourceOptions>,
-    found: OnceLock<CombinedPods>,
+    chosen: OnceLock<CombinedPods>,
     calls: BoundedCalls,
 }
 
@@ -24,22 +24,22 @@ pub struct AutoPodSource {
 impl AutoPodSource {
     /// Creates the source. Searches for nothing yet.
     pub fn new(options: PodSourceOptions) -> Self {
-        Self { options: Arc::new(options), found: OnceLock::new(), calls: BoundedCalls::default() }
+        Self { options: Arc::new(options), chosen: OnceLock::new(), calls: BoundedCalls::default() }
     }
 
     /// Returns the sources, and searches for them if there are none yet. The search runs within a limit, because a file
     /// system may not respond.
-    async fn found(&self) -> Result<&CombinedPods, String> {
-        if let Some(found) = self.found.get() {
-            return Ok(found);
+    async fn choice(&self) -> Result<&CombinedPods, String> {
+        if let Some(chosen) = self.chosen.get() {
+            return Ok(chosen);
         }
         let options = Arc::clone(&self.options);
         let found = self.calls.run(Path::new("credentials"), move || options.search()).await;
-        let entries = found.map_err(|error| error.to_string()).and_then(|found| found)?;
-        Ok(self.found.get_or_init(|| {
-            let found = CombinedPods::new(entries, self.options.clock);
-            found.log_sources();
-            found
+        let entries = found.map_err(|error| error.to_string()).flatten()?;
+        Ok(self.chosen.get_or_init(|| {
+            let chosen = CombinedPods::new(entries, self.options.clock);
+            chosen.log_sources();
+            chosen
         }))
     }
 }
@@ -47,31 +47,31 @@ impl AutoPodSource {
 #[async_trait]
 impl PodSource for AutoPodSource {
     fn name(&self) -> &str {
-        self.found.get().map_or("auto", PodSource::name)
+        self.chosen.get().map_or("auto", PodSource::name)
     }
 
     async fn list(&self, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
-        match self.found().await {
-            Ok(found) => found.list(containers, sandboxes).await,
+        match self.choice().await {
+            Ok(chosen) => chosen.list(containers, sandboxes).await,
             Err(cause) => Seen::NotSeen(cause),
         }
     }
 
     /// A host without a kubelet has no source to find, and then no pod counts as deleted.
     fn has_kubelet(&self) -> bool {
-        self.found.get().is_none_or(PodSource::has_kubelet)
+        self.chosen.get().is_none_or(PodSource::has_kubelet)
     }
 
     async fn cached_pods(&self) -> Vec<Pod> {
-        match self.found.get() {
-            Some(found) => found.cached_pods().await,
+        match self.chosen.get() {
+            Some(chosen) => chosen.cached_pods().await,
             None => Vec::new(),
         }
     }
 
     async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
-        match self.found().await {
-            Ok(found) => found.still_exists(pod).await,
+        match self.choice().await {
+            Ok(chosen) => chosen.still_exists(pod).await,
             Err(cause) => Seen::NotSeen(cause),
         }
     }

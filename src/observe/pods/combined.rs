@@ -78,7 +78,7 @@ impl CombinedPods {
     }
 
     /// Returns whether a pod still exists, from the answers of all sources.
-    fn judge(&self, answers: &[Seen<bool>]) -> Seen<bool> {
+    fn merge_lookups(&self, answers: &[Seen<bool>]) -> Seen<bool> {
         if answers.iter().any(|answer| answer == &Seen::Seen(true)) {
             return Seen::Seen(true);
         }
@@ -109,7 +109,7 @@ impl PodSource for CombinedPods {
     }
 
     async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
-        self.judge(&join_all(self.entries.iter().map(|entry| entry.source.still_exists(pod))).await)
+        self.merge_lookups(&join_all(self.entries.iter().map(|entry| entry.source.still_exists(pod))).await)
     }
 }
 

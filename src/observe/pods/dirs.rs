@@ -46,13 +46,13 @@ impl PodDirs {
     /// The directory cannot be listed.
     pub fn list(host_root: &Path, kubelet_root: &Path) -> Result<Self, ObserveError> {
         let directory = kubelet_root.join("pods");
-        let place = host_path::resolve(host_root, &directory);
+        let resolved = host_path::resolve(host_root, &directory);
         let is_other = |root: &&'static str| {
             kubelet_root != Path::new(root)
                 && matches!(host_path::resolve(host_root, &Path::new(root).join("pods")), Ok(Resolved::Exists(_)))
         };
         let other_root = OTHER_ROOTS.into_iter().find(|root| is_other(root));
-        match place {
+        match resolved {
             Ok(Resolved::Exists(at)) => Ok(Self { uids: uids(&at)?, directory, is_missing: false, other_root }),
             Ok(Resolved::Missing(_)) => Ok(Self { uids: Vec::new(), directory, is_missing: true, other_root }),
             Err(source) => Err(ObserveError::List { path: directory, source }),

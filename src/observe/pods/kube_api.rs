@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use super::machine::Machine;
 use super::{PodSource, running_uids};
 use crate::host_path::BoundedCalls;
-use crate::kubernetes::{Clock, Connection, Heard, NodeInfo, PodWatch, Timing, pod_exists};
+use crate::kubernetes::{Clock, Connection, KnownPods, NodeInfo, PodWatch, Timing, pod_exists};
 use crate::model::{Confirms, Container, Pod, PodList, PodRef, PodSourceReport, Sandbox, Seen, running_pods};
 
 /// A watch of the pods with `spec.nodeName` of this node. It starts with the first request.
@@ -63,21 +63,21 @@ impl KubeApi {
     }
 
     /// Returns why an empty list may belong to another node; `None` = it is not empty, or the node has this name.
-    async fn doubt(
+    async fn contradiction(
         &self,
-        heard: &Heard,
+        known: &KnownPods,
         containers: &Seen<Vec<Container>>,
         sandboxes: &Seen<Vec<Sandbox>>,
     ) -> Option<String> {
-        if !heard.pods.is_empty() {
-            if names_running(&heard.pods, containers, sandboxes) {
+        if !known.pods.is_empty() {
+            if names_running(&known.pods, containers, sandboxes) {
                 self.is_name_proven.store(true, Ordering::Relaxed);
             }
             return None;
         }
-        let doubt = emptiness(&self.node, containers, sandboxes)?;
-        let is_proven = self.is_name_proven.load(Ordering::Relaxed) || self.is_this_machine(&heard.node).await;
-        (!is_proven).then_some(doubt)
+        let cause = empty_list_problem(&self.node, containers, sandboxes)?;
+        let is_proven = self.is_name_proven.load(Ordering::Relaxed) || self.is_this_machine(&known.node).await;
+        (!is_proven).then_some(cause)
     }
 
     /// Returns whether the Node object of this name belongs to this machine.
@@ -87,19 +87,19 @@ impl KubeApi {
         read.is_ok_and(|machine| machine.is(node))
     }
 
-    async fn listed(&self, heard: Heard, doubt: Option<String>) -> PodList {
-        let missing = heard.missing.or(doubt);
+    async fn listed(&self, known: KnownPods, contradiction: Option<String>) -> PodList {
+        let missing = known.missing.or(contradiction);
         let report = PodSourceReport {
             name: self.name().to_owned(),
             chosen_by: self.connection.chosen_by().await,
-            pods: heard.pods.len() as u64,
-            as_of: Some(heard.as_of),
+            pods: known.pods.len() as u64,
+            as_of: Some(known.as_of),
             missing: missing.clone(),
         };
         PodList {
             source: self.name().to_owned(),
             complete: missing.is_none(),
-            pods: heard.pods,
+            pods: known.pods,
             confirms: Confirms::ByName,
             sources: vec![report],
         }
@@ -115,16 +115,16 @@ impl PodSource for KubeApi {
     async fn list(&self, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
         match self.watch().pods().await {
             Seen::NotSeen(cause) => Seen::NotSeen(cause),
-            Seen::Seen(heard) => {
-                let doubt = self.doubt(&heard, containers, sandboxes).await;
-                Seen::Seen(self.listed(heard, doubt).await)
+            Seen::Seen(known) => {
+                let contradiction = self.contradiction(&known, containers, sandboxes).await;
+                Seen::Seen(self.listed(known, contradiction).await)
             }
         }
     }
 
     async fn cached_pods(&self) -> Vec<Pod> {
         match self.watch().pods().await {
-            Seen::Seen(heard) => heard.pods,
+            Seen::Seen(known) => known.pods,
             Seen::NotSeen(_) => Vec::new(),
         }
     }
@@ -141,7 +141,7 @@ fn names_running(pods: &[Pod], containers: &Seen<Vec<Container>>, sandboxes: &Se
 }
 
 /// Returns why an empty list may be wrong: pods run here, so the name may be that of another node.
-fn emptiness(node: &str, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Option<String> {
+fn empty_list_problem(node: &str, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Option<String> {
     let (Seen::Seen(containers), Seen::Seen(sandboxes)) = (containers, sandboxes) else {
         return Some("the API server lists no pod of this node, and the running pods are unavailable".to_owned());
     };

@@ -49,19 +49,19 @@ impl KubeletSource {
         Self { kubelet, clock, proven_at: Mutex::new(None) }
     }
 
-    async fn ask(&self) -> Result<KubeletAnswer, KubeletError> {
+    async fn request(&self) -> Result<KubeletAnswer, KubeletError> {
         let list = self.kubelet.pods().await?;
         let missing = match self.kubelet.check_health().await {
             Err(error) => Some(error.to_string()),
-            Ok(()) => self.unheard(&list).await,
+            Ok(()) => self.incompleteness(&list).await,
         };
         Ok(KubeletAnswer { list, missing })
     }
 
     /// Returns why the kubelet may not have received all its pods.
-    async fn unheard(&self, list: &KubeletPods) -> Option<String> {
+    async fn incompleteness(&self, list: &KubeletPods) -> Option<String> {
         let of_api = list.pods.iter().filter(|pod| pod.is_of_api);
-        let first = of_api.filter_map(|pod| pod.heard_at).min();
+        let first = of_api.filter_map(|pod| pod.first_seen_at).min();
         let settled = |since: Timestamp| list.answered_at.duration_since(since) >= SETTLE;
         if first.is_some_and(settled) {
             *self.proven_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(list.answered_at);
@@ -79,13 +79,13 @@ impl KubeletSource {
             return Some(format!("it started only at {:.0}", process.started_at));
         }
         let proven_at = *self.proven_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_proven = process.has_tidied || proven_at.is_some_and(|at| at > process.started_at);
+        let is_proven = process.has_cleaned_up || proven_at.is_some_and(|at| at > process.started_at);
         (!is_proven).then(|| format!("{why}, so it may not have heard from the API server since it started"))
     }
 
-    fn listed(&self, answer: KubeletAnswer, as_of: Timestamp, doubt: Option<String>) -> PodList {
+    fn listed(&self, answer: KubeletAnswer, as_of: Timestamp, contradiction: Option<String>) -> PodList {
         let name = self.name().to_owned();
-        let missing = answer.missing.or(doubt);
+        let missing = answer.missing.or(contradiction);
         let pods: Vec<_> = answer.list.pods.into_iter().map(|pod| pod.pod).collect();
         let report = PodSourceReport {
             name: name.clone(),
@@ -106,17 +106,17 @@ impl PodSource for KubeletSource {
 
     async fn list(&self, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
         let as_of = (self.clock)();
-        let answer = match self.ask().await {
+        let answer = match self.request().await {
             Ok(answer) => answer,
             Err(error) => return Seen::NotSeen(error.to_string()),
         };
-        let doubt = doubt(&answer.list, containers, sandboxes);
-        Seen::Seen(self.listed(answer, as_of, doubt))
+        let contradiction = contradiction(&answer.list, containers, sandboxes);
+        Seen::Seen(self.listed(answer, as_of, contradiction))
     }
 
     /// The kubelet's own list has no cache to bypass.
     async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
-        match self.ask().await {
+        match self.request().await {
             Err(error) => Seen::NotSeen(error.to_string()),
             Ok(answer) if answer.list.pods.iter().any(|known| known.pod.uid == pod.uid) => Seen::Seen(true),
             Ok(KubeletAnswer { missing: Some(cause), .. }) => Seen::NotSeen(cause),
@@ -128,7 +128,11 @@ impl PodSource for KubeletSource {
 /// Returns why the runtime's lists contradict a list. A running static pod that is not in the list shows that its
 /// manifest was not read yet. An empty list contradicts running pods. Other running pods that are not in the list are
 /// being terminated.
-fn doubt(list: &KubeletPods, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Option<String> {
+fn contradiction(
+    list: &KubeletPods,
+    containers: &Seen<Vec<Container>>,
+    sandboxes: &Seen<Vec<Sandbox>>,
+) -> Option<String> {
     let (Seen::Seen(containers), Seen::Seen(sandboxes)) = (containers, sandboxes) else {
         return Some("the running pods are unavailable".to_owned());
     };

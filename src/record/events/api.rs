@@ -41,7 +41,7 @@ impl ApiSink {
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<(), SinkError> {
         let request = request.map_err(|error| SinkError::Failed(error.to_string()))?;
-        self.connection.ask::<IgnoredAny>(what, request, LIMIT).await.map(drop).map_err(SinkError::from)
+        self.connection.request::<IgnoredAny>(what, request, LIMIT).await.map(drop).map_err(SinkError::from)
     }
 
     /// Returns the event for creation. The Node's uid is its name, as in the kubelet's events; `kubectl describe`

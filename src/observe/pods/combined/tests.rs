@@ -7,14 +7,14 @@ use super::*;
 use crate::model::Confirms::{ByName, ByUid};
 
 /// A source with fixed answers.
-struct Says {
+struct Fixed {
     name: &'static str,
     list: Seen<PodList>,
     exists: Seen<bool>,
 }
 
 #[async_trait]
-impl PodSource for Says {
+impl PodSource for Fixed {
     fn name(&self) -> &str {
         self.name
     }
@@ -48,14 +48,14 @@ fn unseen(cause: &str) -> Seen<PodList> {
     Seen::NotSeen(cause.to_owned())
 }
 
-fn combined(says: Vec<Says>) -> CombinedPods {
-    let part = |says| SourceEntry { source: Arc::new(says), wanted_by: "auto", why: "found".to_owned() };
-    CombinedPods::new(says.into_iter().map(part).collect(), noon)
+fn combined(source: Vec<Fixed>) -> CombinedPods {
+    let part = |source| SourceEntry { source: Arc::new(source), wanted_by: "auto", why: "found".to_owned() };
+    CombinedPods::new(source.into_iter().map(part).collect(), noon)
 }
 
-async fn ask(lists: Vec<(&'static str, Seen<PodList>)>) -> Seen<PodList> {
-    let says = |(name, list)| Says { name, list, exists: Seen::Seen(false) };
-    let combined = combined(lists.into_iter().map(says).collect());
+async fn list_of(lists: Vec<(&'static str, Seen<PodList>)>) -> Seen<PodList> {
+    let source = |(name, list)| Fixed { name, list, exists: Seen::Seen(false) };
+    let combined = combined(lists.into_iter().map(source).collect());
     let (containers, sandboxes) = (Seen::Seen(Vec::new()), Seen::Seen(Vec::new()));
     combined.list(&containers, &sandboxes).await
 }
@@ -77,7 +77,7 @@ async fn together_they_are_as_complete_as_the_least_complete() {
     ];
     for (row, lists, complete, uids) in rows {
         let named = ["x", "y", "z"].into_iter().zip(lists.clone()).collect();
-        let list = ask(named).await;
+        let list = list_of(named).await;
         let list = list.as_ref().unwrap_or_else(|| panic!("{row}"));
         let named: Vec<_> = list.pods.iter().map(|pod| pod.uid.as_str()).collect();
         assert_eq!((list.complete, named.as_slice()), (complete, uids), "{row}");
@@ -89,8 +89,8 @@ async fn together_they_are_as_complete_as_the_least_complete() {
 
 #[tokio::test]
 async fn where_no_one_saw_anything_all_causes_are_reported() {
-    assert_eq!(ask(vec![("kube-api", unseen("away"))]).await, unseen("away"));
-    let both = ask(vec![("kube-api", unseen("away")), ("kubelet", unseen("401"))]).await;
+    assert_eq!(list_of(vec![("kube-api", unseen("away"))]).await, unseen("away"));
+    let both = list_of(vec![("kube-api", unseen("away")), ("kubelet", unseen("401"))]).await;
     assert_eq!(both, unseen("kube-api: away; kubelet: 401"));
 }
 
@@ -98,7 +98,7 @@ async fn where_no_one_saw_anything_all_causes_are_reported() {
 async fn each_source_is_reported_with_why_it_is_asked() {
     let own = PodSourceReport { name: "own".to_owned(), chosen_by: "a file".to_owned(), pods: 7, ..Default::default() };
     let own = PodList { complete: true, sources: vec![own], ..PodList::default() };
-    let list = ask(vec![
+    let list = list_of(vec![
         ("own", Seen::Seen(own)),
         ("plain", list(true, vec![pod("a"), pod("b")])),
         ("short", list(false, Vec::new())),
@@ -143,7 +143,7 @@ async fn a_pod_finished_only_if_everyone_who_knows_says_so() {
     ];
     for (phases, expected) in rows {
         let lists = phases.iter().map(|phase| ("x", list(true, vec![Pod { phase: *phase, ..pod("a") }]))).collect();
-        assert_eq!(ask(lists).await.as_ref().unwrap().pods[0].phase, expected, "{phases:?}");
+        assert_eq!(list_of(lists).await.as_ref().unwrap().pods[0].phase, expected, "{phases:?}");
     }
 }
 
@@ -151,7 +151,7 @@ async fn a_pod_finished_only_if_everyone_who_knows_says_so() {
 async fn images_and_deletion_are_taken_from_all() {
     let one = Pod { name: String::new(), namespace: String::new(), images: vec!["b".into(), "a".into()], ..pod("u") };
     let other = Pod { deleting: true, images: vec!["c".into(), "a".into()], ..pod("u") };
-    let list = ask(vec![("x", list(true, vec![one])), ("y", list(true, vec![other]))]).await;
+    let list = list_of(vec![("x", list(true, vec![one])), ("y", list(true, vec![other]))]).await;
     let images = ["a", "b", "c"].map(str::to_owned).to_vec();
     assert_eq!(list.as_ref().unwrap().pods, [Pod { deleting: true, images, ..pod("u") }]);
 }
@@ -167,16 +167,16 @@ async fn a_pod_exists_if_anybody_says_so_and_is_away_if_all_do() {
         ("none can tell", vec![unsure("a"), unsure("b")], unsure("x: a; y: b")),
     ];
     for (row, answers, expected) in rows {
-        let says = |(name, exists)| Says { name, list: unseen(""), exists };
-        let combined = combined(["x", "y"].into_iter().zip(answers).map(says).collect());
+        let source = |(name, exists)| Fixed { name, list: unseen(""), exists };
+        let combined = combined(["x", "y"].into_iter().zip(answers).map(source).collect());
         assert_eq!(combined.still_exists(&PodRef::default()).await, expected, "{row}");
     }
 }
 
 #[tokio::test]
 async fn what_any_of_them_knows_by_now_is_known() {
-    let says = |list| Says { name: "x", list, exists: Seen::Seen(false) };
-    let combined = combined([list(true, vec![pod("a")]), unseen(""), list(false, vec![pod("b")])].map(says).into());
+    let source = |list| Fixed { name: "x", list, exists: Seen::Seen(false) };
+    let combined = combined([list(true, vec![pod("a")]), unseen(""), list(false, vec![pod("b")])].map(source).into());
     assert_eq!(combined.cached_pods().await, [pod("a"), pod("b")]);
 }
 
@@ -201,8 +201,8 @@ async fn all_are_asked_at_the_same_time() {
     let part = |_| SourceEntry { source: Arc::new(Meets(Arc::clone(&barrier))), wanted_by: "auto", why: String::new() };
     let combined = CombinedPods::new((0..3).map(part).collect(), noon);
     let (containers, sandboxes) = (Seen::Seen(Vec::new()), Seen::Seen(Vec::new()));
-    let asked = combined.list(&containers, &sandboxes);
-    let list = tokio::time::timeout(std::time::Duration::from_secs(10), asked).await.expect("one after the other");
+    let answer = combined.list(&containers, &sandboxes);
+    let list = tokio::time::timeout(std::time::Duration::from_secs(10), answer).await.expect("one after the other");
     assert!(list.as_ref().unwrap().complete);
 }
 
@@ -210,7 +210,7 @@ async fn all_are_asked_at_the_same_time() {
 async fn together_they_confirm_by_name_if_one_of_them_does() {
     let by = |confirms| Seen::Seen(PodList { complete: true, confirms, ..PodList::default() });
     for (one, other, both) in [(ByUid, ByUid, ByUid), (ByName, ByUid, ByName), (ByUid, ByName, ByName)] {
-        let list = ask(vec![("one", by(one)), ("other", by(other))]).await;
+        let list = list_of(vec![("one", by(one)), ("other", by(other))]).await;
         assert_eq!(list.as_ref().unwrap().confirms, both, "{one:?} {other:?}");
     }
 }

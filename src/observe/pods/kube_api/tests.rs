@@ -56,7 +56,7 @@ async fn one_watch_serves_all_passes() {
     for _ in 0..3 {
         assert!(list(&source, &[], &[]).await.as_ref().unwrap().complete);
     }
-    assert_eq!((api.count(Call::List), api.asked()[0].as_str()), (1, "/api/v1/nodes/node-1"));
+    assert_eq!((api.count(Call::List), api.requests()[0].as_str()), (1, "/api/v1/nodes/node-1"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -40,13 +40,13 @@ fn container(uid: &str, state: ContainerState) -> Container {
     serde_json::from_value(json).unwrap()
 }
 
-async fn ask(source: &KubeletSource, containers: Vec<Container>, sandboxes: Vec<Sandbox>) -> Seen<PodList> {
+async fn list_of(source: &KubeletSource, containers: Vec<Container>, sandboxes: Vec<Sandbox>) -> Seen<PodList> {
     source.list(&Seen::Seen(containers), &Seen::Seen(sandboxes)).await
 }
 
 /// Returns why pods may be missing.
 async fn missing(source: &KubeletSource, sandboxes: Vec<Sandbox>) -> Option<String> {
-    let list = ask(source, Vec::new(), sandboxes).await;
+    let list = list_of(source, Vec::new(), sandboxes).await;
     let list = list.as_ref().unwrap();
     assert_eq!(list.complete, list.sources[0].missing.is_none());
     list.sources[0].missing.clone()
@@ -103,8 +103,8 @@ async fn a_list_is_complete_only_with_a_proof_that_the_kubelet_has_heard_of_its_
     ];
     for (row, pods, (code, text), expected) in rows {
         let kubelet = FakeKubelet::plain().await;
-        kubelet.have(&pods);
-        kubelet.say("/metrics", code, text);
+        kubelet.set_pods(&pods);
+        kubelet.set_answer("/metrics", code, text);
         assert_eq!(missing(&source(&kubelet), Vec::new()).await, expected, "{row}");
     }
 }
@@ -113,13 +113,13 @@ async fn a_list_is_complete_only_with_a_proof_that_the_kubelet_has_heard_of_its_
 async fn a_proof_counts_until_the_kubelet_restarts() {
     let kubelet = FakeKubelet::plain().await;
     let source = source(&kubelet);
-    kubelet.have(&[pod("a", "api", "11:00:00")]);
+    kubelet.set_pods(&[pod("a", "api", "11:00:00")]);
     assert_eq!(missing(&source, Vec::new()).await, None);
     kubelet.set_date("Fri, 02 Jan 2026 12:30:00 GMT");
-    kubelet.have(&[]);
-    kubelet.say("/metrics", 200, metrics("11:00:00", ""));
+    kubelet.set_pods(&[]);
+    kubelet.set_answer("/metrics", 200, metrics("11:00:00", ""));
     assert_eq!(missing(&source, Vec::new()).await, None, "its last pod went");
-    kubelet.say("/metrics", 200, metrics("12:10:00", ""));
+    kubelet.set_answer("/metrics", 200, metrics("12:10:00", ""));
     assert!(missing(&source, Vec::new()).await.unwrap().contains("may not have heard"), "it started anew");
 }
 
@@ -127,7 +127,7 @@ async fn a_proof_counts_until_the_kubelet_restarts() {
 async fn what_runs_speaks_against_a_list_that_does_not_name_it() {
     let kubelet = FakeKubelet::plain().await;
     let source = source(&kubelet);
-    kubelet.have(&[pod("a", "api", "11:00:00"), pod("s", "file", "11:00:00")]);
+    kubelet.set_pods(&[pod("a", "api", "11:00:00"), pod("s", "file", "11:00:00")]);
     let rows = [
         ("all are named", vec![running("a", false), running("s", true)], None),
         ("one is being torn down", vec![running("gone", false)], None),
@@ -143,20 +143,20 @@ async fn what_runs_speaks_against_a_list_that_does_not_name_it() {
     }
     let half = || vec![Sandbox { state: SandboxState::NotReady, ..running("t", true) }];
     for (state, complete) in [(ContainerState::Running, false), (ContainerState::Exited, true)] {
-        let list = ask(&source, vec![container("t", state)], half()).await;
+        let list = list_of(&source, vec![container("t", state)], half()).await;
         assert_eq!(list.as_ref().unwrap().complete, complete, "{state:?} in a sandbox that is down");
     }
-    kubelet.have(&[]);
-    kubelet.say("/metrics", 200, metrics("11:00:00", TIDIED));
+    kubelet.set_pods(&[]);
+    kubelet.set_answer("/metrics", 200, metrics("11:00:00", TIDIED));
     assert_eq!(missing(&source, Vec::new()).await, None);
-    let doubt = missing(&source, vec![running("a", false)]).await;
-    assert_eq!(doubt.as_deref(), Some("it lists no pod, but n/name-of-a runs on this node"));
+    let cause = missing(&source, vec![running("a", false)]).await;
+    assert_eq!(cause.as_deref(), Some("it lists no pod, but n/name-of-a runs on this node"));
 }
 
 #[tokio::test]
 async fn what_runs_must_have_been_seen() {
     let kubelet = FakeKubelet::plain().await;
-    kubelet.have(&[pod("a", "api", "11:00:00")]);
+    kubelet.set_pods(&[pod("a", "api", "11:00:00")]);
     let (failed, fine) = (Seen::NotSeen("no".to_owned()), Seen::Seen(Vec::new()));
     let list = source(&kubelet).list(&fine, &failed).await;
     assert_eq!(list.as_ref().unwrap().sources[0].missing.as_deref(), Some("the running pods are unavailable"));
@@ -165,14 +165,14 @@ async fn what_runs_must_have_been_seen() {
 #[tokio::test]
 async fn a_kubelet_that_is_not_well_has_no_complete_list_and_one_that_is_away_has_none() {
     let kubelet = FakeKubelet::plain().await;
-    kubelet.have(&[pod("a", "api", "11:00:00")]);
-    kubelet.say("/healthz", 500, "[-]syncloop failed");
-    let list = ask(&source(&kubelet), Vec::new(), Vec::new()).await;
+    kubelet.set_pods(&[pod("a", "api", "11:00:00")]);
+    kubelet.set_answer("/healthz", 500, "[-]syncloop failed");
+    let list = list_of(&source(&kubelet), Vec::new(), Vec::new()).await;
     let list = list.as_ref().unwrap();
     assert_eq!((list.complete, list.pods.len(), list.sources[0].as_of), (false, 1, Some(clock())));
     assert!(list.sources[0].missing.as_ref().unwrap().contains("syncloop failed"));
-    kubelet.say("/pods", 503, "");
-    let list = ask(&source(&kubelet), Vec::new(), Vec::new()).await;
+    kubelet.set_answer("/pods", 503, "");
+    let list = list_of(&source(&kubelet), Vec::new(), Vec::new()).await;
     assert_eq!(list.cause(), Some("the kubelet answers 503 for /pods: \"\""));
 }
 
@@ -184,13 +184,13 @@ async fn a_pod_is_looked_for_again_right_before_its_things_go() {
         let pod = PodRef { uid: uid.into(), ..PodRef::default() };
         source.still_exists(&pod).await
     };
-    kubelet.have(&[pod("a", "api", "11:00:00"), pod("b", "api", "11:59:59")]);
+    kubelet.set_pods(&[pod("a", "api", "11:00:00"), pod("b", "api", "11:59:59")]);
     assert_eq!(exists("b").await, Seen::Seen(true));
     assert_eq!(exists("c").await, Seen::Seen(false));
-    kubelet.have(&[pod("b", "api", "11:59:59")]);
-    kubelet.say("/metrics", 200, metrics("11:59:55", ""));
+    kubelet.set_pods(&[pod("b", "api", "11:59:59")]);
+    kubelet.set_answer("/metrics", 200, metrics("11:59:55", ""));
     assert_eq!(exists("b").await, Seen::Seen(true), "it started anew, and knows this one");
     assert!(exists("c").await.cause().unwrap().contains("started only at"));
-    kubelet.say("/pods", 403, "");
+    kubelet.set_answer("/pods", 403, "");
     assert!(exists("b").await.cause().unwrap().contains("nodes/proxy"));
 }

@@ -53,7 +53,7 @@ impl Host {
 }
 
 /// Returns the names of the sources that `auto` finds, each with the reason.
-fn found(options: &PodSourceOptions) -> Result<Vec<(String, String)>, String> {
+fn auto_entries(options: &PodSourceOptions) -> Result<Vec<(String, String)>, String> {
     Ok(options.search()?.into_iter().map(|entry| (entry.source.name().to_owned(), entry.why)).collect())
 }
 
@@ -88,42 +88,42 @@ fn auto_uses_every_available_source_and_says_why() {
         let mut options = PodSourceOptions { kubelet_key, ..Host::with(files).auto() };
         options.credentials.kubeconfig = kubeconfig.map(Into::into);
         let expected: Vec<_> = expected.into_iter().map(|(name, why)| (name.to_owned(), why)).collect();
-        assert_eq!(found(&options), Ok(expected), "{row}");
+        assert_eq!(auto_entries(&options), Ok(expected), "{row}");
     }
 }
 
 #[test]
 fn auto_without_a_source_names_the_places_and_never_uses_the_runtime() {
     for files in [&[][..], &[PODS][..]] {
-        let cause = found(&Host::with(files).auto()).unwrap_err();
+        let cause = auto_entries(&Host::with(files).auto()).unwrap_err();
         for word in ["/etc/kubernetes/kubelet.conf", "/var/lib/kubelet/kubeconfig", "service account", "\"runtime\""] {
             assert!(cause.contains(word), "{cause}");
         }
     }
 }
 
-async fn ask(source: &dyn PodSource) -> Seen<PodList> {
+async fn list_of(source: &dyn PodSource) -> Seen<PodList> {
     let (containers, sandboxes) = (Seen::Seen(Vec::new()), Seen::Seen(Vec::new()));
-    let asked = source.list(&containers, &sandboxes);
-    tokio::time::timeout(std::time::Duration::from_secs(30), asked).await.expect("no answer")
+    let answer = source.list(&containers, &sandboxes);
+    tokio::time::timeout(std::time::Duration::from_secs(30), answer).await.expect("no answer")
 }
 
 #[tokio::test]
 async fn auto_looks_again_until_there_is_somebody() {
     let host = Host::with(&[]);
     let source = host.auto().select();
-    assert!(ask(&*source).await.cause().unwrap().starts_with("no pod source available"));
+    assert!(list_of(&*source).await.cause().unwrap().starts_with("no pod source available"));
     assert_eq!(source.name(), "auto");
     host.add(PODS);
     host.add(ADMIN);
-    let list = ask(&*source).await;
+    let list = list_of(&*source).await;
     let list = list.as_ref().unwrap();
     assert_eq!((source.name(), list.complete), ("kube-api", false));
     let chosen: Vec<_> = list.sources.iter().map(|report| report.chosen_by.as_str()).collect();
     assert_eq!(chosen, ["auto: the kubelet's kubeconfig /etc/kubernetes/kubelet.conf"]);
     assert!(list.sources[0].missing.as_ref().unwrap().contains("not a kubeconfig"), "{list:?}");
     fs::rename(host.0.path().join(ADMIN), host.0.path().join("elsewhere")).unwrap();
-    ask(&*source).await;
+    list_of(&*source).await;
     assert_eq!(source.name(), "kube-api", "it stays with its choice");
 }
 
@@ -138,10 +138,10 @@ async fn sources_that_are_set_are_asked_as_they_are() {
     ];
     for (sources, name, complete) in rows {
         let source = host.options(sources).select();
-        let list = ask(&*source).await;
+        let list = list_of(&*source).await;
         assert_eq!((source.name(), list.as_ref().map(|list| list.complete)), (name, complete), "{sources:?}");
         let chosen = list.as_ref().map_or("pods.source", |list| list.sources[0].chosen_by.as_str());
         assert_eq!(chosen, "pods.source", "{sources:?}");
     }
-    assert_eq!(ask(&*host.options(&[None]).select()).await.cause(), Some("pods.source is none"));
+    assert_eq!(list_of(&*host.options(&[None]).select()).await.cause(), Some("pods.source is none"));
 }
