@@ -1,10 +1,10 @@
-//! Resolves paths of the host for an agent that sees the host beneath a mountpoint (`host_root`).
+//! The file systems of the host, for an agent that sees the host beneath a mountpoint (`host_root`).
 //!
 //! Symlinks of the host are absolute for the host. `/host/var/run -> /run` must resolve to `/host/run`, but the system
 //! would follow it to the agent's own `/run`. So this module follows symlinks itself, beneath the root. Its results are
 //! only for finding and reading files. For removals, `execute` opens files without following symlinks.
 //!
-//! All access to the host's file systems uses [`BoundedCalls`].
+//! All access from async code uses [`HostFs::run`], or [`BoundedCalls`] for files that are not the host's.
 
 mod bounded;
 
@@ -14,9 +14,17 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 /// The limit on followed symlinks, the same as in Linux.
 const MOST_LINKS: usize = 40;
+
+/// The host's file systems. Clones share the places whose calls are limited. Two are equal if they have the same root.
+#[derive(Clone, Debug)]
+pub struct HostFs {
+    root: PathBuf,
+    calls: BoundedCalls,
+}
 
 /// The result of resolving a path of the host.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -27,6 +35,124 @@ pub enum Resolved {
     Missing(PathBuf),
 }
 
+// === impl HostFs ===
+
+impl HostFs {
+    /// Creates the file systems of the host whose root is mounted at `root`. Accesses nothing yet.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into(), calls: BoundedCalls::default() }
+    }
+
+    /// Sets the limit of each call. The places are still shared with `self`.
+    #[must_use]
+    pub fn with_limit(&self, limit: Duration) -> Self {
+        Self { calls: self.calls.with_limit(limit), ..self.clone() }
+    }
+
+    /// Returns the mountpoint of the host's root; `/` unless the agent runs in a container.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Runs `call` in a thread and waits for its result, as [`BoundedCalls::run`] does. All other methods block.
+    ///
+    /// # Errors
+    /// As [`BoundedCalls::run`].
+    pub async fn run<T: Send + 'static>(
+        &self,
+        place: &Path,
+        call: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T, CallError> {
+        let host = self.clone();
+        self.calls.run(place, move || call(&host)).await
+    }
+
+    /// Resolves `path` as a process of the host would, following every symlink, and never leaves the root.
+    ///
+    /// # Errors
+    /// As in the system, except for a missing part. Also after too many symlinks.
+    pub fn resolve(&self, path: &Path) -> io::Result<Resolved> {
+        let mut ahead: VecDeque<OsString> = parts(path).collect();
+        let mut real = PathBuf::new();
+        let mut links = 0;
+        while let Some(part) = ahead.pop_front() {
+            if part == ".." {
+                real.pop();
+                continue;
+            }
+            let here = self.root.join(&real).join(&part);
+            let kind = match std::fs::symlink_metadata(&here) {
+                Ok(metadata) => metadata.file_type(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Ok(Resolved::Missing(ahead.iter().fold(here, |path, part| path.join(part))));
+                }
+                Err(error) => return Err(error),
+            };
+            if !kind.is_symlink() {
+                real.push(part);
+                continue;
+            }
+            links += 1;
+            if links > MOST_LINKS {
+                return Err(io::Error::from_raw_os_error(nix::libc::ELOOP));
+            }
+            let target = std::fs::read_link(&here)?;
+            if target.is_absolute() {
+                real = PathBuf::new();
+            }
+            for part in parts(&target).collect::<Vec<_>>().into_iter().rev() {
+                ahead.push_front(part);
+            }
+        }
+        Ok(Resolved::Exists(self.root.join(real)))
+    }
+
+    /// Returns whether a path of the host exists, with every symlink followed.
+    ///
+    /// # Errors
+    /// As [`Self::resolve`].
+    pub fn exists(&self, path: &Path) -> io::Result<bool> {
+        if self.is_agents() {
+            // The system resolves links faster than this code, and there are thousands of them.
+            return path.try_exists();
+        }
+        Ok(matches!(self.resolve(path)?, Resolved::Exists(_)))
+    }
+
+    /// Returns the path under which the agent reaches a path of the host. If the host has no such file, a file that is
+    /// mounted into the agent's container under this path is used. A relative path is always the agent's.
+    pub fn locate(&self, path: &Path) -> Resolved {
+        let is_agents = self.is_agents() || path.is_relative();
+        let beneath = if is_agents { Ok(Resolved::Missing(path.to_owned())) } else { self.resolve(path) };
+        match beneath {
+            Ok(found @ Resolved::Exists(_)) => found,
+            _ if path.exists() => Resolved::Exists(path.to_owned()),
+            Ok(missing) => missing,
+            Err(_) => Resolved::Missing(self.root.join(path.strip_prefix("/").unwrap_or(path))),
+        }
+    }
+
+    /// Returns whether the host's root is the agent's own.
+    fn is_agents(&self) -> bool {
+        self.root == Path::new("/")
+    }
+}
+
+/// The file systems as a process of the host sees them.
+impl Default for HostFs {
+    fn default() -> Self {
+        Self::new("/")
+    }
+}
+
+impl PartialEq for HostFs {
+    fn eq(&self, other: &Self) -> bool {
+        self.root == other.root
+    }
+}
+
+impl Eq for HostFs {}
+
 // === impl Resolved ===
 
 impl Resolved {
@@ -36,46 +162,14 @@ impl Resolved {
             Self::Exists(path) | Self::Missing(path) => path,
         }
     }
-}
 
-/// Resolves `path` as a process of the host would, following every symlink, and never leaves `root`.
-///
-/// # Errors
-/// As in the system, except for a missing part. Also after too many symlinks.
-pub fn resolve(root: &Path, path: &Path) -> io::Result<Resolved> {
-    let mut ahead: VecDeque<OsString> = parts(path).collect();
-    let mut real = PathBuf::new();
-    let mut links = 0;
-    while let Some(part) = ahead.pop_front() {
-        if part == ".." {
-            real.pop();
-            continue;
-        }
-        let here = root.join(&real).join(&part);
-        let kind = match std::fs::symlink_metadata(&here) {
-            Ok(metadata) => metadata.file_type(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Resolved::Missing(ahead.iter().fold(here, |path, part| path.join(part))));
-            }
-            Err(error) => return Err(error),
-        };
-        if !kind.is_symlink() {
-            real.push(part);
-            continue;
-        }
-        links += 1;
-        if links > MOST_LINKS {
-            return Err(io::Error::from_raw_os_error(nix::libc::ELOOP));
-        }
-        let target = std::fs::read_link(&here)?;
-        if target.is_absolute() {
-            real = PathBuf::new();
-        }
-        for part in parts(&target).collect::<Vec<_>>().into_iter().rev() {
-            ahead.push_front(part);
+    /// Returns the path if it exists.
+    pub fn existing(self) -> Option<PathBuf> {
+        match self {
+            Self::Exists(path) => Some(path),
+            Self::Missing(_) => None,
         }
     }
-    Ok(Resolved::Exists(root.join(real)))
 }
 
 /// Returns the components of a path without `/` and `.`.
@@ -94,7 +188,7 @@ mod tests {
     use super::*;
 
     /// A host with /run, /var/run -> /run and a few unusual symlinks.
-    fn host() -> tempfile::TempDir {
+    fn host() -> (tempfile::TempDir, HostFs) {
         let host = tempfile::tempdir().unwrap();
         let at = |path: &str| host.path().join(path);
         std::fs::create_dir_all(at("run/crio")).unwrap();
@@ -111,12 +205,13 @@ mod tests {
         ] {
             symlink(target, at(link)).unwrap();
         }
-        host
+        let fs = HostFs::new(host.path());
+        (host, fs)
     }
 
     #[test]
     fn a_path_of_the_host_leads_where_it_leads_on_the_host() {
-        let host = host();
+        let (host, fs) = host();
         for (path, place) in [
             ("/run/crio/crio.sock", "run/crio/crio.sock"),
             ("/var/run/crio/crio.sock", "run/crio/crio.sock"),
@@ -126,30 +221,26 @@ mod tests {
             ("/var/../run/./crio", "run/crio"),
             ("/", ""),
         ] {
-            assert_eq!(
-                resolve(host.path(), path.as_ref()).unwrap(),
-                Resolved::Exists(host.path().join(place)),
-                "{path}"
-            );
+            assert_eq!(fs.resolve(path.as_ref()).unwrap(), Resolved::Exists(host.path().join(place)), "{path}");
         }
     }
 
     #[test]
     fn what_is_missing_keeps_the_path_it_would_have() {
-        let host = host();
+        let (host, fs) = host();
         for (path, place) in
             [("/var/run/new/new.sock", "run/new/new.sock"), ("/var/nowhere", "run/absent/x"), ("/absent", "absent")]
         {
             let place = Resolved::Missing(host.path().join(place));
-            assert_eq!(resolve(host.path(), path.as_ref()).unwrap(), place, "{path}");
+            assert_eq!(fs.resolve(path.as_ref()).unwrap(), place, "{path}");
         }
     }
 
     #[test]
     fn a_link_to_itself_and_a_way_through_a_file_are_errors() {
-        let host = host();
+        let (_host, fs) = host();
         for (path, number) in [("/var/loop", nix::libc::ELOOP), ("/var/through-file", nix::libc::ENOTDIR)] {
-            assert_eq!(resolve(host.path(), path.as_ref()).unwrap_err().raw_os_error(), Some(number), "{path}");
+            assert_eq!(fs.resolve(path.as_ref()).unwrap_err().raw_os_error(), Some(number), "{path}");
         }
     }
 }

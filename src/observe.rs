@@ -15,6 +15,7 @@ mod status;
 pub use disk::{DiskFn, Disks, HostDisks};
 pub use error::ObserveError;
 pub use image_names::ImageNames;
+pub use logs::link_target;
 pub use pods::{NoPods, PodSource, PodSourceOptions, RuntimePods};
 pub use status::StatusFor;
 
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::cri::{CriError, List, RuntimeReader};
-use crate::host_path::{self, BoundedCalls};
+use crate::host_path::{HostFs, Resolved};
 use crate::model::{
     Container, FileSystem, Image, ListBytes, ListReceipt, LogDir, Memory, Partial, PodUid, Runtime, Sandbox, Seen,
     Snapshot, SnapshotKind,
@@ -44,8 +45,8 @@ type Shown<'a, T> = Cow<'a, Seen<Vec<T>>>;
 /// Paths on the host, and what must exist there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Places {
-    /// The mount point of the host's root. Default `/`.
-    pub host_root: PathBuf,
+    /// The host. Default: the agent's own root is the host's.
+    pub host: HostFs,
     /// The kubelet's directory. Default `/var/lib/kubelet`.
     pub kubelet_root: PathBuf,
     /// The kubelet's directory must contain a directory of pods if the pods come from a kubelet. Default true.
@@ -63,7 +64,6 @@ pub struct Observer {
     node: String,
     pods: Arc<dyn PodSource>,
     disks: Arc<dyn Disks>,
-    calls: BoundedCalls,
     statuses: Statuses,
     clock_skew: ClockSkew,
     image_names: Arc<ImageNames>,
@@ -87,7 +87,7 @@ struct RuntimeState {
 impl Default for Places {
     fn default() -> Self {
         Self {
-            host_root: "/".into(),
+            host: HostFs::default(),
             kubelet_root: "/var/lib/kubelet".into(),
             require_kubelet_dirs: true,
             pod_logs: "/var/log/pods".into(),
@@ -107,9 +107,9 @@ impl Observer {
         pods: Arc<dyn PodSource>,
         disks: Arc<dyn Disks>,
     ) -> Self {
-        let (calls, statuses, clock_skew) = (BoundedCalls::default(), Statuses::default(), ClockSkew::default());
+        let (statuses, clock_skew) = (Statuses::default(), ClockSkew::default());
         let image_names = Arc::default();
-        Self { reader, places, node: node.into(), pods, disks, calls, statuses, clock_skew, image_names }
+        Self { reader, places, node: node.into(), pods, disks, statuses, clock_skew, image_names }
     }
 
     /// Returns the image names that were resolved so far. Callers may resolve more names.
@@ -221,9 +221,9 @@ impl Observer {
     }
 
     async fn pod_dirs(&self, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Seen<Vec<PodUid>> {
-        let Places { host_root, kubelet_root, require_kubelet_dirs, .. } = self.places.clone();
+        let Places { host, kubelet_root, require_kubelet_dirs, .. } = self.places.clone();
         let directory = kubelet_root.join("pods");
-        let listed = self.calls.run(&directory, move || PodDirs::list(&host_root, &kubelet_root)).await;
+        let listed = host.run(&directory, move |host| PodDirs::list(host, &kubelet_root)).await;
         match listed.map_err(ObserveError::from).flatten() {
             Err(error) => Seen::NotSeen(error.to_string()),
             Ok(dirs) if self.pods.has_kubelet() => dirs.of_running(require_kubelet_dirs, containers, sandboxes),
@@ -243,15 +243,15 @@ impl Observer {
     async fn look<T, F>(&self, directory: &Path, list: F) -> Seen<T>
     where
         T: Default + Send + 'static,
-        F: FnOnce(&Path, &Path) -> Result<T, ObserveError> + Send + 'static,
+        F: FnOnce(&HostFs, &Path) -> Result<T, ObserveError> + Send + 'static,
     {
-        let (root, path) = (self.places.host_root.clone(), directory.to_owned());
-        let look = move || match host_path::resolve(&root, &path) {
-            Ok(host_path::Resolved::Exists(at)) => list(&root, &at),
-            Ok(host_path::Resolved::Missing(_)) => Ok(T::default()),
+        let path = directory.to_owned();
+        let look = move |host: &HostFs| match host.resolve(&path) {
+            Ok(Resolved::Exists(at)) => list(host, &at),
+            Ok(Resolved::Missing(_)) => Ok(T::default()),
             Err(source) => Err(ObserveError::List { path, source }),
         };
-        self.calls.run(directory, look).await.map_err(ObserveError::from).flatten().into()
+        self.places.host.run(directory, look).await.map_err(ObserveError::from).flatten().into()
     }
 }
 

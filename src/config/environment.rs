@@ -1,9 +1,10 @@
 //! The environment variables that kubegc reads. No other module reads the environment.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::cri::Named;
+use crate::host_path::HostFs;
 
 /// The default configuration file of crictl, below the host's root.
 const CRICTL_FILE: &str = "etc/crictl.yaml";
@@ -62,8 +63,8 @@ impl Environment {
 
     /// Reads the endpoints in crictl's configuration. The file is optional and not kubegc's: if it cannot be read, it
     /// names none.
-    pub(super) fn crictl(&self, host_root: &Path) -> Named {
-        let path = self.crictl_config.clone().unwrap_or_else(|| host_root.join(CRICTL_FILE));
+    pub(super) fn crictl(&self, host: &HostFs) -> Named {
+        let path = self.crictl_config.clone().unwrap_or_else(|| host.root().join(CRICTL_FILE));
         std::fs::read_to_string(path).map_or_else(|_| Named::default(), |text| named(&text, CRICTL_KEYS))
     }
 }

@@ -10,6 +10,7 @@ use super::layers::{Entry, Layers, is_section};
 use super::slot::InvalidValue;
 use super::{Environment, Settings, Typed, environment};
 use crate::cri::{EndpointCandidates, Named};
+use crate::host_path::HostFs;
 use crate::plan::Guards;
 
 /// The settings in force, and the origin of each.
@@ -41,7 +42,7 @@ struct Resolver {
 /// All faults, not only the first.
 pub fn load(typed: &Typed, environment: &Environment) -> Result<Loaded, ConfigError> {
     let mut loaded = settle(Layers::read(typed, environment))?;
-    loaded.candidates.crictl = environment.crictl(&loaded.settings.host_root);
+    loaded.candidates.crictl = environment.crictl(&loaded.candidates.host);
     Ok(loaded)
 }
 
@@ -56,7 +57,7 @@ pub(super) fn settle(layers: Layers) -> Result<Loaded, ConfigError> {
     let Resolver { settings, origins, faults, .. } = resolver;
     if faults.is_empty() {
         let kubelet = kubelet.map_or_else(Named::default, |text| environment::named(&text, environment::KUBELET_KEYS));
-        let candidates = EndpointCandidates { kubelet, host_root: settings.host_root.clone(), ..candidates(&entries) };
+        let candidates = EndpointCandidates { kubelet, host: HostFs::new(&settings.host_root), ..candidates(&entries) };
         Ok(Loaded { settings, candidates, origins })
     } else {
         Err(ConfigError { faults })

@@ -257,7 +257,7 @@ fn crictls_file_is_looked_for_on_the_host() {
     let environment = Environment { crictl_config: None, ..etc.environment() };
     let candidates = load(&set(&[&host_root]), &environment).unwrap().candidates;
     assert_eq!(candidates.crictl.runtime.as_deref(), Some("/here"));
-    assert_eq!(candidates.host_root, etc.0.path());
+    assert_eq!(candidates.host.root(), etc.0.path());
     assert_eq!(etc.load(&Typed::default()).unwrap().candidates.crictl, Named::default());
 }
 

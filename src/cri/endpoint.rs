@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{CriError, CriOptions, RuntimeReader};
-use crate::host_path::{self, Resolved};
+use crate::host_path::HostFs;
 
 /// The sockets of the supported runtimes and distributions, most common first. `/var/run` is `/run` on all of them.
 pub const WELL_KNOWN: [&str; 7] = [
@@ -38,8 +38,8 @@ pub struct EndpointCandidates {
     pub crictl: Named,
     /// `containerRuntimeEndpoint` and `imageServiceEndpoint` in the kubelet's configuration.
     pub kubelet: Named,
-    /// The directory where the host's root is mounted. Default `/`.
-    pub host_root: PathBuf,
+    /// The host. Default: the agent's own root is the host's.
+    pub host: HostFs,
     /// The sockets that are tried if no setting names one. Default [`WELL_KNOWN`].
     pub well_known: Vec<PathBuf>,
 }
@@ -91,7 +91,7 @@ impl Default for EndpointCandidates {
             config: Named::default(),
             crictl: Named::default(),
             kubelet: Named::default(),
-            host_root: "/".into(),
+            host: HostFs::default(),
             well_known: WELL_KNOWN.map(PathBuf::from).into(),
         }
     }
@@ -157,13 +157,13 @@ impl std::fmt::Display for Rule {
 
 /// Selects the endpoint. Connects only to well-known sockets.
 pub async fn resolve(candidates: &EndpointCandidates, options: &CriOptions) -> Result<Endpoint, CriError> {
-    let root = &candidates.host_root;
+    let host = &candidates.host;
     let (runtime, rule) = match candidates.named() {
-        Some((rule, endpoint)) => (seen(root, &unix_path(endpoint, rule.as_str())?), rule),
+        Some((rule, endpoint)) => (locate(host, &unix_path(endpoint, rule.as_str())?), rule),
         None => (first_that_answers(candidates, options).await?, Rule::WellKnown),
     };
     let images = match candidates.images_named(rule) {
-        Some((rule, endpoint)) => seen(root, &unix_path(endpoint, rule.images_as_str())?),
+        Some((rule, endpoint)) => locate(host, &unix_path(endpoint, rule.images_as_str())?),
         None => runtime.clone(),
     };
     Ok(Endpoint { runtime: text(&runtime), images: text(&images), chosen_by: rule })
@@ -176,7 +176,7 @@ async fn first_that_answers(candidates: &EndpointCandidates, options: &CriOption
     let options = CriOptions { patience: Duration::ZERO, answer_timeout, ..options.clone() };
     let mut there = None;
     for path in &candidates.well_known {
-        let path = seen(&candidates.host_root, path);
+        let path = locate(&candidates.host, path);
         let endpoint = text(&path);
         match RuntimeReader::new(&endpoint, &endpoint, options.clone()).check().await {
             Ok(()) => return Ok(path),
@@ -190,16 +190,8 @@ async fn first_that_answers(candidates: &EndpointCandidates, options: &CriOption
 
 /// Returns the path at which the agent finds a path of the host. A socket that is mounted alone, at its own path,
 /// counts too.
-fn seen(host_root: &Path, path: &Path) -> PathBuf {
-    if host_root == Path::new("/") {
-        return path.to_path_buf();
-    }
-    match host_path::resolve(host_root, path) {
-        Ok(Resolved::Exists(beneath)) => beneath,
-        _ if path.exists() => path.to_path_buf(),
-        Ok(Resolved::Missing(beneath)) => beneath,
-        Err(_) => host_root.join(path.strip_prefix("/").unwrap_or(path)),
-    }
+fn locate(host: &HostFs, path: &Path) -> PathBuf {
+    host.locate(path).into_path()
 }
 
 /// Returns the path in a unix endpoint: `unix:///run/x.sock`, `unix:/run/x.sock` or `/run/x.sock`.

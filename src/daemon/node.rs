@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::clock;
 use crate::config::{KubeletSettings, Settings};
 use crate::cri::{Endpoint, RuntimeReader};
+use crate::host_path::HostFs;
 use crate::kubernetes::{CredentialCandidates, KubeletAccess};
 use crate::observe::{Disks, HostDisks, Observer, Places, PodSource, PodSourceOptions};
 
@@ -46,7 +47,7 @@ impl LocalNode {
 
 fn places(settings: &Settings) -> Places {
     Places {
-        host_root: settings.host_root.clone(),
+        host: HostFs::new(&settings.host_root),
         kubelet_root: settings.kubelet_root.clone(),
         require_kubelet_dirs: settings.pods.require_kubelet_dirs,
         pod_logs: settings.policy.logs.pods_root.clone(),
@@ -70,7 +71,7 @@ fn pod_source_options(settings: &Settings) -> PodSourceOptions {
 pub(super) fn credential_candidates(settings: &Settings) -> CredentialCandidates {
     CredentialCandidates {
         kubeconfig: settings.pods.kubeconfig.clone(),
-        host_root: settings.host_root.clone(),
+        host: HostFs::new(&settings.host_root),
         kubelet_root: settings.kubelet_root.clone(),
         ..CredentialCandidates::default()
     }
@@ -86,7 +87,7 @@ fn kubelet_access(settings: &Settings) -> KubeletAccess {
         token_file,
         client: client_certificate.zip(client_key),
         account: CredentialCandidates::default().account,
-        host_root: settings.host_root.clone(),
+        host: HostFs::new(&settings.host_root),
         kubelet_root: settings.kubelet_root.clone(),
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::action_result::{Done, ExecuteError};
 use super::{LogError, Refusal, Remover, Run};
 use crate::cri::Only;
-use crate::host_path::{self, Resolved};
+use crate::host_path::{HostFs, Resolved};
 use crate::model::{ContainerId, ContainerState, EntryKind, LinkTarget, PodUid};
 use crate::plan::{container_id_of_link, pod_uid_of_dir};
 
@@ -89,17 +89,16 @@ impl<H: Remover> Run<'_, H> {
     /// pod.
     async fn is_known_to_kubelet(&self, uid: &PodUid) -> Result<bool, ExecuteError> {
         let Some(pods) = self.exec.options.kubelet_pods.clone() else { return Ok(false) };
-        let (place, path) = (pods.clone(), pods.join(uid.as_str()));
-        let (host_root, uid) = (self.exec.roots.host_root.clone(), uid.clone());
-        let found = self.exec.roots.calls.run(&place, move || has_entry(&host_root, &pods, uid.as_str())).await?;
+        let (place, path, uid) = (pods.clone(), pods.join(uid.as_str()), uid.clone());
+        let found = self.exec.roots.host.run(&place, move |host| has_entry(host, &pods, uid.as_str())).await?;
         found.map_err(|source| ExecuteError::LookForPod { path: path.display().to_string(), source })
     }
 }
 
 /// Returns whether a directory of the host has an entry of any kind by this name. Symlinks in the path of the directory
 /// are followed.
-fn has_entry(host_root: &Path, directory: &Path, name: &str) -> io::Result<bool> {
-    let Resolved::Exists(at) = host_path::resolve(host_root, directory)? else { return Ok(false) };
+fn has_entry(host: &HostFs, directory: &Path, name: &str) -> io::Result<bool> {
+    let Resolved::Exists(at) = host.resolve(directory)? else { return Ok(false) };
     match std::fs::symlink_metadata(at.join(name)) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

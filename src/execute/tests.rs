@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::cri::{CriOptions, RuntimeWriter};
-use crate::host_path::BoundedCalls;
+use crate::host_path::HostFs;
 use crate::model::{ContainerState, PodRef, Seen};
 use crate::observe::{DiskFn, NoPods};
 use crate::plan::{ImageSummary, LogPolicy, PlanKind, Profile, RemoveReason};
@@ -34,11 +34,10 @@ struct Bench {
     options: ExecuteOptions,
     cri: CriOptions,
     pods: Arc<dyn PodSource>,
-    calls: BoundedCalls,
     /// `None` = the disk of `sim`.
     disks: Option<Arc<dyn Disks>>,
-    /// The mountpoint of the host. If it is `/`, the log roots are those beneath the directory of `sim`.
-    host_root: PathBuf,
+    /// The host. If its root is `/`, the log roots are those beneath the directory of `sim`.
+    host: HostFs,
 }
 
 impl Bench {
@@ -49,17 +48,16 @@ impl Bench {
             options,
             cri: CriOptions::default(),
             pods: Arc::new(NoPods),
-            calls: BoundedCalls::default(),
             disks: None,
-            host_root: "/".into(),
+            host: HostFs::default(),
         }
     }
 
     fn roots(&self) -> LogRoots {
         let roots = self.sim.log_roots();
-        let on_host = |path: PathBuf| Path::new("/").join(path.strip_prefix(&self.host_root).unwrap());
+        let on_host = |path: PathBuf| Path::new("/").join(path.strip_prefix(self.host.root()).unwrap());
         let policy = LogPolicy { pods_root: on_host(roots.pods), containers_root: on_host(roots.containers) };
-        LogRoots { calls: self.calls.clone(), ..LogRoots::new(&self.host_root, policy) }
+        LogRoots { host: self.host.clone(), policy }
     }
 
     fn executor<H>(&self, remover: H) -> Executor<H> {

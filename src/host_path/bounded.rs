@@ -78,6 +78,12 @@ impl BoundedCalls {
         Self { limit, spots: Arc::default() }
     }
 
+    /// Returns the same calls with another limit. The places are shared.
+    #[must_use]
+    pub fn with_limit(&self, limit: Duration) -> Self {
+        Self { limit, ..self.clone() }
+    }
+
     /// Runs `call` in a thread and waits for its result. `place` names the mount, root or directory that may block. It
     /// is not each file in it, because each place may take the limit once.
     ///

@@ -1,7 +1,6 @@
 //! Access to the API server: the candidates for credentials, and which of them is used.
 //!
-//! All paths are paths of the host and are resolved beneath `host_root`, also those inside a kubeconfig. If the host
-//! has no such file, a file that is mounted into the agent's container under this path is used.
+//! All paths are paths of the host, also those inside a kubeconfig. [`HostFs::locate`] finds the files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +9,7 @@ use kube::config::{AuthInfo, Config, Kubeconfig};
 
 use super::KubernetesError;
 use super::error::with_causes;
-use crate::host_path::{self, Resolved};
+use crate::host_path::HostFs;
 
 /// The kubelet's own credentials on a node that kubeadm set up.
 const KUBEADM: &str = "/etc/kubernetes/kubelet.conf";
@@ -23,8 +22,8 @@ pub struct CredentialCandidates {
     /// The directory of a pod's service account, as this process sees it. Default
     /// `/var/run/secrets/kubernetes.io/serviceaccount`.
     pub account: PathBuf,
-    /// The mount point of the host's root. Default `/`.
-    pub host_root: PathBuf,
+    /// The host. Default: the agent's own root is the host's.
+    pub host: HostFs,
     /// The kubelet's directory, on the host. Default `/var/lib/kubelet`.
     pub kubelet_root: PathBuf,
 }
@@ -36,8 +35,8 @@ pub struct Access {
     pub credentials: Credentials,
     /// Why these were chosen, as text for users.
     pub chosen_by: String,
-    /// The mount point of the host's root.
-    pub host_root: PathBuf,
+    /// The host.
+    pub host: HostFs,
 }
 
 /// The identity that kubegc uses at the API server.
@@ -56,7 +55,7 @@ impl Default for CredentialCandidates {
         Self {
             kubeconfig: None,
             account: "/var/run/secrets/kubernetes.io/serviceaccount".into(),
-            host_root: "/".into(),
+            host: HostFs::default(),
             kubelet_root: "/var/lib/kubelet".into(),
         }
     }
@@ -71,7 +70,7 @@ impl CredentialCandidates {
     /// There are no credentials, or the configured kubeconfig does not exist.
     pub fn find(&self) -> Result<Access, KubernetesError> {
         if let Some(path) = &self.kubeconfig {
-            if reachable(&self.host_root, path).is_none() {
+            if self.existing(path).is_none() {
                 return Err(KubernetesError::NoKubeconfig { path: path.clone() });
             }
             return Ok(self.access(Credentials::Kubeconfig(path.clone()), format!("kubeconfig {}", path.display())));
@@ -80,7 +79,7 @@ impl CredentialCandidates {
             return Ok(self.access(Credentials::Account, "the pod's service account".to_owned()));
         }
         let tried = vec![PathBuf::from(KUBEADM), self.kubelet_root.join("kubeconfig")];
-        match tried.iter().find(|path| reachable(&self.host_root, path).is_some()) {
+        match tried.iter().find(|path| self.existing(path).is_some()) {
             Some(path) => {
                 let why = format!("the kubelet's kubeconfig {}", path.display());
                 Ok(self.access(Credentials::Kubeconfig(path.clone()), why))
@@ -89,8 +88,12 @@ impl CredentialCandidates {
         }
     }
 
+    fn existing(&self, path: &Path) -> Option<PathBuf> {
+        self.host.locate(path).existing()
+    }
+
     fn access(&self, credentials: Credentials, chosen_by: String) -> Access {
-        Access { credentials, chosen_by, host_root: self.host_root.clone() }
+        Access { credentials, chosen_by, host: self.host.clone() }
     }
 }
 
@@ -110,8 +113,8 @@ impl Access {
 
     fn of_kubeconfig(&self, path: &Path) -> Result<Config, KubernetesError> {
         let unusable = |cause| KubernetesError::ParseKubeconfig { path: path.to_owned(), cause };
-        let file =
-            reachable(&self.host_root, path).ok_or_else(|| KubernetesError::NoKubeconfig { path: path.to_owned() })?;
+        let file = self.host.locate(path).existing();
+        let file = file.ok_or_else(|| KubernetesError::NoKubeconfig { path: path.to_owned() })?;
         let text = std::fs::read_to_string(file).map_err(|source| unread(path, source))?;
         let mut kubeconfig = Kubeconfig::from_yaml(&text).map_err(|error| unusable(with_causes(&error)))?;
         let users = kubeconfig.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut());
@@ -146,20 +149,8 @@ impl Access {
     fn resolve(&self, kubeconfig: &Path, path: &mut Option<String>) {
         let Some(text) = path.as_mut().filter(|text| !text.is_empty()) else { return };
         let absolute = kubeconfig.parent().unwrap_or(Path::new("/")).join(&*text);
-        let path_here = reachable(&self.host_root, &absolute).unwrap_or(absolute);
+        let path_here = self.host.locate(&absolute).existing().unwrap_or(absolute);
         *text = path_here.display().to_string();
-    }
-}
-
-/// Returns the path under which this process reaches a file of the host, or `None` if the file does not exist.
-pub(super) fn reachable(host_root: &Path, path: &Path) -> Option<PathBuf> {
-    let own = || path.exists().then(|| path.to_owned());
-    if path.is_relative() {
-        return own();
-    }
-    match host_path::resolve(host_root, path) {
-        Ok(Resolved::Exists(beneath)) => Some(beneath),
-        _ => own(),
     }
 }
 

@@ -28,7 +28,6 @@ use jiff::Timestamp;
 use tokio::time::timeout;
 
 use super::error::with_causes;
-use crate::host_path::BoundedCalls;
 use error::Right;
 use transport::{Stream, Transport};
 
@@ -41,7 +40,6 @@ const LARGEST_ANSWER_BYTES: usize = 64 << 20;
 pub struct Kubelet {
     access: KubeletAccess,
     answer: Duration,
-    calls: BoundedCalls,
 }
 
 /// One answer.
@@ -56,7 +54,7 @@ struct Answer {
 impl Kubelet {
     /// Creates a client with this access. Opens nothing.
     pub fn new(access: KubeletAccess) -> Self {
-        Self { access, answer: ANSWER, calls: BoundedCalls::default() }
+        Self { access, answer: ANSWER }
     }
 
     /// Sets another limit for each answer.
@@ -95,7 +93,7 @@ impl Kubelet {
     async fn try_get(&self, path: &'static str, right: Right) -> Result<Answer, KubeletError> {
         let access = self.access.clone();
         // This reads files of the host. The limit for the answer ends the wait.
-        let transport = self.calls.run(Path::new("the credentials"), move || access.transport()).await;
+        let transport = self.access.host.run(Path::new("the credentials"), move |_| access.transport()).await;
         let transport = transport.map_err(|error| reach(path, &error))??;
         let stream = transport.open().await.map_err(|error| reach(path, &error))?;
         let answer = send(stream, path, &transport).await.map_err(|error| reach(path, &error))?;

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use nix::sys::statvfs::statvfs;
 
 use super::ObserveError;
-use crate::host_path::{self, BoundedCalls};
+use crate::host_path::HostFs;
 use crate::model::FileSystem;
 
 /// The longest wait for statvfs, as in cAdvisor.
@@ -28,8 +28,7 @@ pub trait Disks: Send + Sync {
 /// The file systems of this host.
 #[derive(Clone)]
 pub struct HostDisks {
-    host_root: PathBuf,
-    calls: BoundedCalls,
+    host: HostFs,
     probe: Probe,
 }
 
@@ -47,13 +46,13 @@ impl HostDisks {
     }
 
     fn with_probe(host_root: PathBuf, guard: Duration, probe: Probe) -> Self {
-        Self { host_root, calls: BoundedCalls::new(guard), probe }
+        Self { host: HostFs::new(host_root).with_limit(guard), probe }
     }
 
     async fn look(&self, mountpoint: &Path) -> Result<FileSystem, ObserveError> {
-        let (root, path, probe) = (self.host_root.clone(), mountpoint.to_owned(), Arc::clone(&self.probe));
-        let look = move || probe(&host_path::resolve(&root, &path)?.into_path());
-        let measured = self.calls.run(mountpoint, look).await?;
+        let (path, probe) = (mountpoint.to_owned(), Arc::clone(&self.probe));
+        let look = move |host: &HostFs| probe(&host.resolve(&path)?.into_path());
+        let measured = self.host.run(mountpoint, look).await?;
         let measured = measured.map_err(|source| ObserveError::Measure { path: mountpoint.to_owned(), source })?;
         Ok(FileSystem { mountpoint: mountpoint.to_owned(), ..measured })
     }

@@ -10,7 +10,7 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use super::ObserveError;
-use crate::host_path::{self, Resolved};
+use crate::host_path::HostFs;
 use crate::model::{EntryKind, LinkTarget, LogDir, LogLink};
 
 /// Returns every entry of the pod log root, of any type, sorted by name.
@@ -22,13 +22,23 @@ pub fn dirs(root: &Path) -> Result<Vec<LogDir>, ObserveError> {
 
 /// Returns the `*.log` entries of the container log root, sorted by name. Each link is followed beneath the host's
 /// root.
-pub fn links(host_root: &Path, root: &Path) -> Result<Vec<LogLink>, ObserveError> {
+pub fn links(host: &HostFs, root: &Path) -> Result<Vec<LogLink>, ObserveError> {
     let mut names: Vec<String> = entries(root)?.into_iter().map(|(name, _)| name).collect();
     names.retain(|name| name.strip_suffix(".log").is_some());
     names.sort();
-    let within = root.strip_prefix(host_root).unwrap_or(root);
-    let link = |name: String| LogLink { target: target(host_root, &within.join(&name)), name };
+    let within = Path::new("/").join(root.strip_prefix(host.root()).unwrap_or(root));
+    let link = |name: String| LogLink { target: link_target(host, &within.join(&name)), name };
     Ok(names.into_iter().map(link).collect())
+}
+
+/// Follows a link over every hop, as the kubelet's stat does. The target is missing only if some hop does not exist. A
+/// loop, a file on the way, or a directory without permission proves nothing.
+pub fn link_target(host: &HostFs, path: &Path) -> LinkTarget {
+    match host.exists(path) {
+        Ok(true) => LinkTarget::Exists,
+        Ok(false) => LinkTarget::Missing,
+        Err(_) => LinkTarget::Unknown,
+    }
 }
 
 /// Returns the entries of a directory with their names. A directory that no longer exists is empty. Any other failure
@@ -63,25 +73,6 @@ fn kind(of: FileType) -> EntryKind {
         EntryKind::Symlink
     } else {
         EntryKind::Other
-    }
-}
-
-/// Follows a link over every hop, as the kubelet's stat does. The target is missing only if some hop does not exist. A
-/// loop, a file on the way, or a directory without permission proves nothing.
-fn target(host_root: &Path, path: &Path) -> LinkTarget {
-    let place = if host_root == Path::new("/") {
-        // The system resolves links faster than this code, and there are thousands of them.
-        match fs::metadata(host_root.join(path)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return LinkTarget::Missing,
-            answer => answer.map(|_| Resolved::Exists(path.to_owned())),
-        }
-    } else {
-        host_path::resolve(host_root, path)
-    };
-    match place {
-        Ok(Resolved::Exists(_)) => LinkTarget::Exists,
-        Ok(Resolved::Missing(_)) => LinkTarget::Missing,
-        Err(_) => LinkTarget::Unknown,
     }
 }
 

@@ -186,7 +186,7 @@ async fn pod_dirs_if(
         std::fs::create_dir_all(sim.dir().join(dir)).unwrap();
     }
     let mut observer = observer(&sim);
-    observer.places = Places { host_root: sim.dir().to_owned(), require_kubelet_dirs, ..Places::default() };
+    observer.places = Places { host: HostFs::new(sim.dir()), require_kubelet_dirs, ..Places::default() };
     if has_kubelet {
         observer.pods = Arc::new(OfKubelet);
     }
@@ -378,7 +378,7 @@ async fn under_a_host_root_all_places_are_the_hosts() {
     let mut observer = observer(&sim);
     let of_host = |path: &Path| Path::new("/").join(path.strip_prefix(sim.dir()).unwrap());
     observer.places = Places {
-        host_root: sim.dir().to_owned(),
+        host: HostFs::new(sim.dir()),
         pod_logs: of_host(&sim.log_roots().pods),
         container_logs: of_host(&sim.log_roots().containers),
         ..Places::default()

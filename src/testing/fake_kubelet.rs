@@ -22,6 +22,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
+use crate::host_path::HostFs;
 use crate::kubernetes::{Kubelet, KubeletAccess};
 
 /// The default date of every answer.
@@ -154,7 +155,7 @@ impl FakeKubelet {
             token_file: None,
             client: None,
             account: self.host.path().join("account"),
-            host_root: self.host.path().to_owned(),
+            host: HostFs::new(self.host.path()),
             kubelet_root: "/kubelet".into(),
         }
     }

@@ -111,7 +111,7 @@ async fn of_the_well_known_sockets_the_first_that_answers_is_taken() {
     let runtime = Scripted::start_with_paths(&at("run"), script);
     let options = CriOptions { answer_timeout: Duration::from_millis(100), ..CriOptions::default() };
     let mut candidates = EndpointCandidates {
-        host_root: host.path().into(),
+        host: HostFs::new(host.path()),
         well_known: ["/absent", "/stale", "/mute", "/run/cri.sock"].map(PathBuf::from).into(),
         ..EndpointCandidates::default()
     };
@@ -142,6 +142,6 @@ fn under_a_host_root_paths_are_the_hosts() {
         ("not there yet", "/var/run/y.sock", at("run/y.sock")),
         ("mounted by itself", alone.path().to_str().unwrap(), alone.path().into()),
     ] {
-        assert_eq!(seen(host.path(), Path::new(path)), place, "{row}");
+        assert_eq!(locate(&HostFs::new(host.path()), Path::new(path)), place, "{row}");
     }
 }

@@ -6,20 +6,18 @@ use std::path::{Component, Path, PathBuf};
 
 use super::dir::Dir;
 use super::{LogError, RemovedStats, tree};
-use crate::host_path::{self, BoundedCalls, Resolved};
+use crate::host_path::{HostFs, Resolved};
 use crate::model::{EntryKind, LinkTarget, PodRef};
+use crate::observe::link_target;
 use crate::plan::{LogPolicy, pod_uid_of_dir};
 
-/// The two log roots, as configured and as the agent reaches them. Clones share the bounded calls.
+/// The two log roots, as configured and as the agent reaches them.
 #[derive(Clone, Debug)]
 pub struct LogRoots {
-    /// The directory where the host's root is mounted; `/` unless the agent runs in a container.
-    pub host_root: PathBuf,
+    /// The host. A root is one place, so a blocked disk costs one time-out, however many entries it has.
+    pub host: HostFs,
     /// The two roots, as paths on the host.
     pub policy: LogPolicy,
-    /// Runs the file-system calls. A root is one place, so a blocked disk costs one time-out, however many entries it
-    /// has.
-    pub calls: BoundedCalls,
 }
 
 /// A container's log file: its name, and the directories from the pod log root down to it.
@@ -32,9 +30,10 @@ pub struct LogFile {
 // === impl LogRoots ===
 
 impl LogRoots {
-    /// Creates the roots of the host whose root is mounted at `host_root`, with the default limit for calls.
+    /// Creates the roots of the host whose root is mounted at `host_root`. They share no place with other parts of the
+    /// agent: a removal may take long, and an observation must not wait for it.
     pub fn new(host_root: impl Into<PathBuf>, policy: LogPolicy) -> Self {
-        Self { host_root: host_root.into(), policy, calls: BoundedCalls::default() }
+        Self { host: HostFs::new(host_root), policy }
     }
 
     /// Runs `work` on the pod log root in a blocking thread, within the limit.
@@ -122,28 +121,17 @@ impl LogRoots {
         let Some(root) = self.links()? else { return Ok(None) };
         match root.look(name)?.map(|entry| entry.kind) {
             None => Ok(None),
-            Some(EntryKind::Symlink) => Ok(Some(self.target_of(&path))),
+            Some(EntryKind::Symlink) => Ok(Some(link_target(&self.host, &path))),
             Some(_) => Err(LogError::foreign(path, "it is not a symbolic link")),
         }
     }
 
     /// Returns whether the pod log root is on the same disk as a directory of the host.
     pub fn is_on_disk_of(&self, directory: &Path) -> Result<bool, LogError> {
-        let device = |path: &Path| {
-            let resolved = host_path::resolve(&self.host_root, path)?.into_path();
-            std::fs::metadata(resolved).map(|metadata| metadata.dev())
-        };
+        let device =
+            |path: &Path| std::fs::metadata(self.host.resolve(path)?.into_path()).map(|metadata| metadata.dev());
         let device = |path: &Path| device(path).map_err(|error| LogError::io("find the disk of", path, error));
         Ok(device(&self.policy.pods_root)? == device(directory)?)
-    }
-
-    /// Follows a symlink as a process of the host would.
-    fn target_of(&self, path: &Path) -> LinkTarget {
-        match host_path::resolve(&self.host_root, path) {
-            Ok(Resolved::Exists(_)) => LinkTarget::Exists,
-            Ok(Resolved::Missing(_)) => LinkTarget::Missing,
-            Err(_) => LinkTarget::Unknown,
-        }
     }
 
     async fn bounded<T: Send + 'static>(
@@ -152,7 +140,7 @@ impl LogRoots {
         work: impl FnOnce(&Self) -> Result<T, LogError> + Send + 'static,
     ) -> Result<T, LogError> {
         let roots = self.clone();
-        self.calls.run(root, move || work(&roots)).await?
+        self.host.run(root, move |_| work(&roots)).await?
     }
 
     fn pods(&self) -> Result<Option<Dir>, LogError> {
@@ -171,9 +159,11 @@ impl LogRoots {
     /// Resolves a configured root to a directory. The administrator chose its symlinks, so they are followed as on the
     /// host, including the root itself. Symlinks beneath the root are never followed (I7). `None` = it does not exist.
     fn resolve(&self, root: &Path) -> Result<Option<PathBuf>, LogError> {
-        let place = host_path::resolve(&self.host_root, root).map_err(|error| LogError::io("resolve", root, error))?;
+        let place = self.host.resolve(root).map_err(|error| LogError::io("resolve", root, error))?;
         match place {
-            Resolved::Exists(path) if path == self.host_root => Err(LogError::foreign(root, "it cannot be a log root")),
+            Resolved::Exists(path) if path == self.host.root() => {
+                Err(LogError::foreign(root, "it cannot be a log root"))
+            }
             Resolved::Exists(path) => Ok(Some(path)),
             Resolved::Missing(_) => Ok(None),
         }
@@ -182,7 +172,7 @@ impl LogRoots {
     /// Returns the pod log root without symlinks, as a path on the host. A runtime may report log paths beneath it.
     fn resolved_pods_root(&self) -> Result<Option<PathBuf>, LogError> {
         let resolved = self.resolve(&self.policy.pods_root)?;
-        let beneath = resolved.as_deref().and_then(|path| path.strip_prefix(&self.host_root).ok());
+        let beneath = resolved.as_deref().and_then(|path| path.strip_prefix(self.host.root()).ok());
         Ok(beneath.map(|path| Path::new("/").join(path)))
     }
 }

@@ -63,7 +63,7 @@ fn on_a_disk(test: impl AsyncFnOnce(&mut Bench, &Path) + Send + 'static) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut bench = Bench::new(Node::new());
-            bench.calls = BoundedCalls::new(LIMIT);
+            bench.host = HostFs::default().with_limit(LIMIT);
             let root = mount_disk(&bench);
             for number in 0..DIRS {
                 fs::create_dir_all(root.join(name(number)).join("app")).unwrap();

@@ -16,12 +16,12 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::KubeletError;
-use crate::kubernetes::access::reachable;
+use crate::host_path::HostFs;
 
 /// The kubelet's own serving certificates beneath its root: the self-signed one, and the one that the cluster signed.
 const OWN: [&str; 2] = ["pki/kubelet.crt", "pki/kubelet-server-current.pem"];
 
-/// The access to the kubelet. File paths are resolved beneath `host_root`, or else as this process sees them.
+/// The access to the kubelet. [`HostFs::locate`] finds the files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KubeletAccess {
     /// The kubelet's address: `https://HOST:PORT`, or `http://HOST:PORT` for the read-only port.
@@ -37,8 +37,8 @@ pub struct KubeletAccess {
     pub client: Option<(PathBuf, PathBuf)>,
     /// The directory of a pod's service account, as this process sees it.
     pub account: PathBuf,
-    /// The mount point of the host's root.
-    pub host_root: PathBuf,
+    /// The host.
+    pub host: HostFs,
     /// The kubelet's directory, on the host.
     pub kubelet_root: PathBuf,
 }
@@ -134,7 +134,7 @@ impl KubeletAccess {
         let own = OWN.iter().map(|name| self.kubelet_root.join(name));
         let tried: Vec<PathBuf> = own.chain([self.account.join("ca.crt")]).collect();
         let mut trusted = Vec::new();
-        for path in tried.iter().filter(|path| reachable(&self.host_root, path).is_some()) {
+        for path in tried.iter().filter(|path| self.host.locate(path).existing().is_some()) {
             trusted.extend(certificates(path, &self.read(path)?)?);
         }
         if trusted.is_empty() { Err(KubeletError::FindAuthority { tried }) } else { Ok(trusted) }
@@ -142,7 +142,7 @@ impl KubeletAccess {
 
     fn read(&self, path: &Path) -> Result<Vec<u8>, KubeletError> {
         let unread = |source| KubeletError::ReadFile { path: path.to_owned(), source };
-        let path_here = reachable(&self.host_root, path).ok_or_else(|| unread(io::ErrorKind::NotFound.into()))?;
+        let path_here = self.host.locate(path).existing().ok_or_else(|| unread(io::ErrorKind::NotFound.into()))?;
         std::fs::read(path_here).map_err(unread)
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use kube::client::Client;
 use tempfile::TempDir;
 
+use crate::host_path::HostFs;
 use crate::kubernetes::{Access, Connection, CredentialCandidates, Credentials, KubernetesError};
 
 const KUBECONFIG: &str = r"
@@ -55,7 +56,7 @@ impl Host {
     fn candidates(&self) -> CredentialCandidates {
         CredentialCandidates {
             account: self.dir.path().join("account"),
-            host_root: self.root(),
+            host: HostFs::new(self.root()),
             ..CredentialCandidates::default()
         }
     }

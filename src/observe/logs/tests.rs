@@ -70,7 +70,7 @@ fn names_that_are_not_utf8_are_left_out() {
     fs::create_dir(pods.join(odd)).unwrap();
     symlink("/nowhere", containers.join(odd)).unwrap();
     assert_eq!(dirs(&pods).unwrap(), []);
-    assert_eq!(links(host.path(), &containers).unwrap(), []);
+    assert_eq!(links(&HostFs::new(host.path()), &containers).unwrap(), []);
 }
 
 /// Creates links as the kubelet makes them, and links that it never makes. Absolute links are paths of the host.
@@ -119,17 +119,17 @@ const TARGETS: [(&str, LinkTarget); 13] = [
 fn a_link_dangles_only_if_some_hop_does_not_exist() {
     let (host, pods, containers) = host();
     plant(&pods, &containers, host.path());
-    assert_eq!(targets(&links(Path::new("/"), &containers).unwrap()), TARGETS);
+    assert_eq!(targets(&links(&HostFs::default(), &containers).unwrap()), TARGETS);
 }
 
 #[test]
 fn under_a_host_root_every_hop_of_a_link_is_the_hosts() {
     let (host, pods, containers) = host();
     plant(&pods, &containers, Path::new("/"));
-    assert_eq!(targets(&links(host.path(), &containers).unwrap()), TARGETS);
+    assert_eq!(targets(&links(&HostFs::new(host.path()), &containers).unwrap()), TARGETS);
     // The agent's container has /etc, the host has none.
     symlink("/etc", containers.join("zz-etc.log")).unwrap();
-    let listed = links(host.path(), &containers).unwrap();
+    let listed = links(&HostFs::new(host.path()), &containers).unwrap();
     assert_eq!(targets(&listed).last(), Some(&("zz-etc.log", LinkTarget::Missing)));
 }
 
@@ -137,9 +137,11 @@ fn under_a_host_root_every_hop_of_a_link_is_the_hosts() {
 fn a_root_that_does_not_exist_is_empty_and_one_that_is_no_directory_is_an_error() {
     let (host, pods, _) = host();
     assert_eq!(dirs(&pods.join("absent")).unwrap(), []);
-    assert_eq!(links(host.path(), &pods.join("absent")).unwrap(), []);
+    assert_eq!(links(&HostFs::new(host.path()), &pods.join("absent")).unwrap(), []);
     fs::write(pods.join("file"), "").unwrap();
-    for error in [dirs(&pods.join("file")).unwrap_err(), links(host.path(), &pods.join("file")).unwrap_err()] {
+    for error in
+        [dirs(&pods.join("file")).unwrap_err(), links(&HostFs::new(host.path()), &pods.join("file")).unwrap_err()]
+    {
         assert!(error.to_string().starts_with(&format!("cannot list {}/file: ", pods.display())), "{error}");
     }
 }

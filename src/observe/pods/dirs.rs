@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::running_uids;
-use crate::host_path::{self, Resolved};
+use crate::host_path::{HostFs, Resolved};
 use crate::model::{Container, PodUid, Sandbox, Seen};
 use crate::observe::{ObserveError, logs};
 
@@ -38,19 +38,16 @@ pub struct PodDirs {
 // === impl PodDirs ===
 
 impl PodDirs {
-    /// Lists the directories of pods of the host whose root is mounted at `host_root`. A missing directory counts as
-    /// empty, as on a host without a kubelet.
+    /// Lists the directories of pods of a host. A missing directory counts as empty, as on a host without a kubelet.
     ///
     /// # Errors
     ///
     /// The directory cannot be listed.
-    pub fn list(host_root: &Path, kubelet_root: &Path) -> Result<Self, ObserveError> {
+    pub fn list(host: &HostFs, kubelet_root: &Path) -> Result<Self, ObserveError> {
         let directory = kubelet_root.join("pods");
-        let resolved = host_path::resolve(host_root, &directory);
-        let is_other = |root: &&'static str| {
-            kubelet_root != Path::new(root)
-                && matches!(host_path::resolve(host_root, &Path::new(root).join("pods")), Ok(Resolved::Exists(_)))
-        };
+        let resolved = host.resolve(&directory);
+        let has_pods = |root: &str| host.exists(&Path::new(root).join("pods")).unwrap_or(false);
+        let is_other = |root: &&'static str| kubelet_root != Path::new(root) && has_pods(root);
         let other_root = OTHER_ROOTS.into_iter().find(|root| is_other(root));
         match resolved {
             Ok(Resolved::Exists(at)) => Ok(Self { uids: uids(&at)?, directory, is_missing: false, other_root }),

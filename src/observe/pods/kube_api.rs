@@ -1,6 +1,6 @@
 //! The pods that are bound to this node in the API server.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use super::machine::Machine;
 use super::{PodSource, running_uids};
-use crate::host_path::BoundedCalls;
+use crate::host_path::HostFs;
 use crate::kubernetes::{Clock, Connection, KnownPods, NodeInfo, PodWatch, Timing, pod_exists};
 use crate::model::{Confirms, Container, Pod, PodList, PodRef, PodSourceReport, Sandbox, Seen, running_pods};
 
@@ -19,8 +19,7 @@ pub struct KubeApi {
     clock: Clock,
     timing: Timing,
     watch: OnceLock<PodWatch>,
-    host_root: PathBuf,
-    calls: BoundedCalls,
+    host: HostFs,
     /// A list named a pod that ran here, so the node has this name.
     is_name_proven: AtomicBool,
 }
@@ -39,8 +38,7 @@ impl KubeApi {
             clock,
             timing: Timing::default(),
             watch: OnceLock::new(),
-            host_root: "/".into(),
-            calls: BoundedCalls::default(),
+            host: HostFs::default(),
             is_name_proven: AtomicBool::new(false),
         }
     }
@@ -51,10 +49,10 @@ impl KubeApi {
         Self { timing, ..self }
     }
 
-    /// Sets the mount point of the host's root. Default `/`.
+    /// Sets the host. Default: the agent's own root is the host's.
     #[must_use]
-    pub fn with_host_root(self, host_root: impl Into<PathBuf>) -> Self {
-        Self { host_root: host_root.into(), ..self }
+    pub fn with_host(self, host: HostFs) -> Self {
+        Self { host, ..self }
     }
 
     fn watch(&self) -> &PodWatch {
@@ -82,8 +80,7 @@ impl KubeApi {
 
     /// Returns whether the Node object of this name belongs to this machine.
     async fn is_this_machine(&self, node: &NodeInfo) -> bool {
-        let host_root = self.host_root.clone();
-        let read = self.calls.run(Path::new("machine-id"), move || Machine::of_host(&host_root)).await;
+        let read = self.host.run(Path::new("machine-id"), Machine::of_host).await;
         read.is_ok_and(|machine| machine.is(node))
     }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use crate::host_path::{self, Resolved};
+use crate::host_path::HostFs;
 use crate::kubernetes::NodeInfo;
 
 /// The kernel's id of this boot, the same in every container.
@@ -24,12 +24,9 @@ pub(super) struct Machine {
 // === impl Machine ===
 
 impl Machine {
-    /// Reads the ids of the host whose root is mounted at `host_root`.
-    pub fn of_host(host_root: &Path) -> Self {
-        let on_host = |path: &&str| match host_path::resolve(host_root, path.as_ref()) {
-            Ok(Resolved::Exists(at)) => id(&at),
-            _ => None,
-        };
+    /// Reads the ids of the host.
+    pub fn of_host(host: &HostFs) -> Self {
+        let on_host = |path: &&str| id(&host.resolve(path.as_ref()).ok()?.existing()?);
         Self { boot: id(BOOT_ID.as_ref()), machine: MACHINE_IDS.iter().find_map(on_host) }
     }
 

@@ -88,7 +88,7 @@ impl PodSourceOptions {
                 let connection = Arc::new(Connection::new(self.credentials.clone()));
                 let timing = Timing { max_silence: self.max_silence, ..Timing::default() };
                 let source = KubeApi::new(connection, &self.node, self.clock).with_timing(timing);
-                Arc::new(source.with_host_root(&self.credentials.host_root))
+                Arc::new(source.with_host(self.credentials.host.clone()))
             }
             PodSourceName::Kubelet => Arc::new(KubeletSource::new(Kubelet::new(self.kubelet.clone()), self.clock)),
         }

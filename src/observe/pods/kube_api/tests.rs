@@ -179,7 +179,7 @@ async fn an_empty_list_is_complete_beside_a_running_pod_if_the_node_object_is_of
         ("nothing is known of the node", serde_json::json!({}), false),
     ] {
         let host = host("abc");
-        let source = source(&FakeApi::new().with_node_info(info)).with_host_root(host.path());
+        let source = source(&FakeApi::new().with_node_info(info)).with_host(HostFs::new(host.path()));
         let list = list(&source, &zombie, &[]).await;
         assert_eq!(list.as_ref().unwrap().complete, complete, "{row}: {list:?}");
     }
@@ -191,7 +191,7 @@ async fn the_agents_own_machine_id_does_not_stand_for_the_hosts() {
     let own = std::fs::read_to_string("/etc/machine-id").unwrap_or_default().trim().to_owned();
     let source = source(&FakeApi::new().with_node_info(serde_json::json!({"machineID": own})));
     let zombie = [container(ContainerState::Running, Some(pod_ref("zombie")))];
-    assert!(!list(&source.with_host_root(host.path()), &zombie, &[]).await.as_ref().unwrap().complete);
+    assert!(!list(&source.with_host(HostFs::new(host.path())), &zombie, &[]).await.as_ref().unwrap().complete);
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::*;
+use crate::host_path::HostFs;
 use crate::model::{PodList, Seen};
 
 struct Host(tempfile::TempDir);
@@ -24,8 +25,8 @@ impl Host {
     }
 
     fn options(&self, sources: &[PodSourceName]) -> PodSourceOptions {
-        let host_root = self.0.path().to_owned();
-        let credentials = CredentialCandidates { host_root: host_root.clone(), ..CredentialCandidates::default() };
+        let host = HostFs::new(self.0.path());
+        let credentials = CredentialCandidates { host: host.clone(), ..CredentialCandidates::default() };
         let kubelet = KubeletAccess {
             endpoint: "http://127.0.0.1:1".to_owned(),
             node: "n1".to_owned(),
@@ -33,7 +34,7 @@ impl Host {
             token_file: None,
             client: None,
             account: credentials.account.clone(),
-            host_root,
+            host,
             kubelet_root: credentials.kubelet_root.clone(),
         };
         PodSourceOptions {
