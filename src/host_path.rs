@@ -4,9 +4,11 @@
 //! would follow it to the agent's own `/run`. So this module follows symlinks itself, beneath the root. Its results are
 //! only for finding and reading files. For removals, `execute` opens files without following symlinks.
 //!
-//! All access from async code uses [`HostFs::run`], or [`BoundedCalls`] for files that are not the host's.
+//! All access from async code uses [`HostFs::run`], or [`BoundedCalls`] for calls that need no path of the host.
 
 mod bounded;
+#[cfg(test)]
+mod hang;
 
 pub use bounded::{BoundedCalls, CallError};
 

@@ -64,22 +64,13 @@ async fn logs_of_a_pod_that_the_kubelet_has_again_stay() {
     assert_eq!(lines, ["default_web_u1 refused: its pod is back", "default_db_u2 removed"]);
 }
 
-/// Blocks a place until the sender sends or is dropped.
-async fn block(host: &HostFs, place: &Path) -> std::sync::mpsc::Sender<()> {
-    let (release, held) = std::sync::mpsc::channel::<()>();
-    let error = host.run(place, move |_| held.recv().ok()).await.unwrap_err();
-    assert!(error.to_string().contains("did not respond"), "{error}");
-    release
-}
-
 #[tokio::test]
 async fn while_a_log_root_is_blocked_each_removal_in_it_is_refused_at_once_and_the_rest_goes_on() {
     let node = Node::new().orphan_logs("default", "web", "u1").orphan_logs("default", "db", "u2");
-    let mut bench = Bench::new(node.dangling_link("default", "old", "app", ID));
-    bench.host = HostFs::default().with_limit(Duration::from_millis(50));
+    let bench = Bench::new(node.dangling_link("default", "old", "app", ID));
     let link = format!("old_default_app-{ID}.log");
     let actions = || vec![log_dir(&bench, "default_web_u1"), log_dir(&bench, "default_db_u2"), log_link(&bench, &link)];
-    let release = block(&bench.host, &bench.sim.log_roots().pods).await;
+    let release = bench.host.block(&bench.sim.log_roots().pods).await;
     let (before, roots) = (bench.files(), bench.sim.log_roots().pods);
     let blocked =
         format!("failed: cannot access {}: an earlier call is still blocked in the file system", roots.display());
@@ -95,10 +86,9 @@ async fn while_a_log_root_is_blocked_each_removal_in_it_is_refused_at_once_and_t
 #[tokio::test]
 async fn a_kubelet_directory_on_a_blocked_disk_fails_the_recheck_and_not_the_pass() {
     let mut bench = Bench::new(Node::new().orphan_logs("default", "web", "u1").orphan_logs("default", "db", "u2"));
-    bench.host = HostFs::default().with_limit(Duration::from_millis(50));
     let pods = bench.sim.dir().join("kubelet-pods");
     bench.options.kubelet_pods = Some(pods.clone());
-    let _release = block(&bench.host, &pods).await;
+    let _release = bench.host.block(&pods).await;
     let lines = bench.carry_out(vec![log_dir(&bench, "default_web_u1"), log_dir(&bench, "default_db_u2")]).await;
     assert!(lines.iter().all(|line| line.contains("failed: cannot access")), "{lines:?}");
     assert!(is_there(&bench.pods("default_web_u1")) && is_there(&bench.pods("default_db_u2")));

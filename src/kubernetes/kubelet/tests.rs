@@ -166,3 +166,11 @@ async fn a_kubelet_that_is_away_or_hangs_is_reported_in_time() {
     let why = cause(&Kubelet::new(access)).await;
     assert!(why.starts_with("cannot ask the kubelet for /pods: ") && why.contains("refused"), "{why}");
 }
+
+#[tokio::test]
+async fn credentials_on_a_disk_that_hangs_are_an_error_at_once_if_an_earlier_read_is_still_blocked() {
+    let kubelet = FakeKubelet::plain().await.client();
+    let _release = kubelet.access.host.block("the credentials".as_ref()).await;
+    let why = cause(&kubelet).await;
+    assert!(why.contains("the credentials: an earlier call is still blocked"), "{why}");
+}
