@@ -157,13 +157,13 @@ impl std::fmt::Display for Rule {
 
 /// Selects the endpoint. Connects only to well-known sockets.
 pub async fn resolve(candidates: &EndpointCandidates, options: &CriOptions) -> Result<Endpoint, CriError> {
-    let host = &candidates.host;
+    let host = candidates.host.with_limit(options.answer_timeout);
     let (runtime, rule) = match candidates.named() {
-        Some((rule, endpoint)) => (locate(host, &unix_path(endpoint, rule.as_str())?), rule),
+        Some((rule, endpoint)) => (locate(&host, unix_path(endpoint, rule.as_str())?).await?, rule),
         None => (first_that_answers(candidates, options).await?, Rule::WellKnown),
     };
     let images = match candidates.images_named(rule) {
-        Some((rule, endpoint)) => locate(host, &unix_path(endpoint, rule.images_as_str())?),
+        Some((rule, endpoint)) => locate(&host, unix_path(endpoint, rule.images_as_str())?).await?,
         None => runtime.clone(),
     };
     Ok(Endpoint { runtime: text(&runtime), images: text(&images), chosen_by: rule })
@@ -174,12 +174,11 @@ pub async fn resolve(candidates: &EndpointCandidates, options: &CriOptions) -> R
 async fn first_that_answers(candidates: &EndpointCandidates, options: &CriOptions) -> Result<PathBuf, CriError> {
     let answer_timeout = options.answer_timeout.min(QUICKLY);
     let options = CriOptions { patience: Duration::ZERO, answer_timeout, ..options.clone() };
+    let host = candidates.host.with_limit(answer_timeout);
     let mut there = None;
     for path in &candidates.well_known {
-        let path = locate(&candidates.host, path);
-        let endpoint = text(&path);
-        match RuntimeReader::new(&endpoint, &endpoint, options.clone()).check().await {
-            Ok(()) => return Ok(path),
+        match answers(&host, path, &options).await {
+            Ok(path) => return Ok(path),
             Err(CriError::NoSocket { .. }) => {}
             Err(error) => there = there.or(Some(error)),
         }
@@ -188,10 +187,19 @@ async fn first_that_answers(candidates: &EndpointCandidates, options: &CriOption
     Err(there.unwrap_or(CriError::NoEndpoint { tried }))
 }
 
-/// Returns the path at which the agent finds a path of the host. A socket that is mounted alone, at its own path,
+/// Returns where a socket is if a runtime answers there.
+async fn answers(host: &HostFs, path: &Path, options: &CriOptions) -> Result<PathBuf, CriError> {
+    let path = locate(host, path.to_owned()).await?;
+    let endpoint = text(&path);
+    RuntimeReader::new(&endpoint, &endpoint, options.clone()).check().await?;
+    Ok(path)
+}
+
+/// Returns the path at which the agent finds a socket of the host. A socket that is mounted alone, at its own path,
 /// counts too.
-fn locate(host: &HostFs, path: &Path) -> PathBuf {
-    host.locate(path).into_path()
+async fn locate(host: &HostFs, path: PathBuf) -> Result<PathBuf, CriError> {
+    let place = path.clone();
+    Ok(host.run(&place, move |host| host.locate(&path).into_path()).await?)
 }
 
 /// Returns the path in a unix endpoint: `unix:///run/x.sock`, `unix:/run/x.sock` or `/run/x.sock`.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use tonic::{Code, Status};
 
 use super::connect::Method;
+use crate::host_path::CallError;
 
 /// An error of the runtime: not found, not reachable, or a failed call.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +32,9 @@ pub enum CriError {
         /// The socket.
         endpoint: PathBuf,
     },
+    /// The file system of the socket did not respond.
+    #[error(transparent)]
+    Access(#[from] CallError),
     /// The connect failed for another reason.
     #[error("{}: cannot connect: {source}", endpoint.display())]
     Connect {
@@ -199,7 +203,8 @@ impl CriError {
         self.is_unconnected()
             || matches!(
                 self,
-                Self::Unanswered { .. }
+                Self::Access(_)
+                    | Self::Unanswered { .. }
                     | Self::OnlyV1alpha2 { .. }
                     | Self::NotCri { .. }
                     | Self::Broken { .. }

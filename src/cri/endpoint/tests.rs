@@ -127,8 +127,8 @@ async fn of_the_well_known_sockets_the_first_that_answers_is_taken() {
     assert!(error.is_unreachable() && error.to_string().ends_with("(looked for /absent)"), "{error}");
 }
 
-#[test]
-fn under_a_host_root_paths_are_the_hosts() {
+#[tokio::test]
+async fn under_a_host_root_paths_are_the_hosts() {
     let host = tempfile::tempdir().unwrap();
     let at = |path: &str| host.path().join(path);
     std::fs::create_dir_all(at("run")).unwrap();
@@ -142,6 +142,22 @@ fn under_a_host_root_paths_are_the_hosts() {
         ("not there yet", "/var/run/y.sock", at("run/y.sock")),
         ("mounted by itself", alone.path().to_str().unwrap(), alone.path().into()),
     ] {
-        assert_eq!(locate(&HostFs::new(host.path()), Path::new(path)), place, "{row}");
+        assert_eq!(locate(&HostFs::new(host.path()), path.into()).await.unwrap(), place, "{row}");
     }
+}
+
+#[tokio::test]
+async fn a_socket_on_a_file_system_that_hangs_costs_one_limit_and_the_other_sockets_are_tried() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = Scripted::start_with_paths(dir.path(), |_| vec![say(&pb::VersionResponse::default())]);
+    let host = HostFs::default();
+    let _release = host.block("/blocked".as_ref()).await;
+    let none = EndpointCandidates { host, well_known: vec!["/blocked".into()], ..EndpointCandidates::default() };
+    for candidates in [EndpointCandidates { flag: named("/blocked", ""), ..none.clone() }, none.clone()] {
+        let error = error(&candidates).await;
+        let text = "cannot access /blocked: an earlier call is still blocked in the file system";
+        assert!(error.is_unreachable() && error.to_string() == text, "{error}");
+    }
+    let well_known = vec!["/blocked".into(), runtime.endpoint().into()];
+    assert_eq!(found(&EndpointCandidates { well_known, ..none }).await.0, runtime.endpoint());
 }
