@@ -45,7 +45,8 @@ pub struct CriOptions {
     /// The largest message that the client accepts. Default 256 MiB. About 3,000 containers exceed tonic's own limit of
     /// 4 MiB.
     pub max_message_bytes: usize,
-    /// The time limit of a Version call: the first call, and the probe after a call without an answer. Default 5 s.
+    /// The time limit of a Version call: the first call, and the probe after a call without an answer. Also of a lookup
+    /// of the socket file. Default 5 s.
     pub answer_timeout: Duration,
     /// The total back-off time of a read call while the runtime is unavailable. Default 0: the call fails at once. The
     /// service sets a few seconds, because it outlives restarts of the runtime.

@@ -3,10 +3,12 @@
 //! Tonic turns a failed connect into a status. The connector adds an error of its own to that status, so that "no such
 //! socket" and "the runtime answered Unavailable" can be distinguished.
 
+use std::fs::Metadata;
 use std::io;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use prost::Message;
@@ -22,6 +24,7 @@ use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use super::CriError;
+use crate::host_path::BoundedCalls;
 
 /// The socket of a runtime. Cheap to clone; all clones share one connection.
 #[derive(Clone, Debug)]
@@ -29,6 +32,7 @@ pub struct Socket {
     path: Arc<Path>,
     channel: Channel,
     connections: Connections,
+    calls: BoundedCalls,
 }
 
 /// The record of the connections to a socket, which shows restarts of the runtime.
@@ -82,20 +86,33 @@ impl Method {
 
 impl Socket {
     /// Creates the socket without connecting. The first call connects, and so does the first call after a restart of
-    /// the runtime. Must be called within a tokio runtime.
-    pub fn new(endpoint: &str) -> Self {
+    /// the runtime. A lookup of its file takes at most `limit`. Must be called within a tokio runtime.
+    pub fn new(endpoint: &str, limit: Duration) -> Self {
         let path: Arc<Path> = Path::new(endpoint.strip_prefix("unix://").unwrap_or(endpoint)).into();
-        let (target, connections) = (Arc::clone(&path), Connections::default());
-        let made = connections.clone();
+        let (connections, calls) = (Connections::default(), BoundedCalls::new(limit));
+        let (target, made, lookups) = (Arc::clone(&path), connections.clone(), calls.clone());
+        let connector = move |_: Uri| connect(Arc::clone(&target), lookups.clone(), made.clone());
         // The authority must be a host name: Go's servers reject a socket path there.
         let channel = tonic::transport::Endpoint::from_static("http://localhost")
-            .connect_with_connector_lazy(tower::service_fn(move |_: Uri| connect(Arc::clone(&target), made.clone())));
-        Self { path, channel, connections }
+            .connect_with_connector_lazy(tower::service_fn(connector));
+        Self { path, channel, connections, calls }
+    }
+
+    /// Returns the sockets of the runtime service and of the image service, which may be the same.
+    pub fn pair(runtime: &str, images: &str, limit: Duration) -> [Self; 2] {
+        let first = Self::new(runtime, limit);
+        let second = if images == runtime { first.clone() } else { Self::new(images, limit) };
+        [first, second]
     }
 
     /// Returns the path of the socket file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Reads the metadata of the socket file.
+    pub async fn metadata(&self) -> io::Result<Metadata> {
+        metadata(&self.calls, Arc::clone(&self.path)).await
     }
 
     /// Returns when the client last reconnected to a socket that does not itself show a restart; `None` = never. A
@@ -184,11 +201,22 @@ impl<A: Message + Default> Decoder for MeasuringDecoder<A> {
     }
 }
 
-async fn connect(path: Arc<Path>, connections: Connections) -> Result<TokioIo<UnixStream>, Unreached> {
-    let stream = UnixStream::connect(&path).await;
-    let stream = stream.map_err(|source| Unreached { path: path.to_path_buf(), source })?;
+async fn connect(
+    path: Arc<Path>,
+    calls: BoundedCalls,
+    connections: Connections,
+) -> Result<TokioIo<UnixStream>, Unreached> {
+    let unreached = |source| Unreached { path: path.to_path_buf(), source };
+    // The connect looks up the path on the async thread. A file system that hangs would block all of the agent (I14).
+    metadata(&calls, Arc::clone(&path)).await.map_err(unreached)?;
+    let stream = UnixStream::connect(&path).await.map_err(unreached)?;
     connections.add(stream.peer_cred().ok().and_then(|owner| owner.pid()));
     Ok(TokioIo::new(stream))
+}
+
+async fn metadata(calls: &BoundedCalls, path: Arc<Path>) -> io::Result<Metadata> {
+    let place = Arc::clone(&path);
+    calls.run(&place, move || std::fs::metadata(path)).await.map_err(io::Error::other).flatten()
 }
 
 // === impl Connections ===
@@ -221,6 +249,24 @@ fn find<'a, E: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cri::breaker::VERSION;
+    use crate::cri::generated::{VersionRequest, VersionResponse};
+
+    #[tokio::test]
+    async fn a_socket_on_a_file_system_that_hangs_is_an_error_within_the_limit_and_not_connected_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let listener = tokio::net::UnixListener::bind(&path).unwrap();
+        let socket = Socket::new(&path.display().to_string(), Duration::from_secs(30));
+        let _release = socket.calls.block(&path).await;
+        let answer = socket.unary::<_, VersionResponse>(VERSION, VersionRequest::default(), 1 << 10);
+        let status = tokio::select! {
+            answer = answer => answer.unwrap_err(),
+            _ = listener.accept() => panic!("the agent connects"),
+        };
+        let error = socket.error(VERSION, status);
+        assert!(error.is_unreachable() && error.to_string().contains("still blocked"), "{error}");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_made_again_may_follow_a_restart_unless_the_runtime_owns_the_socket() {

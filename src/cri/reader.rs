@@ -18,7 +18,6 @@ use super::generated as pb;
 use super::lists::{self, Listed, Received};
 use super::retry::Retry;
 use super::{CriError, CriOptions, convert};
-use crate::host_path::BoundedCalls;
 use crate::model::{Container, ContainerId, ContainerState, Image, PodRef, PodUid, Runtime, Sandbox, SandboxId};
 
 const OLD_VERSION: Method = Method("/runtime.v1alpha2.RuntimeService/Version");
@@ -37,7 +36,6 @@ pub struct RuntimeReader {
     options: CriOptions,
     unary_only: Arc<UnaryOnly>,
     breaker: Breaker,
-    calls: BoundedCalls,
 }
 
 /// The lists that this runtime does not stream, according to its answer to the first attempt.
@@ -86,10 +84,9 @@ impl RuntimeReader {
     /// Creates a reader for the runtime service and the image service, which may use two sockets. Endpoints are paths,
     /// with or without `unix://`. The first call connects. Must be called within a tokio runtime.
     pub fn new(endpoint: &str, image_endpoint: &str, options: CriOptions) -> Self {
-        let runtime = Socket::new(endpoint);
-        let images = if endpoint == image_endpoint { runtime.clone() } else { Socket::new(image_endpoint) };
-        let (breaker, calls) = (Breaker::new(&runtime, &options), BoundedCalls::new(options.answer_timeout));
-        Self { runtime, images, options, unary_only: Arc::default(), breaker, calls }
+        let [runtime, images] = Socket::pair(endpoint, image_endpoint, options.answer_timeout);
+        let breaker = Breaker::new(&runtime, &options);
+        Self { runtime, images, options, unary_only: Arc::default(), breaker }
     }
 
     /// Returns the same reader for one stage of a pass. `most_unanswered` limits the calls of each method that may
@@ -139,9 +136,7 @@ impl RuntimeReader {
     /// Returns since when the socket of the runtime exists: its modification time. A restart creates a new file. A
     /// change of owner or mode is no restart; it changes other times of the file, but not this one.
     pub async fn listening_since(&self) -> Result<Timestamp, CriError> {
-        let path = self.runtime.path().to_owned();
-        let modified = move || std::fs::metadata(path).and_then(|metadata| metadata.modified());
-        let modified = self.calls.run(self.runtime.path(), modified).await.map_err(io::Error::other).flatten();
+        let modified = self.runtime.metadata().await.and_then(|metadata| metadata.modified());
         let since = modified.and_then(|modified| Timestamp::try_from(modified).map_err(io::Error::other));
         since.map_err(|source| CriError::unreached(self.runtime.path(), &source))
     }

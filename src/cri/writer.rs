@@ -29,8 +29,7 @@ impl RuntimeWriter {
     /// Creates a writer for the runtime service and the image service, which may use two sockets. Endpoints are paths,
     /// with or without `unix://`. The first call connects. Must be called within a tokio runtime.
     pub fn new(endpoint: &str, image_endpoint: &str, options: CriOptions) -> Self {
-        let runtime = Socket::new(endpoint);
-        let images = if endpoint == image_endpoint { runtime.clone() } else { Socket::new(image_endpoint) };
+        let [runtime, images] = Socket::pair(endpoint, image_endpoint, options.answer_timeout);
         let breaker = Breaker::new(&runtime, &options);
         Self { runtime, images, options, breaker, in_progress: InProgress::default() }
     }
