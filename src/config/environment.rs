@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::cri::Named;
-use crate::host_path::HostFs;
+use crate::host_path::{HostFs, Resolved};
 
-/// The default configuration file of crictl, below the host's root.
-const CRICTL_FILE: &str = "etc/crictl.yaml";
+/// The default configuration file of crictl, on the host.
+const CRICTL_FILE: &str = "/etc/crictl.yaml";
 const CRICTL_KEYS: [&str; 2] = ["runtime-endpoint", "image-endpoint"];
 /// The kubelet's keys for the same endpoints.
 pub(super) const KUBELET_KEYS: [&str; 2] = ["containerRuntimeEndpoint", "imageServiceEndpoint"];
@@ -64,8 +64,9 @@ impl Environment {
     /// Reads the endpoints in crictl's configuration. The file is optional and not kubegc's: if it cannot be read, it
     /// names none.
     pub(super) fn crictl(&self, host: &HostFs) -> Named {
-        let path = self.crictl_config.clone().unwrap_or_else(|| host.root().join(CRICTL_FILE));
-        std::fs::read_to_string(path).map_or_else(|_| Named::default(), |text| named(&text, CRICTL_KEYS))
+        let on_host = || host.resolve(CRICTL_FILE.as_ref()).map(Resolved::into_path);
+        let path = self.crictl_config.clone().map_or_else(on_host, Ok);
+        path.and_then(std::fs::read_to_string).map_or_else(|_| Named::default(), |text| named(&text, CRICTL_KEYS))
     }
 }
 

@@ -252,7 +252,9 @@ fn an_empty_name_leaves_it_to_the_source_before() {
 fn crictls_file_is_looked_for_on_the_host() {
     let etc = Etc::new(&[("kubegc.toml", "")]);
     std::fs::create_dir(etc.path("etc")).unwrap();
-    std::fs::write(etc.path("etc/crictl.yaml"), "runtime-endpoint: /here\n").unwrap();
+    // The symlink is absolute for the host.
+    std::os::unix::fs::symlink("/crictl", etc.path("etc/crictl.yaml")).unwrap();
+    std::fs::write(etc.path("crictl"), "runtime-endpoint: /here\n").unwrap();
     let host_root = format!("host_root={}", etc.0.path().display());
     let environment = Environment { crictl_config: None, ..etc.environment() };
     let candidates = load(&set(&[&host_root]), &environment).unwrap().candidates;
