@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use crate::model::{Container, Image, LogDir, LogLink, PodRef, Sandbox, Snapshot};
-use crate::plan::{Kind, LogPolicy, is_named, log_link_name, pod_of_dir};
+use crate::model::{Container, Image, LogDir, LogLink, PodRef, Sandbox, Snapshot, log_link_name, pod_of_dir};
+use crate::plan::{Kind, LogPolicy};
 
 /// The shortest text that is accepted as the beginning of an ID.
 const MIN_ID: usize = 3;
@@ -86,7 +86,7 @@ impl Word<'_> {
         let id = image.id.as_str();
         let digest = |name: &String| name.split_once('@').is_some_and(|(_, digest)| self.hash(digest));
         let repository = |name: &String| name.rsplit_once(':').is_some_and(|(repository, _)| repository == self.text);
-        is_named(image, self.text)
+        image.is_named(self.text)
             || self.hash(id)
             || image.digests.iter().any(digest)
             || image.tags.iter().any(repository)

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use jiff::Timestamp;
 
-use super::image_use::{Use, Uses, full_name, is_named, may_be_named, names};
+use super::image_use::{Use, Uses};
 use super::plan_builder::Context;
 use super::{KeepReason, Kind};
-use crate::model::{Container, Image, Pod, Seen, Snapshot};
+use crate::model::{Container, Image, Pod, Seen, Snapshot, full_image_name};
 
 /// A sandbox image is smaller than this.
 const PAUSE_MAX_BYTES: u64 = 2 << 20;
@@ -70,20 +70,20 @@ impl<'a> ImageRetention<'a> {
 
     fn is_sandbox_image(&self, image: &Image) -> bool {
         match self.sandbox_image {
-            Some(name) => is_named(image, name),
+            Some(name) => image.is_named(name),
             None => self.guess_pause && looks_like_pause(image),
         }
     }
 
     fn is_being_pulled(&self, image: &Image) -> bool {
-        let is_pull = |(name, namer): (&&str, &Option<Namer>)| namer.is_none() && may_be_named(image, name);
-        names(image).any(|name| self.pulling.contains(name.as_ref())) || self.unresolved.iter().any(is_pull)
+        let is_pull = |(name, namer): (&&str, &Option<Namer>)| namer.is_none() && image.may_be_named(name);
+        image.names().any(|name| self.pulling.contains(name.as_ref())) || self.unresolved.iter().any(is_pull)
     }
 
     fn named_by_pod(&self, image: &Image) -> Option<KeepReason> {
-        let known = names(image).find_map(|name| self.named.get(name.as_ref()).copied());
+        let known = image.names().find_map(|name| self.named.get(name.as_ref()).copied());
         let may_name =
-            || self.unresolved.iter().find(|(name, _)| may_be_named(image, name)).and_then(|(_, namer)| *namer);
+            || self.unresolved.iter().find(|(name, _)| image.may_be_named(name)).and_then(|(_, namer)| *namer);
         let (pod, as_of) = known.or_else(may_name)?;
         Some(KeepReason::NamedByPod { named_by: format!("{}/{}", pod.namespace, pod.name), as_of })
     }
@@ -119,7 +119,7 @@ fn first<'a>(one: Namer<'a>, other: Namer<'a>) -> Namer<'a> {
 fn meanings<'a>(snapshot: &'a Snapshot, name: &'a str) -> impl Iterator<Item = String> + 'a {
     let resolved = snapshot.resolved_images.get(name).and_then(Seen::as_ref);
     let id = resolved.and_then(Option::as_ref).map(|id| id.canonical().into_owned());
-    id.into_iter().chain([full_name(name).into_owned()])
+    id.into_iter().chain([full_image_name(name).into_owned()])
 }
 
 fn pulls<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a str> {
@@ -156,7 +156,7 @@ fn namers(snapshot: &Snapshot) -> impl Iterator<Item = Namer<'_>> {
 /// Returns the first keep pattern that matches a name of the image.
 fn kept_by_pattern(context: &Context, image: &Image) -> Option<KeepReason> {
     let mut patterns = context.policy.images.keep.iter();
-    let pattern = patterns.find(|pattern| names(image).any(|name| pattern.matches(&name)))?;
+    let pattern = patterns.find(|pattern| image.names().any(|name| pattern.matches(&name)))?;
     Some(KeepReason::KeepPattern { pattern: pattern.as_str().to_owned() })
 }
 
@@ -168,7 +168,7 @@ fn looks_like_pause(image: &Image) -> bool {
         let repository = last.split([':', '@']).next().unwrap_or(last);
         repository.split('-').any(|word| word == "pause")
     };
-    image.size_bytes < PAUSE_MAX_BYTES && names(image).any(|name| is_pause(&name))
+    image.size_bytes < PAUSE_MAX_BYTES && image.names().any(|name| is_pause(&name))
 }
 
 #[cfg(test)]

@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 
 use super::plan_builder::{Context, PlanBuilder};
 use super::pods::{Completeness, PodStatus};
-use super::{KeepReason, Kind, RemoveReason, Target, names};
+use super::{KeepReason, Kind, RemoveReason, Target};
 use crate::model::{
     Container, ContainerId, ContainerState, EntryKind, LinkTarget, LogDir, LogLink, PodRef, PodUid, Seen,
+    container_id_of_link, is_log_link, pod_of_dir, pod_uid_of_dir,
 };
 
 /// The directories with logs.
@@ -53,7 +54,7 @@ fn decide_dirs<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dirs: &
     for dir in dirs {
         let path = context.policy.logs.pods_root.join(&dir.name);
         let id = path.display().to_string();
-        let pod = names::pod_of_dir(&dir.name);
+        let pod = pod_of_dir(&dir.name);
         let age = dir.modified_at.map(|at| context.age_seconds(at));
         match dir_stays(context, &in_runtime, dir).or_else(|| context.backing_off(Kind::LogDir, &id)) {
             Some(reason) => builder.keep(Kind::LogDir, &id, None, pod.as_ref(), reason),
@@ -66,9 +67,9 @@ fn decide_dirs<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dirs: &
 
 /// Returns why a log directory is kept, if so.
 fn dir_stays(context: &Context, in_runtime: &Seen<HashSet<&PodUid>>, dir: &LogDir) -> Option<KeepReason> {
-    let known = names::pod_of_dir(&dir.name);
+    let known = pod_of_dir(&dir.name);
     let is_careful = context.policy.guards.keep_unrecognized_logs;
-    let pod = known.clone().unwrap_or_else(|| PodRef { uid: names::pod_uid_of_dir(&dir.name), ..PodRef::default() });
+    let pod = known.clone().unwrap_or_else(|| PodRef { uid: pod_uid_of_dir(&dir.name), ..PodRef::default() });
     if dir.entry != EntryKind::Directory || !is_one_name(pod.uid.as_str()) || (is_careful && known.is_none()) {
         return Some(KeepReason::Unrecognized {});
     }
@@ -124,7 +125,7 @@ fn is_any_dangling(links: &[LogLink]) -> bool {
 /// is being rotated.
 fn link_stays(context: &Context, containers: &Seen<ById>, link: &LogLink) -> Option<KeepReason> {
     let is_careful = context.policy.guards.keep_unrecognized_logs;
-    if !is_log(&link.name) || (is_careful && !names::is_log_link(&link.name)) {
+    if !is_log(&link.name) || (is_careful && !is_log_link(&link.name)) {
         return Some(KeepReason::Unrecognized {});
     }
     match link.target {
@@ -132,7 +133,7 @@ fn link_stays(context: &Context, containers: &Seen<ById>, link: &LogLink) -> Opt
         LinkTarget::Unknown => return Some(KeepReason::TargetUnknown {}),
         LinkTarget::Missing => {}
     }
-    let id = names::container_id_of_link(&link.name)?;
+    let id = container_id_of_link(&link.name)?;
     match containers {
         Seen::Seen(containers) => containers.not_exited(&id).map(|state| KeepReason::ContainerNotExited { state }),
         Seen::NotSeen(cause) => is_careful.then(|| KeepReason::RuntimeNotSeen { cause: cause.clone() }),

@@ -7,8 +7,8 @@ use std::path::{Component, Path, PathBuf};
 use super::dir::Dir;
 use super::{LogError, RemovedStats, tree};
 use crate::host_path::{self, BoundedCalls, Resolved};
-use crate::model::{EntryKind, LinkTarget, PodRef};
-use crate::plan::{LogPolicy, pod_uid_of_dir};
+use crate::model::{EntryKind, LinkTarget, PodRef, pod_uid_of_dir};
+use crate::plan::LogPolicy;
 
 /// The two log roots, as configured and as the agent reaches them. Clones share the bounded calls.
 #[derive(Clone, Debug)]

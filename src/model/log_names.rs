@@ -1,6 +1,6 @@
 //! Parses and builds the names that the kubelet gives to logs (kubelet 1.36, `legacy.go` and `helpers.go`).
 
-use crate::model::{ContainerId, PodRef, PodUid};
+use super::{ContainerId, PodRef, PodUid};
 
 /// The longest file name on Linux file systems. The kubelet shortens the names of log symlinks to it.
 const MAX_NAME: usize = 255;
@@ -12,7 +12,7 @@ const MIN_ID: usize = 6;
 /// Returns the pod's uid in the name of a log directory: the text after the last `_`, or the whole name in the old
 /// format.
 ///
-/// As in the kubelet, every name gives a result; [`crate::plan::Guards::keep_unrecognized_logs`] is stricter.
+/// As in the kubelet, every name gives a result; [`pod_of_dir`] is stricter.
 pub fn pod_uid_of_dir(name: &str) -> PodUid {
     name.rsplit('_').next().unwrap_or(name).into()
 }
@@ -31,14 +31,14 @@ pub fn pod_of_dir(name: &str) -> Option<PodRef> {
     }
 }
 
-/// Says whether a log symlink has a name in the kubelet's format: `POD_NAMESPACE_CONTAINER-ID.log`, possibly shortened.
+/// Returns whether a log symlink has a name in the kubelet's format: `POD_NAMESPACE_CONTAINER-ID.log`, possibly shortened.
 pub fn is_log_link(name: &str) -> bool {
     let Some(id) = container_id_of_link(name) else { return false };
     let is_hex = id.as_str().bytes().all(|byte| byte.is_ascii_hexdigit());
     is_hex && name.matches('_').count() == 2
 }
 
-/// Says whether a name has only ASCII letters, digits, dots and dashes, and at least one letter or digit. All
+/// Returns whether a name has only ASCII letters, digits, dots and dashes, and at least one letter or digit. All
 /// Kubernetes names in a path do. `.` and `..` do not.
 fn is_name(name: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
