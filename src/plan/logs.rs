@@ -90,9 +90,8 @@ fn in_runtime<'a>(context: &Context<'a>, builder: &PlanBuilder<'a>) -> Seen<Hash
         (Seen::Seen(containers), Seen::Seen(sandboxes)) => (containers, sandboxes),
         (Seen::NotSeen(cause), _) | (_, Seen::NotSeen(cause)) => return Seen::NotSeen(cause.clone()),
     };
-    let containers = containers.iter().filter(|container| builder.leaves(container));
-    let sandboxes = sandboxes.iter().filter(|sandbox| !builder.gone_sandboxes.contains(&sandbox.id));
-    let uids = containers.filter_map(|container| container.pod_uid());
+    let sandboxes = sandboxes.iter().filter(|sandbox| !builder.removed_sandboxes.contains(&sandbox.id));
+    let uids = builder.remaining(containers).filter_map(|container| container.pod_uid());
     Seen::Seen(uids.chain(sandboxes.filter_map(|sandbox| sandbox.pod_uid())).collect())
 }
 
@@ -154,8 +153,7 @@ fn is_log(name: &str) -> bool {
 impl<'a> ById<'a> {
     /// Collects the containers that this pass keeps.
     fn new(containers: &'a [Container], builder: &PlanBuilder) -> Self {
-        let is_left = |container: &&Container| builder.leaves(container);
-        let mut containers: Vec<_> = containers.iter().filter(is_left).collect();
+        let mut containers: Vec<_> = builder.remaining(containers).collect();
         containers.sort_by(|a, b| a.id.cmp(&b.id));
         Self {
             whole: containers.iter().map(|container| (&container.id, container.state)).collect(),

@@ -35,7 +35,7 @@ fn containers_by_sandbox<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a
     let partial = context.snapshot.partial.containers.as_ref();
     let containers = builder.need_listed("containers", &context.snapshot.containers, partial)?;
     let mut containers_by_sandbox = HashMap::new();
-    for container in containers.iter().filter(|container| builder.leaves(container)) {
+    for container in builder.remaining(containers) {
         *containers_by_sandbox.entry(&container.sandbox_id).or_default() += 1;
     }
     Some(containers_by_sandbox)
@@ -114,7 +114,7 @@ fn guarded(context: &Context, sandbox: &Sandbox) -> Option<KeepReason> {
 fn remove<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, sandbox: &'a Sandbox, reason: RemoveReason) {
     let target = Target::RemoveSandbox { id: sandbox.id.clone() };
     if builder.remove(target, sandbox.pod.as_ref(), Some(context.age_seconds(sandbox.created_at)), reason) {
-        builder.gone_sandboxes.insert(&sandbox.id);
+        builder.removed_sandboxes.insert(&sandbox.id);
     }
 }
 
