@@ -55,25 +55,20 @@ pub fn full_image_name(name: &str) -> Cow<'_, str> {
     };
     let registry = if registry == OLD_DOCKER { DOCKER } else { registry };
     let library = if registry == DOCKER && !repository.contains('/') { "library/" } else { "" };
-    Cow::Owned(format!("{registry}/{library}{}", without_idle_tag(repository)))
+    Cow::Owned(format!("{registry}/{library}{}", with_digest_or_tag(repository)))
 }
 
 fn is_registry(first: &str) -> bool {
     first.contains(['.', ':']) || first == "localhost"
 }
 
-/// Returns a repository with its tag, or with `latest` if it has none. If it has a digest, returns it with the digest
-/// and without the tag.
-fn without_idle_tag(repository: &str) -> String {
-    let tagged = |path: &'_ str| path.rsplit_once(':').is_some_and(|(_, tag)| !tag.contains('/'));
-    match repository.split_once('@') {
-        Some((path, digest)) if tagged(path) => {
-            format!("{}@{digest}", path.rsplit_once(':').map_or(path, |(path, _)| path))
-        }
-        Some(_) => repository.to_owned(),
-        None if tagged(repository) => repository.to_owned(),
-        None => format!("{repository}:latest"),
-    }
+/// Returns a repository with its digest or, without one, with its tag. The tag is `latest` if there is none.
+fn with_digest_or_tag(repository: &str) -> String {
+    let (tagged, digest) =
+        repository.split_once('@').map_or((repository, None), |(tagged, digest)| (tagged, Some(digest)));
+    let is_tag = |(_, tag): &(&str, &str)| !tag.contains('/');
+    let (path, tag) = tagged.rsplit_once(':').filter(is_tag).unwrap_or((tagged, "latest"));
+    digest.map_or_else(|| format!("{path}:{tag}"), |digest| format!("{path}@{digest}"))
 }
 
 /// Returns a full name without registry and path, such as `busybox:latest`; of a name with a digest, the digest alone.

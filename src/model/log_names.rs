@@ -50,6 +50,11 @@ fn is_uuid(uid: &str) -> bool {
     digits.clone().count() == 32 && digits.clone().all(|byte| byte.is_ascii_hexdigit())
 }
 
+/// Returns the name of a pod's log directory.
+pub fn log_dir_name(pod: &PodRef) -> String {
+    format!("{}_{}_{}", pod.namespace, pod.name, pod.uid)
+}
+
 /// Returns the container ID in the name of a log symlink, possibly shortened: the text after the last `-`, without
 /// `.log`.
 pub fn container_id_of_link(name: &str) -> Option<ContainerId> {

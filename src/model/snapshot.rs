@@ -157,9 +157,6 @@ pub struct Container {
     /// Why the image volumes are not known: the error of the status call. `null` = they are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_volumes_unknown: Option<String>,
-    /// Log file of the container. Known only after a status call.
-    #[serde(default)]
-    pub log_path: Option<PathBuf>,
 }
 
 /// A sandbox's state in the CRI.
