@@ -11,6 +11,8 @@ mod action;
 mod confirm;
 mod containers;
 mod disk;
+mod document;
+mod error;
 mod explain;
 mod gaps;
 mod guards;
@@ -26,13 +28,14 @@ mod pods;
 mod pressure;
 mod reason;
 mod sandboxes;
+mod selection;
 mod update_memory;
 
-pub use action::{
-    Action, ImageSummary, ImageTrigger, Kept, Kind, ListNote, Plan, PlanError, PlanKind, PodKnowledge, Target, key,
-};
+pub use action::{Action, Kind, Target, key};
 pub use confirm::{Confirmed, Denial, confirm};
 pub use containers::{AgeFrom, ContainerPolicy};
+pub use document::{ImageSummary, ImageTrigger, Kept, ListNote, Plan, PlanKind, PodKnowledge};
+pub use error::PlanError;
 pub use explain::Explanation;
 pub use guards::{Guards, Profile};
 pub use images::ImagePolicy;

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use jiff::Timestamp;
 
 use super::action::key;
-use super::confirm::Selection;
 use super::gaps::Gaps;
 use super::pods::Pods;
+use super::selection::Selection;
 use super::{
     Action, ImageSummary, KeepReason, Kept, Kind, ListNote, Plan, PlanError, PlanKind, PodKnowledge, Policy,
     RemoveReason, Target,
