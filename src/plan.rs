@@ -16,6 +16,7 @@ mod error;
 mod explain;
 mod gaps;
 mod guards;
+mod image_candidate;
 mod image_keep;
 mod image_use;
 mod image_volumes;

@@ -69,7 +69,7 @@ pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
     let partial = context.snapshot.partial.containers.as_ref();
     let Some(containers) = builder.need_listed("containers", &context.snapshot.containers, partial) else { return };
     let mut slots = slots(context, builder, containers);
-    remove_finished_pods(context, builder, &mut slots);
+    remove_whole_pods(context, builder, &mut slots);
     remove_over_slot_limit(context, builder, &mut slots);
     remove_over_total_limit(context, builder, &mut slots);
     keep_rest(context, builder, slots);
@@ -82,7 +82,7 @@ fn slots<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, containers: &
     let mut by_slot: HashMap<SlotKey, Vec<Dead>> = HashMap::new();
     for (position, container) in containers.iter().enumerate() {
         let dead = Dead { container, position, is_newest: newest.contains(&position) };
-        match not_removable(context, container) {
+        match why_kept(context, container) {
             Some(reason) => keep(builder, container, reason),
             None => by_slot.entry(slot_key(container)).or_default().push(dead),
         }
@@ -105,17 +105,17 @@ fn newest(containers: &[Container]) -> HashSet<usize> {
 }
 
 /// Returns why a container is not a candidate, if so.
-fn not_removable(context: &Context, container: &Container) -> Option<KeepReason> {
+fn why_kept(context: &Context, container: &Container) -> Option<KeepReason> {
     let policy = &context.policy.containers;
     let guards = &context.policy.guards;
     if container.state == ContainerState::Running {
         return Some(KeepReason::Running {});
     }
-    if context.gaps.may_lack_containers(container.pod_uid()) {
+    if context.gaps.may_miss_containers(container.pod_uid()) {
         return Some(KeepReason::ListIncomplete { list: "containers".to_owned() });
     }
     if guards.keep_foreign && container.pod_uid().is_none() {
-        return Some(KeepReason::Foreign {});
+        return Some(KeepReason::Unmanaged {});
     }
     if container.state == ContainerState::Created
         && super::age(context.now, container.created_at) < guards.created_grace
@@ -137,11 +137,11 @@ fn counted_from(policy: &ContainerPolicy, container: &Container) -> Timestamp {
 }
 
 /// Removes every candidate of deleted pods, and with `evict_terminated_pods` those of terminated pods.
-fn remove_finished_pods<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: &mut [Slot<'a>]) {
+fn remove_whole_pods<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: &mut [Slot<'a>]) {
     for slot in slots {
         let reason = match slot.status {
-            PodStatus::Gone => RemoveReason::PodGone {},
-            PodStatus::Present { terminal: true } if context.policy.containers.evict_terminated_pods => {
+            PodStatus::Deleted => RemoveReason::PodGone {},
+            PodStatus::Exists { terminated: true } if context.policy.containers.evict_terminated_pods => {
                 RemoveReason::PodTerminal {}
             }
             _ => continue,

@@ -56,7 +56,7 @@ fn decide_dirs<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dirs: &
         let id = path.display().to_string();
         let pod = pod_of_dir(&dir.name);
         let age = dir.modified_at.map(|at| context.age_seconds(at));
-        match dir_stays(context, &in_runtime, dir).or_else(|| context.backing_off(Kind::LogDir, &id)) {
+        match why_dir_kept(context, &in_runtime, dir).or_else(|| context.backing_off(Kind::LogDir, &id)) {
             Some(reason) => builder.keep(Kind::LogDir, &id, None, pod.as_ref(), reason),
             None => {
                 builder.remove(Target::RemoveLogDir { path }, pod.as_ref(), age, RemoveReason::PodGone {});
@@ -66,7 +66,7 @@ fn decide_dirs<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dirs: &
 }
 
 /// Returns why a log directory is kept, if so.
-fn dir_stays(context: &Context, in_runtime: &Seen<HashSet<&PodUid>>, dir: &LogDir) -> Option<KeepReason> {
+fn why_dir_kept(context: &Context, in_runtime: &Seen<HashSet<&PodUid>>, dir: &LogDir) -> Option<KeepReason> {
     let known = pod_of_dir(&dir.name);
     let is_careful = context.policy.guards.keep_unrecognized_logs;
     let pod = known.clone().unwrap_or_else(|| PodRef { uid: pod_uid_of_dir(&dir.name), ..PodRef::default() });
@@ -74,9 +74,9 @@ fn dir_stays(context: &Context, in_runtime: &Seen<HashSet<&PodUid>>, dir: &LogDi
         return Some(KeepReason::Unrecognized {});
     }
     match context.pods.status(Some(&pod), Completeness::Required) {
-        PodStatus::Present { .. } => return Some(KeepReason::PodPresent { source: context.pods.source() }),
+        PodStatus::Exists { .. } => return Some(KeepReason::PodPresent { source: context.pods.source() }),
         PodStatus::Unknown(reason) | PodStatus::Guarded(reason) => return Some(reason),
-        PodStatus::Gone => {}
+        PodStatus::Deleted => {}
     }
     match in_runtime {
         Seen::Seen(uids) => uids.contains(&pod.uid).then_some(KeepReason::PodInRuntime {}),
@@ -106,7 +106,7 @@ fn decide_links(context: &Context, builder: &mut PlanBuilder, links: &[LogLink])
     for link in links {
         let path = context.policy.logs.containers_root.join(&link.name);
         let id = path.display().to_string();
-        match link_stays(context, &containers, link).or_else(|| context.backing_off(Kind::LogLink, &id)) {
+        match why_link_kept(context, &containers, link).or_else(|| context.backing_off(Kind::LogLink, &id)) {
             Some(reason) => builder.keep(Kind::LogLink, &id, None, None, reason),
             None => {
                 builder.remove(Target::RemoveLogLink { path }, None, None, RemoveReason::Dangling {});
@@ -122,7 +122,7 @@ fn is_any_dangling(links: &[LogLink]) -> bool {
 
 /// Returns why a log symlink is kept, if so. A dangling symlink of a container that has not exited is normal: its log
 /// is being rotated.
-fn link_stays(context: &Context, containers: &Seen<ById>, link: &LogLink) -> Option<KeepReason> {
+fn why_link_kept(context: &Context, containers: &Seen<ById>, link: &LogLink) -> Option<KeepReason> {
     let is_careful = context.policy.guards.keep_unrecognized_logs;
     if !is_log(&link.name) || (is_careful && !is_log_link(&link.name)) {
         return Some(KeepReason::Unrecognized {});

@@ -58,19 +58,19 @@ fn decide_pod<'a>(
     sandboxes: &[&'a Sandbox],
 ) {
     let pod = sandboxes.iter().find_map(|sandbox| sandbox.pod.as_ref());
-    if context.gaps.may_lack_sandboxes(sandboxes.iter().find_map(|sandbox| sandbox.pod_uid())) {
+    if context.gaps.may_miss_sandboxes(sandboxes.iter().find_map(|sandbox| sandbox.pod_uid())) {
         let reason = KeepReason::ListIncomplete { list: "sandboxes".to_owned() };
         return sandboxes.iter().for_each(|sandbox| keep(builder, sandbox, reason.clone()));
     }
     let status = context.pods.status(pod, Completeness::NotRequired);
     let whole_pod = match status {
-        PodStatus::Gone => Some(RemoveReason::PodGone {}),
-        PodStatus::Present { terminal: true } if context.policy.containers.evict_terminated_pods => {
+        PodStatus::Deleted => Some(RemoveReason::PodGone {}),
+        PodStatus::Exists { terminated: true } if context.policy.containers.evict_terminated_pods => {
             Some(RemoveReason::PodTerminal {})
         }
         _ => None,
     };
-    let newest_stays = match status {
+    let why_newest_kept = match status {
         PodStatus::Unknown(reason) | PodStatus::Guarded(reason)
             if !matches!(reason, KeepReason::PodsNotSeen { .. }) =>
         {
@@ -79,8 +79,8 @@ fn decide_pod<'a>(
         _ => KeepReason::NewestSandbox {},
     };
     for (rank, sandbox) in sandboxes.iter().enumerate().rev() {
-        let spared = (rank == 0 && whole_pod.is_none()).then(|| newest_stays.clone());
-        match active(containers_by_sandbox, sandbox).or(spared).or_else(|| guarded(context, sandbox)) {
+        let kept = (rank == 0 && whole_pod.is_none()).then(|| why_newest_kept.clone());
+        match active(containers_by_sandbox, sandbox).or(kept).or_else(|| guarded(context, sandbox)) {
             Some(reason) => keep(builder, sandbox, reason),
             None => remove(context, builder, sandbox, whole_pod.clone().unwrap_or(RemoveReason::Superseded {})),
         }
@@ -99,11 +99,11 @@ fn active(containers_by_sandbox: &ContainersBySandbox, sandbox: &Sandbox) -> Opt
 fn guarded(context: &Context, sandbox: &Sandbox) -> Option<KeepReason> {
     let guards = &context.policy.guards;
     if guards.keep_foreign && sandbox.pod_uid().is_none() {
-        return Some(KeepReason::Foreign {});
+        return Some(KeepReason::Unmanaged {});
     }
     // A list of containers that is not trusted does not show which sandboxes are empty.
-    if let Some(doubt) = context.pods.doubt() {
-        return Some(doubt.clone());
+    if let Some(reason) = context.pods.why_untrusted() {
+        return Some(reason.clone());
     }
     if super::age(context.now, sandbox.created_at) < guards.sandbox_grace {
         return Some(KeepReason::YoungSandbox { sandbox_grace_seconds: super::seconds(guards.sandbox_grace) });

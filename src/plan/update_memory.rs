@@ -99,7 +99,7 @@ fn absent_since(snapshot: &Snapshot, policy: &Policy) -> Vec<Absence> {
         .into_iter()
         .filter_map(|uid| {
             let past = known.get(&uid).copied();
-            let since = match pods.is_absent(&uid) {
+            let since = match pods.is_missing(&uid) {
                 // A time in the future comes from a clock that was set back since.
                 Some(true) => past.filter(|since| *since <= snapshot.taken_at).or(Some(snapshot.taken_at)),
                 Some(false) => None,

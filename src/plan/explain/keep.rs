@@ -167,7 +167,7 @@ impl KeepReason {
                 "it is older",
             )
             .set_by("guards.created_grace"),
-            Self::Foreign {} => guard(
+            Self::Unmanaged {} => guard(
                 "not managed by the kubelet (guards.keep_foreign)",
                 "it has no pod labels, so the kubelet does not manage it",
                 "guards.keep_foreign is false",
