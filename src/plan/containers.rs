@@ -289,3 +289,6 @@ impl Default for ContainerPolicy {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -235,3 +235,6 @@ impl Default for ImagePolicy {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -121,3 +121,6 @@ fn remove<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, sandbox: &'a
 fn keep(builder: &mut PlanBuilder, sandbox: &Sandbox, reason: KeepReason) {
     builder.keep(Kind::Sandbox, sandbox.id.as_str(), None, sandbox.pod.as_ref(), reason);
 }
+
+#[cfg(test)]
+mod tests;

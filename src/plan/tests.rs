@@ -1,71 +1,11 @@
-//! Tests limits of time and number, to the second and the object, and the texts of the parts of a plan.
+//! Tests the parts of a plan and their texts.
+
+pub(super) mod node;
 
 use serde_json::{Value, json};
 
 use super::*;
 use crate::model::PodList;
-
-const NOW: &str = "2026-11-21T12:00:00Z";
-
-/// A node with one dead container of a pod that exists, `age` seconds old, and with this memory.
-fn node(state: &str, age: i64, memory: &Value) -> Snapshot {
-    let created = NOW.parse::<Timestamp>().unwrap() - SignedDuration::from_secs(age);
-    serde_json::from_value(json!({
-        "taken_at": NOW,
-        "containers": { "seen": [
-            { "id": "old", "pod": { "uid": "u" }, "name": "app", "state": state, "created_at": created },
-            { "id": "new", "pod": { "uid": "u" }, "name": "app", "state": "exited", "created_at": NOW },
-        ] },
-        "pods": { "seen": { "source": "test", "complete": true, "pods": [{ "uid": "u" }] } },
-        "memory": memory,
-    }))
-    .unwrap()
-}
-
-/// Returns the decision on the older container: `removed`, or the name of the reason to keep it.
-fn old_one(node: &Snapshot, policy: &Policy) -> &'static str {
-    let plan = decide(node, policy, Scope::Containers);
-    if plan.actions.iter().any(|action| action.target.id() == "old") {
-        return "removed";
-    }
-    plan.kept.iter().find(|kept| kept.id == "old").map_or("not in the plan", |kept| kept.reason.kind())
-}
-
-/// A policy that removes all but the newest container.
-fn policy() -> Policy {
-    let mut policy = Policy::default();
-    policy.containers.max_per_pod_container = 1;
-    policy
-}
-
-#[test]
-fn a_removal_that_failed_waits_until_its_time_has_come() {
-    let failed = |retry_at: &str| json!({ "failures": { "container/old": { "count": 1, "retry_at": retry_at, "error": "busy" } } });
-    let fate = |retry_at, policy: &Policy| old_one(&node("exited", 3600, &failed(retry_at)), policy);
-    assert_eq!(fate("2026-11-21T12:00:01Z", &policy()), "backing_off");
-    assert_eq!(fate(NOW, &policy()), "removed");
-    assert_eq!(fate("2026-11-21T11:59:59Z", &policy()), "removed");
-    let mut at_once = policy();
-    at_once.guards.retry_after = Duration::ZERO;
-    assert_eq!(fate("2026-11-21T12:00:01Z", &at_once), "removed");
-}
-
-#[test]
-fn a_created_container_is_about_to_start_for_exactly_its_grace() {
-    let grace = i64::try_from(policy().guards.created_grace.as_secs()).unwrap();
-    let fate = |age| old_one(&node("created", age, &json!({})), &policy());
-    assert_eq!((fate(grace - 1), fate(grace)), ("maybe_starting", "removed"));
-}
-
-#[test]
-fn a_limit_below_zero_is_none() {
-    let fate = |limit| {
-        let mut policy = policy();
-        policy.containers.max_per_pod_container = limit;
-        old_one(&node("exited", 3600, &json!({})), &policy)
-    };
-    assert_eq!([-1, 0, 1, 2].map(fate), ["no_limit", "removed", "removed", "within_unit_limit"]);
-}
 
 #[test]
 fn a_plan_says_what_it_knows_of_pods() {
