@@ -47,7 +47,7 @@ if [ "$1" = plan ]; then
   crate=target/mutants/plan
   pure_crate "$crate"
   cd "$crate"
-  exec cargo mutants --file 'src/plan/**' --exclude '**/tests.rs' --timeout 60 "$@"
+  exec cargo mutants --file 'src/plan/**' --file 'src/model/**' --exclude '**/tests.rs' --timeout 60 "$@"
 fi
 
 files=()

@@ -1,7 +1,7 @@
 //! The names of images: what a pod spec, a user and a runtime may call the same image.
 //!
 //! The rules are those of Docker and containerd (`distribution/reference`). The parser is our own: that of `oci-spec`
-//! adds 15 crates, and it rejects malformed names. Here every name has a full form, because a name that is not
+//! adds 16 crates, and it rejects malformed names. Here every name has a full form, because a name that is not
 //! understood must still protect the image that is listed with it (I6).
 
 use std::borrow::Cow;
@@ -28,7 +28,7 @@ impl Image {
     /// Returns whether a name in the notation of a user or a pod spec refers to this image.
     pub fn is_named(&self, name: &str) -> bool {
         let full = full_image_name(name);
-        self.names().any(|known| known == name || known == full)
+        self.names().any(|known| known == full)
     }
 
     /// Returns whether a name that the runtime could not resolve may refer to this image. It may if it ends in the same
@@ -74,4 +74,55 @@ fn with_digest_or_tag(repository: &str) -> String {
 /// Returns a full name without registry and path, such as `busybox:latest`; of a name with a digest, the digest alone.
 fn last_part(name: &str) -> &str {
     name.rsplit(['/', '@']).next().unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIGEST: &str = "sha256:abcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcd";
+
+    #[test]
+    fn a_full_name_has_registry_repository_and_tag_or_digest() {
+        let bare = DIGEST.replace("sha256:", "");
+        let digest = |name: &str| format!("{name}@{DIGEST}");
+        let rows = [
+            ("web".to_owned(), "docker.io/library/web:latest".to_owned()),
+            ("web:1".to_owned(), "docker.io/library/web:1".to_owned()),
+            ("team/web".to_owned(), "docker.io/team/web:latest".to_owned()),
+            ("index.docker.io/web:1".to_owned(), "docker.io/library/web:1".to_owned()),
+            ("quay.io/web".to_owned(), "quay.io/web:latest".to_owned()),
+            ("localhost/web".to_owned(), "localhost/web:latest".to_owned()),
+            ("registry:5000/team/web".to_owned(), "registry:5000/team/web:latest".to_owned()),
+            ("registry:5000/team/web:1".to_owned(), "registry:5000/team/web:1".to_owned()),
+            (digest("web"), digest("docker.io/library/web")),
+            (digest("web:1"), digest("docker.io/library/web")),
+            (digest("quay.io/a:b/web"), digest("quay.io/a:b/web")),
+            (DIGEST.to_owned(), DIGEST.to_owned()),
+            (bare, DIGEST.to_owned()),
+            (String::new(), String::new()),
+        ];
+        for (name, full) in rows {
+            assert_eq!(full_image_name(&name), full, "{name:?}");
+            assert_eq!(full_image_name(&full), full, "a full name is its own full name");
+        }
+    }
+
+    #[test]
+    fn an_image_is_named_by_its_id_and_by_each_spelling_of_a_listed_name() {
+        let image = |tag: &str| Image { id: DIGEST.into(), tags: vec![tag.to_owned()], ..Image::default() };
+        for (listed, name, is_named, may_be_named) in [
+            ("web:1", "web:1", true, true),
+            ("web:1", "docker.io/library/web:1", true, true),
+            ("docker.io/library/web:1", "web:1", true, true),
+            ("web:1", "web:2", false, false),
+            ("quay.io/team/web:1", "web:1", false, true),
+            ("web:1", DIGEST, true, true),
+            ("web:1", &format!("other@{DIGEST}"), false, true),
+            ("web:1", "box:1", false, false),
+        ] {
+            let image = image(listed);
+            assert_eq!((image.is_named(name), image.may_be_named(name)), (is_named, may_be_named), "{listed} {name}");
+        }
+    }
 }

@@ -73,3 +73,64 @@ pub fn log_link_name(pod: &str, namespace: &str, container: &str, id: &Container
     name.truncate(end);
     name + SUFFIX
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_directory_is_named_after_its_pod() {
+        let old = "01234567-89ab-cdef-0123-456789abcdef";
+        let rows = [
+            ("default_web-0_u1", Some(("default", "web-0", "u1"))),
+            ("kube-system_etcd.node-1_0123abc", Some(("kube-system", "etcd.node-1", "0123abc"))),
+            (old, Some(("", "", old))),
+            ("0123456789abcdef0123456789abcdef", Some(("", "", "0123456789abcdef0123456789abcdef"))),
+            ("0123456789abcdef0123456789abcde", None),
+            ("0123456789abcdef0123456789abcdex", None),
+            ("default_web-0", None),
+            ("default_web-0_u1_2", None),
+            ("default__u1", None),
+            ("default_web_..", None),
+            ("default_web_.-", None),
+            ("default_web_u/1", None),
+            ("lost+found", None),
+        ];
+        for (name, pod) in rows {
+            let pod = pod.map(|(namespace, name, uid): (&str, &str, &str)| PodRef {
+                uid: uid.into(),
+                namespace: namespace.into(),
+                name: name.into(),
+            });
+            assert_eq!(pod_of_dir(name), pod, "{name}");
+            let dir = pod.as_ref().filter(|pod| !pod.name.is_empty()).map(log_dir_name);
+            assert_eq!(dir.unwrap_or_else(|| name.to_owned()), name);
+        }
+        assert_eq!(["a_b_u", "u", "a_"].map(pod_uid_of_dir), ["u".into(), "u".into(), "".into()]);
+    }
+
+    #[test]
+    fn a_log_symlink_ends_in_the_id_of_its_container() {
+        let rows = [
+            ("web-0_default_app-0123456789ab.log", Some("0123456789ab"), true),
+            ("web-0_default_app-012345.log", Some("012345"), true),
+            ("web-0_default_app-01234.log", None, false),
+            ("web-0_default_app-0123456789ab", None, false),
+            ("web-0_default_app-xyzxyz.log", Some("xyzxyz"), false),
+            ("web-0_app-012345.log", Some("012345"), false),
+            ("web_0_default_app-012345.log", Some("012345"), false),
+        ];
+        for (name, id, is_link) in rows {
+            assert_eq!((container_id_of_link(name), is_log_link(name)), (id.map(ContainerId::from), is_link), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_long_name_of_a_log_symlink_is_cut_between_two_characters() {
+        let name = |pod: &str| log_link_name(pod, "default", "app", &"0123456789ab".into());
+        assert_eq!(name("web-0"), "web-0_default_app-0123456789ab.log");
+        assert_eq!(name(&"x".repeat(226)), format!("{}_default_app-0123456789ab.log", "x".repeat(226)));
+        assert_eq!(name(&"x".repeat(227)), format!("{}_default_app-0123456789a.log", "x".repeat(227)));
+        assert_eq!(name(&"é".repeat(200)), format!("{}.log", "é".repeat(125)));
+    }
+}

@@ -151,6 +151,21 @@ mod tests {
     }
 
     #[test]
+    fn a_container_without_a_pod_is_decided_only_if_all_such_containers_could_be_listed() {
+        let kubelet = Policy { guards: crate::plan::Guards::of(Profile::Kubelet), ..Policy::default() };
+        for (missing, expected) in [
+            (json!([{ "state": "exited", "sandbox_id": "s-x" }]), "list_incomplete"),
+            (json!([{ "state": "exited" }]), "list_incomplete"),
+            (json!([{ "state": "exited", "sandbox_id": "s-a", "pod": { "uid": "a" } }]), "removed"),
+        ] {
+            let mut node = node(&missing);
+            let own = json!({ "id": "own", "name": "app", "state": "exited", "created_at": "2026-11-21T11:00:00Z" });
+            node.partial.containers.as_mut().unwrap().push(serde_json::from_value(own).unwrap());
+            assert_eq!(why_kept(&decide(&node, &kubelet, Scope::Containers), "own"), expected, "{missing}");
+        }
+    }
+
+    #[test]
     fn no_pod_is_proven_deleted_while_a_running_container_may_be_missing() {
         let missing = json!([{ "state": "running", "sandbox_id": "s-c", "pod": { "uid": "c" } }]);
         for profile in [Profile::Safe, Profile::Kubelet] {

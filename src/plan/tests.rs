@@ -5,7 +5,7 @@ pub(super) mod node;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::PodList;
+use crate::model::{PodList, Seen};
 
 #[test]
 fn a_plan_says_what_it_knows_of_pods() {
@@ -42,4 +42,19 @@ fn an_error_of_what_was_not_seen_is_reported_from_one_of_what_was() {
     let full = PlanError::FreeDiskSpaceFailed { target_bytes: 3, estimated_bytes: 2, used_percent: 99 };
     assert_eq!([&blind, &unknown(0), &full].map(PlanError::is_unobserved), [true, true, false]);
     assert!(!unknown(0).to_string().contains("more") && unknown(1).to_string().contains("and of 1 more"));
+}
+
+#[test]
+fn a_kept_object_has_a_name_only_if_it_is_not_empty() {
+    let kept = |slot: &str| node::node().pod("web").exited(slot, "c", 9).plan().kept.remove(0).name;
+    assert_eq!((kept("web/app"), kept("web/")), (Some("app".to_owned()), None));
+}
+
+#[test]
+fn a_plan_says_why_the_directories_of_the_pods_are_unavailable() {
+    let no_dirs = |snapshot: &mut Snapshot| snapshot.pod_dirs = Seen::NotSeen("permission denied".to_owned());
+    let dirs_unavailable = |node: node::Node| node.plan().pods.map(|pods| pods.dirs_unavailable);
+    assert_eq!(dirs_unavailable(node::node()), Seen::Seen(None));
+    assert_eq!(dirs_unavailable(node::node().but(no_dirs)), Seen::Seen(Some("permission denied".to_owned())));
+    assert_eq!(dirs_unavailable(node::node().without_pod_list()), Seen::NotSeen("no answer".to_owned()));
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::model::{Seen, Snapshot};
+use crate::model::{Image, Seen, Snapshot};
 use crate::plan::{Guards, KeepReason, Plan, Policy, Profile, Scope, decide};
 
 const ID: &str = "sha256:0123456789012345678901234567890123456789012345678901234567890123";
@@ -254,6 +254,15 @@ fn the_sandbox_image_is_kept_also_when_the_runtime_does_not_answer() {
 }
 
 #[test]
+fn only_a_small_image_looks_like_a_sandbox_image() {
+    for (size_bytes, is_kept) in [((2 << 20) - 1, true), (2 << 20, false)] {
+        let mut node = with_sandbox_image("rancher/mirrored-pause:3.6", json!({ "seen": null }), None);
+        node.images = node.images.map(|images| images.into_iter().map(|image| Image { size_bytes, ..image }).collect());
+        assert_eq!(plan(&node, &Policy::default()).kept.len() == 1, is_kept, "{size_bytes}");
+    }
+}
+
+#[test]
 fn what_the_runtime_named_last_is_remembered() {
     let custom = "example.com/tools/sandbox:3";
     let node = with_sandbox_image(custom, json!({ "seen": custom }), None);
@@ -343,11 +352,16 @@ fn an_image_stays_when_the_runtime_resolves_a_pods_name_to_it() {
 }
 
 #[test]
-fn an_image_stays_while_a_name_that_is_resolved_to_it_is_pulled() {
-    for resolved in [json!({ "seen": ID }), json!({ "not_seen": "no answer" })] {
-        let mut node = with_resolved("busybox", &resolved);
+fn an_image_stays_while_a_name_that_may_mean_it_is_pulled() {
+    let [it, unknown] = [json!({ "seen": ID }), json!({ "not_seen": "no answer" })];
+    for (name, resolved, is_kept) in
+        [("busybox", it, true), ("busybox", unknown.clone(), true), ("box", unknown, false)]
+    {
+        let mut node = with_resolved("busybox", &json!({ "seen": null }));
         node.pods = Seen::NotSeen("no answer".to_owned());
-        node.pulling = vec!["busybox".to_owned()];
-        assert_eq!(plan(&node, &Policy::default()).kept[0].reason, KeepReason::BeingPulled {});
+        node.pulling = vec![name.to_owned()];
+        node.resolved_images = serde_json::from_value(json!({ name: resolved })).unwrap();
+        let kept = plan(&node, &Policy::default()).kept;
+        assert_eq!(kept.iter().any(|kept| kept.reason == KeepReason::BeingPulled {}), is_kept, "{name}");
     }
 }

@@ -167,6 +167,20 @@ fn an_image_in_use_remains_however_full_the_disk_is() {
 }
 
 #[test]
+fn of_several_uses_the_first_container_by_id_is_reported() {
+    let uses = |ids: [&str; 2], change: fn(&mut Container)| {
+        let node =
+            ids.into_iter().fold(node().image("b", 300), |node, id| node.running("web/app", id, 9).whose(change));
+        let reason = node.plan().kept.into_iter().find(|kept| kept.kind == Kind::Image).unwrap().reason;
+        serde_json::to_value(reason).unwrap()["container"].clone()
+    };
+    for ids in [["c1", "c2"], ["c2", "c1"]] {
+        assert_eq!(uses(ids, |container| container.image_id = Some("b".into())), "c1");
+        assert_eq!(uses(ids, |container| container.image_volumes = vec!["b".into()]), "c1");
+    }
+}
+
+#[test]
 fn the_plan_shows_the_goal_of_the_image_step_and_its_result() {
     let summary = |node: &Node| {
         let ImageSummary { reserve, .. } = node.plan().images;
