@@ -105,7 +105,7 @@ fn age(now: Timestamp, since: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(since)).unwrap_or(Duration::ZERO)
 }
 
-/// Says whether `since` is at least `min_age` ago. A time in the future never is, as in the kubelet.
+/// Returns whether `since` is at least `min_age` ago. A time in the future never is, as in the kubelet.
 fn is_older(now: Timestamp, since: Timestamp, min_age: Duration) -> bool {
     SignedDuration::try_from(min_age).is_ok_and(|min_age| now.duration_since(since) >= min_age)
 }

@@ -34,11 +34,11 @@ pub struct Snapshot {
     pub runtime: Seen<Runtime>,
     /// Since when the runtime's socket exists: its last restart, as far as an outside agent can see (I12). `null` = a
     /// document of an older version, which may have the value in `runtime`.
-    #[serde(default = "not_said::<Timestamp>")]
+    #[serde(default = "seen_none::<Timestamp>")]
     pub listening_since: Seen<Option<Timestamp>>,
     /// The sandbox image (pause), as the runtime names it (I6). `null` = the runtime names none, or a document of an
     /// older version, which may have it in `runtime`.
-    #[serde(default = "not_said::<String>")]
+    #[serde(default = "seen_none::<String>")]
     pub sandbox_image: Seen<Option<String>>,
     /// All containers, in every state.
     #[serde(default)]
@@ -62,7 +62,7 @@ pub struct Snapshot {
     #[serde(default)]
     pub pods: Seen<PodList>,
     /// The uids under `<kubelet root>/pods`. A pod with such a directory does not count as deleted (I11).
-    #[serde(default = "nothing_seen")]
+    #[serde(default = "seen_empty")]
     pub pod_dirs: Seen<Vec<PodUid>>,
     /// Images that the kubelet is pulling, as named in the pod specs (I6).
     #[serde(default)]
@@ -78,7 +78,7 @@ pub struct Snapshot {
     #[serde(default)]
     pub list_bytes: ListBytes,
     /// The received part of each incomplete list. The list itself is then unavailable (I2).
-    #[serde(default, skip_serializing_if = "is_whole")]
+    #[serde(default, skip_serializing_if = "is_empty")]
     pub partial: Partial,
     /// What earlier passes learned.
     #[serde(default)]
@@ -139,7 +139,7 @@ impl Snapshot {
     }
 }
 
-fn not_said<T>() -> Seen<Option<T>> {
+fn seen_none<T>() -> Seen<Option<T>> {
     Seen::Seen(None)
 }
 
@@ -155,10 +155,10 @@ fn is_seen(uses: &Seen<()>) -> bool {
     uses.as_ref().is_some()
 }
 
-fn is_whole(partial: &Partial) -> bool {
+fn is_empty(partial: &Partial) -> bool {
     *partial == Partial::default()
 }
 
-fn nothing_seen() -> Seen<Vec<PodUid>> {
+fn seen_empty() -> Seen<Vec<PodUid>> {
     Seen::Seen(Vec::new())
 }

@@ -25,7 +25,7 @@ pub fn duration_text(time: Duration) -> String {
 }
 
 /// Returns a number of things: `1 image`, `4 images`.
-pub fn count_text(number: impl Display + From<u8> + PartialEq, thing: &str) -> String {
+pub fn count_text(number: impl Display + From<u8> + PartialEq + Copy, thing: &str) -> String {
     match thing.strip_suffix('y') {
         _ if number == 1.into() => format!("1 {thing}"),
         Some(stem) => format!("{number} {stem}ies"),

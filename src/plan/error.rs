@@ -50,7 +50,7 @@ pub enum PlanError {
 // === impl PlanError ===
 
 impl PlanError {
-    /// Says whether an observation is missing. Otherwise the error is about disk space.
+    /// Returns whether an observation is missing. Otherwise the error is about disk space.
     pub fn is_unobserved(&self) -> bool {
         matches!(self, Self::NotSeen { .. } | Self::ImageVolumesUnknown { .. })
     }

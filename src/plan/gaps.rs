@@ -40,12 +40,12 @@ impl<'a> Gaps<'a> {
         }
     }
 
-    /// Says whether containers of a pod may be missing.
+    /// Returns whether containers of a pod may be missing.
     pub fn may_miss_containers(&self, pod: Option<&PodUid>) -> bool {
         self.containers.may_include(pod)
     }
 
-    /// Says whether sandboxes of a pod, or containers in them, may be missing.
+    /// Returns whether sandboxes of a pod, or containers in them, may be missing.
     pub fn may_miss_sandboxes(&self, pod: Option<&PodUid>) -> bool {
         self.sandboxes.may_include(pod) || self.containers.may_include(pod)
     }

@@ -26,7 +26,7 @@ impl<'a> Candidate<'a> {
         Self { image, first_seen, last_used: past.and_then(|past| past.last_used) }
     }
 
-    /// Says whether the image was unused for strictly longer than the maximum age. To the kubelet a never-used image is
+    /// Returns whether the image was unused for strictly longer than the maximum age. To the kubelet a never-used image is
     /// infinitely old, even a new one. kubegc counts from the time when it was first seen, and applies the minimum age
     /// too.
     pub fn is_too_old(&self, context: &Context) -> bool {

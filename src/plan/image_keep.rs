@@ -100,7 +100,7 @@ fn named<'a>(context: &Context<'a>) -> HashMap<String, NamingPod<'a>> {
     for pod in protecting_pods(context) {
         for name in pod.0.images.iter().flat_map(|name| full_names_and_ids(context.snapshot, name)) {
             let known = named.entry(name).or_insert(pod);
-            *known = first(*known, pod);
+            *known = preferred(*known, pod);
         }
     }
     named
@@ -108,7 +108,7 @@ fn named<'a>(context: &Context<'a>) -> HashMap<String, NamingPod<'a>> {
 
 /// Returns one of two pods: the one from the list of this snapshot, else the first by name. The order of the lists does
 /// not matter.
-fn first<'a>(one: NamingPod<'a>, other: NamingPod<'a>) -> NamingPod<'a> {
+fn preferred<'a>(one: NamingPod<'a>, other: NamingPod<'a>) -> NamingPod<'a> {
     let rank = |(pod, as_of): NamingPod<'a>| (as_of, &pod.namespace, &pod.name, &pod.uid);
     if rank(other) < rank(one) { other } else { one }
 }
@@ -133,7 +133,7 @@ fn unresolved<'a>(context: &Context<'a>) -> BTreeMap<&'a str, Option<NamingPod<'
     for pod in protecting_pods(context) {
         for name in pod.0.images.iter().map(String::as_str).filter(|name| is_unresolved(name)) {
             let known = names.entry(name).or_insert(Some(pod));
-            *known = Some(known.map_or(pod, |known| first(known, pod)));
+            *known = Some(known.map_or(pod, |known| preferred(known, pod)));
         }
     }
     for name in pulls(context).filter(|name| is_unresolved(name)) {
@@ -159,7 +159,7 @@ fn kept_by_pattern(context: &Context, image: &Image) -> Option<KeepReason> {
     Some(KeepReason::KeepPattern { pattern: pattern.as_str().to_owned() })
 }
 
-/// Says whether the image is small and the last part of a repository name contains the word `pause`: `pause`,
+/// Returns whether the image is small and the last part of a repository name contains the word `pause`: `pause`,
 /// `pause-amd64`, `mirrored-pause`.
 fn looks_like_pause(image: &Image) -> bool {
     let is_pause = |name: &str| {

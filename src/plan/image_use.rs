@@ -11,7 +11,7 @@ use crate::model::{Container, Image, ImageId, canonical_image_id, full_image_nam
 
 /// The images that containers use, by every name that refers to them.
 pub(super) struct Uses<'a> {
-    running: HashMap<Cow<'a, str>, &'a Container>,
+    created_from: HashMap<Cow<'a, str>, &'a Container>,
     mounted: HashMap<Cow<'a, str>, &'a Container>,
     by_any_name: bool,
 }
@@ -29,19 +29,19 @@ pub(super) enum Use<'a> {
 impl<'a> Uses<'a> {
     pub fn new(containers: &'a [Container], guards: &Guards) -> Self {
         let by_any_name = guards.match_image_names;
-        let mut running: HashMap<Cow<str>, &Container> = HashMap::new();
+        let mut created_from: HashMap<Cow<str>, &Container> = HashMap::new();
         let mut mounted = HashMap::new();
         for container in containers {
             let by_id = container.image_id.as_deref().map(canonical_image_id);
             let by_name = container.image.as_deref().filter(|_| by_any_name).map(full_image_name);
             for name in by_id.into_iter().chain(by_name) {
-                first(running.entry(name).or_insert(container), container);
+                keep_smaller_id(created_from.entry(name).or_insert(container), container);
             }
             for volume in &container.image_volumes {
-                first(mounted.entry(canonical_image_id(volume)).or_insert(container), container);
+                keep_smaller_id(mounted.entry(canonical_image_id(volume)).or_insert(container), container);
             }
         }
-        Self { running, mounted, by_any_name }
+        Self { created_from, mounted, by_any_name }
     }
 
     /// Returns how this image is used, if so.
@@ -49,7 +49,7 @@ impl<'a> Uses<'a> {
         let by_names = if self.by_any_name { usize::MAX } else { 1 };
         // The first name is the ID.
         let names: Vec<_> = image.names().take(by_names).collect();
-        let is_named = |name: &Cow<str>| self.running.get(name.as_ref()).copied();
+        let is_named = |name: &Cow<str>| self.created_from.get(name.as_ref()).copied();
         if let Some(container) = names.iter().find_map(is_named) {
             return Some(Use::Container(container));
         }
@@ -59,7 +59,7 @@ impl<'a> Uses<'a> {
 }
 
 /// Keeps the container with the smaller ID, so that the order of the list does not matter.
-fn first<'a>(known: &mut &'a Container, container: &'a Container) {
+fn keep_smaller_id<'a>(known: &mut &'a Container, container: &'a Container) {
     if container.id < known.id {
         *known = container;
     }

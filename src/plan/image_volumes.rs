@@ -64,7 +64,7 @@ impl<'a> UnknownVolumes<'a> {
     }
 }
 
-/// Says whether a container may have unknown images mounted. An EXITED container has nothing mounted.
+/// Returns whether a container may have unknown images mounted. An EXITED container has nothing mounted.
 fn is_unknown(container: &Container) -> bool {
     container.image_volumes_unknown.is_some() && container.state != ContainerState::Exited
 }

@@ -120,7 +120,7 @@ fn remove_old<'i>(context: &Context, builder: &mut PlanBuilder, candidates: Vec<
     rest
 }
 
-/// Says whether ages can be judged. The kubelet loses its memory when it starts, so it waits for one maximum age.
+/// Returns whether ages can be judged. The kubelet loses its memory when it starts, so it waits for one maximum age.
 /// kubegc has a persistent memory and does not wait.
 fn may_judge_age(context: &Context) -> bool {
     let max_age = context.policy.images.max_age;
@@ -217,7 +217,7 @@ fn remove(context: &Context, builder: &mut PlanBuilder, candidate: &Candidate, r
 // === impl ImagePolicy ===
 
 impl ImagePolicy {
-    /// Says whether image removal is off. The kubelet does not start its loop then (spec 1.2).
+    /// Returns whether image removal is off. The kubelet does not start its loop then (spec 1.2).
     pub fn is_off(&self) -> bool {
         self.high_threshold_percent >= 100 && self.max_age.is_zero() && !self.all_unused
     }

@@ -115,7 +115,7 @@ fn decide_links(context: &Context, builder: &mut PlanBuilder, links: &[LogLink])
     }
 }
 
-/// Says whether any symlink is dangling. On most nodes none is, and then the containers are not needed.
+/// Returns whether any symlink is dangling. On most nodes none is, and then the containers are not needed.
 fn is_any_dangling(links: &[LogLink]) -> bool {
     links.iter().any(|link| link.target == LinkTarget::Missing)
 }
@@ -139,7 +139,7 @@ fn why_link_kept(context: &Context, containers: &Seen<ById>, link: &LogLink) -> 
     }
 }
 
-/// Says whether a uid can be the name of a directory of the kubelet.
+/// Returns whether a uid can be the name of a directory of the kubelet.
 fn is_one_name(uid: &str) -> bool {
     !matches!(uid, "" | "." | "..")
 }

@@ -100,7 +100,7 @@ impl<'a> Pods<'a> {
         self.unproven(list, pod).map_or(PodStatus::Deleted, PodStatus::Guarded)
     }
 
-    /// Says whether a pod is missing in this snapshot. I11 also requires that it is missing for some time. `None` =
+    /// Returns whether a pod is missing in this snapshot. I11 also requires that it is missing for some time. `None` =
     /// this snapshot does not show it.
     pub fn is_missing(&self, uid: &PodUid) -> Option<bool> {
         if self.running.contains(uid) || self.listed.contains_key(uid) {
@@ -117,7 +117,7 @@ impl<'a> Pods<'a> {
         self.list.as_ref().map_or_else(String::new, |list| list.source.clone())
     }
 
-    /// Says whether deletions must be proven. Otherwise absence from the list is enough, as in the kubelet, which
+    /// Returns whether deletions must be proven. Otherwise absence from the list is enough, as in the kubelet, which
     /// manages the pods itself.
     fn needs_proof(&self) -> bool {
         !self.guards.gone_after.is_zero()
@@ -169,7 +169,7 @@ impl<'a> Pods<'a> {
 // === impl PodStatus ===
 
 impl PodStatus {
-    /// Says whether a guard keeps the pod's objects.
+    /// Returns whether a guard keeps the pod's objects.
     pub fn is_guarded(&self) -> bool {
         matches!(self, Self::Guarded(_))
     }

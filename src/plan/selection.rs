@@ -18,7 +18,7 @@ impl<'a> Selection<'a> {
         Self { wanted: actions.map(|action| (action.key(), &action.reason)).collect(), unproven: HashSet::new() }
     }
 
-    /// Says whether the saved plan removes this object for a reason that still applies.
+    /// Returns whether the saved plan removes this object for a reason that still applies.
     pub fn allows(&mut self, target: &Target, reason: &RemoveReason) -> bool {
         let key = key(target.kind(), &target.id());
         match self.wanted.get(&key) {

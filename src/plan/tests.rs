@@ -38,9 +38,9 @@ fn an_error_of_what_was_not_seen_is_reported_from_one_of_what_was() {
         cause: "no answer".to_owned(),
         others,
     };
-    let blind = PlanError::NotSeen { source: "pods".to_owned(), cause: "refused".to_owned() };
+    let unavailable = PlanError::NotSeen { source: "pods".to_owned(), cause: "refused".to_owned() };
     let full = PlanError::FreeDiskSpaceFailed { target_bytes: 3, estimated_bytes: 2, used_percent: 99 };
-    assert_eq!([&blind, &unknown(0), &full].map(PlanError::is_unobserved), [true, true, false]);
+    assert_eq!([&unavailable, &unknown(0), &full].map(PlanError::is_unobserved), [true, true, false]);
     assert!(!unknown(0).to_string().contains("more") && unknown(1).to_string().contains("and of 1 more"));
 }
 

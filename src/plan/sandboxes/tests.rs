@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::model::{Container, ListCounts, Phase, Seen};
-use crate::plan::Kind;
 use crate::plan::tests::node::{Node, Row, hold, node};
+use crate::plan::{KeepReason, Kind};
 
 fn table<const ROWS: usize>(rows: [Row; ROWS]) {
     hold(&[Kind::Sandbox], rows);
@@ -96,4 +96,14 @@ fn of_a_pod_that_ended_no_dead_sandbox_remains() {
         ("a long grace", two().pod("web").set(|policy| policy.guards.sandbox_grace = Duration::from_mins(31)),
             "new: newest_sandbox, old: young_sandbox", ""),
     ]);
+}
+
+#[test]
+fn a_sandbox_with_containers_says_how_many_this_pass_keeps() {
+    let of = |node: Node, name: &str| {
+        node.exited(&format!("web/{name}"), name, 9).whose(|one| one.sandbox_id = "old".into())
+    };
+    let node = ["a", "b", "c"].into_iter().fold(two().pod("web"), of);
+    let old = node.plan().kept.into_iter().find(|kept| kept.id == "old").unwrap();
+    assert_eq!(old.reason, KeepReason::HasContainers { containers: 3 });
 }
