@@ -12,7 +12,9 @@ const ID: &str = "0123456789abcdef";
 /// Makes the log directories symlinks.
 fn symlink(snapshot: &mut Snapshot) {
     let Seen::Seen(dirs) = &mut snapshot.log_dirs else { return };
-    dirs.iter_mut().for_each(|dir| dir.entry = EntryKind::Symlink);
+    for dir in dirs {
+        dir.entry = EntryKind::Symlink;
+    }
 }
 
 /// Makes the list of containers unavailable.

@@ -18,8 +18,8 @@ pub(in crate::plan) type Row = (&'static str, Node, &'static str, &'static str);
 /// A node and its policy. It begins without objects, with a complete list of pods and with all guards.
 #[derive(Clone)]
 pub(in crate::plan) struct Node {
-    pub snapshot: Snapshot,
-    pub policy: Policy,
+    snapshot: Box<Snapshot>,
+    policy: Policy,
 }
 
 /// Compares what each row says about the objects of these kinds with its plan. Reports every wrong row.
@@ -44,7 +44,7 @@ fn list(objects: impl Iterator<Item = (String, &'static str)>) -> String {
     for (id, reason) in objects {
         let name = id.rsplit('/').next().unwrap_or_default();
         match groups.last_mut() {
-            Some((names, last)) if *last == reason => *names += &format!(" {name}"),
+            Some((names, last)) if *last == reason => names.extend([" ", name]),
             _ => groups.push((name.to_owned(), reason)),
         }
     }
@@ -78,7 +78,7 @@ pub(in crate::plan) fn node() -> Node {
     (snapshot.log_dirs, snapshot.log_links) = (Seen::Seen(Vec::new()), Seen::Seen(Vec::new()));
     snapshot.images = Seen::Seen(Vec::new());
     snapshot.pods = Seen::Seen(PodList { source: "test".into(), complete: true, ..PodList::default() });
-    Node { snapshot, policy: Policy::default() }.disk(500)
+    Node { snapshot: Box::new(snapshot), policy: Policy::default() }.disk(500)
 }
 
 // === impl Node ===
