@@ -3,7 +3,8 @@
 # no test detects; all results are in target/mutants/*/mutants.out. Takes from half an hour to a day, so `make test`
 # does not run it.
 #
-#   scripts/mutants.sh plan [OPTION…]        only the modules model and plan: a few seconds for each mutant
+#   scripts/mutants.sh plan [OPTION…]        only the modules model and plan: a few seconds for each mutant;
+#                                            with --cargo-arg=--lib, only the tests beside the code run
 #   scripts/mutants.sh FILE… [-- OPTION…]    other files, as src/execute/images.rs: a minute or more for each mutant
 #
 # OPTION is an option of cargo-mutants, such as --shard 0/4 or --list.
@@ -47,7 +48,8 @@ if [ "$1" = plan ]; then
   crate=target/mutants/plan
   pure_crate "$crate"
   cd "$crate"
-  exec cargo mutants --file 'src/plan/**' --exclude '**/tests.rs' --timeout 60 "$@"
+  # The crate is a copy, so it is changed in place and builds its dependencies once.
+  exec cargo mutants --in-place --file 'src/plan/**' --file 'src/model/**' --exclude '**/tests.rs' --timeout 60 "$@"
 fi
 
 files=()

@@ -6,22 +6,28 @@
 #![forbid(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod backoff;
-mod duration;
 mod ids;
+mod image_names;
 mod lists;
+mod log_names;
 mod memory;
+mod objects;
 mod pods;
 mod seen;
 mod snapshot;
+mod text;
 
 pub use backoff::Backoff;
-pub use duration::duration_text;
 pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId, canonical_image_id, short_id};
+pub use image_names::full_image_name;
 pub use lists::{ListBytes, ListReceipt, MESSAGE_LIMIT_BYTES, MissingPart, PartState, Partial};
+pub use log_names::{container_id_of_link, is_log_link, log_dir_name, log_link_name, pod_of_dir, pod_uid_of_dir};
 pub use memory::{Absence, Failure, ImageMemory, ListCounts, ListFall, Memory, NamedImages, RuntimeMemory};
+pub use objects::{
+    Container, ContainerState, EntryKind, FileSystem, Image, LinkTarget, LogDir, LogLink, Runtime, Sandbox,
+    SandboxState,
+};
 pub use pods::{Confirms, Phase, Pod, PodList, PodSourceName, PodSourceReport, is_object_name, running_pods};
 pub use seen::Seen;
-pub use snapshot::{
-    Container, ContainerState, EntryKind, FileSystem, Image, LinkTarget, LogDir, LogLink, Runtime, Sandbox,
-    SandboxState, Snapshot, SnapshotKind,
-};
+pub use snapshot::{Snapshot, SnapshotKind};
+pub use text::{count_text, duration_text};

@@ -11,35 +11,36 @@ mod action;
 mod confirm;
 mod containers;
 mod disk;
+mod document;
+mod error;
 mod explain;
 mod gaps;
 mod guards;
+mod image_candidate;
 mod image_keep;
 mod image_use;
 mod image_volumes;
 mod images;
 mod list_sanity;
 mod logs;
-mod names;
 mod pattern;
 mod plan_builder;
 mod pods;
 mod pressure;
 mod reason;
 mod sandboxes;
+mod selection;
 mod update_memory;
 
-pub use action::{
-    Action, ImageSummary, ImageTrigger, Kept, Kind, ListNote, Plan, PlanError, PlanKind, PodKnowledge, Target, key,
-};
+pub use action::{Action, Kind, Target, key};
 pub use confirm::{Confirmed, Denial, confirm};
 pub use containers::{AgeFrom, ContainerPolicy};
+pub use document::{ImageSummary, ImageTrigger, Kept, ListNote, Plan, PlanKind, PodKnowledge};
+pub use error::PlanError;
 pub use explain::Explanation;
 pub use guards::{Guards, Profile};
-pub use image_use::{is_named, may_be_named};
 pub use images::ImagePolicy;
 pub use logs::LogPolicy;
-pub use names::{container_id_of_link, log_link_name, pod_of_dir, pod_uid_of_dir};
 pub use pattern::Pattern;
 pub use pressure::{Pressure, PressurePolicy};
 pub use reason::{KeepReason, RemoveReason};
@@ -104,7 +105,7 @@ fn age(now: Timestamp, since: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(since)).unwrap_or(Duration::ZERO)
 }
 
-/// Says whether `since` is at least `min_age` ago. A time in the future never is, as in the kubelet.
+/// Returns whether `since` is at least `min_age` ago. A time in the future never is, as in the kubelet.
 fn is_older(now: Timestamp, since: Timestamp, min_age: Duration) -> bool {
     SignedDuration::try_from(min_age).is_ok_and(|min_age| now.duration_since(since) >= min_age)
 }

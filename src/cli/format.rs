@@ -1,5 +1,7 @@
 //! Formats sizes and ages for display. Documents have bytes and seconds instead.
 
+pub(super) use crate::model::count_text as count;
+
 /// Formats a size in units of 1024: `512B`, `7.0MiB`, `1.2TiB`.
 pub(super) fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -36,16 +38,6 @@ pub(super) fn age(seconds: i64) -> String {
         s if s < 2 * YEAR => format!("{}d", s / DAY),
         s if s < 8 * YEAR => two(s / YEAR, "y", s % YEAR / DAY, "d"),
         s => format!("{}y", s / YEAR),
-    }
-}
-
-/// Formats a number of things: `1 image`, `4 images`.
-pub(super) fn count(number: usize, thing: &str) -> String {
-    match (number, thing.strip_suffix('y')) {
-        (1, _) => format!("1 {thing}"),
-        (_, Some(stem)) => format!("{number} {stem}ies"),
-        (_, None) if thing.ends_with('x') => format!("{number} {thing}es"),
-        (_, None) => format!("{number} {thing}s"),
     }
 }
 
@@ -131,11 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn things_are_counted() {
-        assert_eq!(count(1, "log directory"), "1 log directory");
-        assert_eq!(count(2, "log directory"), "2 log directories");
-        assert_eq!(count(2, "sandbox"), "2 sandboxes");
-        assert_eq!(count(0, "image"), "0 images");
+    fn things_are_joined() {
         assert_eq!(list(&["a".to_owned(), "b".to_owned(), "c".to_owned()]), "a, b and c");
     }
 }

@@ -1,10 +1,12 @@
 //! Finds the objects of a snapshot that an ID, a name, a pod or a path refers to.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::model::{Container, Image, LogDir, LogLink, PodRef, Sandbox, Snapshot};
-use crate::plan::{Kind, LogPolicy, is_named, log_link_name, pod_of_dir};
+use crate::model::{
+    Container, Image, LogDir, LogLink, PodRef, Sandbox, Snapshot, log_dir_name, log_link_name, pod_of_dir,
+};
+use crate::plan::{Kind, LogPolicy};
 
 /// The shortest text that is accepted as the beginning of an ID.
 const MIN_ID: usize = 3;
@@ -53,8 +55,14 @@ impl Word<'_> {
     }
 
     fn container(&self, container: &Container) -> bool {
-        let log = container.log_path.as_deref() == Some(Path::new(self.text));
-        self.id(container.id.as_str()) || self.pod(container.pod.as_ref()) || log
+        let is_log = || self.log(container).is_some_and(|log| log == Path::new(self.text));
+        self.id(container.id.as_str()) || self.pod(container.pod.as_ref()) || is_log()
+    }
+
+    /// Returns the path of the container's log, as the kubelet names it. No list of the runtime contains it.
+    fn log(&self, container: &Container) -> Option<PathBuf> {
+        let dir = self.logs.pods_root.join(log_dir_name(container.pod.as_ref()?));
+        Some(dir.join(&container.name).join(format!("{}.log", container.attempt)))
     }
 
     fn sandbox(&self, sandbox: &Sandbox) -> bool {
@@ -86,7 +94,7 @@ impl Word<'_> {
         let id = image.id.as_str();
         let digest = |name: &String| name.split_once('@').is_some_and(|(_, digest)| self.hash(digest));
         let repository = |name: &String| name.rsplit_once(':').is_some_and(|(repository, _)| repository == self.text);
-        is_named(image, self.text)
+        image.is_named(self.text)
             || self.hash(id)
             || image.digests.iter().any(digest)
             || image.tags.iter().any(repository)
@@ -145,7 +153,7 @@ mod tests {
         let pod = serde_json::json!({"uid": "u-web-0", "namespace": "default", "name": "web-0"});
         let at = "2026-11-21T11:00:00Z";
         let container = serde_json::json!({"id": "c1234567", "sandbox_id": "s1234567", "pod": pod, "name": "app",
-            "state": "running", "created_at": at, "log_path": "/var/log/pods/default_web-0_u-web-0/app/0.log"});
+            "state": "running", "created_at": at});
         let sandbox = serde_json::json!({"id": "s1234567", "pod": pod, "state": "ready", "created_at": at});
         let image = serde_json::json!({"id": "sha256:1111aaaa", "tags": ["docker.io/library/nginx:latest", "r.example/n:1"],
             "digests": ["docker.io/library/nginx@sha256:2222bbbb"]});
@@ -167,7 +175,7 @@ mod tests {
     #[test]
     fn a_word_means_every_object_that_it_may_name() {
         let pod = ["container", "sandbox", "log_dir", "log_link"];
-        let cases: [(&str, &[&str]); 20] = [
+        let cases: [(&str, &[&str]); 21] = [
             ("c123", &["container"]),
             ("c1", &[]),
             ("s1234567", &["sandbox"]),
@@ -184,6 +192,7 @@ mod tests {
             ("sha256:2222bbbb", &["image"]),
             ("sha256:", &[]),
             ("/var/log/pods/default_web-0_u-web-0/app/0.log", &["container", "log_dir"]),
+            ("/var/log/pods/default_web-0_u-web-0/app/1.log", &["log_dir"]),
             ("/var/log/pods/default_web-0_u-web-0/", &["log_dir"]),
             ("/var/log/pods", &[]),
             ("/var/log/containers/web-0_default_app-c1234567.log", &["log_link"]),

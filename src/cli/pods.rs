@@ -60,7 +60,7 @@ pub(super) fn sources_of(plan: &Plan) -> String {
 fn sources(known: &PodKnowledge, now: Timestamp) -> String {
     if known.sources.is_empty() {
         let missing = if known.complete { "" } else { ", not complete" };
-        let pods = format::count(usize::try_from(known.pods).unwrap_or(usize::MAX), "pod");
+        let pods = format::count(known.pods, "pod");
         return format!("{} ({pods}{missing})", known.source);
     }
     known.sources.iter().map(|source| report(source, now)).collect::<Vec<_>>().join(", ")
@@ -70,7 +70,7 @@ fn sources(known: &PodKnowledge, now: Timestamp) -> String {
 fn report(source: &PodSourceReport, now: Timestamp) -> String {
     let PodSourceReport { name, chosen_by, pods, as_of, missing } = source;
     let age = as_of.map(|as_of| format!("{} old", format::age(now.duration_since(as_of).as_secs())));
-    let pods = as_of.map(|_| format::count(usize::try_from(*pods).unwrap_or(usize::MAX), "pod"));
+    let pods = as_of.map(|_| format::count(*pods, "pod"));
     let chosen = Some(chosen_by.clone()).filter(|chosen| !chosen.is_empty());
     let missing = missing.as_ref().map(|cause| format!("not complete: {cause}"));
     let facts: Vec<_> = [pods, age, chosen, missing].into_iter().flatten().collect();

@@ -24,7 +24,7 @@ pub(super) fn pressure(pressure: &Pressure) -> String {
 pub(super) fn list_note(note: &ListNote) -> String {
     let ListNote { list, parts, bytes, complete, cause } = note;
     let incomplete = if *complete { "" } else { "; parts are missing" };
-    let parts = format::count(usize::try_from(*parts).unwrap_or(usize::MAX), "part");
+    let parts = format::count(*parts, "part");
     format!("{list} received in {parts} of {} together{incomplete}: {cause}", format::size(*bytes))
 }
 

@@ -97,7 +97,6 @@ pub fn container(from: lists::Container) -> Container {
         image: from.image.map(|image| image.image).filter(|image| !image.is_empty()),
         image_volumes: Vec::new(),
         image_volumes_unknown: None,
-        log_path: None,
     }
 }
 

@@ -249,7 +249,7 @@ mod tests {
                 "id": "c1", "sandbox_id": "s1", "name": "app", "attempt": 3, "state": "exited",
                 "pod": {"uid": "u1", "namespace": "default", "name": "web-0"},
                 "created_at": "1970-01-01T00:00:01.000000001Z", "finished_at": null,
-                "image_id": "sha256:aa", "image": "docker.io/library/a:1", "log_path": null
+                "image_id": "sha256:aa", "image": "docker.io/library/a:1"
             }])
         );
     }

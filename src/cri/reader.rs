@@ -51,8 +51,6 @@ struct UnaryOnly {
 pub enum Only {
     /// All objects.
     All,
-    /// The container with this id.
-    Container(ContainerId),
     /// The sandbox with this id, or its containers.
     Sandbox(SandboxId),
     /// The objects with the label of this pod.
@@ -364,7 +362,6 @@ impl Only {
         let filter = pb::ContainerFilter::default();
         match self {
             Self::All => None,
-            Self::Container(id) => Some(pb::ContainerFilter { id: id.to_string(), ..filter }),
             Self::Sandbox(id) => Some(pb::ContainerFilter { pod_sandbox_id: id.to_string(), ..filter }),
             Self::Pod(uid) => Some(pb::ContainerFilter { label_selector: convert::pod_selector(&uid), ..filter }),
         }
@@ -373,7 +370,7 @@ impl Only {
     fn sandbox_filter(self) -> Option<pb::PodSandboxFilter> {
         let filter = pb::PodSandboxFilter::default();
         match self {
-            Self::All | Self::Container(_) => None,
+            Self::All => None,
             Self::Sandbox(id) => Some(pb::PodSandboxFilter { id: id.to_string(), ..filter }),
             Self::Pod(uid) => Some(pb::PodSandboxFilter { label_selector: convert::pod_selector(&uid), ..filter }),
         }

@@ -241,11 +241,11 @@ async fn a_stream_that_hangs_half_way_ends_at_the_deadline_with_nothing() {
 }
 
 #[tokio::test]
-async fn a_list_for_one_object_is_never_streamed() {
+async fn a_list_for_one_sandbox_is_never_streamed() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = Scripted::start(dir.path(), |_| vec![containers(&["c1"])]);
     let reader = reader(runtime.endpoint(), quick());
-    within(reader.containers(Only::Container("c1".into()))).await.unwrap();
+    within(reader.containers(Only::Sandbox("s1".into()))).await.unwrap();
     assert_eq!(runtime.methods(), ["ListContainers"]);
 }
 

@@ -7,7 +7,7 @@ use super::action_result::{Done, ExecuteError};
 use super::{Outcome, Refusal, Remover, Run};
 use crate::cri::Only;
 use crate::model::{Container, ContainerState, Image, ImageId, Pod, PodRef};
-use crate::plan::{Action, RemoveReason, is_named, may_be_named};
+use crate::plan::{Action, RemoveReason};
 
 /// How far the runtime's clock may be behind the plan's. Containers created after the plan's time minus this slack are
 /// checked for image volumes.
@@ -51,7 +51,7 @@ impl<H: Remover> Run<'_, H> {
         let image = Image { tags, ..image.clone() };
         let mut containers = self.exec.reader.containers(Only::All).await?;
         containers.retain(|container| !self.noted.containers.contains(&container.id));
-        let is_this = |name: &Option<String>| name.as_deref().is_some_and(|name| is_named(&image, name));
+        let is_this = |name: &Option<String>| name.as_deref().is_some_and(|name| image.is_named(name));
         if containers.iter().any(|container| is_this(&container.image_id) || is_this(&container.image)) {
             return Ok(true);
         }
@@ -84,9 +84,9 @@ impl<H: Remover> Run<'_, H> {
         for name in &pod.images {
             let is_meant = match self.exec.image_names.id_of(&self.exec.reader, name).await {
                 Ok(id) => id.as_ref() == Some(&image.id),
-                Err(_) => may_be_named(image, name),
+                Err(_) => image.may_be_named(name),
             };
-            if is_meant || is_named(image, name) {
+            if is_meant || image.is_named(name) {
                 return true;
             }
         }
@@ -106,7 +106,7 @@ impl<H: Remover> Run<'_, H> {
     /// Returns whether a container mounts an image as a volume. If the container status fails, the spec of its pod
     /// lists the images that it may mount. If that spec is unknown too, this is an error.
     async fn mounts(&self, container: &Container, image: &Image) -> Result<bool, ExecuteError> {
-        let is_meant = |name: &String| is_named(image, name);
+        let is_meant = |name: &String| image.is_named(name);
         match self.exec.reader.container_status(&container.id).await {
             Ok(status) => Ok(status.is_some_and(|status| status.image_volumes.iter().any(is_meant))),
             Err(error) => match self.spec_of(container).await {

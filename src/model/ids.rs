@@ -70,7 +70,7 @@ id! {
 }
 
 /// The prefix of the hash algorithm that every image id and digest uses.
-const SHA256: &str = "sha256:";
+pub(super) const SHA256: &str = "sha256:";
 
 // === impl ImageId ===
 

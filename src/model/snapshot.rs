@@ -1,13 +1,15 @@
 //! A snapshot of the node at one time, as plain data.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ContainerId, ImageId, ListBytes, Memory, Partial, PodList, PodRef, PodUid, SandboxId, Seen};
+use super::{
+    Container, FileSystem, Image, ImageId, ListBytes, LogDir, LogLink, Memory, Partial, PodList, PodUid, Runtime,
+    Sandbox, Seen,
+};
 
 /// A snapshot of the node: the result of each data source, and the memory of earlier passes.
 ///
@@ -32,11 +34,11 @@ pub struct Snapshot {
     pub runtime: Seen<Runtime>,
     /// Since when the runtime's socket exists: its last restart, as far as an outside agent can see (I12). `null` = a
     /// document of an older version, which may have the value in `runtime`.
-    #[serde(default = "not_said::<Timestamp>")]
+    #[serde(default = "seen_none::<Timestamp>")]
     pub listening_since: Seen<Option<Timestamp>>,
     /// The sandbox image (pause), as the runtime names it (I6). `null` = the runtime names none, or a document of an
     /// older version, which may have it in `runtime`.
-    #[serde(default = "not_said::<String>")]
+    #[serde(default = "seen_none::<String>")]
     pub sandbox_image: Seen<Option<String>>,
     /// All containers, in every state.
     #[serde(default)]
@@ -60,7 +62,7 @@ pub struct Snapshot {
     #[serde(default)]
     pub pods: Seen<PodList>,
     /// The uids under `<kubelet root>/pods`. A pod with such a directory does not count as deleted (I11).
-    #[serde(default = "nothing_seen")]
+    #[serde(default = "seen_empty")]
     pub pod_dirs: Seen<Vec<PodUid>>,
     /// Images that the kubelet is pulling, as named in the pod specs (I6).
     #[serde(default)]
@@ -76,7 +78,7 @@ pub struct Snapshot {
     #[serde(default)]
     pub list_bytes: ListBytes,
     /// The received part of each incomplete list. The list itself is then unavailable (I2).
-    #[serde(default, skip_serializing_if = "is_whole")]
+    #[serde(default, skip_serializing_if = "is_empty")]
     pub partial: Partial,
     /// What earlier passes learned.
     #[serde(default)]
@@ -89,197 +91,6 @@ pub enum SnapshotKind {
     /// The only kind.
     #[default]
     Snapshot,
-}
-
-/// The container runtime.
-#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
-pub struct Runtime {
-    /// Name of the runtime, as `containerd`.
-    pub name: String,
-    /// Version of the runtime.
-    #[serde(default)]
-    pub version: String,
-    /// The name of the sandbox image (pause), if the runtime reports it.
-    #[serde(default)]
-    pub sandbox_image: Option<String>,
-    /// Since when the runtime's socket exists: its last restart, as far as an outside agent can see (I12).
-    #[serde(default)]
-    pub listening_since: Option<Timestamp>,
-}
-
-/// A container's state in the CRI. All states but `Running` are dead in the kubelet's terms.
-#[derive(Clone, Copy, Debug, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ContainerState {
-    /// Created, not started. It may be about to start.
-    Created,
-    /// Running.
-    Running,
-    /// Exited.
-    Exited,
-    /// The runtime cannot determine the state. The container may still be running.
-    Unknown,
-}
-
-/// A container as the runtime lists it.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
-pub struct Container {
-    /// Id of the container.
-    pub id: ContainerId,
-    /// The sandbox of the container.
-    #[serde(default)]
-    pub sandbox_id: SandboxId,
-    /// The pod from the container's labels; `null` = not created by a kubelet.
-    #[serde(default)]
-    pub pod: Option<PodRef>,
-    /// Name of the container in the pod spec, from the CRI metadata.
-    #[serde(default)]
-    pub name: String,
-    /// The kubelet's restart number. Garbage collection does not order by it.
-    #[serde(default)]
-    pub attempt: u32,
-    /// State of the container.
-    pub state: ContainerState,
-    /// When the container was created, by the runtime's clock.
-    pub created_at: Timestamp,
-    /// When the container finished. Read only if the age counts from it.
-    #[serde(default)]
-    pub finished_at: Option<Timestamp>,
-    /// The image of the container as the runtime reports it: an image id, or a digest with older runtimes.
-    #[serde(default)]
-    pub image_id: Option<String>,
-    /// The image as named in the pod spec.
-    #[serde(default)]
-    pub image: Option<String>,
-    /// Images mounted as volumes, by id. Known only if images are planned; an exited container has none mounted.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub image_volumes: Vec<String>,
-    /// Why the image volumes are not known: the error of the status call. `null` = they are known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image_volumes_unknown: Option<String>,
-    /// Log file of the container. Known only after a status call.
-    #[serde(default)]
-    pub log_path: Option<PathBuf>,
-}
-
-/// A sandbox's state in the CRI.
-#[derive(Clone, Copy, Debug, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SandboxState {
-    /// The network and the pause process are running.
-    Ready,
-    /// Stopped, failed, or being created.
-    NotReady,
-}
-
-/// A pod sandbox as the runtime lists it.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
-pub struct Sandbox {
-    /// Id of the sandbox.
-    pub id: SandboxId,
-    /// The pod from the CRI metadata; `null` = not created by a kubelet.
-    #[serde(default)]
-    pub pod: Option<PodRef>,
-    /// The kubelet's attempt number of the sandbox. Garbage collection does not order by it.
-    #[serde(default)]
-    pub attempt: u32,
-    /// State of the sandbox.
-    pub state: SandboxState,
-    /// When the sandbox was created, by the runtime's clock.
-    pub created_at: Timestamp,
-    /// Whether the pod is static: the kubelet read it from a file or a URL, not from the API server.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_static: bool,
-}
-
-/// An image as the runtime lists it.
-#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
-pub struct Image {
-    /// Id of the image.
-    pub id: ImageId,
-    /// Names of the image, `repository:tag`. Removing the image removes all of them.
-    #[serde(default)]
-    pub tags: Vec<String>,
-    /// Names of the image, `repository@sha256:…`.
-    #[serde(default)]
-    pub digests: Vec<String>,
-    /// Bytes as the runtime counts them. containerd reports the compressed size; shared layers count in each image.
-    #[serde(default)]
-    pub size_bytes: u64,
-    /// Whether the runtime marks the image as not to be removed.
-    #[serde(default)]
-    pub pinned: bool,
-}
-
-/// A file system, from statvfs.
-#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
-pub struct FileSystem {
-    /// A directory on the file system, as the runtime reports it.
-    #[serde(default)]
-    pub mountpoint: PathBuf,
-    /// Total bytes; 0 = not known, which is an error for the image pass.
-    #[serde(default, deserialize_with = "null_is_zero")]
-    pub capacity_bytes: u64,
-    /// Bytes available to an unprivileged user.
-    #[serde(default, deserialize_with = "null_is_zero")]
-    pub available_bytes: u64,
-    /// Total inodes; `null` = the file system does not count them.
-    #[serde(default)]
-    pub inodes: Option<u64>,
-    /// Free inodes.
-    #[serde(default)]
-    pub inodes_free: Option<u64>,
-}
-
-/// The type of a directory entry; symlinks are not followed.
-#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EntryKind {
-    /// A directory.
-    #[default]
-    Directory,
-    /// A regular file.
-    File,
-    /// A symbolic link.
-    Symlink,
-    /// Anything else.
-    Other,
-}
-
-/// An entry of the pod log root.
-#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
-pub struct LogDir {
-    /// Name of the entry, `NAMESPACE_NAME_UID` if a kubelet created it.
-    pub name: String,
-    /// Type of the entry.
-    #[serde(default)]
-    pub entry: EntryKind,
-    /// When the entry was last modified.
-    #[serde(default)]
-    pub modified_at: Option<Timestamp>,
-}
-
-/// Whether the target of a symlink exists.
-#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LinkTarget {
-    /// The target exists.
-    Exists,
-    /// A dangling log symlink: the target, or a link on the way to it, does not exist.
-    Missing,
-    /// Not determined, for example without permission.
-    #[default]
-    Unknown,
-}
-
-/// An entry of the container log root.
-#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
-pub struct LogLink {
-    /// Name of the entry, `POD_NAMESPACE_CONTAINER-ID.log` if a kubelet created it.
-    pub name: String,
-    /// Whether the target of the symlink exists.
-    #[serde(default)]
-    pub target: LinkTarget,
 }
 
 // === impl Snapshot ===
@@ -328,25 +139,7 @@ impl Snapshot {
     }
 }
 
-// === impl Container ===
-
-impl Container {
-    /// Returns the pod's uid; `None` for a container that no kubelet created.
-    pub fn pod_uid(&self) -> Option<&PodUid> {
-        self.pod.as_ref().map(|pod| &pod.uid).filter(|uid| !uid.is_empty())
-    }
-}
-
-// === impl Sandbox ===
-
-impl Sandbox {
-    /// Returns the pod's uid; `None` for a sandbox that no kubelet created.
-    pub fn pod_uid(&self) -> Option<&PodUid> {
-        self.pod.as_ref().map(|pod| &pod.uid).filter(|uid| !uid.is_empty())
-    }
-}
-
-fn not_said<T>() -> Seen<Option<T>> {
+fn seen_none<T>() -> Seen<Option<T>> {
     Seen::Seen(None)
 }
 
@@ -362,15 +155,10 @@ fn is_seen(uses: &Seen<()>) -> bool {
     uses.as_ref().is_some()
 }
 
-fn is_whole(partial: &Partial) -> bool {
+fn is_empty(partial: &Partial) -> bool {
     *partial == Partial::default()
 }
 
-fn nothing_seen() -> Seen<Vec<PodUid>> {
+fn seen_empty() -> Seen<Vec<PodUid>> {
     Seen::Seen(Vec::new())
-}
-
-/// Reads a missing number as 0, as the kubelet reads missing statistics.
-fn null_is_zero<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    Option::<u64>::deserialize(deserializer).map(Option::unwrap_or_default)
 }

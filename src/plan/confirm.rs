@@ -6,11 +6,12 @@
 //! guard keeps it, even if an ordinary plan would show another reason first. `evict_terminated_pods` is a rule and not
 //! a limit, so the policy in force applies.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use super::plan_builder::{Context, PlanBuilder};
-use super::{Action, KeepReason, Kind, Plan, PlanError, Policy, RemoveReason, Scope, Target, key};
+use super::selection::Selection;
+use super::{Action, KeepReason, Kind, Plan, PlanError, Policy, RemoveReason, Scope, key};
 use crate::model::Snapshot;
 
 /// A saved plan that may be carried out now.
@@ -40,13 +41,6 @@ pub enum Denial {
     AlreadyGone,
 }
 
-/// The objects that may be removed, and why the saved plan removes them.
-pub(super) struct Selection<'a> {
-    wanted: HashMap<String, &'a RemoveReason>,
-    /// Objects that the saved plan removes because their pod is deleted, without proof of the deletion.
-    unproven: HashSet<String>,
-}
-
 /// Compares a saved plan with the node.
 pub fn confirm(mut saved: Plan, snapshot: &Snapshot, policy: &Policy) -> Confirmed {
     saved.images.reserve.retain(|action| action.target.kind() == Kind::Image);
@@ -57,31 +51,6 @@ pub fn confirm(mut saved: Plan, snapshot: &Snapshot, policy: &Policy) -> Confirm
     let unproven = builder.unproven();
     let fresh = builder.into_plan(snapshot, &policy);
     Comparison::new(&fresh, unproven, snapshot).apply(saved)
-}
-
-// === impl Selection ===
-
-impl<'a> Selection<'a> {
-    fn of(actions: impl Iterator<Item = &'a Action>) -> Self {
-        Self { wanted: actions.map(|action| (action.key(), &action.reason)).collect(), unproven: HashSet::new() }
-    }
-
-    /// Says whether the saved plan removes this object for a reason that still applies.
-    pub fn allows(&mut self, target: &Target, reason: &RemoveReason) -> bool {
-        let key = key(target.kind(), &target.id());
-        match self.wanted.get(&key) {
-            None => false,
-            Some(RemoveReason::PodGone {}) if *reason != (RemoveReason::PodGone {}) => {
-                self.unproven.insert(key);
-                false
-            }
-            Some(_) => true,
-        }
-    }
-
-    pub fn into_unproven(self) -> HashSet<String> {
-        self.unproven
-    }
 }
 
 /// The result of planning the objects of a saved plan again, by their keys.

@@ -1,6 +1,6 @@
 //! Decides the dead containers: removes those of deleted pods, then those over the limits, oldest first.
 //!
-//! A *slot* (`Unit`) is one (pod uid, container name). A container is dead in any state but RUNNING. Running containers
+//! A slot is one (pod uid, container name). A container is dead in any state but RUNNING. Running containers
 //! count toward no limit. Containers of a slot are ordered by creation time alone, as in the kubelet; with equal times,
 //! by ID.
 //!
@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use super::plan_builder::{Context, PlanBuilder};
 use super::pods::{Completeness, PodStatus};
 use super::{KeepReason, Kind, RemoveReason, Target};
-use crate::model::{Container, ContainerState, PodUid};
+use crate::model::{Container, ContainerId, ContainerState, PodUid};
 
 /// Limits on dead containers (kubelet flags of the same meaning).
 #[derive(Clone, Debug, PartialEq)]
@@ -46,56 +46,76 @@ pub enum AgeFrom {
 }
 
 /// One (pod uid, container name), as a key.
-type UnitKey<'a> = (Option<&'a PodUid>, &'a str);
+type SlotKey<'a> = (Option<&'a PodUid>, &'a str);
 
-/// The removable dead containers of one slot, newest first.
-struct Unit<'a> {
-    containers: Vec<&'a Container>,
-    status: PodStatus,
+/// A removable dead container.
+#[derive(Clone, Copy)]
+struct Dead<'a> {
+    container: &'a Container,
+    /// Its position in the list.
+    position: usize,
+    /// Whether the limits must not remove it: it is the newest instance of its slot in any state (I3).
+    is_newest: bool,
 }
 
-/// The newest instance of each slot in any state (I3), by its address in the snapshot. Empty if the guard is off.
-struct Newest(HashSet<*const Container>);
+/// The removable dead containers of one slot, newest first.
+struct Slot<'a> {
+    containers: Vec<Dead<'a>>,
+    status: PodStatus,
+}
 
 /// Decides all containers.
 pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
     let partial = context.snapshot.partial.containers.as_ref();
     let Some(containers) = builder.need_listed("containers", &context.snapshot.containers, partial) else { return };
-    let newest = Newest::new(containers, context.policy.guards.keep_newest_of_unit);
-    let mut units = units(context, builder, containers);
-    remove_finished_pods(context, builder, &mut units);
-    remove_over_unit_limit(context, builder, &mut units, &newest);
-    remove_over_total_limit(context, builder, &mut units, &newest);
-    keep_rest(context, builder, units);
+    let mut slots = slots(context, builder, containers);
+    remove_whole_pods(context, builder, &mut slots);
+    remove_over_slot_limit(context, builder, &mut slots);
+    remove_over_total_limit(context, builder, &mut slots);
+    keep_rest(context, builder, slots);
 }
 
 /// Groups the removable dead containers by slot, and records why the others are kept. The slots are in the order of
 /// their oldest container.
-fn units<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, containers: &'a [Container]) -> Vec<Unit<'a>> {
-    let mut by_unit: HashMap<UnitKey, Vec<&Container>> = HashMap::new();
-    for container in containers {
-        match not_removable(context, container) {
+fn slots<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, containers: &'a [Container]) -> Vec<Slot<'a>> {
+    let newest = if context.policy.guards.keep_newest_of_unit { newest(containers) } else { HashSet::new() };
+    let mut by_slot: HashMap<SlotKey, Vec<Dead>> = HashMap::new();
+    for (position, container) in containers.iter().enumerate() {
+        let dead = Dead { container, position, is_newest: newest.contains(&position) };
+        match why_kept(context, container) {
             Some(reason) => keep(builder, container, reason),
-            None => by_unit.entry(unit_key(container)).or_default().push(container),
+            None => by_slot.entry(slot_key(container)).or_default().push(dead),
         }
     }
-    let mut units: Vec<_> = by_unit.into_values().map(|containers| Unit::new(context, containers)).collect();
-    units.sort_by_key(|unit| unit.containers.last().map(|oldest| (oldest.created_at, &oldest.id)));
-    units
+    let mut slots: Vec<_> = by_slot.into_values().map(|containers| Slot::new(context, containers)).collect();
+    slots.sort_by_key(|slot| slot.containers.last().map(Dead::age_order));
+    slots
+}
+
+/// Returns the positions of the newest instance of each slot in any state.
+fn newest(containers: &[Container]) -> HashSet<usize> {
+    let mut by_slot: HashMap<SlotKey, (usize, &Container)> = HashMap::new();
+    for (position, container) in containers.iter().enumerate() {
+        let newest = by_slot.entry(slot_key(container)).or_insert((position, container));
+        if (container.created_at, &container.id) > (newest.1.created_at, &newest.1.id) {
+            *newest = (position, container);
+        }
+    }
+    by_slot.into_values().map(|(position, _)| position).collect()
 }
 
 /// Returns why a container is not a candidate, if so.
-fn not_removable(context: &Context, container: &Container) -> Option<KeepReason> {
+fn why_kept(context: &Context, container: &Container) -> Option<KeepReason> {
     let policy = &context.policy.containers;
     let guards = &context.policy.guards;
     if container.state == ContainerState::Running {
         return Some(KeepReason::Running {});
     }
-    if context.gaps.may_lack_containers(container.pod_uid()) {
+    if context.gaps.may_miss_containers(container.pod_uid()) {
         return Some(KeepReason::ListIncomplete { list: "containers".to_owned() });
     }
     if guards.keep_foreign && container.pod_uid().is_none() {
-        return Some(KeepReason::Foreign {});
+        return Some(KeepReason::Unmanaged {});
     }
     if container.state == ContainerState::Created
         && super::age(context.now, container.created_at) < guards.created_grace
@@ -117,32 +137,27 @@ fn counted_from(policy: &ContainerPolicy, container: &Container) -> Timestamp {
 }
 
 /// Removes every candidate of deleted pods, and with `evict_terminated_pods` those of terminated pods.
-fn remove_finished_pods<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, units: &mut [Unit<'a>]) {
-    for unit in units {
-        let reason = match unit.status {
-            PodStatus::Gone => RemoveReason::PodGone {},
-            PodStatus::Present { terminal: true } if context.policy.containers.evict_terminated_pods => {
+fn remove_whole_pods<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: &mut [Slot<'a>]) {
+    for slot in slots {
+        let reason = match slot.status {
+            PodStatus::Deleted => RemoveReason::PodGone {},
+            PodStatus::Exists { terminated: true } if context.policy.containers.evict_terminated_pods => {
                 RemoveReason::PodTerminal {}
             }
             _ => continue,
         };
-        for container in unit.containers.drain(..).rev() {
-            remove(context, builder, container, reason.clone());
+        for dead in slot.containers.drain(..).rev() {
+            remove(context, builder, dead, reason.clone());
         }
     }
 }
 
 /// Removes the oldest containers of each slot beyond the limit.
-fn remove_over_unit_limit<'a>(
-    context: &Context<'a>,
-    builder: &mut PlanBuilder<'a>,
-    units: &mut [Unit<'a>],
-    newest: &Newest,
-) {
+fn remove_over_slot_limit<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: &mut [Slot<'a>]) {
     let limit = context.policy.containers.max_per_pod_container;
     let Ok(count) = usize::try_from(limit) else { return };
-    for unit in units {
-        remove_beyond(context, builder, unit, newest, count, &RemoveReason::OverUnitLimit { limit });
+    for slot in slots {
+        remove_beyond(context, builder, slot, count, &RemoveReason::OverUnitLimit { limit });
     }
 }
 
@@ -150,44 +165,39 @@ fn remove_over_unit_limit<'a>(
 ///
 /// The share is rounded down and is at least 1. It is not topped up: with 7 allowed, 3 slots of 3 containers keep 6.
 /// Slots of pods that only a guard keeps do not count, so a guard never causes the removal of other containers.
-fn remove_over_total_limit<'a>(
-    context: &Context<'a>,
-    builder: &mut PlanBuilder<'a>,
-    units: &mut [Unit<'a>],
-    newest: &Newest,
-) {
+fn remove_over_total_limit<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: &mut [Slot<'a>]) {
     let limit = context.policy.containers.max_containers;
     let Ok(allowed) = usize::try_from(limit) else { return };
-    let is_counted = |unit: &&mut Unit| !unit.containers.is_empty() && !unit.status.is_guarded();
-    let mut units: Vec<_> = units.iter_mut().filter(is_counted).collect();
-    if count(&units) <= allowed {
+    let is_counted = |slot: &&mut Slot| !slot.containers.is_empty() && !slot.status.is_guarded();
+    let mut slots: Vec<_> = slots.iter_mut().filter(is_counted).collect();
+    if count(&slots) <= allowed {
         return;
     }
     let reason = RemoveReason::OverTotalLimit { limit };
-    let share = (allowed / units.len().max(1)).max(1);
-    for unit in &mut units {
-        remove_beyond(context, builder, unit, newest, share, &reason);
+    let share = (allowed / slots.len().max(1)).max(1);
+    for slot in &mut slots {
+        remove_beyond(context, builder, slot, share, &reason);
     }
-    let surplus = count(&units).saturating_sub(allowed);
-    for container in take_oldest(&mut units, surplus) {
-        take(context, builder, container, newest, &reason);
+    let surplus = count(&slots).saturating_sub(allowed);
+    for dead in take_oldest(&mut slots, surplus) {
+        remove_unless_newest(context, builder, dead, &reason);
     }
 }
 
 /// Takes the oldest containers out of their slots, oldest first.
-fn take_oldest<'a>(units: &mut [&mut Unit<'a>], count: usize) -> Vec<&'a Container> {
-    let mut all: Vec<_> = units.iter().flat_map(|unit| unit.containers.iter().copied()).collect();
-    all.sort_by_key(|container| (container.created_at, &container.id));
+fn take_oldest<'a>(slots: &mut [&mut Slot<'a>], count: usize) -> Vec<Dead<'a>> {
+    let mut all: Vec<_> = slots.iter().flat_map(|slot| slot.containers.iter().copied()).collect();
+    all.sort_by_key(Dead::age_order);
     all.truncate(count);
-    let taken: HashSet<_> = all.iter().map(|container| &container.id).collect();
-    for unit in units {
-        unit.containers.retain(|container| !taken.contains(&container.id));
+    let taken: HashSet<_> = all.iter().map(|dead| dead.position).collect();
+    for slot in slots {
+        slot.containers.retain(|dead| !taken.contains(&dead.position));
     }
     all
 }
 
-fn count(units: &[&mut Unit]) -> usize {
-    units.iter().map(|unit| unit.containers.len()).sum()
+fn count(slots: &[&mut Slot]) -> usize {
+    slots.iter().map(|slot| slot.containers.len()).sum()
 }
 
 /// Removes all but the newest `keep` containers of a slot, oldest first. A container that a guard keeps also leaves the
@@ -195,49 +205,46 @@ fn count(units: &[&mut Unit]) -> usize {
 fn remove_beyond<'a>(
     context: &Context<'a>,
     builder: &mut PlanBuilder<'a>,
-    unit: &mut Unit<'a>,
-    newest: &Newest,
+    slot: &mut Slot<'a>,
     keep: usize,
     reason: &RemoveReason,
 ) {
-    let keep = keep.min(unit.containers.len());
-    for container in unit.containers.split_off(keep).into_iter().rev() {
-        take(context, builder, container, newest, reason);
+    let keep = keep.min(slot.containers.len());
+    for dead in slot.containers.split_off(keep).into_iter().rev() {
+        remove_unless_newest(context, builder, dead, reason);
     }
 }
 
-/// Removes one container, unless it is the newest of its slot.
-fn take<'a>(
+fn remove_unless_newest<'a>(
     context: &Context<'a>,
     builder: &mut PlanBuilder<'a>,
-    container: &'a Container,
-    newest: &Newest,
+    dead: Dead<'a>,
     reason: &RemoveReason,
 ) {
-    if newest.keeps(container) {
-        keep(builder, container, KeepReason::NewestOfUnit {});
+    if dead.is_newest {
+        keep(builder, dead.container, KeepReason::NewestOfUnit {});
     } else {
-        remove(context, builder, container, reason.clone());
+        remove(context, builder, dead, reason.clone());
     }
 }
 
 /// Records why the remaining containers are kept.
-fn keep_rest<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, units: Vec<Unit<'a>>) {
+fn keep_rest<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: Vec<Slot<'a>>) {
     let limit = context.policy.containers.max_per_pod_container;
-    for unit in units {
+    for slot in slots {
         let within = if limit < 0 { KeepReason::NoLimit {} } else { KeepReason::WithinUnitLimit { limit } };
-        let reason = unit.status.guard().unwrap_or(within);
-        for container in unit.containers {
-            keep(builder, container, reason.clone());
+        let reason = slot.status.guard().unwrap_or(within);
+        for dead in slot.containers {
+            keep(builder, dead.container, reason.clone());
         }
     }
 }
 
-fn remove<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, container: &'a Container, reason: RemoveReason) {
-    let target =
-        Target::RemoveContainer { id: container.id.clone(), name: container.name.clone(), state: container.state };
-    if builder.remove(target, container.pod.as_ref(), Some(context.age_seconds(container.created_at)), reason) {
-        builder.container_goes(container);
+fn remove<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dead: Dead<'a>, reason: RemoveReason) {
+    let Container { id, name, state, pod, created_at, .. } = dead.container;
+    let target = Target::RemoveContainer { id: id.clone(), name: name.clone(), state: *state };
+    if builder.remove(target, pod.as_ref(), Some(context.age_seconds(*created_at)), reason) {
+        builder.note_removed(dead.position);
     }
 }
 
@@ -245,38 +252,27 @@ fn keep(builder: &mut PlanBuilder, container: &Container, reason: KeepReason) {
     builder.keep(Kind::Container, container.id.as_str(), Some(&container.name), container.pod.as_ref(), reason);
 }
 
-fn unit_key(container: &Container) -> UnitKey<'_> {
+fn slot_key(container: &Container) -> SlotKey<'_> {
     (container.pod_uid(), &container.name)
 }
 
-// === impl Unit ===
+// === impl Dead ===
 
-impl<'a> Unit<'a> {
-    fn new(context: &Context<'a>, mut containers: Vec<&'a Container>) -> Self {
-        containers.sort_by_key(|container| Reverse((container.created_at, &container.id)));
-        let pod = containers.iter().find_map(|container| container.pod.as_ref());
-        let status = context.pods.status(pod, Completeness::Required);
-        Self { containers, status }
+impl<'a> Dead<'a> {
+    /// Returns a key that sorts containers by age, oldest first.
+    fn age_order(&self) -> (Timestamp, &'a ContainerId) {
+        (self.container.created_at, &self.container.id)
     }
 }
 
-// === impl Newest ===
+// === impl Slot ===
 
-impl Newest {
-    fn new(containers: &[Container], is_kept: bool) -> Self {
-        let mut by_unit: HashMap<UnitKey, &Container> = HashMap::new();
-        for container in containers.iter().filter(|_| is_kept) {
-            let newest = by_unit.entry(unit_key(container)).or_insert(container);
-            if (container.created_at, &container.id) > (newest.created_at, &newest.id) {
-                *newest = container;
-            }
-        }
-        Self(by_unit.into_values().map(std::ptr::from_ref).collect())
-    }
-
-    /// Says whether the limits must not remove this container.
-    fn keeps(&self, container: &Container) -> bool {
-        self.0.contains(&std::ptr::from_ref(container))
+impl<'a> Slot<'a> {
+    fn new(context: &Context<'a>, mut containers: Vec<Dead<'a>>) -> Self {
+        containers.sort_by_key(|dead| Reverse(dead.age_order()));
+        let pod = containers.iter().find_map(|dead| dead.container.pod.as_ref());
+        let status = context.pods.status(pod, Completeness::Required);
+        Self { containers, status }
     }
 }
 
@@ -293,3 +289,6 @@ impl Default for ContainerPolicy {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

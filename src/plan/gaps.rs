@@ -10,13 +10,13 @@ use crate::model::{ListReceipt, PodUid, Snapshot};
 
 /// The pods whose objects may be missing, for each list.
 pub(super) struct Gaps<'a> {
-    containers: Open<'a>,
-    sandboxes: Open<'a>,
+    containers: Missing<'a>,
+    sandboxes: Missing<'a>,
 }
 
 /// The pods whose objects may be missing in one list.
 #[derive(Default)]
-struct Open<'a> {
+struct Missing<'a> {
     pods: HashSet<&'a PodUid>,
     /// Objects without a pod may be missing.
     without_pod: bool,
@@ -30,31 +30,31 @@ impl<'a> Gaps<'a> {
     pub fn new(snapshot: &'a Snapshot) -> Self {
         let sizes = &snapshot.list_bytes;
         // If one sandbox of a pod is listed, all sandboxes of that pod are listed (`cri/parts.rs`).
-        let known = || {
+        let with_sandbox = || {
             let sandboxes = snapshot.listed_sandboxes().unwrap_or_default();
             sandboxes.iter().filter_map(|sandbox| sandbox.pod_uid()).collect()
         };
         Self {
-            containers: Open::new(sizes.containers.as_ref(), known),
-            sandboxes: Open::new(sizes.sandboxes.as_ref(), known),
+            containers: Missing::new(sizes.containers.as_ref(), with_sandbox),
+            sandboxes: Missing::new(sizes.sandboxes.as_ref(), with_sandbox),
         }
     }
 
-    /// Says whether containers of a pod may be missing.
-    pub fn may_lack_containers(&self, pod: Option<&PodUid>) -> bool {
-        self.containers.has(pod)
+    /// Returns whether containers of a pod may be missing.
+    pub fn may_miss_containers(&self, pod: Option<&PodUid>) -> bool {
+        self.containers.may_include(pod)
     }
 
-    /// Says whether sandboxes of a pod, or containers in them, may be missing.
-    pub fn may_lack_sandboxes(&self, pod: Option<&PodUid>) -> bool {
-        self.sandboxes.has(pod) || self.containers.has(pod)
+    /// Returns whether sandboxes of a pod, or containers in them, may be missing.
+    pub fn may_miss_sandboxes(&self, pod: Option<&PodUid>) -> bool {
+        self.sandboxes.may_include(pod) || self.containers.may_include(pod)
     }
 }
 
-// === impl Open ===
+// === impl Missing ===
 
-impl<'a> Open<'a> {
-    fn new(receipt: Option<&'a ListReceipt>, known: impl FnOnce() -> HashSet<&'a PodUid>) -> Self {
+impl<'a> Missing<'a> {
+    fn new(receipt: Option<&'a ListReceipt>, with_sandbox: impl FnOnce() -> HashSet<&'a PodUid>) -> Self {
         let missing = receipt.map_or(&[][..], |receipt| &receipt.missing);
         let is_unnamed = |(of_sandbox, of_pod): (bool, bool)| {
             missing.iter().any(|part| part.sandbox_id.is_some() == of_sandbox && part.pod.is_some() == of_pod)
@@ -62,14 +62,14 @@ impl<'a> Open<'a> {
         Self {
             pods: missing.iter().filter_map(|part| Some(&part.pod.as_ref()?.uid)).collect(),
             without_pod: is_unnamed((true, false)),
-            all_but: is_unnamed((false, false)).then(known),
+            all_but: is_unnamed((false, false)).then(with_sandbox),
         }
     }
 
-    fn has(&self, pod: Option<&PodUid>) -> bool {
+    fn may_include(&self, pod: Option<&PodUid>) -> bool {
         match pod {
             None => self.without_pod || self.all_but.is_some(),
-            Some(uid) => self.pods.contains(uid) || self.all_but.as_ref().is_some_and(|known| !known.contains(uid)),
+            Some(uid) => self.pods.contains(uid) || self.all_but.as_ref().is_some_and(|pods| !pods.contains(uid)),
         }
     }
 }
@@ -148,6 +148,21 @@ mod tests {
         let plan = decide(&node, &Policy::default(), Scope::Containers);
         assert_eq!(removed(&plan), ["a-0", "a-1"]);
         assert_eq!(why_kept(&plan, "b-0"), "list_incomplete");
+    }
+
+    #[test]
+    fn a_container_without_a_pod_is_decided_only_if_all_such_containers_could_be_listed() {
+        let kubelet = Policy { guards: crate::plan::Guards::of(Profile::Kubelet), ..Policy::default() };
+        for (missing, expected) in [
+            (json!([{ "state": "exited", "sandbox_id": "s-x" }]), "list_incomplete"),
+            (json!([{ "state": "exited" }]), "list_incomplete"),
+            (json!([{ "state": "exited", "sandbox_id": "s-a", "pod": { "uid": "a" } }]), "removed"),
+        ] {
+            let mut node = node(&missing);
+            let own = json!({ "id": "own", "name": "app", "state": "exited", "created_at": "2026-11-21T11:00:00Z" });
+            node.partial.containers.as_mut().unwrap().push(serde_json::from_value(own).unwrap());
+            assert_eq!(why_kept(&decide(&node, &kubelet, Scope::Containers), "own"), expected, "{missing}");
+        }
     }
 
     #[test]

@@ -130,3 +130,15 @@ impl std::fmt::Display for Profile {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_is_shown_as_in_documents() {
+        for profile in [Profile::Safe, Profile::Kubelet] {
+            assert_eq!(serde_json::json!(profile), profile.to_string());
+        }
+    }
+}

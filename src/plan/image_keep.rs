@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use jiff::Timestamp;
 
-use super::image_use::{Use, Uses, full_name, is_named, may_be_named, names};
+use super::image_use::{Use, Uses};
 use super::plan_builder::Context;
 use super::{KeepReason, Kind};
-use crate::model::{Container, Image, Pod, Seen, Snapshot};
+use crate::model::{Container, Image, Pod, Seen, Snapshot, full_image_name};
 
 /// A sandbox image is smaller than this.
 const PAUSE_MAX_BYTES: u64 = 2 << 20;
@@ -15,17 +15,17 @@ const PAUSE_MAX_BYTES: u64 = 2 << 20;
 /// Everything that can keep an image.
 pub(super) struct ImageRetention<'a> {
     uses: Uses<'a>,
-    named: HashMap<String, Namer<'a>>,
+    named: HashMap<String, NamingPod<'a>>,
     pulling: HashSet<String>,
     /// Names that the runtime could not resolve, and the pods that use them; `None` = an image pull.
-    unresolved: BTreeMap<&'a str, Option<Namer<'a>>>,
+    unresolved: BTreeMap<&'a str, Option<NamingPod<'a>>>,
     sandbox_image: Option<&'a str>,
     /// The runtime neither reports nor pins its sandbox image, so images that look like one are kept.
     guess_pause: bool,
 }
 
 /// A pod that uses an image, and the time of its list if that is not the list of this snapshot.
-type Namer<'a> = (&'a Pod, Option<Timestamp>);
+type NamingPod<'a> = (&'a Pod, Option<Timestamp>);
 
 // === impl ImageRetention ===
 
@@ -43,7 +43,7 @@ impl<'a> ImageRetention<'a> {
         Self {
             uses: Uses::new(containers, guards),
             named: named(context),
-            pulling: pulls(context).flat_map(|name| meanings(context.snapshot, name)).collect(),
+            pulling: pulls(context).flat_map(|name| full_names_and_ids(context.snapshot, name)).collect(),
             unresolved: unresolved(context),
             sandbox_image,
             guess_pause: guards.keep_sandbox_image && sandbox_image.is_none() && !images.any(|image| image.pinned),
@@ -70,38 +70,37 @@ impl<'a> ImageRetention<'a> {
 
     fn is_sandbox_image(&self, image: &Image) -> bool {
         match self.sandbox_image {
-            Some(name) => is_named(image, name),
+            Some(name) => image.is_named(name),
             None => self.guess_pause && looks_like_pause(image),
         }
     }
 
     fn is_being_pulled(&self, image: &Image) -> bool {
-        let is_pull = |(name, namer): (&&str, &Option<Namer>)| namer.is_none() && may_be_named(image, name);
-        names(image).any(|name| self.pulling.contains(name.as_ref())) || self.unresolved.iter().any(is_pull)
+        let is_pull = |(name, pod): (&&str, &Option<NamingPod>)| pod.is_none() && image.may_be_named(name);
+        image.names().any(|name| self.pulling.contains(name.as_ref())) || self.unresolved.iter().any(is_pull)
     }
 
     fn named_by_pod(&self, image: &Image) -> Option<KeepReason> {
-        let known = names(image).find_map(|name| self.named.get(name.as_ref()).copied());
-        let may_name =
-            || self.unresolved.iter().find(|(name, _)| may_be_named(image, name)).and_then(|(_, namer)| *namer);
+        let known = image.names().find_map(|name| self.named.get(name.as_ref()).copied());
+        let may_name = || self.unresolved.iter().find(|(name, _)| image.may_be_named(name)).and_then(|(_, pod)| *pod);
         let (pod, as_of) = known.or_else(may_name)?;
         Some(KeepReason::NamedByPod { named_by: format!("{}/{}", pod.namespace, pod.name), as_of })
     }
 }
 
 /// Returns the pods whose images are kept. With `evict_terminated_pods`, a terminated pod no longer needs its images.
-fn kept_namers<'a>(context: &Context<'a>) -> impl Iterator<Item = Namer<'a>> {
+fn protecting_pods<'a>(context: &Context<'a>) -> impl Iterator<Item = NamingPod<'a>> {
     let (is_kept, evicts) = (context.policy.guards.keep_pod_images, context.policy.containers.evict_terminated_pods);
-    namers(context.snapshot).filter(move |(pod, _)| is_kept && !(evicts && pod.phase.is_terminal()))
+    naming_pods(context.snapshot).filter(move |(pod, _)| is_kept && !(evicts && pod.phase.is_terminal()))
 }
 
 /// Returns the images that pods of this node use.
-fn named<'a>(context: &Context<'a>) -> HashMap<String, Namer<'a>> {
-    let mut named: HashMap<String, Namer> = HashMap::new();
-    for namer in kept_namers(context) {
-        for name in namer.0.images.iter().flat_map(|name| meanings(context.snapshot, name)) {
-            let known = named.entry(name).or_insert(namer);
-            *known = first(*known, namer);
+fn named<'a>(context: &Context<'a>) -> HashMap<String, NamingPod<'a>> {
+    let mut named: HashMap<String, NamingPod> = HashMap::new();
+    for pod in protecting_pods(context) {
+        for name in pod.0.images.iter().flat_map(|name| full_names_and_ids(context.snapshot, name)) {
+            let known = named.entry(name).or_insert(pod);
+            *known = preferred(*known, pod);
         }
     }
     named
@@ -109,17 +108,17 @@ fn named<'a>(context: &Context<'a>) -> HashMap<String, Namer<'a>> {
 
 /// Returns one of two pods: the one from the list of this snapshot, else the first by name. The order of the lists does
 /// not matter.
-fn first<'a>(one: Namer<'a>, other: Namer<'a>) -> Namer<'a> {
-    let rank = |(pod, as_of): Namer<'a>| (as_of, &pod.namespace, &pod.name, &pod.uid);
+fn preferred<'a>(one: NamingPod<'a>, other: NamingPod<'a>) -> NamingPod<'a> {
+    let rank = |(pod, as_of): NamingPod<'a>| (as_of, &pod.namespace, &pod.name, &pod.uid);
     if rank(other) < rank(one) { other } else { one }
 }
 
 /// Returns what to compare an image with for a name that a pod uses: the full name and, if the runtime resolved it, the
 /// ID.
-fn meanings<'a>(snapshot: &'a Snapshot, name: &'a str) -> impl Iterator<Item = String> + 'a {
+fn full_names_and_ids<'a>(snapshot: &'a Snapshot, name: &'a str) -> impl Iterator<Item = String> + 'a {
     let resolved = snapshot.resolved_images.get(name).and_then(Seen::as_ref);
     let id = resolved.and_then(Option::as_ref).map(|id| id.canonical().into_owned());
-    id.into_iter().chain([full_name(name).into_owned()])
+    id.into_iter().chain([full_image_name(name).into_owned()])
 }
 
 fn pulls<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a str> {
@@ -128,13 +127,13 @@ fn pulls<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a str> {
 }
 
 /// Returns the names that the runtime failed to resolve.
-fn unresolved<'a>(context: &Context<'a>) -> BTreeMap<&'a str, Option<Namer<'a>>> {
+fn unresolved<'a>(context: &Context<'a>) -> BTreeMap<&'a str, Option<NamingPod<'a>>> {
     let is_unresolved = |name: &str| matches!(context.snapshot.resolved_images.get(name), Some(Seen::NotSeen(_)));
-    let mut names: BTreeMap<&str, Option<Namer>> = BTreeMap::new();
-    for namer in kept_namers(context) {
-        for name in namer.0.images.iter().map(String::as_str).filter(|name| is_unresolved(name)) {
-            let known = names.entry(name).or_insert(Some(namer));
-            *known = Some(known.map_or(namer, |known| first(known, namer)));
+    let mut names: BTreeMap<&str, Option<NamingPod>> = BTreeMap::new();
+    for pod in protecting_pods(context) {
+        for name in pod.0.images.iter().map(String::as_str).filter(|name| is_unresolved(name)) {
+            let known = names.entry(name).or_insert(Some(pod));
+            *known = Some(known.map_or(pod, |known| preferred(known, pod)));
         }
     }
     for name in pulls(context).filter(|name| is_unresolved(name)) {
@@ -145,7 +144,7 @@ fn unresolved<'a>(context: &Context<'a>) -> BTreeMap<&'a str, Option<Namer<'a>>>
 
 /// Returns the pods that use images: those of the list and, if the list is unavailable or incomplete, those of the last
 /// complete list. An incomplete list still protects the images that it contains.
-fn namers(snapshot: &Snapshot) -> impl Iterator<Item = Namer<'_>> {
+fn naming_pods(snapshot: &Snapshot) -> impl Iterator<Item = NamingPod<'_>> {
     let list = snapshot.pods.as_ref();
     let is_complete = list.is_some_and(|list| list.complete);
     let remembered = snapshot.memory.named_images.iter().filter(move |_| !is_complete);
@@ -156,11 +155,11 @@ fn namers(snapshot: &Snapshot) -> impl Iterator<Item = Namer<'_>> {
 /// Returns the first keep pattern that matches a name of the image.
 fn kept_by_pattern(context: &Context, image: &Image) -> Option<KeepReason> {
     let mut patterns = context.policy.images.keep.iter();
-    let pattern = patterns.find(|pattern| names(image).any(|name| pattern.matches(&name)))?;
+    let pattern = patterns.find(|pattern| image.names().any(|name| pattern.matches(&name)))?;
     Some(KeepReason::KeepPattern { pattern: pattern.as_str().to_owned() })
 }
 
-/// Says whether the image is small and the last part of a repository name contains the word `pause`: `pause`,
+/// Returns whether the image is small and the last part of a repository name contains the word `pause`: `pause`,
 /// `pause-amd64`, `mirrored-pause`.
 fn looks_like_pause(image: &Image) -> bool {
     let is_pause = |name: &str| {
@@ -168,7 +167,7 @@ fn looks_like_pause(image: &Image) -> bool {
         let repository = last.split([':', '@']).next().unwrap_or(last);
         repository.split('-').any(|word| word == "pause")
     };
-    image.size_bytes < PAUSE_MAX_BYTES && names(image).any(|name| is_pause(&name))
+    image.size_bytes < PAUSE_MAX_BYTES && image.names().any(|name| is_pause(&name))
 }
 
 #[cfg(test)]

@@ -7,10 +7,9 @@
 
 use std::collections::HashMap;
 
-use super::image_use::{full_name, names};
 use super::plan_builder::Context;
 use super::{KeepReason, PlanError};
-use crate::model::{Container, ContainerState, Image, Pod, PodUid};
+use crate::model::{Container, ContainerState, Image, Pod, PodUid, full_image_name};
 
 /// The image volumes that are unknown.
 #[derive(Default)]
@@ -43,13 +42,13 @@ impl<'a> UnknownVolumes<'a> {
 
     fn name_all(&mut self, images: &[String], container: &'a Container) {
         for name in images {
-            self.named.entry(full_name(name).into_owned()).or_insert(container);
+            self.named.entry(full_image_name(name).into_owned()).or_insert(container);
         }
     }
 
     /// Returns why an image is kept that nothing else keeps, if so.
     pub fn keep(&self, image: &Image) -> Option<KeepReason> {
-        let container = names(image).find_map(|name| self.named.get(name.as_ref()))?;
+        let container = image.names().find_map(|name| self.named.get(name.as_ref()))?;
         Some(KeepReason::PossibleImageVolume { container: container.id.to_string() })
     }
 
@@ -65,7 +64,7 @@ impl<'a> UnknownVolumes<'a> {
     }
 }
 
-/// Says whether a container may have unknown images mounted. An EXITED container has nothing mounted.
+/// Returns whether a container may have unknown images mounted. An EXITED container has nothing mounted.
 fn is_unknown(container: &Container) -> bool {
     container.image_volumes_unknown.is_some() && container.state != ContainerState::Exited
 }

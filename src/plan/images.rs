@@ -12,16 +12,15 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-
 use super::disk::{self, Usage};
+use super::image_candidate::{Candidate, in_order};
 use super::image_keep::ImageRetention;
 use super::image_use::by_id;
 use super::image_volumes::UnknownVolumes;
-use super::list_sanity::doubt;
+use super::list_sanity::why_untrusted;
 use super::plan_builder::{Context, PlanBuilder};
-use super::{Action, ImageTrigger, KeepReason, Kind, PlanError, RemoveReason, Target};
-use crate::model::{Image, ImageMemory, Seen};
+use super::{Action, ImageTrigger, KeepReason, Kind, PlanError, RemoveReason};
+use crate::model::{Image, Seen};
 
 /// When to remove images (kubelet settings of the same meaning).
 #[derive(Clone, Debug, PartialEq)]
@@ -39,15 +38,6 @@ pub struct ImagePolicy {
     pub keep: Vec<super::Pattern>,
     /// Whether to remove every unused image, as the kubelet does under disk pressure. Default off.
     pub all_unused: bool,
-}
-
-/// An unused image and its history.
-struct Candidate<'a> {
-    image: &'a Image,
-    /// `None` = before the memory began.
-    first_seen: Option<Timestamp>,
-    /// `None` = never.
-    last_used: Option<Timestamp>,
 }
 
 /// Decides all images.
@@ -88,20 +78,9 @@ fn keep_unknown(builder: &mut PlanBuilder, unused: Vec<&Image>, error: PlanError
     builder.fail(error);
 }
 
-/// Returns unused images in the order of removal: by last use, never-used images first, then by first sight, then by
-/// ID.
-fn in_order<'i>(context: &Context, images: &[&'i Image]) -> Vec<Candidate<'i>> {
-    let memory = context.snapshot.memory.images.iter();
-    let memory: std::collections::HashMap<_, _> = memory.map(|past| (&past.id, past)).collect();
-    let mut candidates: Vec<_> =
-        images.iter().map(|image| Candidate::new(image, memory.get(&image.id).copied(), context.now)).collect();
-    candidates.sort_by_key(|candidate| (candidate.last_used, candidate.first_seen, &candidate.image.id));
-    candidates
-}
-
 fn decide_unused(context: &Context, builder: &mut PlanBuilder, candidates: Vec<Candidate>) {
     let policy = &context.policy.images;
-    if let Some(reason) = doubt(context.snapshot, &context.policy.guards) {
+    if let Some(reason) = why_untrusted(context.snapshot, &context.policy.guards) {
         return keep_all(builder, candidates.iter().map(|candidate| candidate.image), &reason);
     }
     if policy.all_unused {
@@ -141,7 +120,7 @@ fn remove_old<'i>(context: &Context, builder: &mut PlanBuilder, candidates: Vec<
     rest
 }
 
-/// Says whether ages can be judged. The kubelet loses its memory when it starts, so it waits for one maximum age.
+/// Returns whether ages can be judged. The kubelet loses its memory when it starts, so it waits for one maximum age.
 /// kubegc has a persistent memory and does not wait.
 fn may_judge_age(context: &Context) -> bool {
     let max_age = context.policy.images.max_age;
@@ -172,7 +151,7 @@ fn free_space(context: &Context, builder: &mut PlanBuilder, candidates: Vec<Cand
     builder.images.target_bytes = u64::try_from(target).unwrap_or(0);
     builder.images.stop_at_available_bytes = usage.available_at(policy.low_threshold_percent);
     free(context, builder, candidates, target, &RemoveReason::Space { high_threshold_percent, used_percent });
-    tell_shortfall(builder, used_percent);
+    report_shortfall(builder, used_percent);
 }
 
 fn usage(context: &Context) -> Result<Usage, PlanError> {
@@ -188,8 +167,8 @@ fn free(context: &Context, builder: &mut PlanBuilder, candidates: Vec<Candidate>
     let mut freed: i128 = 0;
     let mut is_enough = false;
     for candidate in candidates {
-        if let Some(spared) = candidate.is_spared(context) {
-            keep(builder, candidate.image, spared);
+        if let Some(reason) = candidate.why_kept(context) {
+            keep(builder, candidate.image, reason);
         } else if is_enough {
             keep(builder, candidate.image, KeepReason::TargetReached {});
             if context.policy.guards.measure_space {
@@ -205,7 +184,7 @@ fn free(context: &Context, builder: &mut PlanBuilder, candidates: Vec<Candidate>
 }
 
 /// Records that the target cannot be reached, as the kubelet's `FreeDiskSpaceFailed` does.
-fn tell_shortfall(builder: &mut PlanBuilder, used_percent: u64) {
+fn report_shortfall(builder: &mut PlanBuilder, used_percent: u64) {
     let (target_bytes, shortfall) = (builder.images.target_bytes, builder.images.shortfall_bytes);
     if shortfall > 0 {
         let estimated_bytes = target_bytes.saturating_sub(shortfall);
@@ -216,7 +195,7 @@ fn tell_shortfall(builder: &mut PlanBuilder, used_percent: u64) {
 /// Keeps all candidates. If there is a maximum age, the reason is why it does not apply.
 fn keep_unless_old(context: &Context, builder: &mut PlanBuilder, candidates: &[Candidate], reason: &KeepReason) {
     for candidate in candidates {
-        keep(builder, candidate.image, candidate.is_not_old(context).unwrap_or_else(|| reason.clone()));
+        keep(builder, candidate.image, candidate.why_not_old(context).unwrap_or_else(|| reason.clone()));
     }
 }
 
@@ -235,66 +214,10 @@ fn remove(context: &Context, builder: &mut PlanBuilder, candidate: &Candidate, r
     builder.remove(target, pod.as_ref(), age_seconds, reason);
 }
 
-// === impl Candidate ===
-
-impl<'a> Candidate<'a> {
-    /// Creates a candidate. An image without a history counts as first seen now.
-    fn new(image: &'a Image, past: Option<&ImageMemory>, now: Timestamp) -> Self {
-        let first_seen = past.map_or(Some(now), |past| past.first_seen);
-        Self { image, first_seen, last_used: past.and_then(|past| past.last_used) }
-    }
-
-    /// Says whether the image was unused for strictly longer than the maximum age. To the kubelet a never-used image is
-    /// infinitely old, even a new one. kubegc counts from the time when it was first seen, and applies the minimum age
-    /// too.
-    fn is_too_old(&self, context: &Context) -> bool {
-        let max_age = context.policy.images.max_age;
-        if !context.policy.guards.age_from_first_seen {
-            return self.last_used.is_none_or(|at| super::age(context.now, at) > max_age);
-        }
-        let since = self.last_used.max(self.first_seen);
-        since.is_none_or(|at| super::age(context.now, at) > max_age) && !self.is_too_young(context)
-    }
-
-    /// Returns why the maximum age does not apply, if there is a maximum age.
-    fn is_not_old(&self, context: &Context) -> Option<KeepReason> {
-        let policy = &context.policy.images;
-        let min_age_seconds = super::seconds(policy.min_age);
-        let max_age_seconds = super::seconds(policy.max_age);
-        match self.is_too_young(context) {
-            _ if policy.max_age.is_zero() => None,
-            true => Some(KeepReason::YoungerThanMinAge { min_age_seconds }),
-            false => Some(KeepReason::WithinMaxAge { max_age_seconds }),
-        }
-    }
-
-    fn is_too_young(&self, context: &Context) -> bool {
-        self.first_seen.is_some_and(|at| !super::is_older(context.now, at, context.policy.images.min_age))
-    }
-
-    /// Returns why the image is not removed to reclaim space, if so.
-    fn is_spared(&self, context: &Context) -> Option<KeepReason> {
-        if self.last_used.is_some_and(|at| at >= context.now) {
-            return Some(KeepReason::UsedMeanwhile {});
-        }
-        let min_age_seconds = super::seconds(context.policy.images.min_age);
-        self.is_too_young(context).then_some(KeepReason::YoungerThanMinAge { min_age_seconds })
-    }
-
-    fn action(&self, context: &Context, reason: RemoveReason) -> Action {
-        let target = Target::RemoveImage {
-            id: self.image.id.clone(),
-            tags: self.image.tags.clone(),
-            estimated_bytes: self.image.size_bytes,
-        };
-        Action { target, pod: None, age_seconds: self.first_seen.map(|at| context.age_seconds(at)), reason }
-    }
-}
-
 // === impl ImagePolicy ===
 
 impl ImagePolicy {
-    /// Says whether image removal is off. The kubelet does not start its loop then (spec 1.2).
+    /// Returns whether image removal is off. The kubelet does not start its loop then (spec 1.2).
     pub fn is_off(&self) -> bool {
         self.high_threshold_percent >= 100 && self.max_age.is_zero() && !self.all_unused
     }
@@ -312,3 +235,6 @@ impl Default for ImagePolicy {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,7 +25,7 @@ pub(super) struct Fall {
 }
 
 /// Returns why nothing may count as unused or deleted in this pass, if so.
-pub(super) fn doubt(snapshot: &Snapshot, guards: &Guards) -> Option<KeepReason> {
+pub(super) fn why_untrusted(snapshot: &Snapshot, guards: &Guards) -> Option<KeepReason> {
     just_started(snapshot, guards).or_else(|| fall(snapshot, guards).map(|fall| fall.reason))
 }
 

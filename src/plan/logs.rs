@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 
 use super::plan_builder::{Context, PlanBuilder};
 use super::pods::{Completeness, PodStatus};
-use super::{KeepReason, Kind, RemoveReason, Target, names};
+use super::{KeepReason, Kind, RemoveReason, Target};
 use crate::model::{
     Container, ContainerId, ContainerState, EntryKind, LinkTarget, LogDir, LogLink, PodRef, PodUid, Seen,
+    container_id_of_link, is_log_link, pod_of_dir, pod_uid_of_dir,
 };
 
 /// The directories with logs.
@@ -53,9 +54,9 @@ fn decide_dirs<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dirs: &
     for dir in dirs {
         let path = context.policy.logs.pods_root.join(&dir.name);
         let id = path.display().to_string();
-        let pod = names::pod_of_dir(&dir.name);
+        let pod = pod_of_dir(&dir.name);
         let age = dir.modified_at.map(|at| context.age_seconds(at));
-        match dir_stays(context, &in_runtime, dir).or_else(|| context.backing_off(Kind::LogDir, &id)) {
+        match why_dir_kept(context, &in_runtime, dir).or_else(|| context.backing_off(Kind::LogDir, &id)) {
             Some(reason) => builder.keep(Kind::LogDir, &id, None, pod.as_ref(), reason),
             None => {
                 builder.remove(Target::RemoveLogDir { path }, pod.as_ref(), age, RemoveReason::PodGone {});
@@ -65,17 +66,17 @@ fn decide_dirs<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dirs: &
 }
 
 /// Returns why a log directory is kept, if so.
-fn dir_stays(context: &Context, in_runtime: &Seen<HashSet<&PodUid>>, dir: &LogDir) -> Option<KeepReason> {
-    let known = names::pod_of_dir(&dir.name);
+fn why_dir_kept(context: &Context, in_runtime: &Seen<HashSet<&PodUid>>, dir: &LogDir) -> Option<KeepReason> {
+    let known = pod_of_dir(&dir.name);
     let is_careful = context.policy.guards.keep_unrecognized_logs;
-    let pod = known.clone().unwrap_or_else(|| PodRef { uid: names::pod_uid_of_dir(&dir.name), ..PodRef::default() });
+    let pod = known.clone().unwrap_or_else(|| PodRef { uid: pod_uid_of_dir(&dir.name), ..PodRef::default() });
     if dir.entry != EntryKind::Directory || !is_one_name(pod.uid.as_str()) || (is_careful && known.is_none()) {
         return Some(KeepReason::Unrecognized {});
     }
     match context.pods.status(Some(&pod), Completeness::Required) {
-        PodStatus::Present { .. } => return Some(KeepReason::PodPresent { source: context.pods.source() }),
+        PodStatus::Exists { .. } => return Some(KeepReason::PodPresent { source: context.pods.source() }),
         PodStatus::Unknown(reason) | PodStatus::Guarded(reason) => return Some(reason),
-        PodStatus::Gone => {}
+        PodStatus::Deleted => {}
     }
     match in_runtime {
         Seen::Seen(uids) => uids.contains(&pod.uid).then_some(KeepReason::PodInRuntime {}),
@@ -89,9 +90,8 @@ fn in_runtime<'a>(context: &Context<'a>, builder: &PlanBuilder<'a>) -> Seen<Hash
         (Seen::Seen(containers), Seen::Seen(sandboxes)) => (containers, sandboxes),
         (Seen::NotSeen(cause), _) | (_, Seen::NotSeen(cause)) => return Seen::NotSeen(cause.clone()),
     };
-    let containers = containers.iter().filter(|container| builder.leaves(container));
-    let sandboxes = sandboxes.iter().filter(|sandbox| !builder.gone_sandboxes.contains(&sandbox.id));
-    let uids = containers.filter_map(|container| container.pod_uid());
+    let sandboxes = sandboxes.iter().filter(|sandbox| !builder.removed_sandboxes.contains(&sandbox.id));
+    let uids = builder.remaining(containers).filter_map(|container| container.pod_uid());
     Seen::Seen(uids.chain(sandboxes.filter_map(|sandbox| sandbox.pod_uid())).collect())
 }
 
@@ -106,7 +106,7 @@ fn decide_links(context: &Context, builder: &mut PlanBuilder, links: &[LogLink])
     for link in links {
         let path = context.policy.logs.containers_root.join(&link.name);
         let id = path.display().to_string();
-        match link_stays(context, &containers, link).or_else(|| context.backing_off(Kind::LogLink, &id)) {
+        match why_link_kept(context, &containers, link).or_else(|| context.backing_off(Kind::LogLink, &id)) {
             Some(reason) => builder.keep(Kind::LogLink, &id, None, None, reason),
             None => {
                 builder.remove(Target::RemoveLogLink { path }, None, None, RemoveReason::Dangling {});
@@ -115,16 +115,16 @@ fn decide_links(context: &Context, builder: &mut PlanBuilder, links: &[LogLink])
     }
 }
 
-/// Says whether any symlink is dangling. On most nodes none is, and then the containers are not needed.
+/// Returns whether any symlink is dangling. On most nodes none is, and then the containers are not needed.
 fn is_any_dangling(links: &[LogLink]) -> bool {
     links.iter().any(|link| link.target == LinkTarget::Missing)
 }
 
 /// Returns why a log symlink is kept, if so. A dangling symlink of a container that has not exited is normal: its log
 /// is being rotated.
-fn link_stays(context: &Context, containers: &Seen<ById>, link: &LogLink) -> Option<KeepReason> {
+fn why_link_kept(context: &Context, containers: &Seen<ById>, link: &LogLink) -> Option<KeepReason> {
     let is_careful = context.policy.guards.keep_unrecognized_logs;
-    if !is_log(&link.name) || (is_careful && !names::is_log_link(&link.name)) {
+    if !is_log(&link.name) || (is_careful && !is_log_link(&link.name)) {
         return Some(KeepReason::Unrecognized {});
     }
     match link.target {
@@ -132,14 +132,14 @@ fn link_stays(context: &Context, containers: &Seen<ById>, link: &LogLink) -> Opt
         LinkTarget::Unknown => return Some(KeepReason::TargetUnknown {}),
         LinkTarget::Missing => {}
     }
-    let id = names::container_id_of_link(&link.name)?;
+    let id = container_id_of_link(&link.name)?;
     match containers {
         Seen::Seen(containers) => containers.not_exited(&id).map(|state| KeepReason::ContainerNotExited { state }),
         Seen::NotSeen(cause) => is_careful.then(|| KeepReason::RuntimeNotSeen { cause: cause.clone() }),
     }
 }
 
-/// Says whether a uid can be the name of a directory of the kubelet.
+/// Returns whether a uid can be the name of a directory of the kubelet.
 fn is_one_name(uid: &str) -> bool {
     !matches!(uid, "" | "." | "..")
 }
@@ -153,8 +153,7 @@ fn is_log(name: &str) -> bool {
 impl<'a> ById<'a> {
     /// Collects the containers that this pass keeps.
     fn new(containers: &'a [Container], builder: &PlanBuilder) -> Self {
-        let is_left = |container: &&Container| builder.leaves(container);
-        let mut containers: Vec<_> = containers.iter().filter(is_left).collect();
+        let mut containers: Vec<_> = builder.remaining(containers).collect();
         containers.sort_by(|a, b| a.id.cmp(&b.id));
         Self {
             whole: containers.iter().map(|container| (&container.id, container.state)).collect(),

@@ -12,7 +12,7 @@ impl Pattern {
         &self.0
     }
 
-    /// Says whether the whole of `name` matches.
+    /// Returns whether the whole of `name` matches.
     pub fn matches(&self, name: &str) -> bool {
         let mut parts = self.0.split('*');
         let Some(mut rest) = parts.next().and_then(|head| name.strip_prefix(head)) else { return false };

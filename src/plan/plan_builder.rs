@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use jiff::Timestamp;
 
 use super::action::key;
-use super::confirm::Selection;
 use super::gaps::Gaps;
 use super::pods::Pods;
+use super::selection::Selection;
 use super::{
     Action, ImageSummary, KeepReason, Kept, Kind, ListNote, Plan, PlanError, PlanKind, PodKnowledge, Policy,
     RemoveReason, Target,
@@ -32,11 +32,11 @@ pub(super) struct PlanBuilder<'a> {
     /// The objects that may be removed; `None` = any.
     selection: Option<Selection<'a>>,
     pub images: ImageSummary,
-    /// The containers that this pass removes, by their address in the snapshot. On a node with many containers a lookup
-    /// by address is much faster than by ID.
-    gone_containers: HashSet<*const Container>,
+    /// The containers that this pass removes, by their position in the snapshot. On a node with many containers a lookup
+    /// by position is much faster than by ID.
+    removed_containers: HashSet<usize>,
     /// The sandboxes that this pass removes.
-    pub gone_sandboxes: HashSet<&'a SandboxId>,
+    pub removed_sandboxes: HashSet<&'a SandboxId>,
 }
 
 // === impl Context ===
@@ -81,14 +81,15 @@ impl<'a> PlanBuilder<'a> {
         self.selection.take().map(Selection::into_unproven).unwrap_or_default()
     }
 
-    /// Records that this pass removes a container of the snapshot.
-    pub fn container_goes(&mut self, container: &Container) {
-        self.gone_containers.insert(std::ptr::from_ref(container));
+    /// Records that this pass removes the container at a position of the snapshot's list.
+    pub fn note_removed(&mut self, position: usize) {
+        self.removed_containers.insert(position);
     }
 
-    /// Says whether a container of the snapshot is still there after this pass.
-    pub fn leaves(&self, container: &Container) -> bool {
-        !self.gone_containers.contains(&std::ptr::from_ref(container))
+    /// Returns the containers of the snapshot's list that this pass keeps.
+    pub fn remaining<'c>(&self, containers: &'c [Container]) -> impl Iterator<Item = &'c Container> {
+        let is_kept = |(position, _): &(usize, _)| !self.removed_containers.contains(position);
+        containers.iter().enumerate().filter(is_kept).map(|(_, container)| container)
     }
 
     /// Records a removal. Returns whether it is part of the plan: the removal of an object that is not selected is not.

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 
-use super::list_sanity::doubt;
+use super::list_sanity::why_untrusted;
 use super::{Guards, KeepReason, Policy};
 use crate::model::{Pod, PodList, PodRef, PodUid, Seen, Snapshot, running_pods};
 
@@ -21,21 +21,21 @@ pub(super) struct Pods<'a> {
     /// (I2).
     all_that_runs: bool,
     absent_since: HashMap<&'a PodUid, Timestamp>,
-    doubt: Option<KeepReason>,
+    untrusted: Option<KeepReason>,
     guards: &'a Guards,
-    evicts_terminal: bool,
+    evicts_terminated: bool,
     now: Timestamp,
 }
 
 /// The state of one pod.
 pub(super) enum PodStatus {
     /// The pod is in the list.
-    Present {
+    Exists {
         /// Whether the pod is terminated.
-        terminal: bool,
+        terminated: bool,
     },
     /// The pod is in no list, and it is proven deleted.
-    Gone,
+    Deleted,
     /// The pod is in no list, or there is no list, and whether the pod exists is unknown. The value is the reason.
     Unknown(KeepReason),
     /// The pod is missing or terminated, but a guard keeps its objects. The value is the reason.
@@ -66,9 +66,9 @@ impl<'a> Pods<'a> {
             all_that_runs: snapshot.list_bytes.shows_all_that_runs(),
             dirs,
             absent_since: absent.iter().map(|absence| (&absence.uid, absence.since)).collect(),
-            doubt: doubt(snapshot, &policy.guards),
+            untrusted: why_untrusted(snapshot, &policy.guards),
             guards: &policy.guards,
-            evicts_terminal: policy.containers.evict_terminated_pods,
+            evicts_terminated: policy.containers.evict_terminated_pods,
             now: snapshot.taken_at,
         }
     }
@@ -82,10 +82,10 @@ impl<'a> Pods<'a> {
             Seen::NotSeen(cause) => return PodStatus::Unknown(KeepReason::PodsNotSeen { cause: cause.clone() }),
         };
         if let Some(listed) = self.listed.get(&pod.uid) {
-            let terminal = listed.phase.is_terminal() && (list.complete || completeness == Completeness::NotRequired);
-            return self.present(&pod.uid, terminal);
+            let terminated = listed.phase.is_terminal() && (list.complete || completeness == Completeness::NotRequired);
+            return self.present(&pod.uid, terminated);
         }
-        if !list.complete && (self.is_careful() || completeness == Completeness::Required) {
+        if !list.complete && (self.needs_proof() || completeness == Completeness::Required) {
             return PodStatus::Unknown(KeepReason::PodsIncomplete {
                 source: list.source.clone(),
                 cause: missing(list),
@@ -94,19 +94,19 @@ impl<'a> Pods<'a> {
         if !self.all_that_runs {
             return PodStatus::Unknown(KeepReason::ListIncomplete { list: "containers".to_owned() });
         }
-        if !self.is_careful() {
-            return PodStatus::Gone;
+        if !self.needs_proof() {
+            return PodStatus::Deleted;
         }
-        self.unproven(list, pod).map_or(PodStatus::Gone, PodStatus::Guarded)
+        self.unproven(list, pod).map_or(PodStatus::Deleted, PodStatus::Guarded)
     }
 
-    /// Says whether a pod is missing in this snapshot. I11 also requires that it is missing for some time. `None` =
+    /// Returns whether a pod is missing in this snapshot. I11 also requires that it is missing for some time. `None` =
     /// this snapshot does not show it.
-    pub fn is_absent(&self, uid: &PodUid) -> Option<bool> {
+    pub fn is_missing(&self, uid: &PodUid) -> Option<bool> {
         if self.running.contains(uid) || self.listed.contains_key(uid) {
             return Some(false);
         }
-        let is_sure = self.all_that_runs && self.doubt.is_none();
+        let is_sure = self.all_that_runs && self.untrusted.is_none();
         let complete = self.list.as_ref().is_some_and(|list| list.complete) && is_sure;
         let dirs = self.dirs.as_ref().filter(|_| complete)?;
         Some(!dirs.contains(uid))
@@ -117,28 +117,28 @@ impl<'a> Pods<'a> {
         self.list.as_ref().map_or_else(String::new, |list| list.source.clone())
     }
 
-    /// Says whether deletions must be proven. Otherwise absence from the list is enough, as in the kubelet, which
+    /// Returns whether deletions must be proven. Otherwise absence from the list is enough, as in the kubelet, which
     /// manages the pods itself.
-    fn is_careful(&self) -> bool {
+    fn needs_proof(&self) -> bool {
         !self.guards.gone_after.is_zero()
     }
 
     /// Returns the state of a pod in the list. A terminated pod is not evicted while something of it runs, or while the
     /// runtime's lists, which would show that, are not trusted.
-    fn present(&self, uid: &PodUid, terminal: bool) -> PodStatus {
-        if !(terminal && self.evicts_terminal && self.is_careful()) {
-            return PodStatus::Present { terminal };
+    fn present(&self, uid: &PodUid, terminated: bool) -> PodStatus {
+        if !(terminated && self.evicts_terminated && self.needs_proof()) {
+            return PodStatus::Exists { terminated };
         }
-        match &self.doubt {
+        match &self.untrusted {
             _ if self.running.contains(uid) => PodStatus::Guarded(KeepReason::PodStillRuns {}),
-            Some(doubt) => PodStatus::Guarded(doubt.clone()),
-            None => PodStatus::Present { terminal },
+            Some(reason) => PodStatus::Guarded(reason.clone()),
+            None => PodStatus::Exists { terminated },
         }
     }
 
     /// Returns why the runtime's lists are not trusted, if so (I12).
-    pub fn doubt(&self) -> Option<&KeepReason> {
-        self.doubt.as_ref()
+    pub fn why_untrusted(&self) -> Option<&KeepReason> {
+        self.untrusted.as_ref()
     }
 
     /// Returns why a pod may not be deleted although a complete list does not contain it, if so (I11).
@@ -156,8 +156,8 @@ impl<'a> Pods<'a> {
         if !list.confirms.can_look_up(pod) {
             return Some(KeepReason::PodNotConfirmable { source: list.source.clone() });
         }
-        if self.doubt.is_some() {
-            return self.doubt.clone();
+        if self.untrusted.is_some() {
+            return self.untrusted.clone();
         }
         let since = self.absent_since.get(uid).copied();
         let long_enough = since.is_some_and(|since| super::age(self.now, since) >= self.guards.gone_after);
@@ -169,7 +169,7 @@ impl<'a> Pods<'a> {
 // === impl PodStatus ===
 
 impl PodStatus {
-    /// Says whether a guard keeps the pod's objects.
+    /// Returns whether a guard keeps the pod's objects.
     pub fn is_guarded(&self) -> bool {
         matches!(self, Self::Guarded(_))
     }

@@ -63,7 +63,7 @@ pub enum Pressure {
 // === impl PressurePolicy ===
 
 impl PressurePolicy {
-    /// Says whether all limits are off.
+    /// Returns whether all limits are off.
     pub fn is_off(&self) -> bool {
         *self == Self::default()
     }

@@ -164,7 +164,9 @@ pub enum KeepReason {
         created_grace_seconds: i64,
     },
     /// It has no pod labels, so the kubelet does not manage it (I5).
-    Foreign {},
+    #[serde(rename = "foreign")]
+    #[strum(serialize = "foreign")]
+    Unmanaged {},
     /// Its pod is missing, but not for long enough (I11).
     NotYetGone {
         /// The first pass that did not find the pod; `null` = this pass.

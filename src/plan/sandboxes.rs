@@ -35,7 +35,7 @@ fn containers_by_sandbox<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a
     let partial = context.snapshot.partial.containers.as_ref();
     let containers = builder.need_listed("containers", &context.snapshot.containers, partial)?;
     let mut containers_by_sandbox = HashMap::new();
-    for container in containers.iter().filter(|container| builder.leaves(container)) {
+    for container in builder.remaining(containers) {
         *containers_by_sandbox.entry(&container.sandbox_id).or_default() += 1;
     }
     Some(containers_by_sandbox)
@@ -58,19 +58,19 @@ fn decide_pod<'a>(
     sandboxes: &[&'a Sandbox],
 ) {
     let pod = sandboxes.iter().find_map(|sandbox| sandbox.pod.as_ref());
-    if context.gaps.may_lack_sandboxes(sandboxes.iter().find_map(|sandbox| sandbox.pod_uid())) {
+    if context.gaps.may_miss_sandboxes(sandboxes.iter().find_map(|sandbox| sandbox.pod_uid())) {
         let reason = KeepReason::ListIncomplete { list: "sandboxes".to_owned() };
         return sandboxes.iter().for_each(|sandbox| keep(builder, sandbox, reason.clone()));
     }
     let status = context.pods.status(pod, Completeness::NotRequired);
     let whole_pod = match status {
-        PodStatus::Gone => Some(RemoveReason::PodGone {}),
-        PodStatus::Present { terminal: true } if context.policy.containers.evict_terminated_pods => {
+        PodStatus::Deleted => Some(RemoveReason::PodGone {}),
+        PodStatus::Exists { terminated: true } if context.policy.containers.evict_terminated_pods => {
             Some(RemoveReason::PodTerminal {})
         }
         _ => None,
     };
-    let newest_stays = match status {
+    let why_newest_kept = match status {
         PodStatus::Unknown(reason) | PodStatus::Guarded(reason)
             if !matches!(reason, KeepReason::PodsNotSeen { .. }) =>
         {
@@ -79,8 +79,8 @@ fn decide_pod<'a>(
         _ => KeepReason::NewestSandbox {},
     };
     for (rank, sandbox) in sandboxes.iter().enumerate().rev() {
-        let spared = (rank == 0 && whole_pod.is_none()).then(|| newest_stays.clone());
-        match active(containers_by_sandbox, sandbox).or(spared).or_else(|| guarded(context, sandbox)) {
+        let kept = (rank == 0 && whole_pod.is_none()).then(|| why_newest_kept.clone());
+        match active(containers_by_sandbox, sandbox).or(kept).or_else(|| guarded(context, sandbox)) {
             Some(reason) => keep(builder, sandbox, reason),
             None => remove(context, builder, sandbox, whole_pod.clone().unwrap_or(RemoveReason::Superseded {})),
         }
@@ -99,11 +99,11 @@ fn active(containers_by_sandbox: &ContainersBySandbox, sandbox: &Sandbox) -> Opt
 fn guarded(context: &Context, sandbox: &Sandbox) -> Option<KeepReason> {
     let guards = &context.policy.guards;
     if guards.keep_foreign && sandbox.pod_uid().is_none() {
-        return Some(KeepReason::Foreign {});
+        return Some(KeepReason::Unmanaged {});
     }
     // A list of containers that is not trusted does not show which sandboxes are empty.
-    if let Some(doubt) = context.pods.doubt() {
-        return Some(doubt.clone());
+    if let Some(reason) = context.pods.why_untrusted() {
+        return Some(reason.clone());
     }
     if super::age(context.now, sandbox.created_at) < guards.sandbox_grace {
         return Some(KeepReason::YoungSandbox { sandbox_grace_seconds: super::seconds(guards.sandbox_grace) });
@@ -114,10 +114,13 @@ fn guarded(context: &Context, sandbox: &Sandbox) -> Option<KeepReason> {
 fn remove<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, sandbox: &'a Sandbox, reason: RemoveReason) {
     let target = Target::RemoveSandbox { id: sandbox.id.clone() };
     if builder.remove(target, sandbox.pod.as_ref(), Some(context.age_seconds(sandbox.created_at)), reason) {
-        builder.gone_sandboxes.insert(&sandbox.id);
+        builder.removed_sandboxes.insert(&sandbox.id);
     }
 }
 
 fn keep(builder: &mut PlanBuilder, sandbox: &Sandbox, reason: KeepReason) {
     builder.keep(Kind::Sandbox, sandbox.id.as_str(), None, sandbox.pod.as_ref(), reason);
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,71 +1,11 @@
-//! Tests limits of time and number, to the second and the object, and the texts of the parts of a plan.
+//! Tests the parts of a plan and their texts.
+
+pub(super) mod node;
 
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::PodList;
-
-const NOW: &str = "2026-11-21T12:00:00Z";
-
-/// A node with one dead container of a pod that exists, `age` seconds old, and with this memory.
-fn node(state: &str, age: i64, memory: &Value) -> Snapshot {
-    let created = NOW.parse::<Timestamp>().unwrap() - SignedDuration::from_secs(age);
-    serde_json::from_value(json!({
-        "taken_at": NOW,
-        "containers": { "seen": [
-            { "id": "old", "pod": { "uid": "u" }, "name": "app", "state": state, "created_at": created },
-            { "id": "new", "pod": { "uid": "u" }, "name": "app", "state": "exited", "created_at": NOW },
-        ] },
-        "pods": { "seen": { "source": "test", "complete": true, "pods": [{ "uid": "u" }] } },
-        "memory": memory,
-    }))
-    .unwrap()
-}
-
-/// Returns the decision on the older container: `removed`, or the name of the reason to keep it.
-fn old_one(node: &Snapshot, policy: &Policy) -> &'static str {
-    let plan = decide(node, policy, Scope::Containers);
-    if plan.actions.iter().any(|action| action.target.id() == "old") {
-        return "removed";
-    }
-    plan.kept.iter().find(|kept| kept.id == "old").map_or("not in the plan", |kept| kept.reason.kind())
-}
-
-/// A policy that removes all but the newest container.
-fn policy() -> Policy {
-    let mut policy = Policy::default();
-    policy.containers.max_per_pod_container = 1;
-    policy
-}
-
-#[test]
-fn a_removal_that_failed_waits_until_its_time_has_come() {
-    let failed = |retry_at: &str| json!({ "failures": { "container/old": { "count": 1, "retry_at": retry_at, "error": "busy" } } });
-    let fate = |retry_at, policy: &Policy| old_one(&node("exited", 3600, &failed(retry_at)), policy);
-    assert_eq!(fate("2026-11-21T12:00:01Z", &policy()), "backing_off");
-    assert_eq!(fate(NOW, &policy()), "removed");
-    assert_eq!(fate("2026-11-21T11:59:59Z", &policy()), "removed");
-    let mut at_once = policy();
-    at_once.guards.retry_after = Duration::ZERO;
-    assert_eq!(fate("2026-11-21T12:00:01Z", &at_once), "removed");
-}
-
-#[test]
-fn a_created_container_is_about_to_start_for_exactly_its_grace() {
-    let grace = i64::try_from(policy().guards.created_grace.as_secs()).unwrap();
-    let fate = |age| old_one(&node("created", age, &json!({})), &policy());
-    assert_eq!((fate(grace - 1), fate(grace)), ("maybe_starting", "removed"));
-}
-
-#[test]
-fn a_limit_below_zero_is_none() {
-    let fate = |limit| {
-        let mut policy = policy();
-        policy.containers.max_per_pod_container = limit;
-        old_one(&node("exited", 3600, &json!({})), &policy)
-    };
-    assert_eq!([-1, 0, 1, 2].map(fate), ["no_limit", "removed", "removed", "within_unit_limit"]);
-}
+use crate::model::{PodList, Seen};
 
 #[test]
 fn a_plan_says_what_it_knows_of_pods() {
@@ -98,8 +38,23 @@ fn an_error_of_what_was_not_seen_is_reported_from_one_of_what_was() {
         cause: "no answer".to_owned(),
         others,
     };
-    let blind = PlanError::NotSeen { source: "pods".to_owned(), cause: "refused".to_owned() };
+    let unavailable = PlanError::NotSeen { source: "pods".to_owned(), cause: "refused".to_owned() };
     let full = PlanError::FreeDiskSpaceFailed { target_bytes: 3, estimated_bytes: 2, used_percent: 99 };
-    assert_eq!([&blind, &unknown(0), &full].map(PlanError::is_unobserved), [true, true, false]);
+    assert_eq!([&unavailable, &unknown(0), &full].map(PlanError::is_unobserved), [true, true, false]);
     assert!(!unknown(0).to_string().contains("more") && unknown(1).to_string().contains("and of 1 more"));
+}
+
+#[test]
+fn a_kept_object_has_a_name_only_if_it_is_not_empty() {
+    let kept = |slot: &str| node::node().pod("web").exited(slot, "c", 9).plan().kept.remove(0).name;
+    assert_eq!((kept("web/app"), kept("web/")), (Some("app".to_owned()), None));
+}
+
+#[test]
+fn a_plan_says_why_the_directories_of_the_pods_are_unavailable() {
+    let no_dirs = |snapshot: &mut Snapshot| snapshot.pod_dirs = Seen::NotSeen("permission denied".to_owned());
+    let dirs_unavailable = |node: node::Node| node.plan().pods.map(|pods| pods.dirs_unavailable);
+    assert_eq!(dirs_unavailable(node::node()), Seen::Seen(None));
+    assert_eq!(dirs_unavailable(node::node().but(no_dirs)), Seen::Seen(Some("permission denied".to_owned())));
+    assert_eq!(dirs_unavailable(node::node().without_pod_list()), Seen::NotSeen("no answer".to_owned()));
 }

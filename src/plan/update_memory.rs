@@ -7,12 +7,13 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use super::Policy;
 use super::image_use::{Uses, by_id};
 use super::list_sanity;
 use super::pods::Pods;
-use super::{Policy, names};
 use crate::model::{
     Absence, ImageMemory, ListCounts, ListFall, Memory, NamedImages, PodUid, RuntimeMemory, Seen, Snapshot,
+    pod_uid_of_dir,
 };
 
 /// The time of an unchanged list of pods is written again after this long. That saves writes to the store, and the plan
@@ -98,7 +99,7 @@ fn absent_since(snapshot: &Snapshot, policy: &Policy) -> Vec<Absence> {
         .into_iter()
         .filter_map(|uid| {
             let past = known.get(&uid).copied();
-            let since = match pods.is_absent(&uid) {
+            let since = match pods.is_missing(&uid) {
                 // A time in the future comes from a clock that was set back since.
                 Some(true) => past.filter(|since| *since <= snapshot.taken_at).or(Some(snapshot.taken_at)),
                 Some(false) => None,
@@ -116,6 +117,6 @@ fn uids(snapshot: &Snapshot) -> BTreeSet<PodUid> {
     let before = snapshot.memory.absent_since.iter().filter(|_| !all_seen).map(|past| past.uid.clone());
     let containers = snapshot.listed_containers().into_iter().flatten().map(|container| container.pod_uid());
     let sandboxes = snapshot.listed_sandboxes().into_iter().flatten().map(|sandbox| sandbox.pod_uid());
-    let dirs = snapshot.log_dirs.as_ref().into_iter().flatten().map(|dir| names::pod_uid_of_dir(&dir.name));
+    let dirs = snapshot.log_dirs.as_ref().into_iter().flatten().map(|dir| pod_uid_of_dir(&dir.name));
     containers.chain(sandboxes).map(|uid| uid.cloned().unwrap_or_default()).chain(dirs).chain(before).collect()
 }

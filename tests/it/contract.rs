@@ -193,6 +193,13 @@ impl<R: Runtime> Subject<R> {
         list
     }
 
+    /// Returns the IDs of the containers that match a filter, as the runtime lists them.
+    async fn filtered(&self, filter: pb::ContainerFilter) -> Vec<String> {
+        let request = pb::ListContainersRequest { filter: Some(filter) };
+        let list = self.runtime.clone().list_containers(request).await.unwrap().into_inner();
+        list.containers.into_iter().map(|container| container.id).collect()
+    }
+
     /// Returns the IDs of a list, sorted.
     pub async fn container_ids(&self, only: Only) -> Vec<ContainerId> {
         self.containers(only).await.into_iter().map(|container| container.id).collect()

@@ -69,7 +69,6 @@ async fn lists_for_one_object_hold_what_belongs_to_it() {
     let reader = reader(&sim);
     let sandbox = sim.state().sandbox_id("web-0").unwrap();
     let count = |list: Vec<Container>| list.len();
-    assert_eq!(count(within(reader.containers(Only::Container(exited(&sim)))).await.unwrap()), 1);
     assert_eq!(count(within(reader.containers(Only::Sandbox(sandbox.as_str().into()))).await.unwrap()), 2);
     assert_eq!(count(within(reader.containers(Only::Pod("u2".into()))).await.unwrap()), 1);
     assert_eq!(within(reader.sandboxes(Only::Sandbox(sandbox.into()))).await.unwrap().len(), 1);

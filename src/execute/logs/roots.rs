@@ -7,9 +7,9 @@ use std::path::{Component, Path, PathBuf};
 use super::dir::Dir;
 use super::{LogError, RemovedStats, tree};
 use crate::host_path::{HostFs, Resolved};
-use crate::model::{EntryKind, LinkTarget, PodRef};
+use crate::model::{EntryKind, LinkTarget, PodRef, pod_uid_of_dir};
 use crate::observe::link_target;
-use crate::plan::{LogPolicy, pod_uid_of_dir};
+use crate::plan::LogPolicy;
 
 /// The two log roots, as configured and as the agent reaches them.
 #[derive(Clone, Debug)]

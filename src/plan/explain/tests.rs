@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::plan::KeepReason;
 
 /// Each reason for a removal, and each variant of its texts.
 fn removals() -> Value {

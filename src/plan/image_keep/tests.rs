@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::model::{Seen, Snapshot};
+use crate::model::{Image, Seen, Snapshot};
 use crate::plan::{Guards, KeepReason, Plan, Policy, Profile, Scope, decide};
 
 const ID: &str = "sha256:0123456789012345678901234567890123456789012345678901234567890123";
@@ -38,8 +38,8 @@ fn plan(node: &Snapshot, policy: &Policy) -> Plan {
     decide(node, policy, Scope::Images)
 }
 
-/// Says whether the image is kept because a pod uses it.
-fn stays(node: &Snapshot, policy: &Policy) -> bool {
+/// Returns whether the image is kept because a pod uses it.
+fn is_kept(node: &Snapshot, policy: &Policy) -> bool {
     let plan = plan(node, policy);
     let by_pod = plan.kept.iter().any(|kept| matches!(kept.reason, KeepReason::NamedByPod { .. }));
     assert_ne!(by_pod, plan.actions.len() == 1, "{plan:?}");
@@ -47,7 +47,7 @@ fn stays(node: &Snapshot, policy: &Policy) -> bool {
 }
 
 #[test]
-fn an_image_stays_by_whatever_name_a_pod_calls_it() {
+fn an_image_is_kept_by_whatever_name_a_pod_calls_it() {
     let hex = DIGEST.replace("sha256:", "");
     let rows = [
         ("web:1".to_owned(), true),
@@ -70,7 +70,7 @@ fn an_image_stays_by_whatever_name_a_pod_calls_it() {
         (String::new(), false),
     ];
     for (name, expected) in rows {
-        assert_eq!(stays(&node(naming(&[&name])), &Policy::default()), expected, "{name:?}");
+        assert_eq!(is_kept(&node(naming(&[&name])), &Policy::default()), expected, "{name:?}");
     }
 }
 
@@ -82,27 +82,27 @@ fn a_runtime_that_lists_short_names_is_understood() {
             images[0].tags = vec!["web:1".to_owned()];
             images
         });
-        assert!(stays(&node, &Policy::default()), "{name}");
+        assert!(is_kept(&node, &Policy::default()), "{name}");
     }
 }
 
 #[test]
 fn any_of_a_pods_images_counts() {
-    assert!(stays(&node(naming(&["app:1", "init:1", "web:1"])), &Policy::default()));
+    assert!(is_kept(&node(naming(&["app:1", "init:1", "web:1"])), &Policy::default()));
 }
 
 #[test]
 fn a_list_that_is_old_or_not_complete_protects_what_it_names() {
     let mut pods = naming(&["web:1"]);
     pods["seen"]["complete"] = false.into();
-    assert!(stays(&node(pods), &Policy::default()));
+    assert!(is_kept(&node(pods), &Policy::default()));
 }
 
 #[test]
 fn without_a_list_and_without_the_guard_no_pod_protects() {
-    assert!(!stays(&node(json!({ "not_seen": "no answer" })), &Policy::default()));
+    assert!(!is_kept(&node(json!({ "not_seen": "no answer" })), &Policy::default()));
     let policy = Policy { guards: Guards::of(Profile::Kubelet), ..Policy::default() };
-    assert!(!stays(&node(naming(&["web:1"])), &policy));
+    assert!(!is_kept(&node(naming(&["web:1"])), &policy));
 }
 
 #[test]
@@ -112,8 +112,8 @@ fn a_pod_that_finished_protects_its_image_unless_finished_pods_are_evicted() {
     for (phase, while_evicting) in [("pending", true), ("running", true), ("succeeded", false), ("failed", false)] {
         let mut pods = naming(&["web:1"]);
         pods["seen"]["pods"][0]["phase"] = phase.into();
-        assert!(stays(&node(pods.clone()), &Policy::default()), "{phase}");
-        assert_eq!(stays(&node(pods), &evicting), while_evicting, "{phase}");
+        assert!(is_kept(&node(pods.clone()), &Policy::default()), "{phase}");
+        assert_eq!(is_kept(&node(pods), &evicting), while_evicting, "{phase}");
     }
 }
 
@@ -151,7 +151,7 @@ fn an_image_id_without_its_algorithm_is_the_same_id() {
     let bare = ID.replace("sha256:", "");
     for name in [ID, bare.as_str()] {
         let node = with_bare_ids(node(naming(&[name])));
-        assert!(stays(&node, &Policy::default()), "{name}");
+        assert!(is_kept(&node, &Policy::default()), "{name}");
         let mut node = with_bare_ids(self::node(json!({ "not_seen": "no answer" })));
         node.containers = serde_json::from_value(json!({ "seen": [{
             "id": "c1", "name": "app", "state": "exited", "created_at": "2026-11-20T12:00:00Z", "image_id": name,
@@ -189,7 +189,7 @@ fn an_image_that_is_listed_twice_keeps_the_tags_of_both_entries() {
     let kept = plan(&twice(json!({ "not_seen": "no answer" })), &policy).kept;
     assert!(matches!(&kept[..], [kept] if matches!(kept.reason, KeepReason::KeepPattern { .. })), "{kept:?}");
     for name in ["web:1", "other:1"] {
-        assert!(stays(&twice(naming(&[name])), &Policy::default()), "{name}");
+        assert!(is_kept(&twice(naming(&[name])), &Policy::default()), "{name}");
     }
 }
 
@@ -254,6 +254,15 @@ fn the_sandbox_image_is_kept_also_when_the_runtime_does_not_answer() {
 }
 
 #[test]
+fn only_a_small_image_looks_like_a_sandbox_image() {
+    for (size_bytes, is_kept) in [((2 << 20) - 1, true), (2 << 20, false)] {
+        let mut node = with_sandbox_image("rancher/mirrored-pause:3.6", json!({ "seen": null }), None);
+        node.images = node.images.map(|images| images.into_iter().map(|image| Image { size_bytes, ..image }).collect());
+        assert_eq!(plan(&node, &Policy::default()).kept.len() == 1, is_kept, "{size_bytes}");
+    }
+}
+
+#[test]
 fn what_the_runtime_named_last_is_remembered() {
     let custom = "example.com/tools/sandbox:3";
     let node = with_sandbox_image(custom, json!({ "seen": custom }), None);
@@ -271,7 +280,7 @@ fn after_a_list(images: &[&str]) -> crate::model::Memory {
 }
 
 #[test]
-fn images_that_pods_named_in_the_last_complete_list_stay_until_there_is_another() {
+fn images_that_pods_named_in_the_last_complete_list_is_kept_until_there_is_another() {
     let silent = json!({ "not_seen": "connection refused" });
     let mut cut = naming(&["other:1"]);
     cut["seen"]["complete"] = false.into();
@@ -284,7 +293,7 @@ fn images_that_pods_named_in_the_last_complete_list_stay_until_there_is_another(
         node.memory = after_a_list(&["web:1"]);
         node.taken_at = "2026-11-21T14:00:00Z".parse().unwrap();
         node.memory.images[0].first_seen = None;
-        assert_eq!(stays(&node, &Policy::default()), expected, "{case}");
+        assert_eq!(is_kept(&node, &Policy::default()), expected, "{case}");
         if expected {
             let reason =
                 KeepReason::NamedByPod { named_by: "default/web".into(), as_of: "2026-11-21T12:00:00Z".parse().ok() };
@@ -320,7 +329,7 @@ fn with_resolved(name: &str, resolved: &Value) -> Snapshot {
 }
 
 #[test]
-fn an_image_stays_when_the_runtime_resolves_a_pods_name_to_it() {
+fn an_image_is_kept_when_the_runtime_resolves_a_pods_name_to_it() {
     let other = ID.replace('0', "f");
     let rows = [
         ("resolved to it", "busybox", json!({ "seen": ID }), true),
@@ -338,16 +347,21 @@ fn an_image_stays_when_the_runtime_resolves_a_pods_name_to_it() {
         ("not resolved, of another name", "box", json!({ "not_seen": "ImageStatus: internal" }), false),
     ];
     for (case, name, resolved, expected) in rows {
-        assert_eq!(stays(&with_resolved(name, &resolved), &Policy::default()), expected, "{case}");
+        assert_eq!(is_kept(&with_resolved(name, &resolved), &Policy::default()), expected, "{case}");
     }
 }
 
 #[test]
-fn an_image_stays_while_a_name_that_is_resolved_to_it_is_pulled() {
-    for resolved in [json!({ "seen": ID }), json!({ "not_seen": "no answer" })] {
-        let mut node = with_resolved("busybox", &resolved);
+fn an_image_is_kept_while_a_name_that_may_mean_it_is_pulled() {
+    let [it, unknown] = [json!({ "seen": ID }), json!({ "not_seen": "no answer" })];
+    for (name, resolved, is_kept) in
+        [("busybox", it, true), ("busybox", unknown.clone(), true), ("box", unknown, false)]
+    {
+        let mut node = with_resolved("busybox", &json!({ "seen": null }));
         node.pods = Seen::NotSeen("no answer".to_owned());
-        node.pulling = vec!["busybox".to_owned()];
-        assert_eq!(plan(&node, &Policy::default()).kept[0].reason, KeepReason::BeingPulled {});
+        node.pulling = vec![name.to_owned()];
+        node.resolved_images = serde_json::from_value(json!({ name: resolved })).unwrap();
+        let kept = plan(&node, &Policy::default()).kept;
+        assert_eq!(kept.iter().any(|kept| kept.reason == KeepReason::BeingPulled {}), is_kept, "{name}");
     }
 }

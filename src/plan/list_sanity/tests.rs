@@ -128,9 +128,9 @@ fn the_baseline_is_one_for_all_passes_and_survives_a_restart() {
 #[test]
 fn a_list_that_was_not_seen_neither_falls_nor_becomes_the_baseline() {
     let before = update_memory(&node(0, [40, 40, 45], known()), &policy());
-    let mut blind = node(1, [40, 40, 45], before.clone());
-    blind.containers = Seen::NotSeen("no answer".to_owned());
-    let after = update_memory(&blind, &policy());
+    let mut without_containers = node(1, [40, 40, 45], before.clone());
+    without_containers.containers = Seen::NotSeen("no answer".to_owned());
+    let after = update_memory(&without_containers, &policy());
     assert_eq!((after.last_counts, after.fall), (before.last_counts, None));
 }
 

@@ -1,61 +1,115 @@
-//! Tests log directories that the plan keeps because the recheck would refuse them.
+//! Which log directories and log symlinks remain, and why.
 
 use std::time::Duration;
 
-use serde_json::json;
+use crate::model::{EntryKind, LinkTarget, ListCounts, Seen, Snapshot};
+use crate::plan::Kind;
+use crate::plan::tests::node::{Node, hold, node};
 
-use crate::model::{EntryKind, LogDir, Seen, Snapshot};
-use crate::plan::{Guards, Kept, Policy, Profile, Scope, decide};
+/// An ID whose first digits are those of the shortened names.
+const ID: &str = "0123456789abcdef";
 
-/// A complete list without pods, and these log directories.
-fn node(dirs: Vec<LogDir>) -> Snapshot {
-    let node = json!({
-        "taken_at": "2026-11-21T12:00:00Z",
-        "containers": { "seen": [] }, "sandboxes": { "seen": [] }, "log_links": { "seen": [] },
-        "pods": { "seen": { "source": "test", "complete": true } },
-    });
-    Snapshot { log_dirs: Seen::Seen(dirs), ..serde_json::from_value(node).unwrap() }
+/// Makes the log directories symlinks.
+fn symlink(snapshot: &mut Snapshot) {
+    let Seen::Seen(dirs) = &mut snapshot.log_dirs else { return };
+    for dir in dirs {
+        dir.entry = EntryKind::Symlink;
+    }
 }
 
-fn dir(name: &str) -> LogDir {
-    LogDir { name: name.into(), ..LogDir::default() }
-}
-
-/// A policy with no guard but the one that keeps young sandboxes.
-fn kubelet() -> Policy {
-    let guards = Guards { sandbox_grace: Duration::from_mins(1), ..Guards::of(Profile::Kubelet) };
-    Policy { guards, ..Policy::default() }
-}
-
-/// Returns the reasons of the log directories that are kept, by name.
-fn kept(node: &Snapshot, policy: &Policy) -> Vec<(String, &'static str)> {
-    let plan = decide(node, policy, Scope::Containers);
-    let dirs =
-        plan.kept.iter().filter_map(|Kept { id, reason, .. }| Some((id.strip_prefix("/var/log/pods/")?, reason)));
-    dirs.map(|(name, reason)| (name.to_owned(), reason.kind())).collect()
+/// Makes the list of containers unavailable.
+fn no_containers(snapshot: &mut Snapshot) {
+    snapshot.containers = Seen::NotSeen("no answer".to_owned());
 }
 
 #[test]
-fn a_log_directory_is_kept_while_the_plan_leaves_a_sandbox_of_its_pod() {
-    let mut node = node(vec![dir("default_old_u1"), dir("default_young_u2")]);
-    let sandbox =
-        |uid: &str, at: &str| json!({ "id": uid, "pod": { "uid": uid }, "state": "not_ready", "created_at": at });
-    let both = json!([sandbox("u1", "2026-11-21T11:00:00Z"), sandbox("u2", "2026-11-21T11:59:30Z")]);
-    node.sandboxes = Seen::Seen(serde_json::from_value(both).unwrap());
-    assert_eq!(kept(&node, &kubelet()), [("default_young_u2".to_owned(), "pod_in_runtime")]);
+#[rustfmt::skip]
+fn the_log_directory_of_a_deleted_pod_is_removed() {
+    let web = |node: Node| node.dir("default_web_web");
+    let gone = || node().deleted("web");
+    let old = "0123456789abcdef0123456789abcdef";
+    let fell = ListCounts { containers: 9, ..ListCounts::default() };
+    hold(&[Kind::LogDir], [
+        ("the pod is deleted", web(gone()), "", "default_web_web: pod_gone"),
+        ("the pod exists", web(node().pod("web")), "default_web_web: pod_present", ""),
+        ("the pod is missing for the first time", web(node()), "default_web_web: not_yet_gone", ""),
+        ("the list of pods is unavailable", web(gone().without_pod_list()), "default_web_web: pods_not_seen", ""),
+        ("the list of pods is incomplete", web(gone().incomplete()), "default_web_web: pods_incomplete", ""),
+        ("the old format, the uid alone", node().deleted(old).dir(old),
+            "", "0123456789abcdef0123456789abcdef: pod_gone"),
+        ("directories in the order of their names", web(gone()).deleted("db").dir("default_db_db"),
+            "", "default_db_db default_web_web: pod_gone"),
+        ("a removal failed before", web(gone()).failed("log_dir//var/log/pods/default_web_web", 1),
+            "default_web_web: backing_off", ""),
+        ("a container of the pod is removed in this pass", web(gone()).exited("web/app", "c", 30),
+            "", "default_web_web: pod_gone"),
+        ("a container of the pod waits", web(gone()).exited("web/app", "c", 30).failed("container/c", 1),
+            "default_web_web: pod_in_runtime", ""),
+        ("a sandbox of the pod is removed in this pass", web(gone()).sandbox("web", "s", 30),
+            "", "default_web_web: pod_gone"),
+        ("a sandbox of the pod may be in creation", web(gone()).sandbox("web", "s", 0),
+            "default_web_web: pod_in_runtime", ""),
+        ("a sandbox of another pod", web(gone()).pod("db").ready("db", "s", 0), "", "default_web_web: pod_gone"),
+        ("the list of containers became much shorter",
+            web(gone()).but(|snapshot| snapshot.memory.last_counts = Some(fell)), "default_web_web: list_fell", ""),
+        ("the list of sandboxes is unavailable",
+            web(gone()).but(|snapshot| snapshot.sandboxes = Seen::NotSeen("no answer".into())),
+            "default_web_web: runtime_not_seen", ""),
+        ("the list of containers is unavailable", web(gone()).but(no_containers),
+            "default_web_web: runtime_not_seen", ""),
+        ("the kubelet has no such names", gone().deleted("lost+found").dir("lost+found").dir("a_web"),
+            "a_web lost+found: unrecognized", ""),
+        ("without the guard any name may be one of a pod", node().kubelet().dir("lost+found").dir("a_web"),
+            "", "a_web lost+found: pod_gone"),
+        ("a name without a uid is kept without the guard", node().kubelet().dir("a_b_").dir("c_..").dir("d_."),
+            "a_b_ c_.. d_.: unrecognized", ""),
+        ("a symlink is kept without the guard", web(node().kubelet()).but(symlink),
+            "default_web_web: unrecognized", ""),
+        ("a pod that must be missing for longer",
+            web(gone()).set(|policy| policy.guards.gone_after = Duration::from_hours(2)),
+            "default_web_web: not_yet_gone", ""),
+    ]);
 }
 
 #[test]
-fn a_log_directory_is_kept_where_the_runtime_was_not_listed() {
-    let node = Snapshot { sandboxes: Seen::NotSeen("no answer".into()), ..node(vec![dir("default_web_u1")]) };
-    assert_eq!(kept(&node, &kubelet()), [("default_web_u1".to_owned(), "runtime_not_seen")]);
-}
-
-#[test]
-fn what_is_no_directory_or_names_no_uid_is_kept_without_any_guard() {
-    let link = LogDir { entry: EntryKind::Symlink, ..dir("default_link_u1") };
-    let names = ["a_b_", "c_..", "d_."];
-    let dirs = names.into_iter().map(dir).chain([link, dir("default_web_u2"), dir("lost+found")]);
-    let expected = [names[0], names[1], names[2], "default_link_u1"].map(|name| (name.to_owned(), "unrecognized"));
-    assert_eq!(kept(&node(dirs.collect()), &kubelet()), expected);
+#[rustfmt::skip]
+fn a_log_symlink_is_removed_when_it_is_dangling_and_its_container_exited() {
+    let of = |id: &str, target| node().pod("web").link(&format!("web_default_app-{id}.log"), target);
+    let whole = || of(ID, LinkTarget::Missing);
+    let short = || of("01234567", LinkTarget::Missing);
+    let (name, cut) = ("web_default_app-0123456789abcdef.log: dangling", "web_default_app-01234567.log: dangling");
+    let kept = "web_default_app-0123456789abcdef.log: container_not_exited";
+    let cut_kept = "web_default_app-01234567.log: container_not_exited";
+    let unavailable = |node: Node| node.but(no_containers);
+    hold(&[Kind::LogLink], [
+        ("the target exists", of("01234567", LinkTarget::Exists), "web_default_app-01234567.log: target_exists", ""),
+        ("the target is unknown", of("01234567", LinkTarget::Unknown),
+            "web_default_app-01234567.log: target_unknown", ""),
+        ("the container does not exist", whole(), "", name),
+        ("the container exited", whole().exited("web/app", ID, 9), "", name),
+        ("the container runs, and its log is rotated", whole().running("web/app", ID, 9), kept, ""),
+        ("the container may start", whole().created("web/app", ID, 9), kept, ""),
+        ("the state of the container is unknown", whole().unknown("web/app", ID, 9), kept, ""),
+        ("this pass removes the container", whole().unknown("web/app", ID, 9).exited("web/app", "new", 1), "", name),
+        ("another container runs", whole().running("web/app", "f00", 9), "", name),
+        ("a shortened name of a running container", short().running("web/app", ID, 9), cut_kept, ""),
+        ("a shortened name of several containers",
+            short().exited("web/app", ID, 9).running("web/b", "0123456799", 9).exited("web/c", "02", 9), cut_kept, ""),
+        ("a shortened name of an exited container",
+            short().exited("web/app", ID, 9).running("web/b", "00", 9).running("web/c", "02", 9), "", cut),
+        ("a whole ID that another one begins with", short().exited("web/app", "01234567", 9).running("web/b", ID, 9),
+            "", cut),
+        ("the list of containers is unavailable", unavailable(short()),
+            "web_default_app-01234567.log: runtime_not_seen", ""),
+        ("to the kubelet a container without a status is gone", unavailable(short().kubelet()), "", cut),
+        ("a removal failed before", short().failed("log_link//var/log/containers/web_default_app-01234567.log", 1),
+            "web_default_app-01234567.log: backing_off", ""),
+        ("the kubelet has no such names", of("xyzxyz", LinkTarget::Missing).link("a.log", LinkTarget::Missing),
+            "a.log web_default_app-xyzxyz.log: unrecognized", ""),
+        ("without the guard a symlink needs only .log",
+            of("xyzxyz", LinkTarget::Missing).kubelet().link("a", LinkTarget::Missing),
+            "a: unrecognized", "web_default_app-xyzxyz.log: dangling"),
+        ("symlinks in the order of their names", short().link("db_default_app-01234567.log", LinkTarget::Missing),
+            "", "db_default_app-01234567.log web_default_app-01234567.log: dangling"),
+    ]);
 }

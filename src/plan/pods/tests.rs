@@ -23,7 +23,7 @@ const ALL_BUT_LOGS: &[&str] = &["older", "newest", "first sandbox", "second sand
 const ALL: &[&str] = &["older", "newest", "first sandbox", "second sandbox", "logs"];
 
 /// One pass over the node, at so many seconds after noon.
-struct Look {
+struct Pass {
     seconds: i64,
     node: Snapshot,
 }
@@ -33,7 +33,7 @@ fn noon() -> Timestamp {
 }
 
 /// The objects of the pod, and a complete list that does not contain it.
-fn at(seconds: i64) -> Look {
+fn at(seconds: i64) -> Pass {
     let mut node: Snapshot = serde_json::from_value(json!({ "taken_at": noon() })).unwrap();
     node.taken_at = noon() + jiff::SignedDuration::from_secs(seconds);
     node.containers = Seen::Seen(vec![container("older", 10), container("newest", 11)]);
@@ -44,7 +44,7 @@ fn at(seconds: i64) -> Look {
     node.log_dirs = Seen::Seen(vec![LogDir { name: "default_web_u".into(), ..LogDir::default() }]);
     node.log_links = Seen::Seen(Vec::new());
     node.pods = Seen::Seen(PodList { source: "kube-api".into(), complete: true, ..PodList::default() });
-    Look { seconds, node }
+    Pass { seconds, node }
 }
 
 fn web(uid: &str) -> PodRef {
@@ -72,9 +72,9 @@ fn pod(uid: &str, phase: Phase) -> Pod {
     Pod { uid: uid.into(), namespace: "default".into(), name: "web".into(), phase, ..Pod::default() }
 }
 
-// === impl Look ===
+// === impl Pass ===
 
-impl Look {
+impl Pass {
     fn but(mut self, change: impl FnOnce(&mut Snapshot)) -> Self {
         change(&mut self.node);
         self
@@ -98,7 +98,7 @@ impl Look {
         })
     }
 
-    fn blind(self) -> Self {
+    fn without_list(self) -> Self {
         self.but(|node| node.pods = Seen::NotSeen("the API server does not answer".to_owned()))
     }
 
@@ -136,44 +136,44 @@ fn kubelet() -> Policy {
 }
 
 /// Makes passes one after the other, each with the memory of the one before. Returns what the last pass removes.
-fn goes(looks: Vec<Look>, policy: &Policy) -> Vec<String> {
+fn removed(passes: Vec<Pass>, policy: &Policy) -> Vec<String> {
     let mut memory = Memory::default();
-    let mut goes = Vec::new();
-    for Look { mut node, .. } in looks {
+    let mut removed = Vec::new();
+    for Pass { mut node, .. } in passes {
         node.memory = memory;
         let plan = decide(&node, policy, Scope::Containers);
-        goes = plan
+        removed = plan
             .actions
             .iter()
             .map(|action| action.target.id().replace("/var/log/pods/default_web_u", "logs"))
             .collect();
         memory = update_memory(&node, policy);
     }
-    goes
+    removed
 }
 
 /// One sentence, the policy, the passes, and what the last pass removes.
-type Row = (&'static str, Policy, Vec<Look>, &'static [&'static str]);
+type Row = (&'static str, Policy, Vec<Pass>, &'static [&'static str]);
 
 /// Compares a table with the removals, and reports every wrong row.
 fn hold(rows: Vec<Row>) {
     let mut wrong = Vec::new();
-    for (sentence, policy, looks, expected) in rows {
-        let times: Vec<_> = looks.iter().map(|look| look.seconds).collect();
-        let mut goes = goes(looks, &policy);
+    for (sentence, policy, passes, expected) in rows {
+        let times: Vec<_> = passes.iter().map(|pass| pass.seconds).collect();
+        let mut removed = removed(passes, &policy);
         let mut expected: Vec<_> = expected.to_vec();
-        goes.sort();
+        removed.sort();
         expected.sort_unstable();
-        if goes != expected {
-            wrong.push(format!("{sentence} (looks at {times:?}): goes {goes:?}, not {expected:?}"));
+        if removed != expected {
+            wrong.push(format!("{sentence} (passes at {times:?}): removed {removed:?}, not {expected:?}"));
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
 /// Two equal passes, far enough apart.
-fn twice(look: impl Fn(Look) -> Look) -> Vec<Look> {
-    vec![look(at(0)), look(at(60))]
+fn twice(pass: impl Fn(Pass) -> Pass) -> Vec<Pass> {
+    vec![pass(at(0)), pass(at(60))]
 }
 
 fn deleting(phase: Phase) -> Pod {
@@ -182,26 +182,26 @@ fn deleting(phase: Phase) -> Pod {
 
 #[test]
 fn a_pod_that_the_list_names_loses_only_what_is_over_the_limits() {
-    let listed = |pod: Pod| twice(move |look| look.listing(pod.clone()));
+    let listed = |pod: Pod| twice(move |pass| pass.listing(pod.clone()));
     hold(vec![
         ("a pod waits to start again", safe(), listed(pod("u", Phase::Pending)), EXCESS),
-        ("a pod runs", safe(), twice(|look| look.listing(pod("u", Phase::Running)).running().ready()), EXCESS),
-        ("a pod's phase is not told", safe(), listed(pod("u", Phase::Unknown)), EXCESS),
+        ("a pod runs", safe(), twice(|pass| pass.listing(pod("u", Phase::Running)).running().ready()), EXCESS),
+        ("a pod's phase is unknown", safe(), listed(pod("u", Phase::Unknown)), EXCESS),
         ("a pod succeeded and still exists", safe(), listed(pod("u", Phase::Succeeded)), EXCESS),
         ("a pod failed, or was evicted, and still exists", safe(), listed(pod("u", Phase::Failed)), EXCESS),
         (
             "a pod is being deleted and still runs",
             safe(),
-            twice(|look| look.listing(deleting(Phase::Running)).running()),
+            twice(|pass| pass.listing(deleting(Phase::Running)).running()),
             EXCESS,
         ),
         ("a pod is being deleted and nothing of it runs", safe(), listed(deleting(Phase::Running)), EXCESS),
-        ("a pod finished and is being deleted", safe(), listed(deleting(Phase::Failed)), EXCESS),
+        ("a terminated pod is being deleted", safe(), listed(deleting(Phase::Failed)), EXCESS),
         ("a mirror pod is listed by the uid of its static pod", safe(), listed(pod("u", Phase::Running)), EXCESS),
         (
             "a list that is not complete names the pod",
             safe(),
-            twice(|look| look.listing(pod("u", Phase::Failed)).incomplete()),
+            twice(|pass| pass.listing(pod("u", Phase::Failed)).incomplete()),
             EXCESS,
         ),
         ("the kubelet's own rules: it exists", kubelet(), listed(pod("u", Phase::Failed)), EXCESS),
@@ -209,95 +209,105 @@ fn a_pod_that_the_list_names_loses_only_what_is_over_the_limits() {
 }
 
 #[test]
-fn a_pod_that_finished_loses_all_but_its_logs_where_finished_pods_are_evicted() {
-    let listed = |pod: Pod| twice(move |look| look.listing(pod.clone()));
-    let busy = |look: Look| look.listing(pod("u", Phase::Succeeded));
+fn a_terminated_pod_loses_all_but_its_logs_if_terminated_pods_are_evicted() {
+    let listed = |pod: Pod| twice(move |pass| pass.listing(pod.clone()));
+    let busy = |pass: Pass| pass.listing(pod("u", Phase::Succeeded));
     hold(vec![
         ("a pod succeeded", evicting(), listed(pod("u", Phase::Succeeded)), ALL_BUT_LOGS),
         ("a pod failed, or was evicted", evicting(), listed(pod("u", Phase::Failed)), ALL_BUT_LOGS),
-        ("at the first look: nothing is to be waited for", evicting(), vec![busy(at(0))], ALL_BUT_LOGS),
-        ("a pod finished, they say, but a container runs", evicting(), twice(|look| busy(look).running()), EXCESS),
-        ("a pod finished, they say, but a sandbox is ready", evicting(), twice(|look| busy(look).ready()), EXCESS),
+        ("in the first pass, because nothing has to be waited for", evicting(), vec![busy(at(0))], ALL_BUT_LOGS),
+        (
+            "a pod is terminated in the list, but a container runs",
+            evicting(),
+            twice(|pass| busy(pass).running()),
+            EXCESS,
+        ),
+        (
+            "a pod is terminated in the list, but a sandbox is ready",
+            evicting(),
+            twice(|pass| busy(pass).ready()),
+            EXCESS,
+        ),
         ("a pod runs", evicting(), listed(pod("u", Phase::Running)), EXCESS),
-        ("a pod's phase is not told", evicting(), listed(pod("u", Phase::Unknown)), EXCESS),
+        ("a pod's phase is unknown", evicting(), listed(pod("u", Phase::Unknown)), EXCESS),
         ("a pod is being deleted and nothing of it runs", evicting(), listed(deleting(Phase::Running)), EXCESS),
-        ("a pod finished and is being deleted", evicting(), listed(deleting(Phase::Succeeded)), ALL_BUT_LOGS),
-        ("the list is not complete", evicting(), twice(|look| busy(look).incomplete()), EXCESS),
-        ("there is no list", evicting(), twice(Look::blind), EXCESS),
-        ("a pod is gone", evicting(), twice(|look| look), ALL),
+        ("a terminated pod is being deleted", evicting(), listed(deleting(Phase::Succeeded)), ALL_BUT_LOGS),
+        ("the list is not complete", evicting(), twice(|pass| busy(pass).incomplete()), EXCESS),
+        ("the list is unavailable", evicting(), twice(Pass::without_list), EXCESS),
+        ("a pod is deleted", evicting(), twice(|pass| pass), ALL),
     ]);
 }
 
 #[test]
-fn a_pod_that_no_list_names_is_gone_only_when_nothing_speaks_for_it() {
-    let second = |look: Look| look.listing(pod("another", Phase::Running));
-    let young = |look: Look| {
-        look.but(|node| {
+fn a_pod_that_no_list_names_is_deleted_only_if_nothing_shows_that_it_exists() {
+    let second = |pass: Pass| pass.listing(pod("another", Phase::Running));
+    let young = |pass: Pass| {
+        pass.but(|node| {
             let since = Some(node.taken_at - jiff::SignedDuration::from_secs(59));
             node.runtime = Seen::Seen(Runtime { listening_since: since, ..Runtime::default() });
         })
     };
-    let no_dirs = |look: Look| look.but(|node| node.pod_dirs = Seen::NotSeen("permission denied".to_owned()));
+    let no_dirs = |pass: Pass| pass.but(|node| node.pod_dirs = Seen::NotSeen("permission denied".to_owned()));
     hold(vec![
-        ("a pod was deleted", safe(), twice(|look| look), ALL),
-        ("a pod was deleted and made anew with the same name: only uids count", safe(), twice(second), ALL),
-        ("a pod was deleted by force and a container still runs", safe(), twice(Look::running), EXCESS),
-        ("a pod was deleted by force and its sandbox is still ready", safe(), twice(Look::ready), EXCESS),
-        ("a static pod without a mirror has a directory", safe(), twice(Look::with_dir), EXCESS),
-        ("a static pod without a mirror has a ready sandbox", safe(), twice(Look::ready), EXCESS),
-        ("a static pod without a mirror has a running container", safe(), twice(Look::running), EXCESS),
-        ("a static pod's manifest was taken away, and nothing of it is left", safe(), twice(|look| look), ALL),
+        ("a pod was deleted", safe(), twice(|pass| pass), ALL),
+        ("a pod was deleted and created again with the same name: only uids count", safe(), twice(second), ALL),
+        ("a pod was deleted by force and a container still runs", safe(), twice(Pass::running), EXCESS),
+        ("a pod was deleted by force and its sandbox is still ready", safe(), twice(Pass::ready), EXCESS),
+        ("a static pod without a mirror has a directory", safe(), twice(Pass::with_dir), EXCESS),
+        ("a static pod without a mirror has a ready sandbox", safe(), twice(Pass::ready), EXCESS),
+        ("a static pod without a mirror has a running container", safe(), twice(Pass::running), EXCESS),
+        ("a static pod's manifest was deleted, and nothing of it exists", safe(), twice(|pass| pass), ALL),
         ("the kubelet's directories cannot be read", safe(), twice(no_dirs), EXCESS),
-        ("the list is not complete", safe(), twice(Look::incomplete), EXCESS),
+        ("the list is not complete", safe(), twice(Pass::incomplete), EXCESS),
         (
-            "the list is empty and not complete, others were seen",
+            "the list is empty and not complete, others were listed",
             safe(),
             vec![second(at(0)), at(60).incomplete()],
             EXCESS,
         ),
-        ("there is no list", safe(), twice(Look::blind), EXCESS),
+        ("the list is unavailable", safe(), twice(Pass::without_list), EXCESS),
         ("the runtime started just now", safe(), twice(young), &["older"]),
         ("the kubelet's own rules: absence is enough", kubelet(), vec![at(0)], ALL),
-        ("the kubelet's own rules: the list is not complete", kubelet(), twice(Look::incomplete), EXCESS),
-        ("the kubelet's own rules: no list", kubelet(), twice(Look::blind), EXCESS),
+        ("the kubelet's own rules: the list is not complete", kubelet(), twice(Pass::incomplete), EXCESS),
+        ("the kubelet's own rules: the list is unavailable", kubelet(), twice(Pass::without_list), EXCESS),
     ]);
 }
 
 #[test]
-fn a_pod_is_gone_after_two_looks_far_enough_apart_with_no_sign_of_it_between() {
+fn a_pod_is_deleted_after_two_passes_far_enough_apart_that_do_not_find_it() {
     let seen = |seconds: i64| at(seconds).listing(pod("u", Phase::Running));
     hold(vec![
-        ("the first look that does not find it", safe(), vec![at(0)], EXCESS),
-        ("the second look comes too early", safe(), vec![at(0), at(59)], EXCESS),
-        ("the second look comes late enough", safe(), vec![at(0), at(60)], ALL),
-        ("looks too close together add up", safe(), vec![at(0), at(25), at(50), at(75)], ALL),
-        ("a look in between could not tell", safe(), vec![at(0), at(30).blind(), at(60)], ALL),
-        ("a look in between had an incomplete list", safe(), vec![at(0), at(30).incomplete(), at(60)], ALL),
-        ("the last look could not tell", safe(), vec![at(0), at(60).blind()], EXCESS),
-        ("looks that could not tell do not count", safe(), vec![at(0).blind(), at(60)], EXCESS),
-        ("looks with an incomplete list do not count", safe(), vec![at(0).incomplete(), at(60)], EXCESS),
-        ("a look in between found the pod: its absence is forgotten", safe(), vec![at(0), seen(30), at(60)], EXCESS),
+        ("the first pass that does not find it", safe(), vec![at(0)], EXCESS),
+        ("the second pass comes too early", safe(), vec![at(0), at(59)], EXCESS),
+        ("the second pass comes late enough", safe(), vec![at(0), at(60)], ALL),
+        ("passes too close together add up", safe(), vec![at(0), at(25), at(50), at(75)], ALL),
+        ("a pass in between had no list", safe(), vec![at(0), at(30).without_list(), at(60)], ALL),
+        ("a pass in between had an incomplete list", safe(), vec![at(0), at(30).incomplete(), at(60)], ALL),
+        ("the last pass had no list", safe(), vec![at(0), at(60).without_list()], EXCESS),
+        ("passes without a list do not count", safe(), vec![at(0).without_list(), at(60)], EXCESS),
+        ("passes with an incomplete list do not count", safe(), vec![at(0).incomplete(), at(60)], EXCESS),
+        ("a pass in between found the pod: its absence starts again", safe(), vec![at(0), seen(30), at(60)], EXCESS),
         (
-            "the same uid came again, and went again long enough ago",
+            "the same uid existed again, and is missing for long enough",
             safe(),
             vec![at(0), seen(30), at(60), at(120)],
             ALL,
         ),
         (
-            "a look in between found it in an incomplete list",
+            "a pass in between found it in an incomplete list",
             safe(),
             vec![at(0), seen(30).incomplete(), at(60)],
             EXCESS,
         ),
-        ("a look in between found something of it running", safe(), vec![at(0), at(30).running(), at(60)], EXCESS),
-        ("a look in between found its directory", safe(), vec![at(0), at(30).with_dir(), at(60)], EXCESS),
-        ("the clock was set back between the looks", safe(), vec![at(7200), at(0)], EXCESS),
-        ("the clock was set back, and it was away long enough since", safe(), vec![at(7200), at(0), at(60)], ALL),
+        ("a pass in between found something of it running", safe(), vec![at(0), at(30).running(), at(60)], EXCESS),
+        ("a pass in between found its directory", safe(), vec![at(0), at(30).with_dir(), at(60)], EXCESS),
+        ("the clock was set back between the passes", safe(), vec![at(7200), at(0)], EXCESS),
+        ("the clock was set back, and it was missing long enough since", safe(), vec![at(7200), at(0), at(60)], ALL),
     ]);
 }
 
 #[test]
-fn how_long_a_pod_must_be_away_can_be_set() {
+fn how_long_a_pod_must_be_missing_is_a_setting() {
     let mut policy = safe();
     policy.guards.gone_after = Duration::from_mins(10);
     hold(vec![
@@ -312,7 +322,7 @@ const UID_ALONE: &str = "c7a0b3f2d9e84a6fb1c5d0e7f6a98b12";
 /// Returns what is kept on a node whose pods were all missing for long: a container and a sandbox of this pod, and a
 /// log directory.
 fn kept(confirms: Confirms, pod: Option<&PodRef>, dir: &str) -> Vec<(Kind, &'static str)> {
-    let Look { mut node, .. } = at(60);
+    let Pass { mut node, .. } = at(60);
     let mut policy = safe();
     policy.guards.keep_foreign = false;
     let absence = |uid: &str| Absence { uid: uid.into(), since: noon() };

@@ -87,7 +87,6 @@ fn a_container() -> impl Strategy<Value = Container> {
             image,
             image_volumes,
             image_volumes_unknown,
-            log_path: None,
         },
     )
 }

@@ -129,7 +129,6 @@ fn container(from: &Value) -> Container {
         image: None,
         image_volumes: Vec::new(),
         image_volumes_unknown: None,
-        log_path: None,
     }
 }
 

@@ -1,0 +1,128 @@
+//! The names of images: what a pod spec, a user and a runtime may call the same image.
+//!
+//! The rules are those of Docker and containerd (`distribution/reference`). The parser is our own: that of `oci-spec`
+//! adds 16 crates, and it rejects malformed names. Here every name has a full form, because a name that is not
+//! understood must still protect the image that is listed with it (I6).
+
+use std::borrow::Cow;
+
+use super::ids::SHA256;
+use super::{Image, canonical_image_id};
+
+/// The registry of names without one.
+const DOCKER: &str = "docker.io";
+/// The former name of the same registry.
+const OLD_DOCKER: &str = "index.docker.io";
+
+// === impl Image ===
+
+impl Image {
+    /// Returns all names of the image: first its canonical ID, then each name as listed by the runtime and as a full
+    /// name. Some runtimes list short names.
+    pub fn names(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        let listed = self.tags.iter().chain(&self.digests).map(String::as_str);
+        let both = listed.flat_map(|name| [Cow::Borrowed(name), full_image_name(name)]);
+        std::iter::once(self.id.canonical()).chain(both)
+    }
+
+    /// Returns whether a name in the notation of a user or a pod spec refers to this image.
+    pub fn is_named(&self, name: &str) -> bool {
+        let full = full_image_name(name);
+        self.names().any(|known| known == full)
+    }
+
+    /// Returns whether a name that the runtime could not resolve may refer to this image. It may if it ends in the same
+    /// repository and tag, or in the same digest, whatever the registry is: an alias can map a short name to any
+    /// registry.
+    pub fn may_be_named(&self, name: &str) -> bool {
+        let wanted = full_image_name(name);
+        self.names().any(|known| last_part(&known) == last_part(&wanted))
+    }
+}
+
+/// Returns a name with registry, repository, and tag or digest, as most runtimes list it: `busybox` is
+/// `docker.io/library/busybox:latest`. If a name has a tag and a digest, the tag is dropped, as in the runtime. A name
+/// of 64 hexadecimal digits is an ID.
+pub fn full_image_name(name: &str) -> Cow<'_, str> {
+    let name = match canonical_image_id(name) {
+        Cow::Borrowed(name) if name.is_empty() || name.starts_with(SHA256) => return Cow::Borrowed(name),
+        Cow::Borrowed(name) => name,
+        id @ Cow::Owned(_) => return id,
+    };
+    let (registry, repository) = match name.split_once('/') {
+        Some((first, rest)) if is_registry(first) => (first, rest),
+        _ => (DOCKER, name),
+    };
+    let registry = if registry == OLD_DOCKER { DOCKER } else { registry };
+    let library = if registry == DOCKER && !repository.contains('/') { "library/" } else { "" };
+    Cow::Owned(format!("{registry}/{library}{}", with_digest_or_tag(repository)))
+}
+
+fn is_registry(first: &str) -> bool {
+    first.contains(['.', ':']) || first == "localhost"
+}
+
+/// Returns a repository with its digest or, without one, with its tag. The tag is `latest` if there is none.
+fn with_digest_or_tag(repository: &str) -> String {
+    let (tagged, digest) =
+        repository.split_once('@').map_or((repository, None), |(tagged, digest)| (tagged, Some(digest)));
+    let is_tag = |(_, tag): &(&str, &str)| !tag.contains('/');
+    let (path, tag) = tagged.rsplit_once(':').filter(is_tag).unwrap_or((tagged, "latest"));
+    digest.map_or_else(|| format!("{path}:{tag}"), |digest| format!("{path}@{digest}"))
+}
+
+/// Returns a full name without registry and path, such as `busybox:latest`; of a name with a digest, the digest alone.
+fn last_part(name: &str) -> &str {
+    name.rsplit(['/', '@']).next().unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIGEST: &str = "sha256:abcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcd";
+
+    #[test]
+    fn a_full_name_has_registry_repository_and_tag_or_digest() {
+        let bare = DIGEST.replace("sha256:", "");
+        let digest = |name: &str| format!("{name}@{DIGEST}");
+        let rows = [
+            ("web".to_owned(), "docker.io/library/web:latest".to_owned()),
+            ("web:1".to_owned(), "docker.io/library/web:1".to_owned()),
+            ("team/web".to_owned(), "docker.io/team/web:latest".to_owned()),
+            ("index.docker.io/web:1".to_owned(), "docker.io/library/web:1".to_owned()),
+            ("quay.io/web".to_owned(), "quay.io/web:latest".to_owned()),
+            ("localhost/web".to_owned(), "localhost/web:latest".to_owned()),
+            ("registry:5000/team/web".to_owned(), "registry:5000/team/web:latest".to_owned()),
+            ("registry:5000/team/web:1".to_owned(), "registry:5000/team/web:1".to_owned()),
+            (digest("web"), digest("docker.io/library/web")),
+            (digest("web:1"), digest("docker.io/library/web")),
+            (digest("quay.io/a:b/web"), digest("quay.io/a:b/web")),
+            (DIGEST.to_owned(), DIGEST.to_owned()),
+            (bare, DIGEST.to_owned()),
+            (String::new(), String::new()),
+        ];
+        for (name, full) in rows {
+            assert_eq!(full_image_name(&name), full, "{name:?}");
+            assert_eq!(full_image_name(&full), full, "a full name is its own full name");
+        }
+    }
+
+    #[test]
+    fn an_image_is_named_by_its_id_and_by_each_spelling_of_a_listed_name() {
+        let image = |tag: &str| Image { id: DIGEST.into(), tags: vec![tag.to_owned()], ..Image::default() };
+        for (listed, name, is_named, may_be_named) in [
+            ("web:1", "web:1", true, true),
+            ("web:1", "docker.io/library/web:1", true, true),
+            ("docker.io/library/web:1", "web:1", true, true),
+            ("web:1", "web:2", false, false),
+            ("quay.io/team/web:1", "web:1", false, true),
+            ("web:1", DIGEST, true, true),
+            ("web:1", &format!("other@{DIGEST}"), false, true),
+            ("web:1", "box:1", false, false),
+        ] {
+            let image = image(listed);
+            assert_eq!((image.is_named(name), image.may_be_named(name)), (is_named, may_be_named), "{listed} {name}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Parses and builds the names that the kubelet gives to logs (kubelet 1.36, `legacy.go` and `helpers.go`).
+
+use super::{ContainerId, PodRef, PodUid};
+
+/// The longest file name on Linux file systems. The kubelet shortens the names of log symlinks to it.
+const MAX_NAME: usize = 255;
+/// The suffix of a log symlink.
+const SUFFIX: &str = ".log";
+/// The shortest text that the kubelet accepts as a part of an ID.
+const MIN_ID: usize = 6;
+
+/// Returns the pod's uid in the name of a log directory: the text after the last `_`, or the whole name in the old
+/// format.
+///
+/// As in the kubelet, every name gives a result; [`pod_of_dir`] is stricter.
+pub fn pod_uid_of_dir(name: &str) -> PodUid {
+    name.rsplit('_').next().unwrap_or(name).into()
+}
+
+/// Returns the pod in the name of a log directory, if the name is in the kubelet's format: `NAMESPACE_NAME_UID`, or in
+/// the old format a uid of 32 hexadecimal digits, with or without dashes.
+pub fn pod_of_dir(name: &str) -> Option<PodRef> {
+    let mut parts = name.split('_');
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(namespace), Some(name), Some(uid), None) => {
+            let is_ours = [namespace, name, uid].into_iter().all(is_name);
+            is_ours.then(|| PodRef { uid: uid.into(), namespace: namespace.into(), name: name.into() })
+        }
+        (Some(uid), None, ..) if is_uuid(uid) => Some(PodRef { uid: uid.into(), ..PodRef::default() }),
+        _ => None,
+    }
+}
+
+/// Returns whether a log symlink has a name in the kubelet's format: `POD_NAMESPACE_CONTAINER-ID.log`, possibly shortened.
+pub fn is_log_link(name: &str) -> bool {
+    let Some(id) = container_id_of_link(name) else { return false };
+    let is_hex = id.as_str().bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hex && name.matches('_').count() == 2
+}
+
+/// Returns whether a name has only ASCII letters, digits, dots and dashes, and at least one letter or digit. All
+/// Kubernetes names in a path do. `.` and `..` do not.
+fn is_name(name: &str) -> bool {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
+    name.bytes().all(is_word) && name.bytes().any(|byte| byte.is_ascii_alphanumeric())
+}
+
+fn is_uuid(uid: &str) -> bool {
+    let digits = uid.bytes().filter(|&byte| byte != b'-');
+    digits.clone().count() == 32 && digits.clone().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Returns the name of a pod's log directory.
+pub fn log_dir_name(pod: &PodRef) -> String {
+    format!("{}_{}_{}", pod.namespace, pod.name, pod.uid)
+}
+
+/// Returns the container ID in the name of a log symlink, possibly shortened: the text after the last `-`, without
+/// `.log`.
+pub fn container_id_of_link(name: &str) -> Option<ContainerId> {
+    let id = name.strip_suffix(SUFFIX)?;
+    let id = id.rsplit('-').next().unwrap_or(id);
+    (id.len() >= MIN_ID).then(|| id.into())
+}
+
+/// Returns the name of a container's log symlink, shortened in the same way as by the kubelet.
+pub fn log_link_name(pod: &str, namespace: &str, container: &str, id: &ContainerId) -> String {
+    let mut name = format!("{pod}_{namespace}_{container}-{id}");
+    let mut end = name.len().min(MAX_NAME - SUFFIX.len());
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    name.truncate(end);
+    name + SUFFIX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_directory_is_named_after_its_pod() {
+        let old = "01234567-89ab-cdef-0123-456789abcdef";
+        let rows = [
+            ("default_web-0_u1", Some(("default", "web-0", "u1"))),
+            ("kube-system_etcd.node-1_0123abc", Some(("kube-system", "etcd.node-1", "0123abc"))),
+            (old, Some(("", "", old))),
+            ("0123456789abcdef0123456789abcdef", Some(("", "", "0123456789abcdef0123456789abcdef"))),
+            ("0123456789abcdef0123456789abcde", None),
+            ("0123456789abcdef0123456789abcdex", None),
+            ("default_web-0", None),
+            ("default_web-0_u1_2", None),
+            ("default__u1", None),
+            ("default_web_..", None),
+            ("default_web_.-", None),
+            ("default_web_u/1", None),
+            ("lost+found", None),
+        ];
+        for (name, pod) in rows {
+            let pod = pod.map(|(namespace, name, uid): (&str, &str, &str)| PodRef {
+                uid: uid.into(),
+                namespace: namespace.into(),
+                name: name.into(),
+            });
+            assert_eq!(pod_of_dir(name), pod, "{name}");
+            let dir = pod.as_ref().filter(|pod| !pod.name.is_empty()).map(log_dir_name);
+            assert_eq!(dir.unwrap_or_else(|| name.to_owned()), name);
+        }
+        assert_eq!(["a_b_u", "u", "a_"].map(pod_uid_of_dir), ["u".into(), "u".into(), "".into()]);
+    }
+
+    #[test]
+    fn a_log_symlink_ends_in_the_id_of_its_container() {
+        let rows = [
+            ("web-0_default_app-0123456789ab.log", Some("0123456789ab"), true),
+            ("web-0_default_app-012345.log", Some("012345"), true),
+            ("web-0_default_app-01234.log", None, false),
+            ("web-0_default_app-0123456789ab", None, false),
+            ("web-0_default_app-xyzxyz.log", Some("xyzxyz"), false),
+            ("web-0_app-012345.log", Some("012345"), false),
+            ("web_0_default_app-012345.log", Some("012345"), false),
+        ];
+        for (name, id, is_link) in rows {
+            assert_eq!((container_id_of_link(name), is_log_link(name)), (id.map(ContainerId::from), is_link), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_long_name_of_a_log_symlink_is_cut_between_two_characters() {
+        let name = |pod: &str| log_link_name(pod, "default", "app", &"0123456789ab".into());
+        assert_eq!(name("web-0"), "web-0_default_app-0123456789ab.log");
+        assert_eq!(name(&"x".repeat(226)), format!("{}_default_app-0123456789ab.log", "x".repeat(226)));
+        assert_eq!(name(&"x".repeat(227)), format!("{}_default_app-0123456789a.log", "x".repeat(227)));
+        assert_eq!(name(&"é".repeat(200)), format!("{}.log", "é".repeat(125)));
+    }
+}

@@ -1,0 +1,168 @@
+//! Which dead containers remain, and why.
+
+use std::time::Duration;
+
+use crate::model::{Phase, Seen};
+use crate::plan::tests::node::{Node, Row, ago, hold, node};
+use crate::plan::{AgeFrom, Kind, Policy};
+
+fn table<const ROWS: usize>(rows: [Row; ROWS]) {
+    hold(&[Kind::Container], rows);
+}
+
+/// Two dead instances of one container of an existing pod.
+fn two() -> Node {
+    node().pod("web").exited("web/app", "old", 30).exited("web/app", "new", 20)
+}
+
+impl Node {
+    /// Sets the limits of each slot and of the node.
+    fn limits(self, per_slot: impl Into<Option<i64>>, total: impl Into<Option<i64>>) -> Self {
+        self.set(|policy| {
+            policy.containers.max_per_pod_container = per_slot.into().unwrap_or(-1);
+            policy.containers.max_containers = total.into().unwrap_or(-1);
+        })
+    }
+}
+
+#[test]
+#[rustfmt::skip]
+fn of_each_slot_the_newest_dead_containers_remain() {
+    let web = || node().pod("web");
+    table([
+        ("one of two is over the limit", two(), "new: within_unit_limit", "old: over_unit_limit"),
+        ("two of two are within the limit", two().limits(2, None), "new old: within_unit_limit", ""),
+        ("no limit is set", two().limits(None, None), "new old: no_limit", ""),
+        ("a limit of 0 leaves the newest, which the kubelet would run again", two().limits(0, None),
+            "new: newest_of_unit", "old: over_unit_limit"),
+        ("the kubelet removes the newest too, oldest first", two().kubelet().limits(0, None),
+            "", "old new: over_unit_limit"),
+        ("a running instance does not count", two().running("web/app", "run", 10),
+            "new: within_unit_limit, run: running", "old: over_unit_limit"),
+        ("a running instance is the newest", two().limits(0, None).running("web/app", "run", 10),
+            "run: running", "old new: over_unit_limit"),
+        ("an instance that may start does not count", two().created("web/app", "next", 1),
+            "new: within_unit_limit, next: maybe_starting", "old: over_unit_limit"),
+        ("an instance in an unknown state counts", two().unknown("web/app", "lost", 10),
+            "lost: within_unit_limit", "old new: over_unit_limit"),
+        ("the order of the list does not matter", web().exited("web/app", "new", 20).exited("web/app", "old", 30),
+            "new: within_unit_limit", "old: over_unit_limit"),
+        ("of equal ages the smaller ID is the older", web().exited("web/app", "b", 30).exited("web/app", "a", 30),
+            "b: within_unit_limit", "a: over_unit_limit"),
+        ("of equal ages the smaller ID is not the newest",
+            web().limits(0, None).exited("web/app", "a", 30).exited("web/app", "b", 30),
+            "b: newest_of_unit", "a: over_unit_limit"),
+        ("each name has a limit of its own", two().exited("web/proxy", "p", 40),
+            "new p: within_unit_limit", "old: over_unit_limit"),
+        ("each pod has a limit of its own", two().pod("db").exited("db/app", "d", 40),
+            "d new: within_unit_limit", "old: over_unit_limit"),
+        ("slots are handled from the one with the oldest container",
+            two().pod("db").exited("db/app", "d1", 50).exited("db/app", "d2", 10),
+            "d2 new: within_unit_limit", "d1 old: over_unit_limit"),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn a_container_is_removed_from_its_minimum_age_on() {
+    let aged = |minutes| move |policy: &mut Policy| policy.containers.min_age = Duration::from_mins(minutes);
+    let finished = |minutes: Option<i64>| {
+        let old = node().pod("web").exited("web/app", "old", 30).whose(|old| old.finished_at = minutes.map(ago));
+        old.exited("web/app", "new", 20).whose(|new| new.finished_at = Some(ago(1))).set(aged(10))
+    };
+    let from_end = |minutes| finished(minutes).set(|policy| policy.containers.age_from = AgeFrom::Finished);
+    table([
+        ("at the minimum age", two().set(aged(30)).limits(0, None),
+            "new: younger_than_min_age", "old: over_unit_limit"),
+        ("below it, and not counted", two().set(aged(31)).limits(0, None), "new old: younger_than_min_age", ""),
+        ("a time in the future has no age", two().exited("web/app", "ahead", -5),
+            "ahead: younger_than_min_age, new: within_unit_limit", "old: over_unit_limit"),
+        ("the age counts from the creation", finished(Some(9)), "new: within_unit_limit", "old: over_unit_limit"),
+        ("the age counts from the end, if so configured", from_end(Some(9)), "new old: younger_than_min_age", ""),
+        ("long enough after the end", from_end(Some(10)).limits(0, None),
+            "new: younger_than_min_age", "old: over_unit_limit"),
+        ("an unknown end counts as the creation", from_end(None).limits(0, None),
+            "new: younger_than_min_age", "old: over_unit_limit"),
+        ("a created container may start for ten minutes", two().created("web/app", "c", 9),
+            "c: maybe_starting, new: within_unit_limit", "old: over_unit_limit"),
+        ("a created container that did not start by then counts", two().created("web/app", "c", 10),
+            "c: within_unit_limit", "old new: over_unit_limit"),
+        ("without the guard it counts at once", two().kubelet().created("web/app", "c", 1),
+            "c: within_unit_limit", "old new: over_unit_limit"),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn over_the_limit_of_the_node_each_slot_keeps_an_equal_share() {
+    let slots = || {
+        let pods = node().pod("a").pod("b").pod("c");
+        pods.exited("a/app", "a1", 50).exited("b/app", "b1", 40).exited("c/app", "c1", 30)
+    };
+    let threes = || {
+        let one = |node: Node, pod: &str, age: i64| {
+            let slot = format!("{pod}/app");
+            let instance = |node: Node, n: i64| node.exited(&slot, &format!("{pod}{n}"), age - n);
+            [1, 2, 3].into_iter().fold(node.pod(pod), instance)
+        };
+        ["a", "b", "c"].iter().zip([30, 20, 10]).fold(node().kubelet(), |node, (pod, age)| one(node, pod, age))
+    };
+    let missing = || {
+        let careful = slots().kubelet().set(|policy| policy.guards.gone_after = Duration::from_mins(1));
+        careful.exited("x/app", "x1", 60).exited("x/app", "x2", 5)
+    };
+    table([
+        ("at the limit", slots().kubelet().limits(1, 3), "a1 b1 c1: within_unit_limit", ""),
+        ("the oldest of all is removed", slots().kubelet().limits(1, 2),
+            "b1 c1: within_unit_limit", "a1: over_total_limit"),
+        ("the two oldest are removed, oldest first", slots().kubelet().limits(1, 1),
+            "c1: within_unit_limit", "a1 b1: over_total_limit"),
+        ("a limit of 0 leaves none", slots().kubelet().limits(1, 0), "", "a1 b1 c1: over_total_limit"),
+        ("the newest instances remain, so the limit stays exceeded", slots().limits(1, 2),
+            "a1: newest_of_unit, b1 c1: within_unit_limit", ""),
+        ("a share of 2 of 7 is not topped up", threes().limits(3, 7),
+            "a2 a3 b2 b3 c2 c3: within_unit_limit", "a1 b1 c1: over_total_limit"),
+        ("a share is at least 1, then the oldest is removed", threes().limits(3, 2),
+            "b3 c3: within_unit_limit", "a1 a2 b1 b2 c1 c2 a3: over_total_limit"),
+        ("both limits apply, that of the slot first", threes().limits(1, 2),
+            "b3 c3: within_unit_limit", "a1 a2 b1 b2 c1 c2: over_unit_limit, a3: over_total_limit"),
+        ("containers of a pod that a guard keeps do not count", missing().limits(None, 3),
+            "a1 b1 c1: no_limit, x1 x2: not_yet_gone", ""),
+        ("and lose only what is over the limit of their slot", missing().limits(1, 0),
+            "x2: not_yet_gone", "x1: over_unit_limit, a1 b1 c1: over_total_limit"),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn the_containers_of_a_pod_that_ended_are_removed_whatever_the_limits() {
+    let pod = |phase| node().pod_in(phase, "web").exited("web/app", "old", 30).exited("web/app", "new", 20);
+    let gone = || node().exited("web/app", "old", 30).exited("web/app", "new", 20);
+    let within = "new: within_unit_limit";
+    table([
+        ("a deleted pod", gone().deleted("web"), "", "old new: pod_gone"),
+        ("a pod that is missing for the first time", gone(), "new: not_yet_gone", "old: over_unit_limit"),
+        ("a terminated pod", pod(Phase::Failed), within, "old: over_unit_limit"),
+        ("a terminated pod that is evicted", pod(Phase::Failed).evicting(), "", "old new: pod_terminal"),
+        ("an existing pod while terminated ones are evicted", two().evicting(), within, "old: over_unit_limit"),
+        ("the list of pods is unavailable", gone().deleted("web").without_pod_list(), within, "old: over_unit_limit"),
+        ("the list of pods is incomplete", gone().deleted("web").incomplete(), within, "old: over_unit_limit"),
+        ("a container without pod labels", node().exited("/app", "own", 30), "own: foreign", ""),
+        ("without the guard it is one of a deleted pod", node().kubelet().exited("/app", "own", 30),
+            "", "own: pod_gone"),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn a_container_waits_after_a_failed_removal() {
+    let failed = |retry_in| two().failed("container/old", retry_in);
+    table([
+        ("its time has not come", failed(1), "new: within_unit_limit, old: backing_off", ""),
+        ("its time has come", failed(0), "new: within_unit_limit", "old: over_unit_limit"),
+        ("its time has passed", failed(-1), "new: within_unit_limit", "old: over_unit_limit"),
+        ("back-offs are disabled", failed(1).kubelet(), "new: within_unit_limit", "old: over_unit_limit"),
+        ("the list of containers is unavailable",
+            two().but(|snapshot| snapshot.containers = Seen::NotSeen("no answer".into())), "", ""),
+    ]);
+}

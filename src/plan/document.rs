@@ -1,0 +1,169 @@
+//! The plan as data: what is removed, what is kept, and why.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Action, KeepReason, Kind, PlanError, Pressure, Profile};
+use crate::model::{ListBytes, ListReceipt, PodList, PodRef, PodSourceReport, Seen};
+
+/// What one pass removes, in order, and why everything else is kept.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct Plan {
+    /// Always `Plan`.
+    pub kind: PlanKind,
+    /// The version of the document, 1.
+    pub version: u32,
+    /// When the snapshot was taken.
+    pub taken_at: Timestamp,
+    /// The name of the node; empty if it is unknown.
+    #[serde(default)]
+    pub node: String,
+    /// The profile of the rules.
+    pub profile: Profile,
+    /// Why the pass removes everything unused: disk pressure, or a flag. Absent if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pressure: Option<Pressure>,
+    /// The pod sources, or why none is available.
+    #[serde(default)]
+    pub pods: Seen<PodKnowledge>,
+    /// The runtime's lists that were received in parts because they are too large for one message.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lists: Vec<ListNote>,
+    /// The objects to remove, in order.
+    pub actions: Vec<Action>,
+    /// The objects to keep.
+    #[serde(default)]
+    pub kept: Vec<Kept>,
+    /// The goal of the image step, and its result.
+    #[serde(default)]
+    pub images: ImageSummary,
+    /// Why a step could not be completed.
+    #[serde(default)]
+    pub errors: Vec<PlanError>,
+}
+
+/// The `kind` of a plan document.
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub enum PlanKind {
+    /// The only value.
+    #[default]
+    Plan,
+}
+
+/// Where the list of pods comes from.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct PodKnowledge {
+    /// The pod source, or several of them together.
+    pub source: String,
+    /// Whether the list has all pods. If not, no pod counts as deleted (I2).
+    #[serde(default)]
+    pub complete: bool,
+    /// The number of pods in the list.
+    #[serde(default)]
+    pub pods: u64,
+    /// Each pod source in use: its result, and how old that is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<PodSourceReport>,
+    /// Why the kubelet's pod directories are unavailable; `null` = they are available.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dirs_unavailable: Option<String>,
+}
+
+/// A list of the runtime that was received in parts.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct ListNote {
+    /// The name of the list in the snapshot.
+    pub list: String,
+    /// The number of parts received.
+    pub parts: u64,
+    /// Encoded bytes of all parts together.
+    pub bytes: u64,
+    /// Whether all parts were received.
+    pub complete: bool,
+    /// The error of the call for the whole list.
+    #[serde(default)]
+    pub cause: String,
+}
+
+/// An object to keep.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct Kept {
+    /// The kind of the object.
+    pub kind: Kind,
+    /// The ID of the object; for logs, the path.
+    pub id: String,
+    /// The name of the container, or the first tag of the image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The pod of the object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodRef>,
+    /// The rule, with the value of the setting.
+    #[serde(flatten)]
+    pub reason: KeepReason,
+}
+
+/// Why the image step removes images.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ImageTrigger {
+    /// The used space reached the high threshold.
+    PercentUsed,
+    /// Images were unused for longer than the maximum age. The used space is below the high threshold.
+    Age,
+    /// The removal of all unused images is requested.
+    AllUnused,
+}
+
+/// The goal of the image step, and its result.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct ImageSummary {
+    /// Why images are removed; `null` = no image is removed.
+    #[serde(default)]
+    pub triggered_by: Option<ImageTrigger>,
+    /// Used space in percent, rounded up as in the kubelet; `null` = not determined.
+    #[serde(default)]
+    pub used_percent: Option<u64>,
+    /// Bytes to reclaim to reach the low threshold.
+    #[serde(default)]
+    pub target_bytes: u64,
+    /// The part of `target_bytes` that removing all removable images does not reach, by the sizes that the runtime
+    /// reports.
+    #[serde(default)]
+    pub shortfall_bytes: u64,
+    /// The pass stops removing images at this number of available bytes; 0 = it does not stop early.
+    #[serde(default)]
+    pub stop_at_available_bytes: u64,
+    /// Fallback candidates, in order. They are removed only if the measured space is still too small after all actions
+    /// (I9).
+    #[serde(default)]
+    pub reserve: Vec<Action>,
+}
+
+// === impl PodKnowledge ===
+
+impl From<&PodList> for PodKnowledge {
+    fn from(list: &PodList) -> Self {
+        let PodList { source, complete, pods, sources, .. } = list;
+        let (source, sources) = (source.clone(), sources.clone());
+        Self { source, complete: *complete, pods: pods.len() as u64, sources, dirs_unavailable: None }
+    }
+}
+
+// === impl ListNote ===
+
+impl ListNote {
+    /// Returns a note for each list that was received in parts.
+    pub(super) fn all(sizes: &ListBytes) -> Vec<Self> {
+        let in_parts = sizes.receipts().filter_map(|(list, receipt)| Some((list, receipt, receipt.refused.as_ref()?)));
+        let note = |(list, receipt, refused): (&str, &ListReceipt, &String)| Self {
+            list: list.to_owned(),
+            parts: receipt.parts,
+            bytes: receipt.bytes,
+            complete: receipt.missing.is_empty(),
+            cause: refused.clone(),
+        };
+        in_parts.map(note).collect()
+    }
+}
