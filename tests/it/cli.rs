@@ -115,6 +115,40 @@ fn everything_is_reported_in_the_wide_table() {
     }
 }
 
+/// The snapshot with a pod, a container and images of long names.
+fn long_names() -> Snapshot {
+    let text = std::fs::read_to_string(FULL_DISK).unwrap();
+    let long = |name: &str| format!("{name}{}", "-of-a-very-long-name".repeat(5));
+    let text = text.replace("\"crash-7d9f4\"", &format!("\"{}\"", long("crash")));
+    let text = text.replace("\"worker\"", &format!("\"{}\"", long("worker")));
+    serde_json::from_str(&text.replace("registry.example.com/", &format!("{}/", long("registry")))).unwrap()
+}
+
+#[test]
+fn a_table_fits_in_120_columns_unless_it_is_wide() {
+    let plan = decide(&long_names(), &Policy::default(), Scope::All);
+    let shell = Shell::new().with("s.json", &serde_json::to_string(&long_names()).unwrap());
+    store(&shell.path("kubegc.db"), &plan);
+    let commands: [&[&str]; 5] = [
+        &["plan", "--snapshot", "s.json"],
+        &["plan", "--snapshot", "s.json", "--pressure", "--evict-terminated-pods"],
+        &["history", "--state", "kubegc.db"],
+        &["history", "--state", "kubegc.db", "--runs"],
+        &["config", "show", "--node-name", "n1", "-o", "table"],
+    ];
+    let longest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap();
+    for command in commands {
+        let text = shell.run(command);
+        assert!(longest(&text) <= 120, "{command:?}\n{text}");
+    }
+    let text = shell.run(&["plan", "--snapshot", "s.json"]);
+    let shown = text.lines().find(|line| line.starts_with("container  2ed73f9875cda  shop/crash-of-"));
+    let shown = shown.unwrap_or_else(|| panic!("{text}"));
+    assert!(shown.ends_with("-long-name  60m            over containers.max_per_pod_container (1)"), "{text}");
+    assert!(longest(&shell.run(&["plan", "--snapshot", "s.json", "-o", "wide"])) > 250);
+    assert!(longest(&shell.run(&["history", "--state", "kubegc.db", "-o", "wide"])) > 250);
+}
+
 #[test]
 fn json_is_the_plan_in_one_line() {
     let text = Shell::new().run(&["plan", "--snapshot", FULL_DISK, "-o", "json"]);
@@ -521,9 +555,8 @@ fn why_answers_programs_too() {
     insta::assert_snapshot!(text, @r#"[{"kind":"image","id":"sha256:5f2d47ca10f634c8fb9d0e0d7f84e2faca45b0141fc7f96ee2c90b155838f33b","decision":"keep","reason":{"min_age_seconds":120,"reason":"younger_than_min_age"},"rule":"it is younger than 2m","setting":{"key":"images.min_age","value":"2m","origin":"built-in"},"change":"it is older, or min_age is shorter"}]"#);
 }
 
-/// Creates a store with two recorded runs.
-fn store(path: &std::path::Path) {
-    let plan = decide(&full_disk(), &Policy::default(), Scope::All);
+/// Creates a store with a run that carried out some actions of the plan.
+fn store(path: &std::path::Path, plan: &Plan) {
     let mut store = Store::open(path).unwrap().store;
     let at = |second: i64| plan.taken_at + jiff::SignedDuration::from_secs(second);
     let run = store.begin_run(at(0), Scope::All, false).unwrap();
@@ -553,7 +586,7 @@ fn store(path: &std::path::Path) {
 #[test]
 fn history_shows_what_was_removed_and_what_was_not() {
     let shell = Shell::new();
-    store(&shell.path("kubegc.db"));
+    store(&shell.path("kubegc.db"), &decide(&full_disk(), &Policy::default(), Scope::All));
     let history = |arguments: &[&str]| shell.run(&[&["history", "--state", "kubegc.db"], arguments].concat());
     insta::assert_snapshot!(history(&[]), @"
     TIME                   KIND            ID              NAME                                       POD                OUTCOME   FREED      WHY

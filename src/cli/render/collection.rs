@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::{Grid, Paint};
+use super::{Grid, Paint, object};
 use crate::cli::{format, reason_text};
 use crate::daemon::Pass;
 use crate::execute::{Measure, Outcome, Report, Summary};
-use crate::plan::Kind;
+use crate::plan::{Action, Kind};
 
 /// Formats every action that did not succeed, then the counts by kind, then the sum. With `wide`, it formats every
 /// action.
@@ -22,7 +22,7 @@ pub(in crate::cli) fn collection(pass: &Pass, wide: bool, paint: Paint) -> Strin
         grid.row([reason_text::kind(kind).to_owned(), removed, gone, refused, failed, not_needed, freed]);
     }
     if !pass.reports.is_empty() {
-        text += &grid.text();
+        text += &grid.text(wide);
         text.push('\n');
     }
     for error in &pass.plan.errors {
@@ -40,19 +40,19 @@ fn details(reports: &[Report], wide: bool) -> String {
     let is_shown = |report: &&Report| wide || is_trouble(&report.outcome) || report.note.is_some();
     let shown: Vec<_> = reports.iter().filter(is_shown).collect();
     for report in &shown {
-        let target = &report.action.target;
-        let id = target.id();
+        let Action { target, pod, .. } = &report.action;
+        let [kind, id, name, pod] = object(target.kind(), &target.id(), target.name(), pod.as_ref(), wide);
         grid.row([
-            reason_text::kind(target.kind()).to_owned(),
-            reason_text::object_id(target.kind(), &id, wide),
-            reason_text::object_name(target.kind(), &id, target.name(), wide),
-            report.action.pod.as_ref().map(|pod| reason_text::fit(&pod.to_string(), wide)).unwrap_or_default(),
+            kind,
+            id,
+            name,
+            pod,
             report.outcome.kind().replace('_', " "),
             freed(report.freed_bytes, (report.outcome == (Outcome::Removed {})).then_some(report.measure)),
             why(report),
         ]);
     }
-    if shown.is_empty() { String::new() } else { grid.text() + "\n" }
+    if shown.is_empty() { String::new() } else { grid.text(wide) + "\n" }
 }
 
 /// Formats a number of bytes, and how it was determined unless it was measured. `measure` is that of removed objects

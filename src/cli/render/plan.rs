@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{Grid, Paint};
+use super::{Grid, Paint, object};
 use crate::cli::{format, pods, reason_text};
 use crate::plan::{Action, ImageSummary, ImageTrigger, Kept, Kind, Plan, Target};
 
@@ -38,26 +38,26 @@ pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
 fn actions(actions: &[Action], wide: bool) -> String {
     let mut grid = Grid::new(&["KIND", "ID", "NAME", "POD", "AGE", "SIZE", "WHY"]);
     for action in actions {
-        let id = action.target.id();
+        let target = &action.target;
+        let [kind, id, name, pod] = object(target.kind(), &target.id(), target.name(), action.pod.as_ref(), wide);
         grid.row([
-            reason_text::kind(action.target.kind()).to_owned(),
-            reason_text::object_id(action.target.kind(), &id, wide),
-            name(&action.target, wide),
-            action.pod.as_ref().map(|pod| reason_text::fit(&pod.to_string(), wide)).unwrap_or_default(),
+            kind,
+            id,
+            name + &more_tags(target),
+            pod,
             action.age_seconds.map(format::age).unwrap_or_default(),
-            size(&action.target),
+            size(target),
             action.reason.explain().phrase.into_owned(),
         ]);
     }
-    grid.text()
+    grid.text(wide)
 }
 
-/// Formats the name of an object. An image with many tags has the first one and the number of the others.
-fn name(target: &Target, wide: bool) -> String {
-    let name = reason_text::object_name(target.kind(), &target.id(), target.name(), wide);
+/// Formats the number of tags of an image except the first, which is its name.
+fn more_tags(target: &Target) -> String {
     match target {
-        Target::RemoveImage { tags, .. } if tags.len() > 1 => format!("{name} +{}", tags.len() - 1),
-        _ => name,
+        Target::RemoveImage { tags, .. } if tags.len() > 1 => format!(" +{}", tags.len() - 1),
+        _ => String::new(),
     }
 }
 
@@ -90,15 +90,11 @@ fn all_kept(kept: &[Kept]) -> String {
     let mut grid = Grid::new(&["KIND", "ID", "NAME", "POD", "WHY"]);
     for one in kept {
         let reason = one.reason.explain();
-        grid.row([
-            reason_text::kind(one.kind).to_owned(),
-            reason_text::object_id(one.kind, &one.id, true),
-            reason_text::object_name(one.kind, &one.id, one.name.as_deref(), true),
-            one.pod.as_ref().map(ToString::to_string).unwrap_or_default(),
-            reason.detail.map_or(reason.phrase.to_string(), |detail| format!("{}: {detail}", reason.phrase)),
-        ]);
+        let [kind, id, name, pod] = object(one.kind, &one.id, one.name.as_deref(), one.pod.as_ref(), true);
+        let why = reason.detail.map_or(reason.phrase.to_string(), |detail| format!("{}: {detail}", reason.phrase));
+        grid.row([kind, id, name, pod, why]);
     }
-    grid.text()
+    grid.text(true)
 }
 
 fn images(images: &ImageSummary, paint: Paint) -> String {
