@@ -54,7 +54,8 @@ impl Word<'_> {
 
     fn container(&self, container: &Container) -> bool {
         let log = container.log_path.as_deref() == Some(Path::new(self.text));
-        self.id(container.id.as_str()) || self.pod(container.pod.as_ref()) || log
+        let in_pod = container.pod.as_ref().is_some_and(|pod| self.text == format!("{pod}/{}", container.name));
+        self.id(container.id.as_str()) || self.pod(container.pod.as_ref()) || in_pod || log
     }
 
     fn sandbox(&self, sandbox: &Sandbox) -> bool {
@@ -165,13 +166,15 @@ mod tests {
     }
 
     #[test]
-    fn a_word_means_every_object_that_it_may_name() {
+    fn a_word_matches_every_object_that_it_may_name() {
         let pod = ["container", "sandbox", "log_dir", "log_link"];
-        let cases: [(&str, &[&str]); 20] = [
+        let cases: [(&str, &[&str]); 22] = [
             ("c123", &["container"]),
             ("c1", &[]),
             ("s1234567", &["sandbox"]),
             ("default/web-0", &pod),
+            ("default/web-0/app", &["container"]),
+            ("default/web-0/other", &[]),
             ("web-0", &pod),
             ("u-web-0", &pod),
             ("kube-system/web-0", &[]),
