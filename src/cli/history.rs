@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_a_time_or_a_duration_back() {
+    fn since_accepts_a_time_or_a_duration() {
         assert_eq!(when("24h"), Ok(When::Ago(Duration::from_hours(24))));
         assert_eq!(when("2026-11-21T12:00:00Z"), Ok(When::At("2026-11-21T12:00:00Z".parse().unwrap())));
         assert!(when("yesterday").is_err());

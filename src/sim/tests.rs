@@ -17,7 +17,7 @@ const DB: &str = "docker.io/library/db:1";
 // === shared layers and the disk ===
 
 #[test]
-fn a_shared_layer_counts_once_and_comes_back_with_its_last_holder() {
+fn a_shared_layer_counts_once_and_is_freed_with_its_last_user() {
     let mut node = Node::new()
         .disk(GIB, 100 * MIB)
         .image(WEB, &[("base", 50 * MIB), ("web", 8 * MIB)])
@@ -31,7 +31,7 @@ fn a_shared_layer_counts_once_and_comes_back_with_its_last_holder() {
 }
 
 #[test]
-fn a_container_holds_the_layers_of_an_image_that_is_gone() {
+fn a_container_holds_the_layers_of_a_removed_image() {
     let mut node = Node::new().disk(GIB, 0).image(WEB, &[("web", 8 * MIB)]);
     node.also(|node| node.pod("default", "web-0", "u1").id("c1").running("app", WEB)).unwrap();
     node.remove_image(WEB).unwrap();
@@ -63,7 +63,7 @@ fn images_are_found_by_every_name_they_have() {
 // === faults ===
 
 #[tokio::test]
-async fn every_method_fails_as_often_as_asked_and_then_heals() {
+async fn every_method_fails_as_often_as_requested() {
     let sim = Sim::start(Node::new()).unwrap();
     for method in Method::ALL {
         sim.fault(method, Fault::Fail(Code::Unavailable), Times::N(2));
@@ -86,7 +86,7 @@ async fn a_lasting_fault_lasts_until_it_is_healed() {
 }
 
 #[tokio::test]
-async fn faults_queued_one_after_the_other_strike_in_that_order() {
+async fn queued_faults_occur_in_their_order() {
     let sim = Sim::start(Node::new()).unwrap();
     sim.fault(Method::Version, Fault::Fail(Code::Internal), Times::N(1));
     sim.fault(Method::Version, Fault::Fail(Code::Unknown), Times::N(1));
@@ -110,7 +110,7 @@ async fn a_hanging_call_arrives_and_is_never_answered() {
 }
 
 #[tokio::test]
-async fn a_late_answer_comes_after_the_deed_and_a_slow_call_is_done_late() {
+async fn a_late_answer_follows_the_change_and_a_slow_call_delays_it() {
     let sim = Sim::start(web()).unwrap();
     let hour = Duration::from_hours(1);
     sim.fault(Method::RemoveImage, Fault::Slow(hour), Times::N(1));
@@ -133,7 +133,7 @@ async fn a_late_answer_comes_after_the_deed_and_a_slow_call_is_done_late() {
 }
 
 #[tokio::test]
-async fn an_answer_is_lost_after_the_deed() {
+async fn an_answer_is_lost_after_the_change() {
     let sim = Sim::start(web()).unwrap();
     sim.fault(Method::RemoveContainer, Fault::DoThenCut, Times::N(1));
     assert!(is_broken(&remove(&sim, "c1").await));
@@ -142,7 +142,7 @@ async fn an_answer_is_lost_after_the_deed() {
 }
 
 #[tokio::test]
-async fn a_deed_may_hang_once_it_is_done() {
+async fn a_call_may_hang_after_its_change() {
     let sim = Sim::start(web()).unwrap();
     sim.fault(Method::RemoveContainer, Fault::DoThenHang, Times::N(1));
     let removal = tokio::spawn(remove(&sim, "c1"));
@@ -175,7 +175,7 @@ async fn a_hook_may_add_to_the_node() {
 // === the socket ===
 
 #[tokio::test]
-async fn the_socket_vanishes_and_comes_back_with_the_same_state() {
+async fn the_socket_vanishes_and_returns_with_the_same_state() {
     let mut sim = Sim::start(web()).unwrap();
     let mut client = client(&sim);
     let mut listed = async || {
@@ -204,7 +204,7 @@ async fn the_socket_vanishes_in_the_middle_of_a_call() {
 }
 
 #[tokio::test]
-async fn cut_connections_break_calls_under_way_but_not_the_next() {
+async fn cut_connections_break_calls_in_progress_but_not_the_next() {
     let sim = Sim::start(web()).unwrap();
     sim.fault(Method::RemoveContainer, Fault::Hang, Times::N(1));
     let removal = tokio::spawn(remove(&sim, "c1"));
@@ -224,7 +224,7 @@ fn nothing_is_left_of_a_dropped_node() {
 }
 
 #[test]
-fn a_test_without_a_runtime_of_its_own_may_talk_to_it() {
+fn a_test_without_an_async_runtime_may_call_it() {
     let sim = Sim::start(web()).unwrap();
     let mut stream = std::os::unix::net::UnixStream::connect(sim.socket()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -251,7 +251,7 @@ async fn an_old_runtime_answers_under_the_old_name_only() {
 }
 
 #[tokio::test]
-async fn a_silent_socket_takes_the_call_and_a_deserted_one_does_not() {
+async fn a_silent_socket_accepts_the_call_and_a_deserted_one_refuses_it() {
     let silent = StandIn::silent().unwrap();
     let mut client = RuntimeServiceClient::new(channel(silent.socket()));
     let answer = tokio::time::timeout(Duration::from_millis(50), client.version(pb::VersionRequest::default())).await;
@@ -265,7 +265,7 @@ async fn a_silent_socket_takes_the_call_and_a_deserted_one_does_not() {
 // === streaming ===
 
 #[tokio::test]
-async fn streaming_lists_are_unknown_come_in_batches_or_break_off() {
+async fn streaming_lists_are_unimplemented_sent_in_batches_or_break_off() {
     let many = |streaming| Node::big(10, 3).streaming(streaming);
     let batches = |streaming| async move {
         let sim = Sim::start(many(streaming)).unwrap();
@@ -289,7 +289,7 @@ async fn streaming_lists_are_unknown_come_in_batches_or_break_off() {
 // === the logs ===
 
 #[tokio::test]
-async fn log_files_and_links_lie_where_a_kubelet_and_a_runtime_put_them() {
+async fn log_files_and_links_are_where_a_kubelet_and_a_runtime_create_them() {
     let node = web().logging(500).rotated().created("waiting", WEB).orphan_logs("default", "old-0", "u9");
     let sim = Sim::start(node.dangling_link("default", "old-0", "app", "c9")).unwrap();
     let roots = sim.log_roots();

@@ -98,7 +98,7 @@ fn a_plan_of_the_node_is_the_plan_of_its_snapshot() {
 }
 
 #[test]
-fn a_snapshot_knows_image_volumes_though_no_image_is_about_to_go() {
+fn a_snapshot_contains_image_volumes_even_if_no_image_is_to_be_removed() {
     let host = Host::with(
         node().in_sandbox("s-web").id("side").running("side", "r.example/web:2").mounting("r.example/old:1"),
     );
@@ -108,13 +108,13 @@ fn a_snapshot_knows_image_volumes_though_no_image_is_about_to_go() {
 }
 
 #[test]
-fn a_dry_run_changes_nothing_and_a_collection_does_what_it_said() {
+fn a_dry_run_changes_nothing_and_a_collection_does_what_it_showed() {
     let host = Host::new();
     let before = host.rest();
     insta::assert_snapshot!(host.run(&["collect", "--dry-run"]), @"
-    KIND        WOULD REMOVE   ALREADY REMOVED   REFUSED   FAILED   NOT NEEDED   FREED
-    container   3              0                 0         0        0
-    sandbox     1              0                 0         0        0
+    KIND       WOULD REMOVE  ALREADY REMOVED  REFUSED  FAILED  NOT NEEDED
+    container  3             0                0        0       0
+    sandbox    1             0                0        0       0
 
     Would be removed: 3 containers and 1 sandbox. 20 kept.
     ");
@@ -124,9 +124,9 @@ fn a_dry_run_changes_nothing_and_a_collection_does_what_it_said() {
     assert!(!host.sim.dir().join("state").exists());
 
     insta::assert_snapshot!(host.run(&["collect"]), @"
-    KIND        REMOVED   ALREADY REMOVED   REFUSED   FAILED   NOT NEEDED   FREED
-    container   3         0                 0         0        0            12.0KiB
-    sandbox     1         0                 0         0        0
+    KIND       REMOVED  ALREADY REMOVED  REFUSED  FAILED  NOT NEEDED  FREED
+    container  3        0                0        0       0           12.0KiB
+    sandbox    1        0                0        0       0
 
     Removed: 3 containers and 1 sandbox, 12.0KiB reclaimed (measured). 20 kept.
     ");
@@ -148,7 +148,7 @@ fn a_dry_run_changes_nothing_and_a_collection_does_what_it_said() {
 }
 
 #[test]
-fn the_schema_of_a_collection_holds_one_and_refuses_others() {
+fn the_schema_of_a_collection_accepts_one_and_refuses_others() {
     let host = Host::new();
     let json = |arguments: &[&str]| serde_json::from_str::<serde_json::Value>(&host.shell.run(arguments)).unwrap();
     let schema = jsonschema::validator_for(&json(&["config", "schema", "collection"])).unwrap();
@@ -162,17 +162,17 @@ fn the_schema_of_a_collection_holds_one_and_refuses_others() {
 }
 
 #[test]
-fn a_failure_is_reported_and_the_rest_goes_on() {
+fn a_failure_is_reported_and_other_removals_continue() {
     let host = Host::new();
     host.sim.fault(Method::RemovePodSandbox, Fault::Fail(Code::Internal), Times::Forever);
     insta::assert_snapshot!(host.run(&["collect"]), @"
     exit Some(1)
-    KIND      ID        NAME   POD           OUTCOME   FREED   WHY
-    sandbox   s-job-0          default/job   failed            RemovePodSandbox: a fault that the test asked for (Internal)
+    KIND     ID       NAME         OUTCOME  WHY
+    sandbox  s-job-0  default/job  failed   RemovePodSandbox: a fault that the test asked for (Internal)
 
-    KIND        REMOVED   ALREADY REMOVED   REFUSED   FAILED   NOT NEEDED   FREED
-    container   3         0                 0         0        0            12.0KiB
-    sandbox     0         0                 0         1        0
+    KIND       REMOVED  ALREADY REMOVED  REFUSED  FAILED  NOT NEEDED  FREED
+    container  3        0                0        0       0           12.0KiB
+    sandbox    0        0                0        1       0
 
     Removed: 3 containers, 12.0KiB reclaimed (measured). 20 kept.
     ! error: 1 removal failed
@@ -184,7 +184,7 @@ fn a_failure_is_reported_and_the_rest_goes_on() {
 }
 
 #[test]
-fn everything_unused_goes_when_it_is_asked_for() {
+fn all_unused_images_are_removed_on_request() {
     let host = Host::new();
     let text = host.run(&[
         "collect",
@@ -204,7 +204,7 @@ fn everything_unused_goes_when_it_is_asked_for() {
 }
 
 #[test]
-fn a_saved_plan_is_carried_out_but_for_what_changed_since() {
+fn a_saved_plan_is_carried_out_except_for_objects_that_changed() {
     let host = Host::new();
     let shell = &host.shell;
     std::fs::write(shell.path("plan.json"), shell.run(&["plan", "-o", "json"])).unwrap();
@@ -234,7 +234,7 @@ fn a_saved_plan_is_carried_out_but_for_what_changed_since() {
 }
 
 #[test]
-fn a_saved_plan_of_the_kubelets_rules_leaves_the_newest_instances_under_the_guards_in_force() {
+fn a_saved_plan_of_profile_kubelet_keeps_the_newest_instances_under_the_guards_in_force() {
     let host = Host::new();
     let shell = &host.shell;
     let arguments = ["plan", "--profile", "kubelet", "--set", "containers.max_per_pod_container=0", "-o", "json"];
@@ -253,7 +253,7 @@ fn a_saved_plan_of_the_kubelets_rules_leaves_the_newest_instances_under_the_guar
 }
 
 #[test]
-fn why_asks_the_node() {
+fn why_explains_the_node() {
     let host = Host::new();
     insta::assert_snapshot!(host.run(&["why", "c-crash-4"]), @"
     container app c-crash-4, exited, of pod default/crash
@@ -306,7 +306,7 @@ fn kubelet_with(uid: &str) -> String {
 }
 
 #[test]
-fn the_kubelet_says_which_pods_should_be_here() {
+fn the_kubelet_is_the_pod_source() {
     let host = Host::new();
     let endpoint = kubelet_with("u-web");
     let plan = |flags: &[&str]| -> Snapshot {
@@ -326,7 +326,7 @@ fn the_kubelet_says_which_pods_should_be_here() {
 }
 
 #[test]
-fn a_runtime_that_cannot_be_reached_has_status_3_and_says_why() {
+fn an_unreachable_runtime_has_exit_status_3_and_a_cause() {
     let shell = Shell::new();
     let silent = StandIn::silent().unwrap();
     let deserted = StandIn::deserted().unwrap();
@@ -392,7 +392,7 @@ fn locked_store(host: &Host) -> rusqlite::Connection {
 }
 
 #[test]
-fn a_store_that_cannot_be_written_stops_no_collection_and_makes_it_fail_in_part() {
+fn a_store_that_cannot_be_written_does_not_stop_collection_but_is_a_partial_failure() {
     let host = Host::new();
     host.run(&["collect", "--scope", "images"]);
     let other = locked_store(&host);
@@ -406,7 +406,7 @@ fn a_store_that_cannot_be_written_stops_no_collection_and_makes_it_fail_in_part(
 }
 
 #[tokio::test]
-async fn a_service_whose_store_cannot_be_written_works_and_says_so_until_it_can() {
+async fn a_service_whose_store_cannot_be_written_works_and_reports_it_until_it_can() {
     let host = Host::new();
     host.run(&["collect", "--scope", "images"]);
     let other = locked_store(&host);
@@ -449,7 +449,7 @@ async fn a_store_that_is_overwritten_while_the_service_runs_is_set_aside_by_the_
 }
 
 #[test]
-fn the_service_collects_at_once_and_ends_with_a_signal() {
+fn the_service_collects_at_once_and_stops_at_a_signal() {
     let host = Host::new();
     let mut service = host.spawn(&["run", "--set", "log.format=json"]);
     let mut log = BufReader::new(service.stderr.take().unwrap()).lines();
@@ -491,7 +491,7 @@ async fn interrupted(host: &Host, signals: &[Signal]) -> std::process::Output {
 }
 
 #[tokio::test]
-async fn a_signal_ends_a_collection_after_the_action_in_hand() {
+async fn a_signal_ends_a_collection_after_the_action_in_progress() {
     let host = Host::new();
     host.sim.fault(Method::RemoveContainer, Fault::Slow(Duration::from_secs(1)), Times::N(1));
     let output = interrupted(&host, &[Signal::SIGTERM]).await;
@@ -516,7 +516,7 @@ fn a_collection_names_the_removals_that_it_did_not_begin_because_the_runtime_han
 }
 
 #[tokio::test]
-async fn a_second_signal_ends_it_at_once() {
+async fn a_second_signal_ends_a_collection_at_once() {
     let host = Host::new();
     host.sim.fault(Method::RemoveContainer, Fault::Hang, Times::Forever);
     // Two equal signals, sent at the same time, may arrive as one.
@@ -528,7 +528,7 @@ async fn a_second_signal_ends_it_at_once() {
 }
 
 #[test]
-fn the_status_shows_who_collects_and_what_it_sees() {
+fn the_status_shows_the_agent_and_its_data_sources() {
     let mut host = Host::new();
     let lines = |text: &str| -> Vec<String> {
         // The disk usage of this machine and the age of a pass vary, so the test ignores them.

@@ -109,19 +109,19 @@ async fn every_method_that_a_pass_calls_is_in_the_table() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_a_runtime_does_what_must_stay_stays_and_the_next_pass_does_the_rest() {
+async fn under_every_fault_protected_objects_are_kept_and_the_next_pass_removes_the_rest() {
     let methods = used(Streaming::Unimplemented).await;
     all_faults(Streaming::Unimplemented, methods).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_holds_for_lists_that_stream() {
+async fn the_same_holds_for_streamed_lists() {
     let streaming = [Method::StreamContainers, Method::StreamPodSandboxes, Method::StreamImages];
     all_faults(Streaming::Batches(3), streaming).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_goes_in_mid_pass_and_comes_back_finds_the_same_agent() {
+async fn an_agent_survives_a_restart_of_the_runtime_in_mid_pass() {
     let (_, survivors) = before_and_after(Streaming::Unimplemented).await;
     let mut bench = Bench::new(Streaming::Unimplemented);
     bench.sim.fault(Method::RemoveContainer, Fault::DoThenCut, Times::N(1));
@@ -144,7 +144,7 @@ async fn a_runtime_that_goes_in_mid_pass_and_comes_back_finds_the_same_agent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_restarted_between_two_passes_goes_unnoticed() {
+async fn a_restart_of_the_runtime_between_two_passes_has_no_effect() {
     passes_after(|bench| {
         bench.sim.stop_listening();
         bench.sim.listen_again().unwrap();
@@ -153,7 +153,7 @@ async fn a_runtime_restarted_between_two_passes_goes_unnoticed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_breaks_in_the_first_call_is_made_again() {
+async fn a_connection_that_breaks_in_the_first_call_is_renewed() {
     passes_after(|bench| bench.sim.fault(Method::Version, Fault::DoThenCut, Times::N(1))).await;
 }
 
@@ -176,7 +176,7 @@ async fn passes_after(break_connection: impl FnOnce(&mut Bench)) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_between_plan_and_removal_stays() {
+async fn objects_that_change_between_plan_and_removal_are_kept() {
     let mut bench = Bench::new(Streaming::Unimplemented);
     let sandbox = bench.sim.state().sandbox_id("gone-0").unwrap();
     // The first status call is the recheck of the first container.
@@ -192,7 +192,7 @@ async fn what_changes_between_plan_and_removal_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_image_that_a_container_takes_between_plan_and_removal_stays() {
+async fn an_image_that_a_container_uses_between_plan_and_removal_is_kept() {
     let mut bench = Bench::new(Streaming::Unimplemented);
     bench.pass_of(Scope::Containers).await;
     let image = bench.sim.state().image_id(OLD[0]).unwrap();
@@ -205,7 +205,7 @@ async fn an_image_that_a_container_takes_between_plan_and_removal_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_breaks_off_counts_as_not_seen() {
+async fn a_list_that_breaks_off_is_unavailable() {
     let (before, survivors) = before_and_after(Streaming::Batches(1)).await;
     let mut bench = Bench::new(Streaming::BreaksOff(1));
     let pass = bench.pass().await;
@@ -222,7 +222,7 @@ async fn a_list_that_breaks_off_counts_as_not_seen() {
 }
 
 #[tokio::test]
-async fn one_container_whose_status_always_fails_stops_no_more_than_the_images() {
+async fn one_container_whose_status_always_fails_blocks_only_images() {
     let (_, survivors) = before_and_after(Streaming::Unimplemented).await;
     let mut bench = Bench::new(Streaming::Unimplemented);
     let broken = bench.sim.state().container_id("live-1", "app").unwrap();
@@ -239,7 +239,7 @@ async fn one_container_whose_status_always_fails_stops_no_more_than_the_images()
 }
 
 #[tokio::test]
-async fn lists_that_are_too_large_to_send_are_collected_as_if_they_were_not() {
+async fn lists_that_are_too_large_to_send_give_the_same_removals() {
     let (_, survivors) = before_and_after(Streaming::Unimplemented).await;
     let mut bench = Bench::new(Streaming::Unimplemented);
     bench.sim.state().also(|node| node.send_limit(4000)).unwrap();
@@ -252,7 +252,7 @@ async fn lists_that_are_too_large_to_send_are_collected_as_if_they_were_not() {
 /// Tests the memory of an image that is used only as a volume. It is in use in each pass, also if no image is to be
 /// removed.
 #[tokio::test]
-async fn an_image_that_is_only_mounted_is_used_in_each_pass_and_its_container_is_asked_once() {
+async fn a_mounted_image_is_used_in_each_pass_and_its_container_is_read_once() {
     let mut bench = Bench::new(Streaming::Unimplemented);
     bench.pass().await;
     let live = || Duration::from_hours(40);

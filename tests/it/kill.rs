@@ -113,7 +113,7 @@ fn check(sim: &Sim, home: &Home, before: &BTreeSet<String>, case: &str) {
 }
 
 #[tokio::test]
-async fn a_run_that_is_killed_leaves_a_good_store_and_the_next_finishes_the_work() {
+async fn after_sigkill_the_store_opens_and_the_next_run_finishes_the_work() {
     let set = std::env::var("KUBEGC_KILL_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = set.unwrap_or_else(|| RandomState::new().hash_one("seed"));
     let mut dice = Dice(seed);

@@ -35,7 +35,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn beside_a_service_no_one_collects_but_everybody_may_plan() {
+async fn beside_a_service_plan_works_and_collect_does_not() {
     let sim = sim();
     let home = Home::new(&sim, "");
     let mut service = home.start(&["run"]);
@@ -58,7 +58,7 @@ async fn beside_a_service_no_one_collects_but_everybody_may_plan() {
 }
 
 #[tokio::test]
-async fn a_signal_lets_the_service_finish_and_record_the_action_in_hand() {
+async fn at_a_signal_the_service_finishes_and_records_the_action_in_progress() {
     let sim = sim();
     let home = Home::new(&sim, "");
     sim.fault(Method::RemoveContainer, Fault::Slow(Duration::from_millis(500)), Times::Forever);
@@ -125,7 +125,7 @@ async fn a_service_that_waits_for_its_runtime_stops_at_a_signal() {
 }
 
 #[tokio::test]
-async fn while_the_runtime_is_away_the_service_knocks_seldom_and_works_when_it_is_back() {
+async fn the_service_retries_a_stopped_runtime_seldom_and_works_after_its_restart() {
     let mut sim = sim();
     let home = Home::new(&sim, OFTEN);
     let mut service = home.start(&["run"]);
@@ -156,7 +156,7 @@ async fn while_the_runtime_is_away_the_service_knocks_seldom_and_works_when_it_i
 }
 
 #[tokio::test]
-async fn a_hangup_makes_the_service_read_its_rules_again_and_keep_them_if_they_are_wrong() {
+async fn a_hangup_reloads_the_settings_unless_they_are_invalid() {
     let sim = sim();
     let home = Home::new(&sim, OFTEN);
     let mut service = home.start(&["run"]);

@@ -70,7 +70,7 @@ fn settings(sim: &Sim) -> Settings {
 }
 
 #[tokio::test]
-async fn a_disk_that_gets_short_loses_what_finished_pods_left_and_every_unused_image() {
+async fn under_disk_pressure_objects_of_terminated_pods_and_unused_images_are_removed() {
     let (sim, dir) = (sim(), tempfile::tempdir().unwrap());
     let store = dir.path().join("kubegc.db");
     let settings = settings(&sim);

@@ -71,7 +71,7 @@ async fn listed(defect: Defect, streaming: Streaming) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_list_has_the_defect_that_was_asked_for() {
+async fn a_list_has_the_requested_defect() {
     for streaming in [Streaming::Unimplemented, Streaming::Batches(5)] {
         let rows = [(Defect::Empty, 0), (Defect::Truncated, 2), (Defect::Twice, 10), (Defect::Garbage, 5)];
         for (defect, length) in rows {
@@ -83,7 +83,7 @@ async fn a_list_has_the_defect_that_was_asked_for() {
 }
 
 #[tokio::test]
-async fn a_single_object_has_the_defect_that_was_asked_for() {
+async fn a_single_object_has_the_requested_defect() {
     let sim = Sim::start_here(Node::new().image(TWICE[0], &[])).unwrap();
     sim.fault(Method::ImageStatus, Fault::Answer(Defect::Empty), Times::N(1));
     sim.fault(Method::ImageStatus, Fault::Answer(Defect::WithoutId), Times::N(1));

@@ -15,21 +15,21 @@ const BY_USE: [&str; 6] = [
 ];
 
 #[tokio::test]
-async fn a_full_disk_is_emptied_to_the_low_threshold_on_1_6() {
-    a_full_disk_is_emptied_to_the_low_threshold(Version::V1_6).await;
+async fn images_are_removed_from_a_full_disk_down_to_the_low_threshold_on_1_6() {
+    images_are_removed_from_a_full_disk_down_to_the_low_threshold(Version::V1_6).await;
 }
 
 #[tokio::test]
-async fn a_full_disk_is_emptied_to_the_low_threshold_on_1_7() {
-    a_full_disk_is_emptied_to_the_low_threshold(Version::V1_7).await;
+async fn images_are_removed_from_a_full_disk_down_to_the_low_threshold_on_1_7() {
+    images_are_removed_from_a_full_disk_down_to_the_low_threshold(Version::V1_7).await;
 }
 
 #[tokio::test]
-async fn a_full_disk_is_emptied_to_the_low_threshold_on_2() {
-    a_full_disk_is_emptied_to_the_low_threshold(Version::V2).await;
+async fn images_are_removed_from_a_full_disk_down_to_the_low_threshold_on_2() {
+    images_are_removed_from_a_full_disk_down_to_the_low_threshold(Version::V2).await;
 }
 
-async fn a_full_disk_is_emptied_to_the_low_threshold(version: Version) {
+async fn images_are_removed_from_a_full_disk_down_to_the_low_threshold(version: Version) {
     let rig = Rig::start_on_small_disk(version, 512).await;
     import(&rig).await;
     use_in_turn(&rig).await;

@@ -43,7 +43,7 @@ const IMPORTS: Duration = Duration::from_secs(20);
 const RENAMES: Duration = Duration::from_mins(3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pods_that_come_and_go_fail_no_other_way_than_without_the_agent() {
+async fn pods_that_are_created_and_deleted_fail_as_they_do_without_the_agent() {
     let (alone, beside) = tokio::join!(start(), start());
     beside.grant_shipped_rights("kubegc").await;
     let service = Service::start(&beside, "kubegc", &HARD);

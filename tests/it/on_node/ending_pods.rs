@@ -10,12 +10,12 @@ use crate::rig::{Collection, Manifest, NodeRig, Options, Program, eventually};
 const PRE_STOP: Duration = Duration::from_secs(20);
 
 #[tokio::test]
-async fn what_is_left_of_a_pod_goes_when_it_has_ended() {
+async fn objects_of_a_pod_are_removed_when_it_has_terminated() {
     what_is_left_goes(Collection::Off).await;
 }
 
 #[tokio::test]
-async fn what_is_left_of_a_pod_goes_when_it_has_ended_beside_a_kubelet_that_collects() {
+async fn objects_of_a_pod_are_removed_when_it_has_terminated_beside_a_kubelet_that_collects() {
     what_is_left_goes(Collection::On).await;
 }
 

@@ -13,7 +13,7 @@ const PASSES: usize = 3;
 const GONE_AFTER: &str = "guards.gone_after=3s";
 
 #[tokio::test]
-async fn an_agent_that_is_there_first_waits_until_the_pods_of_its_node_are_known() {
+async fn an_agent_that_starts_first_waits_for_the_pod_list_of_its_node() {
     let options = Options { kubelet_flags: vec![LEAVES_CONTAINERS.into()], ..Options::default() };
     let node = NodeRig::start_runtime_alone(options).await;
     leave_litter(&node, "default", "litter").await;

@@ -43,7 +43,7 @@ fn kubegc_runs_where_the_node_is(node: &NodeRig, uid: &str) {
 }
 
 #[tokio::test]
-async fn a_node_is_put_together_step_by_step() {
+async fn a_node_is_started_step_by_step() {
     let options = Options { version: Version::V1_6, disk_mib: Some(256), ..Options::default() };
     let node = NodeRig::start_runtime_alone(options).await;
     node.import(&[Image::new(&["docker.io/library/app:2"], &[Layer::busybox()])]).await;

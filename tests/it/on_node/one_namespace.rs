@@ -14,7 +14,7 @@ const PASSES: usize = 3;
 const NAMESPACES: [&str; 2] = ["default", "elsewhere"];
 
 #[tokio::test]
-async fn rights_over_one_namespace_alone_are_noticed() {
+async fn permissions_for_one_namespace_only_are_noticed() {
     let node = NodeRig::start(Options::default()).await;
     let keeper = node.create(&Manifest::new("keeper").container("app", "exec sleep 1000000")).await;
     node.await_running("keeper", "app").await;

@@ -16,7 +16,7 @@ pub const LEAVES_CONTAINERS: &str = "--minimum-container-ttl-duration=1h";
 const PASSES: usize = 3;
 
 #[tokio::test]
-async fn without_the_api_server_or_the_kubelet_no_pod_is_gone_and_the_rest_goes_on() {
+async fn without_the_api_server_or_the_kubelet_no_pod_is_deleted_and_other_removals_continue() {
     let options = Options { kubelet_flags: vec![LEAVES_CONTAINERS.into()], ..Options::default() };
     let node = NodeRig::start(options).await;
     node.grant_shipped_rights("kubegc").await;

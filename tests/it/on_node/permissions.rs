@@ -13,7 +13,7 @@ use crate::rig::{APP, Image, Layer, Manifest, NodeRig, Options, Program, becomes
 type Right = (String, String, Option<String>);
 
 #[tokio::test]
-async fn the_agent_uses_the_rights_that_it_has_and_no_others() {
+async fn the_agent_uses_exactly_the_permissions_that_it_has() {
     let mut node = NodeRig::start(Options::default()).await;
     for object in objects("daemonset") {
         node.create_object(&object).await; // the API server accepts each of them
