@@ -4,6 +4,7 @@ mod collection;
 mod grid;
 mod plan;
 
+use super::{format, reason_text};
 use crate::model::{PodRef, short_id};
 use crate::plan::Kind;
 
@@ -33,6 +34,18 @@ pub(super) fn object(kind: Kind, id: &str, name: Option<&str>, pod: Option<&PodR
         _ => [short_id(id), &full, ""],
     };
     [&kind.as_str().replace('_', " "), id, name, pod].map(str::to_owned)
+}
+
+/// Formats the number of objects of each kind, as `4 containers and 1 image`; empty = there are none.
+fn counts(count: impl Fn(Kind) -> usize) -> String {
+    let counts = Kind::ALL.into_iter().map(|kind| (kind, count(kind))).filter(|(_, count)| *count > 0);
+    let counts: Vec<_> = counts.map(|(kind, count)| format::count(count, reason_text::kind(kind))).collect();
+    format::list(&counts)
+}
+
+/// Formats a line of text from the node with a title.
+fn line(title: &str, text: &str) -> String {
+    format!("{title} {}\n", format::printable(text))
 }
 
 // === impl Paint ===

@@ -1,8 +1,6 @@
 //! Formats the result of a pass for display.
 
-use std::fmt::Write as _;
-
-use super::{Grid, Paint, object};
+use super::{Grid, Paint, counts, line, object};
 use crate::cli::{format, reason_text};
 use crate::daemon::Pass;
 use crate::execute::{Measure, Outcome, Report, Summary};
@@ -25,14 +23,10 @@ pub(in crate::cli) fn collection(pass: &Pass, wide: bool, paint: Paint) -> Strin
         text += &grid.text(wide);
         text.push('\n');
     }
-    for error in &pass.plan.errors {
-        let _ = writeln!(text, "{} {}", paint.red("Error:"), format::printable(&reason_text::plan_error(error)));
-    }
-    for halt in &pass.summary.halts {
-        let _ = writeln!(text, "{} {}", paint.red("Error:"), format::printable(&halt.to_string()));
-    }
-    let _ = writeln!(text, "{}", sum(pass, paint));
-    text
+    let errors = pass.plan.errors.iter().map(reason_text::plan_error);
+    let errors = errors.chain(pass.summary.halts.iter().map(ToString::to_string));
+    text.extend(errors.map(|error| line(&paint.red("Error:"), &error)));
+    text + &sum(pass, paint) + "\n"
 }
 
 fn details(reports: &[Report], wide: bool) -> String {
@@ -93,17 +87,15 @@ fn why(report: &Report) -> String {
 }
 
 fn sum(pass: &Pass, paint: Paint) -> String {
-    let counted = |kind: Kind| {
+    let count = |kind: Kind| {
         let tally = pass.tallies.of(kind);
-        (kind, usize::try_from(tally.removed + tally.would_remove).unwrap_or(usize::MAX))
+        usize::try_from(tally.removed + tally.would_remove).unwrap_or(usize::MAX)
     };
-    let some = Kind::ALL.into_iter().map(counted).filter(|(_, count)| *count > 0);
-    let things: Vec<_> = some.map(|(kind, count)| format::count(count, reason_text::kind(kind))).collect();
-    let kept = pass.kept();
+    let (things, kept) = (counts(count), pass.kept());
     if things.is_empty() {
         return format!("{} {kept} kept.", paint.bold("Nothing removed."));
     }
     let total = pass.tallies.total();
     let word = if total.would_remove > 0 { "Would be removed:" } else { "Removed:" };
-    format!("{} {}{}. {kept} kept.", paint.bold(word), format::list(&things), paint.green(&reclaimed(&pass.summary)))
+    format!("{} {things}{}. {kept} kept.", paint.bold(word), paint.green(&reclaimed(&pass.summary)))
 }

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{Grid, Paint, object};
+use super::{Grid, Paint, counts, line, object};
 use crate::cli::{format, pods, reason_text};
-use crate::plan::{Action, ImageSummary, ImageTrigger, Kept, Kind, Plan, Target};
+use crate::plan::{Action, ImageSummary, ImageTrigger, Kept, Plan, Target};
 
 /// Formats the plan as a table. With `wide`, it names every kept object and shortens no name.
 pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
@@ -21,18 +21,13 @@ pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
         text.push('\n');
     }
     if let Some(pressure) = &plan.pressure {
-        let _ = writeln!(text, "{} {}", paint.yellow("Pressure:"), format::printable(&reason_text::pressure(pressure)));
+        text += &line(&paint.yellow("Pressure:"), &reason_text::pressure(pressure));
     }
-    let _ = writeln!(text, "Pods: {}", format::printable(&pods::sources_of(plan)));
-    for note in &plan.lists {
-        let _ = writeln!(text, "{} {}", paint.yellow("Lists:"), format::printable(&reason_text::list_note(note)));
-    }
+    text += &line("Pods:", &pods::sources_of(plan));
+    text.extend(plan.lists.iter().map(|note| line(&paint.yellow("Lists:"), &reason_text::list_note(note))));
     text += &images(&plan.images, paint);
-    for error in &plan.errors {
-        let _ = writeln!(text, "{} {}", paint.red("Error:"), format::printable(&reason_text::plan_error(error)));
-    }
-    let _ = writeln!(text, "{}", summary(plan, paint));
-    text
+    text.extend(plan.errors.iter().map(|error| line(&paint.red("Error:"), &reason_text::plan_error(error))));
+    text + &summary(plan, paint) + "\n"
 }
 
 fn actions(actions: &[Action], wide: bool) -> String {
@@ -121,12 +116,10 @@ fn summary(plan: &Plan, paint: Paint) -> String {
     if plan.actions.is_empty() {
         return format!("{} {} kept.", paint.bold("Nothing to remove."), plan.kept.len());
     }
-    let counted = |kind: Kind| (kind, plan.actions.iter().filter(|action| action.target.kind() == kind).count());
-    let some = Kind::ALL.into_iter().map(counted).filter(|(_, count)| *count > 0);
-    let things: Vec<_> = some.map(|(kind, count)| format::count(count, reason_text::kind(kind))).collect();
+    let things = counts(|kind| plan.actions.iter().filter(|action| action.target.kind() == kind).count());
     let bytes: u64 = plan.actions.iter().map(|action| estimate(&action.target)).sum();
     let about = if bytes > 0 { format!(", about {}", format::size(bytes)) } else { String::new() };
-    format!("{} {}{about}. {} kept.", paint.bold("To remove:"), format::list(&things), plan.kept.len())
+    format!("{} {things}{about}. {} kept.", paint.bold("To remove:"), plan.kept.len())
 }
 
 fn estimate(target: &Target) -> u64 {
