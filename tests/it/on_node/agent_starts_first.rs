@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::on_node::outages::LEAVES_CONTAINERS;
+use crate::on_node::pod_source_outages::LEAVES_CONTAINERS;
 use crate::on_node::service::{Service, leave_litter, needs_none, needs_pods};
 use crate::rig::{Manifest, NodeRig, Options, Program};
 
