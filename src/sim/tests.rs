@@ -6,7 +6,7 @@ use std::time::Duration;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Code, Status};
 
-use super::{Fault, GIB, MIB, Method, Node, Sim, StandIn, Streaming, Times};
+use super::{FakeSocket, Fault, GIB, MIB, Node, Rpc, Sim, Streaming, Times};
 use crate::cri::generated as pb;
 use crate::cri::generated::image_service_client::ImageServiceClient;
 use crate::cri::generated::runtime_service_client::RuntimeServiceClient;
@@ -65,34 +65,34 @@ fn images_are_found_by_every_name_they_have() {
 #[tokio::test]
 async fn every_method_fails_as_often_as_requested() {
     let sim = Sim::start(Node::new()).unwrap();
-    for method in Method::ALL {
+    for method in Rpc::ALL {
         sim.fault(method, Fault::Fail(Code::Unavailable), Times::N(2));
         assert_eq!(fails_with(&sim, method).await, Some(Code::Unavailable), "{method}");
         assert_eq!(fails_with(&sim, method).await, Some(Code::Unavailable), "{method}");
         assert_ne!(fails_with(&sim, method).await, Some(Code::Unavailable), "{method}");
     }
-    assert_eq!(sim.calls().len(), 3 * Method::ALL.len());
+    assert_eq!(sim.calls().len(), 3 * Rpc::ALL.len());
 }
 
 #[tokio::test]
 async fn a_lasting_fault_lasts_until_it_is_healed() {
     let sim = Sim::start(Node::new()).unwrap();
-    sim.fault(Method::ListImages, Fault::Fail(Code::Internal), Times::Forever);
+    sim.fault(Rpc::ListImages, Fault::Fail(Code::Internal), Times::Forever);
     for _ in 0..3 {
-        assert_eq!(fails_with(&sim, Method::ListImages).await, Some(Code::Internal));
+        assert_eq!(fails_with(&sim, Rpc::ListImages).await, Some(Code::Internal));
     }
     sim.heal();
-    assert_eq!(fails_with(&sim, Method::ListImages).await, None);
+    assert_eq!(fails_with(&sim, Rpc::ListImages).await, None);
 }
 
 #[tokio::test]
 async fn queued_faults_occur_in_their_order() {
     let sim = Sim::start(Node::new()).unwrap();
-    sim.fault(Method::Version, Fault::Fail(Code::Internal), Times::N(1));
-    sim.fault(Method::Version, Fault::Fail(Code::Unknown), Times::N(1));
+    sim.fault(Rpc::Version, Fault::Fail(Code::Internal), Times::N(1));
+    sim.fault(Rpc::Version, Fault::Fail(Code::Unknown), Times::N(1));
     let mut codes = Vec::new();
     for _ in 0..3 {
-        codes.push(fails_with(&sim, Method::Version).await);
+        codes.push(fails_with(&sim, Rpc::Version).await);
     }
     assert_eq!(codes, [Some(Code::Internal), Some(Code::Unknown), None]);
 }
@@ -100,10 +100,10 @@ async fn queued_faults_occur_in_their_order() {
 #[tokio::test]
 async fn a_hanging_call_arrives_and_is_never_answered() {
     let sim = Sim::start(web()).unwrap();
-    sim.fault(Method::RemoveContainer, Fault::Hang, Times::N(1));
+    sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::N(1));
     let removal = tokio::spawn(remove(&sim, "c1"));
-    sim.await_call(Method::RemoveContainer).await.unwrap();
-    assert_eq!(sim.calls_of(Method::RemoveContainer), ["c1"]);
+    sim.await_call(Rpc::RemoveContainer).await.unwrap();
+    assert_eq!(sim.calls_of(Rpc::RemoveContainer), ["c1"]);
     assert!(containers(&sim).await.is_ok(), "others are answered");
     assert!(!removal.is_finished());
     assert_eq!(sim.state().container_ids(), ["c1"]);
@@ -113,9 +113,9 @@ async fn a_hanging_call_arrives_and_is_never_answered() {
 async fn a_late_answer_follows_the_change_and_a_slow_call_delays_it() {
     let sim = Sim::start(web()).unwrap();
     let hour = Duration::from_hours(1);
-    sim.fault(Method::RemoveImage, Fault::Slow(hour), Times::N(1));
-    sim.fault(Method::RemoveContainer, Fault::Late(hour), Times::N(1));
-    sim.fault(Method::ListImages, Fault::Slow(Duration::from_millis(1)), Times::N(1));
+    sim.fault(Rpc::RemoveImage, Fault::Slow(hour), Times::N(1));
+    sim.fault(Rpc::RemoveContainer, Fault::Late(hour), Times::N(1));
+    sim.fault(Rpc::ListImages, Fault::Slow(Duration::from_millis(1)), Times::N(1));
     let web = pb::ImageSpec { image: WEB.to_owned(), ..pb::ImageSpec::default() };
     let mut images = ImageServiceClient::new(channel(sim.socket()));
     let slow = {
@@ -123,8 +123,8 @@ async fn a_late_answer_follows_the_change_and_a_slow_call_delays_it() {
         tokio::spawn(async move { images.remove_image(pb::RemoveImageRequest { image: Some(web) }).await })
     };
     let late = tokio::spawn(remove(&sim, "c1"));
-    sim.await_call(Method::RemoveImage).await.unwrap();
-    sim.await_call(Method::RemoveContainer).await.unwrap();
+    sim.await_call(Rpc::RemoveImage).await.unwrap();
+    sim.await_call(Rpc::RemoveContainer).await.unwrap();
     // The answers of later calls on other connections prove that the server handled both calls.
     let list = images.list_images(pb::ListImagesRequest { filter: None }).await.unwrap().into_inner();
     assert_eq!(list.images.len(), 1);
@@ -135,7 +135,7 @@ async fn a_late_answer_follows_the_change_and_a_slow_call_delays_it() {
 #[tokio::test]
 async fn an_answer_is_lost_after_the_change() {
     let sim = Sim::start(web()).unwrap();
-    sim.fault(Method::RemoveContainer, Fault::DoThenCut, Times::N(1));
+    sim.fault(Rpc::RemoveContainer, Fault::DoThenCut, Times::N(1));
     assert!(is_broken(&remove(&sim, "c1").await));
     assert!(sim.state().container_ids().is_empty());
     assert!(remove(&sim, "c1").await.is_ok(), "the socket is still there");
@@ -144,9 +144,9 @@ async fn an_answer_is_lost_after_the_change() {
 #[tokio::test]
 async fn a_call_may_hang_after_its_change() {
     let sim = Sim::start(web()).unwrap();
-    sim.fault(Method::RemoveContainer, Fault::DoThenHang, Times::N(1));
+    sim.fault(Rpc::RemoveContainer, Fault::DoThenHang, Times::N(1));
     let removal = tokio::spawn(remove(&sim, "c1"));
-    sim.await_call(Method::RemoveContainer).await.unwrap();
+    sim.await_call(Rpc::RemoveContainer).await.unwrap();
     assert!(containers(&sim).await.unwrap().is_empty());
     assert!(!removal.is_finished());
 }
@@ -156,7 +156,7 @@ async fn a_call_may_hang_after_its_change() {
 #[tokio::test]
 async fn a_hook_changes_the_state_before_the_nth_call() {
     let sim = Sim::start(web().id("c2").created("late", WEB)).unwrap();
-    sim.on_call(Method::ListContainers, 2, |node| node.start_container("c2").unwrap());
+    sim.on_call(Rpc::ListContainers, 2, |node| node.start_container("c2").unwrap());
     for state in [pb::ContainerState::ContainerCreated, pb::ContainerState::ContainerRunning] {
         assert_eq!(containers(&sim).await.unwrap().last().unwrap().state(), state);
     }
@@ -165,7 +165,7 @@ async fn a_hook_changes_the_state_before_the_nth_call() {
 #[tokio::test]
 async fn a_hook_may_add_to_the_node() {
     let sim = Sim::start(web()).unwrap();
-    sim.on_call(Method::ListContainers, 1, |node| {
+    sim.on_call(Rpc::ListContainers, 1, |node| {
         node.also(|node| node.in_sandbox("s1").running("sidecar", WEB)).unwrap();
     });
     assert_eq!(containers(&sim).await.unwrap().len(), 2);
@@ -193,7 +193,7 @@ async fn the_socket_vanishes_and_returns_with_the_same_state() {
 #[tokio::test]
 async fn the_socket_vanishes_in_the_middle_of_a_call() {
     let mut sim = Sim::start(web()).unwrap();
-    sim.fault(Method::RemoveContainer, Fault::Vanish, Times::N(1));
+    sim.fault(Rpc::RemoveContainer, Fault::Vanish, Times::N(1));
     assert!(is_broken(&remove(&sim, "c1").await));
     assert!(!sim.socket().exists());
     sim.listen_again().unwrap();
@@ -206,9 +206,9 @@ async fn the_socket_vanishes_in_the_middle_of_a_call() {
 #[tokio::test]
 async fn cut_connections_break_calls_in_progress_but_not_the_next() {
     let sim = Sim::start(web()).unwrap();
-    sim.fault(Method::RemoveContainer, Fault::Hang, Times::N(1));
+    sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::N(1));
     let removal = tokio::spawn(remove(&sim, "c1"));
-    sim.await_call(Method::RemoveContainer).await.unwrap();
+    sim.await_call(Rpc::RemoveContainer).await.unwrap();
     sim.cut_connections();
     assert!(is_broken(&removal.await.unwrap()));
     assert!(remove(&sim, "c1").await.is_ok());
@@ -252,11 +252,11 @@ async fn an_old_runtime_answers_under_the_old_name_only() {
 
 #[tokio::test]
 async fn a_silent_socket_accepts_the_call_and_a_deserted_one_refuses_it() {
-    let silent = StandIn::silent().unwrap();
+    let silent = FakeSocket::silent().unwrap();
     let mut client = RuntimeServiceClient::new(channel(silent.socket()));
     let answer = tokio::time::timeout(Duration::from_millis(50), client.version(pb::VersionRequest::default())).await;
     assert!(answer.is_err(), "{answer:?}");
-    let deserted = StandIn::deserted().unwrap();
+    let deserted = FakeSocket::deserted().unwrap();
     assert!(deserted.socket().exists());
     let refused = std::os::unix::net::UnixStream::connect(deserted.socket()).unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
@@ -362,11 +362,9 @@ fn is_broken<T>(answer: &Result<T, Status>) -> bool {
 }
 
 /// Calls a method with an empty message and returns the code of its error.
-async fn fails_with(sim: &Sim, method: Method) -> Option<Code> {
+async fn fails_with(sim: &Sim, method: Rpc) -> Option<Code> {
     let service = match method {
-        Method::ListImages | Method::StreamImages | Method::ImageStatus | Method::RemoveImage | Method::ImageFsInfo => {
-            "ImageService"
-        }
+        Rpc::ListImages | Rpc::StreamImages | Rpc::ImageStatus | Rpc::RemoveImage | Rpc::ImageFsInfo => "ImageService",
         _ => "RuntimeService",
     };
     let path = format!("/runtime.v1.{service}/{method}").parse().unwrap();

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use kubegc::model::Snapshot;
 use kubegc::plan::{Action, Plan};
 use kubegc::record::Lock;
-use kubegc::sim::{Fault, GIB, MIB, Method, Node, Sim, StandIn, Times};
+use kubegc::sim::{FakeSocket, Fault, GIB, MIB, Node, Rpc, Sim, Times};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tonic::Code;
@@ -119,7 +119,7 @@ fn a_dry_run_changes_nothing_and_a_collection_does_what_it_showed() {
     Would be removed: 3 containers and 1 sandbox. 20 kept.
     ");
     assert_eq!(host.rest(), before);
-    let writes = [Method::StopContainer, Method::RemoveContainer, Method::StopPodSandbox, Method::RemovePodSandbox];
+    let writes = [Rpc::StopContainer, Rpc::RemoveContainer, Rpc::StopPodSandbox, Rpc::RemovePodSandbox];
     assert!(writes.iter().all(|write| host.sim.calls_of(*write).is_empty()));
     assert!(!host.sim.dir().join("state").exists());
 
@@ -164,7 +164,7 @@ fn the_schema_of_a_collection_accepts_one_and_refuses_others() {
 #[test]
 fn a_failure_is_reported_and_other_removals_continue() {
     let host = Host::new();
-    host.sim.fault(Method::RemovePodSandbox, Fault::Fail(Code::Internal), Times::Forever);
+    host.sim.fault(Rpc::RemovePodSandbox, Fault::Fail(Code::Internal), Times::Forever);
     insta::assert_snapshot!(host.run(&["collect"]), @"
     exit Some(1)
     KIND     ID       NAME         OUTCOME  WHY
@@ -328,8 +328,8 @@ fn the_kubelet_is_the_pod_source() {
 #[test]
 fn an_unreachable_runtime_has_exit_status_3_and_a_cause() {
     let shell = Shell::new();
-    let silent = StandIn::silent().unwrap();
-    let deserted = StandIn::deserted().unwrap();
+    let silent = FakeSocket::silent().unwrap();
+    let deserted = FakeSocket::deserted().unwrap();
     let old = Sim::start(Node::new().only_v1alpha2()).unwrap();
     let plan = |endpoint: &str| {
         let text = shell.run(&["plan", "-r", endpoint, "--set", "runtime.answer_timeout=1s"]);
@@ -360,7 +360,7 @@ fn an_unreachable_runtime_has_exit_status_3_and_a_cause() {
 #[test]
 fn a_source_that_fails_is_reported_and_the_plan_fails_in_part() {
     let host = Host::new();
-    host.sim.fault(Method::ImageFsInfo, Fault::Fail(Code::Internal), Times::Forever);
+    host.sim.fault(Rpc::ImageFsInfo, Fault::Fail(Code::Internal), Times::Forever);
     let text = host.run(&["plan", "--image-gc-high-threshold=85"]);
     assert!(text.starts_with("exit Some(1)\n"), "{text}");
     insta::assert_snapshot!(text.lines().rev().take(4).collect::<Vec<_>>().join("\n"), @"
@@ -482,7 +482,7 @@ fn the_service_collects_at_once_and_stops_at_a_signal() {
 async fn interrupted(host: &Host, signals: &[Signal]) -> std::process::Output {
     let collection = host.spawn(&["collect"]);
     let pid = Pid::from_raw(i32::try_from(collection.id()).unwrap());
-    host.sim.await_call(Method::RemoveContainer).await.unwrap();
+    host.sim.await_call(Rpc::RemoveContainer).await.unwrap();
     for signal in signals {
         kill(pid, *signal).unwrap();
     }
@@ -493,7 +493,7 @@ async fn interrupted(host: &Host, signals: &[Signal]) -> std::process::Output {
 #[tokio::test]
 async fn a_signal_ends_a_collection_after_the_action_in_progress() {
     let host = Host::new();
-    host.sim.fault(Method::RemoveContainer, Fault::Slow(Duration::from_secs(1)), Times::N(1));
+    host.sim.fault(Rpc::RemoveContainer, Fault::Slow(Duration::from_secs(1)), Times::N(1));
     let output = interrupted(&host, &[Signal::SIGTERM]).await;
     assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8(output.stderr).unwrap();
@@ -505,20 +505,20 @@ async fn a_signal_ends_a_collection_after_the_action_in_progress() {
 #[test]
 fn a_collection_names_the_removals_that_it_did_not_begin_because_the_runtime_hangs() {
     let host = Host::new();
-    host.sim.fault(Method::RemoveContainer, Fault::Hang, Times::Forever);
+    host.sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::Forever);
     let output = host.run(&["collect", "--set", "runtime.removal_timeout=1s"]);
     let cause = "container removals ended early: RemoveContainer: no answer within 1 s (1 action not begun)";
     assert!(output.contains(&format!("Error: {cause}")), "{output}");
     assert!(output.starts_with("exit Some(1)"), "{output}");
     assert!(output.contains(&format!("! error: 2 removals failed and {cause}")), "{output}");
-    assert_eq!(host.sim.calls_of(Method::RemoveContainer).len(), 2);
+    assert_eq!(host.sim.calls_of(Rpc::RemoveContainer).len(), 2);
     assert!(host.run(&["history", "--runs", "-o", "json"]).contains(cause), "the record has the cause");
 }
 
 #[tokio::test]
 async fn a_second_signal_ends_a_collection_at_once() {
     let host = Host::new();
-    host.sim.fault(Method::RemoveContainer, Fault::Hang, Times::Forever);
+    host.sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::Forever);
     // Two equal signals, sent at the same time, may arrive as one.
     let output = interrupted(&host, &[Signal::SIGTERM, Signal::SIGINT]).await;
     assert!([Some(128 + 15), Some(128 + 2)].contains(&output.status.code()), "{output:?}");

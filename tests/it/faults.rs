@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kubegc::plan::Scope;
-use kubegc::sim::{Fault, Method, Streaming, Times};
+use kubegc::sim::{Fault, Rpc, Streaming, Times};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tonic::Code;
@@ -49,11 +49,11 @@ async fn before_and_after(streaming: Streaming) -> (Things, Things) {
 }
 
 /// Returns the methods that a pass without faults calls.
-async fn used(streaming: Streaming) -> Vec<Method> {
+async fn used(streaming: Streaming) -> Vec<Rpc> {
     let mut bench = Bench::new(streaming);
     bench.pass().await;
     let calls = bench.sim.calls();
-    Method::ALL.into_iter().filter(|method| calls.iter().any(|call| call.method == *method)).collect()
+    Rpc::ALL.into_iter().filter(|method| calls.iter().any(|call| call.method == *method)).collect()
 }
 
 fn missing(wanted: &Things, remains: &Things) -> Vec<String> {
@@ -61,7 +61,7 @@ fn missing(wanted: &Things, remains: &Things) -> Vec<String> {
 }
 
 /// Makes one pass under a fault and one after it.
-async fn faulted(streaming: Streaming, method: Method, fault: Fault, times: Times, survivors: &Things) {
+async fn faulted(streaming: Streaming, method: Rpc, fault: Fault, times: Times, survivors: &Things) {
     let case = format!("{method} {fault:?} {times:?} {streaming:?}");
     let mut bench = Bench::limited(streaming, LIMIT);
     bench.sim.fault(method, fault, times);
@@ -77,7 +77,7 @@ async fn faulted(streaming: Streaming, method: Method, fault: Fault, times: Time
 }
 
 /// Tests each of these methods under every fault.
-async fn all_faults(streaming: Streaming, methods: impl IntoIterator<Item = Method>) {
+async fn all_faults(streaming: Streaming, methods: impl IntoIterator<Item = Rpc>) {
     let (before, survivors) = before_and_after(streaming).await;
     assert!(before.len() > survivors.len() + 15, "there is rubbish of each kind: {before:#?}, {survivors:#?}");
     let survivors = Arc::new(survivors);
@@ -103,9 +103,9 @@ async fn all_faults(streaming: Streaming, methods: impl IntoIterator<Item = Meth
 async fn every_method_that_a_pass_calls_is_in_the_table() {
     let mut both = used(Streaming::Unimplemented).await;
     both.extend(used(Streaming::Batches(3)).await);
-    let mut missing = Method::ALL.to_vec();
+    let mut missing = Rpc::ALL.to_vec();
     missing.retain(|method| !both.contains(method));
-    assert_eq!(missing, [Method::RunPodSandbox, Method::CreateContainer, Method::StartContainer]);
+    assert_eq!(missing, [Rpc::RunPodSandbox, Rpc::CreateContainer, Rpc::StartContainer]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,7 +116,7 @@ async fn under_every_fault_protected_objects_are_kept_and_the_next_pass_removes_
 
 #[tokio::test(start_paused = true)]
 async fn the_same_holds_for_streamed_lists() {
-    let streaming = [Method::StreamContainers, Method::StreamPodSandboxes, Method::StreamImages];
+    let streaming = [Rpc::StreamContainers, Rpc::StreamPodSandboxes, Rpc::StreamImages];
     all_faults(Streaming::Batches(3), streaming).await;
 }
 
@@ -124,8 +124,8 @@ async fn the_same_holds_for_streamed_lists() {
 async fn an_agent_survives_a_restart_of_the_runtime_in_mid_pass() {
     let (_, survivors) = before_and_after(Streaming::Unimplemented).await;
     let mut bench = Bench::new(Streaming::Unimplemented);
-    bench.sim.fault(Method::RemoveContainer, Fault::DoThenCut, Times::N(1));
-    bench.sim.fault(Method::RemoveContainer, Fault::Vanish, Times::N(1));
+    bench.sim.fault(Rpc::RemoveContainer, Fault::DoThenCut, Times::N(1));
+    bench.sim.fault(Rpc::RemoveContainer, Fault::Vanish, Times::N(1));
     let pass = bench.pass().await;
     assert!(!bench.sim.is_there());
     assert!(not_removed(&pass).len() > 3, "the rest failed: {pass:#?}");
@@ -154,7 +154,7 @@ async fn a_restart_of_the_runtime_between_two_passes_has_no_effect() {
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_breaks_in_the_first_call_is_renewed() {
-    passes_after(|bench| bench.sim.fault(Method::Version, Fault::DoThenCut, Times::N(1))).await;
+    passes_after(|bench| bench.sim.fault(Rpc::Version, Fault::DoThenCut, Times::N(1))).await;
 }
 
 /// Makes a pass, breaks the connection, and makes a pass that has something to remove and removes it.
@@ -181,7 +181,7 @@ async fn objects_that_change_between_plan_and_removal_are_kept() {
     let sandbox = bench.sim.state().sandbox_id("gone-0").unwrap();
     // The first status call is the recheck of the first container.
     let home = sandbox.clone();
-    bench.sim.on_call(Method::ContainerStatus, 1, move |node| {
+    bench.sim.on_call(Rpc::ContainerStatus, 1, move |node| {
         node.start_container(WAITING).unwrap();
         node.also(|node| node.in_sandbox(&home).created("next", WEB)).unwrap();
     });
@@ -196,7 +196,7 @@ async fn an_image_that_a_container_uses_between_plan_and_removal_is_kept() {
     let mut bench = Bench::new(Streaming::Unimplemented);
     bench.pass_of(Scope::Containers).await;
     let image = bench.sim.state().image_id(OLD[0]).unwrap();
-    bench.sim.on_call(Method::ImageStatus, 1, |node| {
+    bench.sim.on_call(Rpc::ImageStatus, 1, |node| {
         node.also(|node| node.pod("default", "live-9", "live-9").created("app", OLD[0])).unwrap();
     });
     let pass = bench.pass_of(Scope::Images).await;
@@ -226,7 +226,7 @@ async fn one_container_whose_status_always_fails_blocks_only_images() {
     let (_, survivors) = before_and_after(Streaming::Unimplemented).await;
     let mut bench = Bench::new(Streaming::Unimplemented);
     let broken = bench.sim.state().container_id("live-1", "app").unwrap();
-    bench.sim.fault_of(Method::ContainerStatus, &broken, Fault::Fail(Code::Internal), Times::Forever);
+    bench.sim.fault_of(Rpc::ContainerStatus, &broken, Fault::Fail(Code::Internal), Times::Forever);
     let pass = bench.pass().await;
     assert!(pass.plan.errors[0].to_string().contains(&broken), "{:?}", pass.plan.errors);
     let mut left = missing(&bench.remains(), &survivors);
@@ -269,7 +269,7 @@ async fn a_mounted_image_is_used_in_each_pass_and_its_container_is_read_once() {
         let pass = bench.pass_of(Scope::Images).await;
         assert_eq!(pass.reports, []);
     }
-    assert_eq!(bench.sim.calls_of(Method::ContainerStatus), ["mounter"]);
+    assert_eq!(bench.sim.calls_of(Rpc::ContainerStatus), ["mounter"]);
     let image = bench.sim.state().image_id("docker.io/library/data:1").unwrap();
     assert!(bench.has_last_use(&image));
 }

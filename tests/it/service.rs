@@ -4,7 +4,7 @@ use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
 use kubegc::record::{HistoryFilter, Store};
-use kubegc::sim::{Fault, MIB, Method, Node, Sim, StandIn, Times};
+use kubegc::sim::{FakeSocket, Fault, MIB, Node, Rpc, Sim, Times};
 use nix::sys::signal::Signal;
 
 use crate::agent::Home;
@@ -61,13 +61,13 @@ async fn beside_a_service_plan_works_and_collect_does_not() {
 async fn at_a_signal_the_service_finishes_and_records_the_action_in_progress() {
     let sim = sim();
     let home = Home::new(&sim, "");
-    sim.fault(Method::RemoveContainer, Fault::Slow(Duration::from_millis(500)), Times::Forever);
+    sim.fault(Rpc::RemoveContainer, Fault::Slow(Duration::from_millis(500)), Times::Forever);
     let mut service = home.start(&["run"]);
-    sim.await_call(Method::RemoveContainer).await.unwrap();
+    sim.await_call(Rpc::RemoveContainer).await.unwrap();
     service.signal(Signal::SIGTERM);
     assert_eq!(service.ended().await.code(), Some(0));
 
-    let begun = sim.calls_of(Method::RemoveContainer);
+    let begun = sim.calls_of(Rpc::RemoveContainer);
     assert_eq!(begun.len(), 1, "nothing else is begun");
     assert_eq!(sim.state().container_state(&begun[0]), None, "it is finished");
     let store = Store::open(&home.store()).unwrap().store;
@@ -82,9 +82,9 @@ async fn at_a_signal_the_service_finishes_and_records_the_action_in_progress() {
 async fn a_second_signal_ends_the_service_at_once() {
     let sim = sim();
     let home = Home::new(&sim, "");
-    sim.fault(Method::RemoveContainer, Fault::Hang, Times::Forever);
+    sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::Forever);
     let mut service = home.start(&["run"]);
-    sim.await_call(Method::RemoveContainer).await.unwrap();
+    sim.await_call(Rpc::RemoveContainer).await.unwrap();
     service.signal(Signal::SIGTERM);
     service.says("a second signal aborts").await;
     service.signal(Signal::SIGTERM);
@@ -116,7 +116,7 @@ async fn a_service_that_waits_for_its_runtime_stops_at_a_signal() {
     service.signal(Signal::SIGTERM);
     assert_eq!(service.ended().await.code(), Some(0));
 
-    let silent = StandIn::silent().unwrap();
+    let silent = FakeSocket::silent().unwrap();
     let mut service =
         home.start(&["run", "--runtime-endpoint", &silent.endpoint(), "--set", "runtime.answer_timeout=1h"]);
     service.says("starting").await;
@@ -174,7 +174,7 @@ async fn a_hangup_reloads_the_settings_unless_they_are_invalid() {
     home.set("images.all_unused = true");
     service.signal(Signal::SIGHUP);
     service.says("settings reloaded").await;
-    sim.await_call(Method::RemoveImage).await.unwrap();
+    sim.await_call(Rpc::RemoveImage).await.unwrap();
     service.says("removed=1").await;
     assert_eq!(sim.state().image_names(), [WEB]);
     service.signal(Signal::SIGTERM);
