@@ -289,7 +289,7 @@ async fn a_runtime_that_hangs_costs_one_deadline() {
 async fn a_runtime_that_hangs_in_mid_observation_costs_one_time_out_and_one_probe() {
     let sim = Sim::start(node()).unwrap();
     sim.fault(Rpc::Version, Fault::Late(Duration::ZERO), Times::N(1));
-    for method in Rpc::ALL {
+    for method in Rpc::all() {
         sim.fault(method, Fault::Hang, Times::Forever);
     }
     let snapshot = observed(&sim).await;

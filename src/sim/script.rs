@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
+use strum::{EnumIter, IntoEnumIterator as _};
 use tonic::Code;
 
 use super::defects::Defect;
 use super::node::Node;
 
-/// The calls of both services.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+/// The methods of both services.
+#[derive(Clone, Copy, Debug, strum::Display, EnumIter, Eq, Hash, PartialEq)]
 #[expect(missing_docs, reason = "the CRI's own names")]
 pub enum Rpc {
     Version,
@@ -107,28 +108,10 @@ struct Hook {
 // === impl Rpc ===
 
 impl Rpc {
-    /// All methods except [`Rpc::ListContainerStats`].
-    pub const ALL: [Self; 19] = [
-        Self::Version,
-        Self::Status,
-        Self::RunPodSandbox,
-        Self::StopPodSandbox,
-        Self::RemovePodSandbox,
-        Self::ListPodSandbox,
-        Self::StreamPodSandboxes,
-        Self::CreateContainer,
-        Self::StartContainer,
-        Self::StopContainer,
-        Self::RemoveContainer,
-        Self::ListContainers,
-        Self::StreamContainers,
-        Self::ContainerStatus,
-        Self::ListImages,
-        Self::StreamImages,
-        Self::ImageStatus,
-        Self::RemoveImage,
-        Self::ImageFsInfo,
-    ];
+    /// Returns all methods.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::iter()
+    }
 
     /// Returns whether a call of this method changes the state.
     pub fn changes(self) -> bool {
@@ -143,12 +126,6 @@ impl Rpc {
                 | Self::RemoveContainer
                 | Self::RemoveImage
         )
-    }
-}
-
-impl fmt::Display for Rpc {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
     }
 }
 

@@ -65,13 +65,13 @@ fn images_are_found_by_every_name_they_have() {
 #[tokio::test]
 async fn every_method_fails_as_often_as_requested() {
     let sim = Sim::start(Node::new()).unwrap();
-    for method in Rpc::ALL {
+    for method in Rpc::all() {
         sim.fault(method, Fault::Fail(Code::Unavailable), Times::N(2));
         assert_eq!(fails_with(&sim, method).await, Some(Code::Unavailable), "{method}");
         assert_eq!(fails_with(&sim, method).await, Some(Code::Unavailable), "{method}");
         assert_ne!(fails_with(&sim, method).await, Some(Code::Unavailable), "{method}");
     }
-    assert_eq!(sim.calls().len(), 3 * Rpc::ALL.len());
+    assert_eq!(sim.calls().len(), 3 * Rpc::all().count());
 }
 
 #[tokio::test]
@@ -233,7 +233,7 @@ fn a_test_without_an_async_runtime_may_call_it() {
     stream.write_all(&no_settings).unwrap();
     let mut frame = [0; 9];
     stream.read_exact(&mut frame).unwrap();
-    assert_eq!(frame.get(3), no_settings.get(3), "its first frame tells its settings");
+    assert_eq!(frame.get(3), no_settings.get(3), "its first frame has its settings");
 }
 
 #[tokio::test]

@@ -53,7 +53,7 @@ async fn used(streaming: Streaming) -> Vec<Rpc> {
     let mut bench = Bench::new(streaming);
     bench.pass().await;
     let calls = bench.sim.calls();
-    Rpc::ALL.into_iter().filter(|method| calls.iter().any(|call| call.method == *method)).collect()
+    Rpc::all().filter(|method| calls.iter().any(|call| call.method == *method)).collect()
 }
 
 fn missing(wanted: &Things, remains: &Things) -> Vec<String> {
@@ -103,7 +103,7 @@ async fn all_faults(streaming: Streaming, methods: impl IntoIterator<Item = Rpc>
 async fn every_method_that_a_pass_calls_is_in_the_table() {
     let mut both = used(Streaming::Unimplemented).await;
     both.extend(used(Streaming::Batches(3)).await);
-    let mut missing = Rpc::ALL.to_vec();
+    let mut missing: Vec<_> = Rpc::all().collect();
     missing.retain(|method| !both.contains(method));
     assert_eq!(missing, [Rpc::RunPodSandbox, Rpc::CreateContainer, Rpc::StartContainer]);
 }
@@ -135,7 +135,7 @@ async fn an_agent_survives_a_restart_of_the_runtime_in_mid_pass() {
     assert!(!blind.plan.errors.is_empty());
     assert_eq!((blind.reports, bench.sim.calls()), (vec![], vec![]));
     let run = bench.last_run();
-    assert!(run.error.is_some_and(|error| error.contains("cri.sock")), "the record tells why");
+    assert!(run.error.is_some_and(|error| error.contains("cri.sock")), "the record has the cause");
 
     bench.sim.listen_again().unwrap();
     bench.pass().await;

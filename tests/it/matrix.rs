@@ -88,7 +88,7 @@ fn without_a_fault_every_method_of_the_matrix_is_called_and_everything_removable
         let unary = run::reference(scope, Size::Small, Streaming::Unimplemented);
         let streaming = run::reference(scope, Size::Small, Streaming::Batches(5));
         let called = |method: &Rpc| unary.called.contains(method) || streaming.called.contains(method);
-        for method in Rpc::ALL {
+        for method in Rpc::all() {
             assert_eq!(called(&method), METHODS.contains(&method) && is_called(method, scope), "{scope:?} {method}");
         }
         assert_eq!((&unary.before, &unary.last), (&streaming.before, &streaming.last));

@@ -35,7 +35,7 @@ fn methods(sim: &Sim) -> Vec<Rpc> {
 async fn after_a_time_out_nothing_is_sent_to_a_runtime_that_does_not_answer_a_probe() {
     let sim = sim();
     let reader = reader(&sim);
-    hang(&sim, Rpc::ALL);
+    hang(&sim, Rpc::all());
     let first = within(reader.image(IMAGE)).await.unwrap_err();
     assert!(matches!(first, CriError::Timeout { call: "ImageStatus", .. }), "{first}");
     let second = within(reader.container_status(&"c1".into())).await.unwrap_err();
@@ -111,7 +111,7 @@ async fn a_limited_reader_sends_no_third_call_of_a_method_that_had_no_answer_twi
 async fn a_limited_reader_sends_nothing_after_a_probe_without_an_answer() {
     let sim = sim();
     let reader = reader(&sim).limited(2);
-    hang(&sim, Rpc::ALL);
+    hang(&sim, Rpc::all());
     for _ in 0..4 {
         within(reader.image(IMAGE)).await.unwrap_err();
     }
