@@ -44,7 +44,7 @@ async fn images_are_removed_from_a_full_disk_down_to_the_low_threshold(version: 
     assert!((45.0..55.0).contains(&used), "{used} % used");
     let removed: Vec<_> = rig.removed_images().iter().map(|id| names.of(id).to_owned()).collect();
     let expected = [APP, BY_USE[0], BY_USE[1], BY_USE[2]].map(|tag| format!("image {tag}"));
-    assert_eq!(removed, expected, "what nobody used, then least recently used first, and no more than needed");
+    assert_eq!(removed, expected, "unused images first, then the least recently used, and no more than needed");
 }
 
 /// Imports images of 60 MiB on disk each; of `m` and `x` together 108, of which 60 are shared.

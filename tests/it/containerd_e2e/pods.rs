@@ -122,7 +122,7 @@ async fn only_objects_without_a_reason_to_stay_are_removed(version: Version) {
 }
 
 async fn nothing_changes_in_a_dry_run(rig: &Rig) {
-    let before = rig.look().await;
+    let before = rig.contents().await;
     rig.kubegc(&with_settings(&["plan"])).ok();
     rig.kubegc(&with_settings(&["collect", "--dry-run"])).ok();
     assert_eq!(rig.changes_since(&before).await, Vec::<String>::new());

@@ -36,12 +36,12 @@ async fn an_agent_that_starts_first_waits_for_the_pod_list_of_its_node() {
     service.mark();
     node.begin(Program::Kubelet).await;
     node.await_running("web", "app").await;
-    service.until("end of what is left", async || node.belongs_to_nobody().await.is_empty()).await;
+    service.until("end of all leftovers", async || node.without_pod().await.is_empty()).await;
     let history = service.history("litter");
     let ours =
         |it: &serde_json::Value| it["kind"] == "container" && it["reason"] == "pod_gone" && it["outcome"] == "removed";
     assert!(history.iter().any(ours), "{history:#?}");
-    let here = node.left_of("web", &web).await;
+    let here = node.objects_of("web", &web).await;
     assert!(here.contains("container web/app#0 running"), "{here:#?}");
     assert_eq!(node.uids().await, BTreeSet::from([web]));
     assert_eq!(service.starts(), 1);

@@ -50,8 +50,8 @@ async fn pods_that_are_created_and_deleted_fail_as_they_do_without_the_agent() {
     let (alone_found, found) = tokio::join!(play(&alone), play(&beside));
     drop(alone);
 
-    let left = async || beside.belongs_to_nobody().await;
-    service.until("end of what is left", async || left().await.is_empty()).await;
+    let left = async || beside.without_pod().await;
+    service.until("end of all leftovers", async || left().await.is_empty()).await;
     println!("without the agent: {alone_found:#?}\nbeside it: {found:#?}");
     println!("the agent: {:#?}", deeds(&service));
     let mut new = found;

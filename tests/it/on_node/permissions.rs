@@ -94,7 +94,7 @@ async fn a_pod_that_is_gone_is_asked_for(node: &mut NodeRig) {
         let dir = node.dir().join("kubelet/pods").join(&uid);
         assert!(becomes_true(async || !dir.exists()).await);
         node.pause(Program::Kubelet);
-        let left = async || node.left_of(&pod, &uid).await;
+        let left = async || node.objects_of(&pod, &uid).await;
         assert!(becomes_true(async || left().await.is_empty()).await, "{:#?}", left().await);
         node.resume(Program::Kubelet);
         let is_get = |right: &Right| (right.0.as_str(), right.1.as_str()) == ("get", "pods");
