@@ -23,7 +23,7 @@ node-up: ## start a real node for experiments: etcd, kube-apiserver, kubelet, co
 node-down: ## stop that node
 	scripts/node.sh down
 
-check: ## check format, lints and docs
+check: ## check format, lints, docs, and the licenses and sources of the crates
 	scripts/check.sh
 
 bench: ## run the benchmarks: planning alone, whole plans against a bare client, the watch of pods

@@ -2,7 +2,7 @@
 //! without.
 //!
 //! `cargo bench --bench pods`. Node and API server are simulated in this process; the service is a process of its own. The
-//! pods are as a cluster has them, some 15 KB each, most of it what nobody here needs.
+//! pods are as large as those of a cluster, some 15 KB each. kubegc needs little of that.
 
 #![allow(
     clippy::unwrap_used,
@@ -150,7 +150,7 @@ impl Server {
     }
 }
 
-/// Answers what comes on one connection. A watch tells of one change and then of nothing.
+/// Answers the requests on one connection. A watch reports one change and then none.
 fn serve(stream: &TcpStream, pods: &[Value], watches: &AtomicUsize) {
     let mut head = BufReader::new(stream).lines();
     while let Some(Ok(request)) = head.next() {

@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use hyper_util::rt::TokioIo;
 use kubegc::cri::generated as pb;
-use kubegc::sim::{Method, Node, Sim};
+use kubegc::sim::{Node, Rpc, Sim};
 use nix::sys::resource::{UsageWho, getrusage};
 use tonic::transport::Endpoint;
 
@@ -111,7 +111,7 @@ fn idle(containers: usize) -> u64 {
     let done =
         std::io::BufRead::lines(log).map_while(Result::ok).filter(|line| line.contains("pass done")).take(2).count();
     assert_eq!(done, 2, "the service ended");
-    assert!(!sim.calls_of(Method::ListImages).is_empty());
+    assert!(!sim.calls_of(Rpc::ListImages).is_empty());
     let status = std::fs::read_to_string(format!("/proc/{}/status", service.id())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
     let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();

@@ -75,10 +75,10 @@ up() {
     "$pause" docker.io/library/app:1
   "${ctr[@]}" images import --snapshotter overlayfs "$dir/images/images.tar" >/dev/null
   await "the node does not become Ready" ready
-  tell
+  summary
 }
 
-tell() {
+summary() {
   cat <<END
 The node $address is up. All that it has is in $dir.
 

@@ -42,10 +42,10 @@ mod tests;
 mod view;
 
 pub use defects::Defect;
-pub use fake_sockets::StandIn;
-pub use logs::LogRoots;
+pub use fake_sockets::FakeSocket;
+pub use logs::LogPaths;
 pub use node::{Node, Streaming};
-pub use script::{Call, Fault, Method, Times};
+pub use script::{Fault, RecordedCall, Rpc, Times};
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard};
@@ -106,7 +106,7 @@ pub enum SimError {
     #[error("{method} came {seen} times, not {wanted}, within {seconds} s")]
     NoCall {
         /// The method.
-        method: Method,
+        method: Rpc,
         /// How many calls arrived.
         seen: usize,
         /// How many calls should have arrived.
@@ -163,8 +163,8 @@ impl Sim {
     }
 
     /// Returns the directories of the log files and symlinks.
-    pub fn log_roots(&self) -> LogRoots {
-        LogRoots::beneath(self.dir.path())
+    pub fn log_roots(&self) -> LogPaths {
+        LogPaths::beneath(self.dir.path())
     }
 
     /// Locks the state of the node for reading or changing. Every call waits while the lock is held.
@@ -184,12 +184,12 @@ impl Sim {
     }
 
     /// Returns every call so far, in order of arrival.
-    pub fn calls(&self) -> Vec<Call> {
+    pub fn calls(&self) -> Vec<RecordedCall> {
         self.shared.script().calls().to_vec()
     }
 
     /// Returns the ids that a method was called with, in order of arrival.
-    pub fn calls_of(&self, method: Method) -> Vec<String> {
+    pub fn calls_of(&self, method: Rpc) -> Vec<String> {
         self.shared.script().calls().iter().filter(|call| call.method == method).map(|call| call.id.clone()).collect()
     }
 
@@ -199,12 +199,12 @@ impl Sim {
     }
 
     /// Queues a fault for the next calls of the method. It applies after the faults that were queued before.
-    pub fn fault(&self, method: Method, fault: Fault, times: Times) {
+    pub fn fault(&self, method: Rpc, fault: Fault, times: Times) {
         self.shared.script().queue(method, None, fault, times);
     }
 
     /// Like [`Sim::fault`], but only for calls about one object, by the id in the request.
-    pub fn fault_of(&self, method: Method, id: &str, fault: Fault, times: Times) {
+    pub fn fault_of(&self, method: Rpc, id: &str, fault: Fault, times: Times) {
         self.shared.script().queue(method, Some(id), fault, times);
     }
 
@@ -215,17 +215,17 @@ impl Sim {
 
     /// Runs `change` on the state at the `nth` call of the method from now, counted from 1, before the call itself does
     /// anything.
-    pub fn on_call(&self, method: Method, nth: usize, change: impl FnOnce(&mut Node) + Send + 'static) {
+    pub fn on_call(&self, method: Rpc, nth: usize, change: impl FnOnce(&mut Node) + Send + 'static) {
         self.shared.script().hook(method, nth, Box::new(change));
     }
 
     /// Waits until the method was called.
-    pub async fn await_call(&self, method: Method) -> Result<(), SimError> {
+    pub async fn await_call(&self, method: Rpc) -> Result<(), SimError> {
         self.await_calls(method, 1).await
     }
 
     /// Waits until the method was called `wanted` times since the start or the last [`Sim::forget_calls`].
-    pub async fn await_calls(&self, method: Method, wanted: usize) -> Result<(), SimError> {
+    pub async fn await_calls(&self, method: Rpc, wanted: usize) -> Result<(), SimError> {
         let mut arrivals = self.shared.arrivals.subscribe();
         let come = async {
             while self.calls_of(method).len() < wanted {

@@ -11,7 +11,7 @@ use super::overrides::Overrides;
 use super::plan::ScopeArg;
 use super::render::{self, Paint};
 use super::session::{begun, block_on, lock_and_open, memory_only, node};
-use super::{CliError, ErrorKind, Format, Output, format, saved_plan};
+use super::{CliError, ErrorKind, Output, format, saved_plan};
 use crate::config::Loaded;
 use crate::daemon::schedule::Limits;
 use crate::daemon::{Cycle, Pass, signals};
@@ -125,11 +125,8 @@ fn print(pass: &Pass, dry_run: bool, output: &mut Output) -> Result<(), CliError
     let (kept, errors) = (pass.kept(), &pass.plan.errors);
     let (reports, summary) = (&pass.reports, &pass.summary);
     let document = Collection { kind: "Collection", version: 1, dry_run, reports, summary, kept, errors };
-    match output.format.unwrap_or(Format::Table) {
-        Format::Json => output.json(&document),
-        Format::Yaml => output.yaml(&document),
-        format => output.text(&render::collection(pass, format == Format::Wide, Paint { on: output.color })),
-    }
+    let paint = Paint { on: output.color };
+    output.result(&document, |wide| render::collection(pass, wide, paint))
 }
 
 /// Returns an error if a part of the pass failed: cron and scripts check only the exit status.
@@ -146,7 +143,7 @@ fn verdict(pass: &Pass) -> Result<(), CliError> {
     }
     faults.extend(pass.summary.halts.iter().map(ToString::to_string));
     if blind > 0 {
-        faults.push(format!("{blind} of its steps could not do their work"));
+        faults.push(format!("{} failed", format::count(blind, "step")));
     }
     if pass.summary.shortfall_bytes > 0 {
         faults.push(format!("the image disk still needs {} of free space", format::size(pass.summary.shortfall_bytes)));

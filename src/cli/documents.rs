@@ -112,18 +112,12 @@ impl Snapshots {
     }
 
     fn parse(&mut self) -> Result<Snapshot, CliError> {
-        match parse::<Snapshot>(self.rest()) {
-            Err(error) if error.is_eof() => self.complete()?,
-            Err(error) => return Err(self.refuse(&error)),
-            Ok((snapshot, length)) => return self.take(snapshot, length),
+        let mut parsed = parse::<Snapshot>(self.rest());
+        if parsed.as_ref().is_err_and(serde_json::Error::is_eof) {
+            self.complete()?;
+            parsed = parse(self.rest());
         }
-        match parse::<Snapshot>(self.rest()) {
-            Err(error) => Err(self.refuse(&error)),
-            Ok((snapshot, length)) => self.take(snapshot, length),
-        }
-    }
-
-    fn take(&mut self, snapshot: Snapshot, length: usize) -> Result<Snapshot, CliError> {
+        let (snapshot, length) = parsed.map_err(|error| self.refuse(&error))?;
         if snapshot.version != VERSION {
             return Err(self.other_version(&snapshot.version));
         }
@@ -260,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_come_one_a_line_or_over_many_or_many_on_one() {
+    fn documents_are_read_one_a_line_or_over_many_lines_or_many_on_a_line() {
         let two = ONE.replace("n1", "n2");
         let pretty = |text: &str| {
             serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(text).unwrap()).unwrap()
@@ -274,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_reported_by_line() {
+    fn an_error_has_its_line() {
         let cases = [
             (format!("{ONE}\nnonsense\n{ONE}\n"), "f, line 2, column 2: expected ident"),
             (

@@ -5,8 +5,8 @@ use std::time::Duration;
 use clap::ValueEnum;
 use jiff::{SignedDuration, Timestamp};
 
-use super::render::Grid;
-use super::{CliError, Format, Output, format, reason_text};
+use super::render::{Grid, object};
+use super::{CliError, Format, Output, format};
 use crate::config::Loaded;
 use crate::daemon::now;
 use crate::plan::{Kind, RemoveReason};
@@ -111,7 +111,7 @@ fn runs(args: &Args, store: &Store, output: &mut Output) -> Result<(), CliError>
         Format::Json => entries.iter().try_for_each(|entry| output.json(entry)),
         Format::Yaml => output.yaml(&entries),
         _ if entries.is_empty() => nothing("no runs\n", output),
-        Format::Table | Format::Wide => output.text(&runs_table(&entries)),
+        format => output.text(&runs_table(&entries, format == Format::Wide)),
     }
 }
 
@@ -126,18 +126,20 @@ fn nothing(words: &str, output: &mut Output) -> Result<(), CliError> {
 fn removals_table(entries: &[HistoryEntry], wide: bool) -> String {
     let mut grid = Grid::new(&["TIME", "KIND", "ID", "NAME", "POD", "OUTCOME", "FREED", "WHY"]);
     for entry in entries {
+        let HistoryEntry { kind, id, name, pod, .. } = entry;
+        let [kind, id, name, pod] = object(*kind, id, name.as_deref(), pod.as_ref(), wide);
         grid.row([
             second(entry.at),
-            reason_text::kind(entry.kind).to_owned(),
-            reason_text::object_id(entry.kind, &entry.id, wide),
-            reason_text::object_name(entry.kind, &entry.id, entry.name.as_deref(), wide),
-            entry.pod.as_ref().map(|pod| reason_text::fit(&pod.to_string(), wide)).unwrap_or_default(),
+            kind,
+            id,
+            name,
+            pod,
             entry.outcome.replace('_', " "),
             entry.freed_bytes.map(format::size).unwrap_or_default(),
             why(entry),
         ]);
     }
-    grid.text()
+    grid.text(wide)
 }
 
 /// Returns the rule of the removal, or why the object was kept after all.
@@ -151,26 +153,37 @@ fn why(entry: &HistoryEntry) -> String {
     format!("{why}{proven}{detail}")
 }
 
-fn runs_table(entries: &[RunEntry]) -> String {
-    let columns =
-        ["STARTED", "TOOK", "SCOPE", "REMOVED", "GONE ALREADY", "REFUSED", "FAILED", "FREED", "TRIGGER", "ERROR"];
-    let mut grid = Grid::new(&columns);
+/// Formats one line for each run. The numbers that are nearly always 0 are in the wide table only.
+fn runs_table(entries: &[RunEntry], wide: bool) -> String {
+    let mut grid = Grid::new(&[
+        "STARTED",
+        "TOOK",
+        "SCOPE",
+        "REMOVED",
+        "ALREADY REMOVED",
+        "REFUSED",
+        "FAILED",
+        "FREED",
+        "TRIGGER",
+        "ERROR",
+    ]);
     for entry in entries {
         let took = |end: Timestamp| format::age(end.duration_since(entry.started_at).as_secs());
+        let rare = |number: u64| if wide { number.to_string() } else { String::new() };
         grid.row([
             second(entry.started_at),
             entry.finished_at.map_or_else(|| "in progress".to_owned(), took),
-            if entry.dry { format!("{}, dry", entry.scope) } else { entry.scope.clone() },
+            if entry.dry { format!("{} (dry)", entry.scope) } else { entry.scope.clone() },
             entry.removed.to_string(),
-            entry.already_gone.to_string(),
-            entry.refused.to_string(),
+            rare(entry.already_gone),
+            rare(entry.refused),
             entry.failed.to_string(),
             format::size(entry.freed_bytes),
             entry.triggered_by.clone().unwrap_or_default(),
             entry.error.clone().unwrap_or_default(),
         ]);
     }
-    grid.text()
+    grid.text(wide)
 }
 
 /// Formats a time to the second.
@@ -183,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_a_time_or_a_duration_back() {
+    fn since_accepts_a_time_or_a_duration() {
         assert_eq!(when("24h"), Ok(When::Ago(Duration::from_hours(24))));
         assert_eq!(when("2026-11-21T12:00:00Z"), Ok(When::At("2026-11-21T12:00:00Z".parse().unwrap())));
         assert!(when("yesterday").is_err());

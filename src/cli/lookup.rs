@@ -56,7 +56,8 @@ impl Word<'_> {
 
     fn container(&self, container: &Container) -> bool {
         let is_log = || self.log(container).is_some_and(|log| log == Path::new(self.text));
-        self.id(container.id.as_str()) || self.pod(container.pod.as_ref()) || is_log()
+        let in_pod = container.pod.as_ref().is_some_and(|pod| self.text == format!("{pod}/{}", container.name));
+        self.id(container.id.as_str()) || self.pod(container.pod.as_ref()) || in_pod || is_log()
     }
 
     /// Returns the path of the container's log, as the kubelet names it. No list of the runtime contains it.
@@ -173,13 +174,15 @@ mod tests {
     }
 
     #[test]
-    fn a_word_means_every_object_that_it_may_name() {
+    fn a_word_matches_every_object_that_it_may_name() {
         let pod = ["container", "sandbox", "log_dir", "log_link"];
-        let cases: [(&str, &[&str]); 21] = [
+        let cases: [(&str, &[&str]); 22] = [
             ("c123", &["container"]),
             ("c1", &[]),
             ("s1234567", &["sandbox"]),
             ("default/web-0", &pod),
+            ("default/web-0/app", &["container"]),
+            ("default/web-0/other", &[]),
             ("web-0", &pod),
             ("u-web-0", &pod),
             ("kube-system/web-0", &[]),

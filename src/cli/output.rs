@@ -40,6 +40,15 @@ impl Output {
         Self { format, color, out: Box::new(BufWriter::new(stdout.lock())) }
     }
 
+    /// Prints a result as a document or as text. `text` is called with whether the table is wide.
+    pub fn result(&mut self, document: &impl Serialize, text: impl FnOnce(bool) -> String) -> Result<(), CliError> {
+        match self.format.unwrap_or(Format::Table) {
+            Format::Json => self.json(document),
+            Format::Yaml => self.yaml(document),
+            format => self.text(&text(format == Format::Wide)),
+        }
+    }
+
     /// Prints text unchanged.
     pub fn text(&mut self, text: &str) -> Result<(), CliError> {
         Ok(self.out.write_all(text.as_bytes())?)

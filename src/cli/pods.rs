@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_knowledge_of_pods_came_from_is_one_line() {
+    fn pod_sources_are_one_line() {
         let source = |name: &str, more: serde_json::Value| {
             let mut source = serde_json::json!({ "name": name });
             source.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

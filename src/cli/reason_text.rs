@@ -1,14 +1,10 @@
-//! Phrases for tables: disk pressure, lists, errors of a plan, ids and names of objects. Those of reasons are in
-//! `plan/explain.rs`.
+//! Phrases for disk pressure, lists and errors of a plan. Those of reasons are in `plan/explain.rs`.
 
 use super::format;
-use crate::model::{ListReceipt, short_id};
+use crate::model::ListReceipt;
 use crate::plan::{Kind, ListNote, PlanError, Pressure};
 
-/// The widest a name may be in a narrow table.
-const NAME_WIDTH: usize = 40;
-
-/// Why everything goes that nothing needs.
+/// Returns why a pass removes everything unused.
 pub(super) fn pressure(pressure: &Pressure) -> String {
     match pressure {
         Pressure::Asked {} => "requested by a flag: removing everything unused".to_owned(),
@@ -20,7 +16,7 @@ pub(super) fn pressure(pressure: &Pressure) -> String {
     }
 }
 
-/// How a list was received that does not fit into one message.
+/// Describes how a list was received that does not fit into one message.
 pub(super) fn list_note(note: &ListNote) -> String {
     let ListNote { list, parts, bytes, complete, cause } = note;
     let incomplete = if *complete { "" } else { "; parts are missing" };
@@ -28,7 +24,7 @@ pub(super) fn list_note(note: &ListNote) -> String {
     format!("{list} received in {parts} of {} together{incomplete}: {cause}", format::size(*bytes))
 }
 
-/// A list that soon does not fit into one message, or does not fit any more.
+/// Warns of a list that soon does not fit into one message, or no longer does.
 pub(super) fn large_list(list: &str, receipt: &ListReceipt, limit: u64) -> String {
     let size = format!(
         "list of {list} is {}, usual limit on one message is {}",
@@ -42,7 +38,7 @@ pub(super) fn large_list(list: &str, receipt: &ListReceipt, limit: u64) -> Strin
     }
 }
 
-/// Why a step could not do its work.
+/// Returns why a step failed.
 pub(super) fn plan_error(error: &PlanError) -> String {
     match error {
         PlanError::FreeDiskSpaceFailed { target_bytes, estimated_bytes, used_percent } => format!(
@@ -54,31 +50,7 @@ pub(super) fn plan_error(error: &PlanError) -> String {
     }
 }
 
-/// An object's id in a table. A log has no id but its path, and that is its name.
-pub(super) fn object_id(kind: Kind, id: &str, wide: bool) -> String {
-    match kind {
-        Kind::LogDir | Kind::LogLink => String::new(),
-        _ if wide => id.to_owned(),
-        _ => short_id(id).to_owned(),
-    }
-}
-
-/// An object's name in a table: of a log the last part of its path, in a wide table all of it.
-pub(super) fn object_name(kind: Kind, id: &str, name: Option<&str>, wide: bool) -> String {
-    match (kind, name.filter(|name| !name.is_empty())) {
-        (Kind::LogDir | Kind::LogLink, _) if wide => id.to_owned(),
-        (Kind::LogDir | Kind::LogLink, _) => fit(id.rsplit('/').next().unwrap_or(id), wide),
-        (Kind::Image, None) => "<none>".to_owned(),
-        (_, name) => fit(name.unwrap_or_default(), wide),
-    }
-}
-
-/// A name that is not too wide for the narrow table.
-pub(super) fn fit(text: &str, wide: bool) -> String {
-    if wide { text.to_owned() } else { format::middle(text, NAME_WIDTH) }
-}
-
-/// What kind of object it is.
+/// Returns the kind of an object in a sentence.
 pub(super) fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Container => "container",

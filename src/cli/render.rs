@@ -1,17 +1,16 @@
-//! Tables in the style of kubectl: no borders, column names in capitals.
+//! Formats results for display: tables, and text with color.
 
 mod collection;
+mod grid;
 mod plan;
 
-use comfy_table::{Cell, Table, presets};
-
-use super::format;
+use super::{format, reason_text};
+use crate::model::{PodRef, short_id};
+use crate::plan::Kind;
 
 pub(super) use collection::collection;
+pub(super) use grid::Grid;
 pub(super) use plan::plan;
-
-/// A table without borders.
-pub(super) struct Grid(Table);
 
 /// Whether text has color.
 #[derive(Clone, Copy, Debug)]
@@ -20,29 +19,33 @@ pub(super) struct Paint {
     pub(super) on: bool,
 }
 
-// === impl Grid ===
+/// Formats the kind, id, name and pod of an object. In a table that is not wide, the name contains the pod, and the id
+/// of a log directory is the uid of its pod.
+pub(super) fn object(kind: Kind, id: &str, name: Option<&str>, pod: Option<&PodRef>, wide: bool) -> [String; 4] {
+    let name = name.filter(|name| !name.is_empty());
+    let name = name.unwrap_or(if kind == Kind::Image { "<none>" } else { "" });
+    let of = pod.map(ToString::to_string).unwrap_or_default();
+    let full = if of.is_empty() || name.is_empty() { format!("{of}{name}") } else { format!("{of}/{name}") };
+    let [id, name, pod] = match (kind, pod) {
+        (Kind::LogDir | Kind::LogLink, _) if wide => ["", id, &of],
+        (Kind::LogDir, Some(pod)) => [short_id(pod.uid.as_str()), &of, ""],
+        (Kind::LogDir | Kind::LogLink, _) => ["", id.rsplit('/').next().unwrap_or(id), ""],
+        _ if wide => [id, name, &of],
+        _ => [short_id(id), &full, ""],
+    };
+    [&kind.as_str().replace('_', " "), id, name, pod].map(str::to_owned)
+}
 
-impl Grid {
-    /// Creates a table with these columns.
-    pub(super) fn new(columns: &[&str]) -> Self {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_header(columns.to_vec());
-        for column in table.column_iter_mut() {
-            column.set_padding((0, 3));
-        }
-        Self(table)
-    }
+/// Formats the number of objects of each kind, as `4 containers and 1 image`; empty = there are none.
+fn counts(count: impl Fn(Kind) -> usize) -> String {
+    let counts = Kind::ALL.into_iter().map(|kind| (kind, count(kind))).filter(|(_, count)| *count > 0);
+    let counts: Vec<_> = counts.map(|(kind, count)| format::count(count, reason_text::kind(kind))).collect();
+    format::list(&counts)
+}
 
-    /// Adds a row.
-    pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.0.add_row(cells.map(|cell| Cell::new(format::printable(&cell))));
-    }
-
-    /// Formats the table, with a line break at the end of each line and no blanks before it.
-    pub(super) fn text(&self) -> String {
-        let lines = self.0.lines().flat_map(|line| [line.trim_end().to_owned(), "\n".to_owned()]);
-        lines.collect()
-    }
+/// Formats a line of text from the node with a title.
+fn line(title: &str, text: &str) -> String {
+    format!("{title} {}\n", format::printable(text))
 }
 
 // === impl Paint ===

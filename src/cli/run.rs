@@ -42,14 +42,14 @@ pub fn run(
             // order a service that stops immediately sends no message.
             biased;
             signal = signals.aborted() => Err(CliError::aborted(signal)),
-            () = say_stopping(&stop, &notifier) => Ok(()),
+            () = notify_stopping(&stop, &notifier) => Ok(()),
             served = serve(loaded, reload, &stop, reloads, &notifier) => served,
         }
     })
 }
 
 /// Notifies the service manager as soon as a stop is requested. Never returns.
-async fn say_stopping(stop: &Stop, notifier: &Notifier) {
+async fn notify_stopping(stop: &Stop, notifier: &Notifier) {
     stop.wait().await;
     notifier.stopping();
     std::future::pending::<()>().await;
@@ -64,14 +64,14 @@ async fn serve(
 ) -> Result<(), CliError> {
     let mut settings = loaded.settings.clone();
     let (mut lock, store) = lock_and_open(&settings, "run")?;
-    tell(&loaded);
+    log_settings(&loaded);
     let Some(node) = wait_for_node(&loaded, stop, notifier).await? else { return Ok(()) };
     let patience = &mut settings.runtime.options.patience;
     *patience = (*patience).max(PATIENCE);
     let (intervals, mut events) = (settings.intervals.clone(), Events::begin(&settings));
     let cycle = Cycle::live(settings, &node, store, now());
     notifier.ready("watching");
-    let reread = || read_anew(notifier, &mut reload);
+    let reread = || reread(notifier, &mut reload);
     let after = |scope, pass: &Result<Pass, StoreError>| {
         notifier.status(&status(scope, pass));
         lock.report(pass.as_ref().ok().and_then(Pass::not_recorded).map(ToString::to_string).as_deref());
@@ -84,7 +84,7 @@ async fn serve(
 }
 
 /// Logs the settings in force that differ from the built-in ones.
-fn tell(loaded: &Loaded) {
+fn log_settings(loaded: &Loaded) {
     tracing::info!(version = env!("CARGO_PKG_VERSION"), profile = %loaded.settings.policy.profile, "starting");
     for key in crate::config::KEYS {
         let origin = loaded.origin(key);
@@ -143,7 +143,7 @@ fn status(scope: Scope, pass: &Result<Pass, StoreError>) -> String {
 }
 
 /// Reloads the settings and notifies the service manager.
-fn read_anew(notifier: &Notifier, reload: &mut impl FnMut() -> Result<Loaded, CliError>) -> Option<Policy> {
+fn reread(notifier: &Notifier, reload: &mut impl FnMut() -> Result<Loaded, CliError>) -> Option<Policy> {
     notifier.reloading();
     let policy = policy(reload());
     notifier.ready(if policy.is_some() {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::session::{self, block_on};
-use super::{CliError, Format, Output, format, pods, reason_text};
+use super::{CliError, Output, format, pods, reason_text};
 use crate::config::Loaded;
 use crate::daemon::now;
 use crate::model::{FileSystem, ListBytes, Runtime, Seen, Snapshot};
@@ -49,19 +49,15 @@ pub fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), C
     let mut status = Status::begin(loaded)?;
     let trouble = match looked {
         Ok((snapshot, plan)) => {
-            status.saw(snapshot, plan);
+            status.observed(snapshot, plan);
             None
         }
         Err(error) => {
-            status.saw_nothing(&error);
+            status.unavailable(&error);
             Some(error)
         }
     };
-    match output.format.unwrap_or(Format::Table) {
-        Format::Json => output.json(&status)?,
-        Format::Yaml => output.yaml(&status)?,
-        Format::Table | Format::Wide => output.text(&status.text())?,
-    }
+    output.result(&status, |_| status.text())?;
     trouble.map_or(Ok(()), Err)
 }
 
@@ -88,7 +84,7 @@ impl Status {
         })
     }
 
-    fn saw(&mut self, snapshot: Snapshot, plan: Plan) {
+    fn observed(&mut self, snapshot: Snapshot, plan: Plan) {
         self.pod_sources = pods::sources_of(&plan);
         self.to_remove = Seen::Seen(plan.actions.len());
         self.pods = plan.pods;
@@ -98,7 +94,7 @@ impl Status {
         self.list_bytes = snapshot.list_bytes;
     }
 
-    fn saw_nothing(&mut self, error: &CliError) {
+    fn unavailable(&mut self, error: &CliError) {
         let cause = error.to_string();
         "unknown: the runtime is unavailable".clone_into(&mut self.pod_sources);
         self.runtime = Seen::NotSeen(cause.clone());

@@ -11,7 +11,7 @@ use super::lookup::{Found, find};
 use super::pods::{self, PodAnswer};
 use super::render::Paint;
 use super::session::{block_on, look};
-use super::{CliError, ErrorKind, Format, Output, format};
+use super::{CliError, ErrorKind, Output, format};
 use crate::config::Loaded;
 use crate::model::Seen;
 use crate::plan::{Explanation, Kind, Plan, PodKnowledge, Scope, decide};
@@ -105,10 +105,10 @@ fn answer(found: Found, plan: &Plan, loaded: &Loaded) -> Option<Answer> {
         let is_it = is_it(action.target.kind(), &action.target.id());
         is_it.then(|| (decision, serde_json::to_value(&action.reason), action.reason.explain(), action.pod.is_some()))
     };
-    let going = plan.actions.iter().map(|action| (action, Decision::Remove));
+    let removed = plan.actions.iter().map(|action| (action, Decision::Remove));
     let next = plan.images.reserve.iter().map(|action| (action, Decision::NextInLine));
     let mut kept = plan.kept.iter().filter(|kept| is_it(kept.kind, &kept.id));
-    let said = going.chain(next).find_map(action).or_else(|| {
+    let said = removed.chain(next).find_map(action).or_else(|| {
         let kept = kept.next()?;
         Some((Decision::Keep, serde_json::to_value(&kept.reason), kept.reason.explain(), kept.pod.is_some()))
     });
@@ -170,20 +170,18 @@ fn setting(kind: Kind, name: &str, loaded: &Loaded) -> Option<Setting> {
 }
 
 fn print(answers: &[Said], plan: &Plan, output: &mut Output) -> Result<(), CliError> {
-    match output.format.unwrap_or(Format::Table) {
-        Format::Json => output.json(&answers),
-        Format::Yaml => output.yaml(&answers),
-        Format::Table | Format::Wide => {
-            let paint = Paint { on: output.color };
-            let text = |said: &Said| match said {
-                Said::Pod(pod) => pod.text(),
-                Said::Object(answer) => answer.text(paint),
-            };
-            let mut texts: Vec<_> = answers.iter().map(text).collect();
-            if answers.iter().any(Said::is_of_pod) {
-                texts.push(format!("pods: {}\n", format::printable(&pods::sources_of(plan))));
-            }
-            output.text(&texts.join("\n"))
-        }
+    let paint = Paint { on: output.color };
+    output.result(&answers, |_| text(answers, plan, paint))
+}
+
+fn text(answers: &[Said], plan: &Plan, paint: Paint) -> String {
+    let text = |said: &Said| match said {
+        Said::Pod(pod) => pod.text(),
+        Said::Object(answer) => answer.text(paint),
+    };
+    let mut texts: Vec<_> = answers.iter().map(text).collect();
+    if answers.iter().any(Said::is_of_pod) {
+        texts.push(format!("pods: {}\n", format::printable(&pods::sources_of(plan))));
     }
+    texts.join("\n")
 }

@@ -24,7 +24,7 @@ use crate::host_path::HostFs;
 use crate::model::{ContainerState, PodRef, Seen};
 use crate::observe::{DiskFn, NoPods};
 use crate::plan::{ImageSummary, LogPolicy, PlanKind, Profile, RemoveReason};
-use crate::sim::{Method, Node, Sim};
+use crate::sim::{Node, Rpc, Sim};
 
 const WEB: &str = "docker.io/library/web:1";
 
@@ -93,7 +93,7 @@ impl Bench {
         reports
     }
 
-    /// Returns the calls that change the runtime, in order, as `Method(id)`.
+    /// Returns the calls that change the runtime, in order, as `Rpc(id)`.
     fn writes(&self) -> Vec<String> {
         self.sim.calls().iter().filter(|call| call.method.changes()).map(ToString::to_string).collect()
     }

@@ -2,10 +2,10 @@
 
 mod access;
 mod api_types;
+mod failing_server;
 mod list;
 mod pod_lookup;
 mod tls;
-mod trouble;
 mod watch;
 
 use std::cell::Cell;

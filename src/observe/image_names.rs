@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use crate::cri::CriOptions;
     use crate::model::{Memory, Pod, PodList};
-    use crate::sim::{Fault, MIB, Method, Node, Sim, Times};
+    use crate::sim::{Fault, MIB, Node, Rpc, Sim, Times};
 
     const QUAY: &str = "quay.io/library/busybox:latest";
 
@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn asked(sim: &Sim) -> Vec<String> {
-        let mut names = sim.calls_of(Method::ImageStatus);
+        let mut names = sim.calls_of(Rpc::ImageStatus);
         names.sort();
         names
     }
@@ -185,7 +185,7 @@ mod tests {
     #[tokio::test]
     async fn a_name_that_cannot_be_resolved_says_why_and_is_asked_for_again() {
         let (sim, names) = (sim(), ImageNames::default());
-        sim.fault(Method::ImageStatus, Fault::Fail(Code::Internal), Times::N(1));
+        sim.fault(Rpc::ImageStatus, Fault::Fail(Code::Internal), Times::N(1));
         let mut first = snapshot(&sim, &["busybox"]).await;
         names.resolve(&reader(&sim), &mut first).await;
         assert!(first.resolved_images["busybox"].cause().unwrap().contains("ImageStatus"), "{first:?}");
@@ -197,7 +197,7 @@ mod tests {
     #[tokio::test]
     async fn a_runtime_that_hangs_is_not_asked_for_every_name() {
         let sim = sim();
-        sim.fault(Method::ImageStatus, Fault::Hang, Times::Forever);
+        sim.fault(Rpc::ImageStatus, Fault::Hang, Times::Forever);
         let many: Vec<_> = (0..100).map(|n| format!("image:{n}")).collect();
         let many: Vec<_> = many.iter().map(String::as_str).collect();
         let mut snapshot = snapshot(&sim, &many).await;

@@ -8,7 +8,7 @@ use tonic::Code;
 use super::*;
 use crate::cri::CriOptions;
 use crate::model::ContainerId;
-use crate::sim::{Fault, MIB, Method, Node, Sim, Streaming, Times};
+use crate::sim::{Fault, MIB, Node, Rpc, Sim, Streaming, Times};
 
 const NOON: &str = "2026-11-21T12:00:00Z";
 
@@ -98,7 +98,7 @@ async fn a_snapshot_holds_what_every_source_told() {
 #[tokio::test]
 async fn without_a_version_it_is_known_since_when_the_runtime_listens() {
     let sim = Sim::start(node().sandbox_image("registry.k8s.io/pause:3.9")).unwrap();
-    sim.fault(Method::Version, Fault::Fail(Code::Internal), Times::Forever);
+    sim.fault(Rpc::Version, Fault::Fail(Code::Internal), Times::Forever);
     let snapshot = observed(&sim).await;
     assert!(snapshot.listening_since().as_ref().unwrap().is_some());
     assert_eq!(snapshot.sandbox_image(), Seen::Seen(Some("registry.k8s.io/pause:3.9")));
@@ -127,8 +127,8 @@ fn filetime(path: &std::path::Path, at: std::time::SystemTime) {
 async fn what_is_compared_with_a_later_list_is_listed_before_it() {
     let sim = Sim::start(node()).unwrap();
     observed(&sim).await;
-    let lists = [Method::StreamImages, Method::StreamPodSandboxes, Method::StreamContainers];
-    let order: Vec<Method> = sim.calls().into_iter().map(|call| call.method).filter(|m| lists.contains(m)).collect();
+    let lists = [Rpc::StreamImages, Rpc::StreamPodSandboxes, Rpc::StreamContainers];
+    let order: Vec<Rpc> = sim.calls().into_iter().map(|call| call.method).filter(|m| lists.contains(m)).collect();
     assert_eq!(order, lists);
 }
 
@@ -137,7 +137,7 @@ async fn what_is_compared_with_a_later_list_is_listed_before_it() {
 async fn log_directories_are_listed_before_the_runtime() {
     let sim = Sim::start(node()).unwrap();
     let late = sim.log_roots().pods.join("default_late_u9");
-    sim.on_call(Method::Version, 1, move |_| std::fs::create_dir(late).unwrap());
+    sim.on_call(Rpc::Version, 1, move |_| std::fs::create_dir(late).unwrap());
     let snapshot = observed(&sim).await;
     assert!(snapshot.log_dirs.as_ref().unwrap().iter().all(|dir| dir.name != "default_late_u9"));
 }
@@ -242,8 +242,8 @@ fn not_seen(snapshot: &Snapshot) -> Vec<String> {
 
 #[tokio::test]
 async fn each_call_that_fails_is_not_seen_and_nothing_else_is_touched_by_it() {
-    use Method::{ImageFsInfo, Status, StreamContainers, StreamImages, StreamPodSandboxes, Version};
-    let rows: [(Method, &[&str]); 6] = [
+    use Rpc::{ImageFsInfo, Status, StreamContainers, StreamImages, StreamPodSandboxes, Version};
+    let rows: [(Rpc, &[&str]); 6] = [
         (Version, &["runtime"]),
         (Status, &["sandbox_image"]),
         (StreamImages, &["images"]),
@@ -263,7 +263,7 @@ async fn each_call_that_fails_is_not_seen_and_nothing_else_is_touched_by_it() {
 #[tokio::test]
 async fn a_list_that_hangs_is_not_seen() {
     let sim = Sim::start(node()).unwrap();
-    sim.fault(Method::StreamContainers, Fault::Hang, Times::Forever);
+    sim.fault(Rpc::StreamContainers, Fault::Hang, Times::Forever);
     let snapshot = observed(&sim).await;
     assert_eq!(snapshot.containers.cause(), Some("StreamContainers: no answer within 0 s"));
 }
@@ -271,7 +271,7 @@ async fn a_list_that_hangs_is_not_seen() {
 #[tokio::test]
 async fn a_unary_list_that_fails_is_not_seen_either() {
     let sim = Sim::start(node().streaming(Streaming::Unimplemented)).unwrap();
-    sim.fault(Method::ListContainers, Fault::Fail(Code::ResourceExhausted), Times::Forever);
+    sim.fault(Rpc::ListContainers, Fault::Fail(Code::ResourceExhausted), Times::Forever);
     assert_eq!(not_seen(&observed(&sim).await), ["containers", "pods"]);
 }
 
@@ -298,23 +298,23 @@ async fn everything_of_a_runtime_that_is_away_is_not_seen() {
 #[tokio::test]
 async fn a_runtime_that_hangs_costs_one_deadline() {
     let sim = Sim::start(node()).unwrap();
-    sim.fault(Method::Version, Fault::Hang, Times::Forever);
+    sim.fault(Rpc::Version, Fault::Hang, Times::Forever);
     let snapshot = observed(&sim).await;
     assert!(snapshot.containers.cause().unwrap().contains("did not answer Version"), "{:?}", snapshot.containers);
-    let methods: Vec<Method> = sim.calls().into_iter().map(|call| call.method).collect();
-    assert_eq!(methods, [Method::Version]);
+    let methods: Vec<Rpc> = sim.calls().into_iter().map(|call| call.method).collect();
+    assert_eq!(methods, [Rpc::Version]);
 }
 
 #[tokio::test]
 async fn a_runtime_that_hangs_in_mid_observation_costs_one_time_out_and_one_probe() {
     let sim = Sim::start(node()).unwrap();
-    sim.fault(Method::Version, Fault::Late(Duration::ZERO), Times::N(1));
-    for method in Method::ALL {
+    sim.fault(Rpc::Version, Fault::Late(Duration::ZERO), Times::N(1));
+    for method in Rpc::all() {
         sim.fault(method, Fault::Hang, Times::Forever);
     }
     let snapshot = observed(&sim).await;
     let calls: Vec<_> = sim.calls().into_iter().map(|call| call.method).collect();
-    assert_eq!(calls, [Method::Version, Method::Status, Method::Version]);
+    assert_eq!(calls, [Rpc::Version, Rpc::Status, Rpc::Version]);
     let expected = ["images", "sandboxes", "containers", "image_filesystem", "pods"];
     let mut not_seen = not_seen(&snapshot);
     not_seen.retain(|line| expected.iter().any(|source| line.starts_with(source)));
@@ -324,7 +324,7 @@ async fn a_runtime_that_hangs_in_mid_observation_costs_one_time_out_and_one_prob
 #[tokio::test]
 async fn a_runtime_that_vanishes_in_the_middle_leaves_what_was_seen_and_the_next_pass_heals() {
     let mut sim = Sim::start(node()).unwrap();
-    sim.fault(Method::StreamContainers, Fault::Vanish, Times::N(1));
+    sim.fault(Rpc::StreamContainers, Fault::Vanish, Times::N(1));
     let observer = observer(&sim);
     let snapshot = observer.observe(noon(), Memory::default()).await;
     assert_eq!(not_seen(&snapshot), ["containers", "image_filesystem", "listening_since", "pods"]);
@@ -340,7 +340,7 @@ async fn a_restart_during_the_pass_shows_in_the_age_of_the_socket() {
     set_modified(&socket, long_ago);
     assert_eq!(since(&observed(&sim).await).as_second(), 1_000_000);
     let restarted = socket.clone();
-    sim.on_call(Method::StreamPodSandboxes, 1, move |_| {
+    sim.on_call(Rpc::StreamPodSandboxes, 1, move |_| {
         set_modified(&restarted, long_ago + Duration::from_secs(1_000_000));
     });
     assert_eq!(since(&observed(&sim).await).as_second(), 2_000_000);
@@ -403,7 +403,7 @@ async fn a_status_is_asked_once_and_its_volumes_are_remembered() {
         assert_eq!(volumes(&snapshot, &running), [sim.state().image_id("docker.io/library/data:1").unwrap()]);
         assert_eq!(snapshot.image_uses, Seen::Seen(()));
     }
-    assert_eq!(sim.calls_of(Method::ContainerStatus).len(), 1, "one, for the container that may have images mounted");
+    assert_eq!(sim.calls_of(Rpc::ContainerStatus).len(), 1, "one, for the container that may have images mounted");
 }
 
 #[tokio::test]
@@ -411,7 +411,7 @@ async fn a_container_that_is_gone_is_no_error() {
     let sim = Sim::start(node()).unwrap();
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
-    sim.fault(Method::ContainerStatus, Fault::Fail(Code::NotFound), Times::N(1));
+    sim.fault(Rpc::ContainerStatus, Fault::Fail(Code::NotFound), Times::N(1));
     observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
     assert_eq!(snapshot.image_uses, Seen::Seen(()));
     assert_eq!(snapshot.containers.as_ref().unwrap().len(), 2);
@@ -430,7 +430,7 @@ async fn a_status_that_fails_leaves_the_volumes_of_its_container_unknown_and_of_
     let (first, second) = (id(&sim, "web-0", "app"), id(&sim, "web-1", "app"));
     let observer = observer(&sim);
     for broken in [&first, &second] {
-        sim.fault_of(Method::ContainerStatus, broken.as_str(), Fault::Fail(Code::Internal), Times::N(1));
+        sim.fault_of(Rpc::ContainerStatus, broken.as_str(), Fault::Fail(Code::Internal), Times::N(1));
         let observer = super::tests::observer(&sim);
         let mut snapshot = observer.observe(noon(), Memory::default()).await;
         observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
@@ -456,7 +456,7 @@ async fn an_end_that_cannot_be_had_is_unknown_for_its_own_container_alone() {
         let state = sim.state();
         state.container_ids().into_iter().find(|id| *id != healthy && is_exited(&state, id)).unwrap()
     };
-    sim.fault_of(Method::ContainerStatus, &broken, Fault::Fail(Code::Internal), Times::Forever);
+    sim.fault_of(Rpc::ContainerStatus, &broken, Fault::Fail(Code::Internal), Times::Forever);
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
     observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
@@ -475,14 +475,14 @@ async fn statuses_that_hang_cost_one_deadline() {
     let sim = Sim::start(node).unwrap();
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
-    sim.fault(Method::ContainerStatus, Fault::Hang, Times::Forever);
+    sim.fault(Rpc::ContainerStatus, Fault::Hang, Times::Forever);
     #[expect(clippy::disallowed_methods, reason = "measures the test itself")]
     let begun = Instant::now();
     observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
     let containers = snapshot.containers.as_ref().unwrap();
     assert!(containers.iter().all(|container| container.image_volumes_unknown.is_some()));
-    assert_eq!(sim.calls_of(Method::ContainerStatus).len(), 16);
+    assert_eq!(sim.calls_of(Rpc::ContainerStatus).len(), 16);
 }
 
 #[tokio::test]
@@ -508,7 +508,7 @@ async fn ends_are_asked_of_exited_containers_alone_and_once() {
         let ends: Vec<_> = snapshot.containers.as_ref().unwrap().iter().filter_map(|c| c.finished_at).collect();
         assert_eq!(ends, ["2026-11-21T11:30:00Z".parse().unwrap()]);
     }
-    assert_eq!(sim.calls_of(Method::ContainerStatus).len(), 1);
+    assert_eq!(sim.calls_of(Rpc::ContainerStatus).len(), 1);
 }
 
 #[tokio::test]
@@ -522,7 +522,7 @@ async fn a_container_that_ended_since_its_status_was_asked_is_asked_again() {
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
     observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
     assert!(snapshot.containers.as_ref().unwrap().iter().all(|container| container.finished_at.is_some()));
-    assert_eq!(sim.calls_of(Method::ContainerStatus).len(), 3, "the running one twice, the exited one once");
+    assert_eq!(sim.calls_of(Rpc::ContainerStatus).len(), 3, "the running one twice, the exited one once");
 }
 
 #[tokio::test]
@@ -530,7 +530,7 @@ async fn an_end_that_cannot_be_had_is_now_at_the_latest() {
     let sim = Sim::start(node()).unwrap();
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
-    sim.fault(Method::ContainerStatus, Fault::Fail(Code::Internal), Times::Forever);
+    sim.fault(Rpc::ContainerStatus, Fault::Fail(Code::Internal), Times::Forever);
     observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
     let ends: Vec<_> = snapshot.containers.as_ref().unwrap().iter().filter_map(|c| c.finished_at).collect();
     assert_eq!(ends, [noon()]);

@@ -2,11 +2,11 @@
 
 mod as_root;
 mod history;
-mod learning;
-mod looks;
+mod memory;
+mod one_shot_runs;
 mod opening;
 mod space;
-mod trouble;
+mod unusable_file;
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};

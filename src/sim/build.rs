@@ -28,8 +28,8 @@ impl Node {
     /// Sets the name and version of the runtime.
     #[must_use]
     pub fn runtime(mut self, name: &str, version: &str) -> Self {
-        name.clone_into(&mut self.presents.name);
-        version.clone_into(&mut self.presents.version);
+        name.clone_into(&mut self.runtime.name);
+        version.clone_into(&mut self.runtime.version);
         self
     }
 
@@ -37,21 +37,21 @@ impl Node {
     /// image.
     #[must_use]
     pub fn sandbox_image(mut self, name: &str) -> Self {
-        self.presents.sandbox_image = Some(name.to_owned());
+        self.runtime.sandbox_image = Some(name.to_owned());
         self
     }
 
     /// Sets the directory that `ImageFsInfo` reports. Defaults to a directory of the simulated node.
     #[must_use]
     pub fn image_mountpoint(mut self, path: impl Into<std::path::PathBuf>) -> Self {
-        self.presents.mountpoint = Some(path.into());
+        self.runtime.mountpoint = Some(path.into());
         self
     }
 
     /// Sets how the streaming lists answer.
     #[must_use]
     pub fn streaming(mut self, streaming: Streaming) -> Self {
-        self.presents.streaming = streaming;
+        self.runtime.streaming = streaming;
         self
     }
 
@@ -59,14 +59,14 @@ impl Node {
     /// `max_send_message_size`). Streamed lists have no limit. By default there is no limit.
     #[must_use]
     pub fn send_limit(mut self, bytes: usize) -> Self {
-        self.presents.send_limit = Some(bytes);
+        self.runtime.send_limit = Some(bytes);
         self
     }
 
     /// Makes the runtime serve only `v1alpha2`, like runtimes before CRI v1: calls of v1 are Unimplemented.
     #[must_use]
     pub fn only_v1alpha2(mut self) -> Self {
-        self.presents.is_old = true;
+        self.runtime.is_old = true;
         self
     }
 

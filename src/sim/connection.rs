@@ -14,14 +14,14 @@ use super::server::Shared;
 
 /// A connection that the server accepted.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct ServerConnection {
     stream: UnixStream,
     shared: Arc<Shared>,
 }
 
-// === impl Connection ===
+// === impl ServerConnection ===
 
-impl Connection {
+impl ServerConnection {
     pub(super) fn new(stream: UnixStream, shared: Arc<Shared>) -> Self {
         Self { stream, shared }
     }
@@ -42,13 +42,13 @@ fn second_handle(stream: &UnixStream) -> io::Result<std::os::unix::net::UnixStre
     Ok(stream.as_fd().try_clone_to_owned()?.into())
 }
 
-impl AsyncRead for Connection {
+impl AsyncRead for ServerConnection {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(context, into)
     }
 }
 
-impl AsyncWrite for Connection {
+impl AsyncWrite for ServerConnection {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if self.shared.is_to_break() && !bytes.is_empty() {
             return self.break_off(context, bytes);
@@ -65,7 +65,7 @@ impl AsyncWrite for Connection {
     }
 }
 
-impl Connected for Connection {
+impl Connected for ServerConnection {
     type ConnectInfo = ();
 
     fn connect_info(&self) {}

@@ -26,7 +26,7 @@ pub enum Defect {
 }
 
 /// An answer that can have a defect.
-pub(super) trait Answer: Send + Sized + 'static {
+pub(super) trait Spoil: Send + Sized + 'static {
     /// Applies the defect to the message.
     fn spoil(&mut self, defect: Defect);
 }
@@ -78,11 +78,11 @@ item!(
     pb::FilesystemUsage => fs_id,
 );
 
-// === impl Answer ===
+// === impl Spoil ===
 
 macro_rules! answer {
     ($spoil:ident: $($message:ty => $field:ident),* $(,)?) => {
-        $(impl Answer for $message {
+        $(impl Spoil for $message {
             fn spoil(&mut self, defect: Defect) {
                 $spoil(&mut self.$field, defect);
             }
@@ -107,7 +107,7 @@ answer!(spoil_object:
 
 macro_rules! whole_answer {
     ($($message:ty),* $(,)?) => {
-        $(impl Answer for $message {
+        $(impl Spoil for $message {
             fn spoil(&mut self, defect: Defect) {
                 match defect {
                     Defect::Empty => *self = Self::default(),
@@ -133,7 +133,7 @@ whole_answer!(
 );
 
 /// The entries have no id of their own. [`Defect::WithoutId`] removes their attributes instead, which contain the id.
-impl Answer for pb::ListContainerStatsResponse {
+impl Spoil for pb::ListContainerStatsResponse {
     fn spoil(&mut self, defect: Defect) {
         let stats = &mut self.stats;
         match defect {
@@ -150,7 +150,7 @@ impl Answer for pb::ListContainerStatsResponse {
 }
 
 /// Applies the defect to each batch of a streamed list. An empty list has no batch.
-impl<T: Answer> Answer for Batches<T> {
+impl<T: Spoil> Spoil for Batches<T> {
     fn spoil(&mut self, defect: Defect) {
         let batches = std::mem::replace(self, Box::pin(tokio_stream::empty()));
         if defect != Defect::Empty {

@@ -14,7 +14,7 @@ use crate::cri::generated::{image_service_server::ImageServiceServer, runtime_se
 
 /// A socket without a CRI server.
 #[derive(Debug)]
-pub struct StandIn {
+pub struct FakeSocket {
     socket: PathBuf,
     _listener: Option<UnixListener>,
     _dir: TempDir,
@@ -24,9 +24,9 @@ pub struct StandIn {
 #[derive(Clone, Debug)]
 pub(super) struct Old<S>(pub(super) S);
 
-// === impl StandIn ===
+// === impl FakeSocket ===
 
-impl StandIn {
+impl FakeSocket {
     /// Creates a socket that accepts connections and never answers.
     pub fn silent() -> Result<Self, SimError> {
         // No process has to accept: the kernel queues connections and bytes.

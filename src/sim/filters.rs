@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::indexed_map::POD_UID;
-use super::node::{Container, Node, Sandbox};
+use super::node::{Node, SimContainer, SimSandbox};
 use crate::cri::generated as pb;
 
 type Labels = HashMap<String, String>;
@@ -13,7 +13,7 @@ type Labels = HashMap<String, String>;
 impl Node {
     pub(super) fn list_containers(&self, filter: Option<pb::ContainerFilter>) -> Vec<pb::Container> {
         let filter = filter.unwrap_or_default();
-        let fits = |container: &&Container| {
+        let fits = |container: &&SimContainer| {
             let listed = &container.listed;
             filter.state.is_none_or(|wanted| wanted.state == listed.state)
                 && selects(&filter.label_selector, &listed.labels)
@@ -23,7 +23,7 @@ impl Node {
 
     pub(super) fn list_sandboxes(&self, filter: Option<pb::PodSandboxFilter>) -> Vec<pb::PodSandbox> {
         let filter = filter.unwrap_or_default();
-        let fits = |sandbox: &&Sandbox| {
+        let fits = |sandbox: &&SimSandbox| {
             let listed = &sandbox.listed;
             filter.state.is_none_or(|wanted| wanted.state == listed.state)
                 && selects(&filter.label_selector, &listed.labels)
@@ -37,10 +37,10 @@ impl Node {
     }
 
     /// Returns the containers that match the id, the sandbox or the pod in the filter.
-    fn candidate_containers(&self, filter: &pb::ContainerFilter) -> Vec<&Container> {
+    fn candidate_containers(&self, filter: &pb::ContainerFilter) -> Vec<&SimContainer> {
         let in_sandbox = self.sandboxes.resolve(&filter.pod_sandbox_id).ok();
         if !filter.id.is_empty() {
-            let fits = |container: &&Container| {
+            let fits = |container: &&SimContainer| {
                 filter.pod_sandbox_id.is_empty() || in_sandbox.as_ref() == Some(&container.listed.pod_sandbox_id)
             };
             return self.containers.find(&filter.id).ok().into_iter().filter(fits).collect();
@@ -56,7 +56,7 @@ impl Node {
         }
     }
 
-    fn candidate_sandboxes(&self, filter: &pb::PodSandboxFilter) -> Vec<&Sandbox> {
+    fn candidate_sandboxes(&self, filter: &pb::PodSandboxFilter) -> Vec<&SimSandbox> {
         if !filter.id.is_empty() {
             return self.sandboxes.find(&filter.id).ok().into_iter().collect();
         }

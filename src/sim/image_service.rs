@@ -5,7 +5,7 @@ use tonic::{Request, Response, Status};
 use super::lifecycle::nanoseconds;
 use super::node::Node;
 use super::runtime_service::{Batches, batches};
-use super::script::Method;
+use super::script::Rpc;
 use super::server::Service;
 use crate::cri::generated as pb;
 use crate::cri::generated::image_service_server::ImageService;
@@ -22,7 +22,7 @@ impl ImageService for Service {
     ) -> Result<Response<pb::ListImagesResponse>, Status> {
         let id = name(request.into_inner().filter.and_then(|filter| filter.image).as_ref());
         let list = |node: &mut Node| node.sent(pb::ListImagesResponse { images: node.list_images() });
-        self.0.answer(Method::ListImages, &id, list).await
+        self.0.answer(Rpc::ListImages, &id, list).await
     }
 
     async fn stream_images(
@@ -31,9 +31,9 @@ impl ImageService for Service {
     ) -> Result<Response<Self::StreamImagesStream>, Status> {
         let id = name(request.into_inner().filter.and_then(|filter| filter.image).as_ref());
         let list = |node: &mut Node| {
-            batches(node.presents.streaming, || node.list_images(), |images| pb::StreamImagesResponse { images })
+            batches(node.runtime.streaming, || node.list_images(), |images| pb::StreamImagesResponse { images })
         };
-        self.0.answer(Method::StreamImages, &id, list).await
+        self.0.answer(Rpc::StreamImages, &id, list).await
     }
 
     async fn image_status(
@@ -45,7 +45,7 @@ impl ImageService for Service {
             let image = node.images.find(&id)?.map(|image| image.listed.clone());
             Ok(pb::ImageStatusResponse { image, info: [].into() })
         };
-        self.0.answer(Method::ImageStatus, &id, status).await
+        self.0.answer(Rpc::ImageStatus, &id, status).await
     }
 
     async fn remove_image(
@@ -54,14 +54,14 @@ impl ImageService for Service {
     ) -> Result<Response<pb::RemoveImageResponse>, Status> {
         let id = name(request.into_inner().image.as_ref());
         let remove = |node: &mut Node| node.remove_image(&id).map(|()| pb::RemoveImageResponse {});
-        self.0.answer(Method::RemoveImage, &id, remove).await
+        self.0.answer(Rpc::RemoveImage, &id, remove).await
     }
 
     async fn image_fs_info(
         &self,
         _: Request<pb::ImageFsInfoRequest>,
     ) -> Result<Response<pb::ImageFsInfoResponse>, Status> {
-        self.0.answer(Method::ImageFsInfo, "", |node| Ok(node.image_fs_info())).await
+        self.0.answer(Rpc::ImageFsInfo, "", |node| Ok(node.image_fs_info())).await
     }
 }
 

@@ -11,7 +11,7 @@ use tonic::Status;
 
 use super::images::{Layers, hex};
 use super::logs::LogEntry;
-use super::node::{Container, Node, Sandbox};
+use super::node::{Node, SimContainer, SimSandbox};
 use crate::cri::generated as pb;
 use crate::model::ContainerState;
 
@@ -34,7 +34,7 @@ impl Node {
             annotations: config.annotations,
         };
         let log_directory = config.log_directory.into();
-        self.sandboxes.put(&id, Sandbox { listed, log_directory, containers: [].into() });
+        self.sandboxes.put(&id, SimSandbox { listed, log_directory, containers: [].into() });
         Ok(id)
     }
 
@@ -69,7 +69,7 @@ impl Node {
             None => self.sandboxes.get(&sandbox).map(|sandbox| sandbox.log_directory.clone()).unwrap_or_default(),
         };
         let log_path = log_path(&log_directory, &config.log_path);
-        let made = Container {
+        let made = SimContainer {
             listed,
             started_at: 0,
             finished_at: 0,

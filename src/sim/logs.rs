@@ -14,7 +14,7 @@ const LINK_NAME_BYTES: usize = 251;
 
 /// The directories of the log files and symlinks.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct LogRoots {
+pub struct LogPaths {
     /// Stands for `/var/log/pods`.
     pub pods: PathBuf,
     /// Stands for `/var/log/containers`.
@@ -30,9 +30,9 @@ pub(super) enum LogEntry {
     Dangling { name: String, target: PathBuf },
 }
 
-// === impl LogRoots ===
+// === impl LogPaths ===
 
-impl LogRoots {
+impl LogPaths {
     pub(super) fn beneath(dir: &Path) -> Self {
         Self { pods: dir.join("pods"), containers: dir.join("containers") }
     }
@@ -45,14 +45,14 @@ impl LogEntry {
         Self::File { path, bytes: 0, link: None }
     }
 
-    fn path(&self, roots: &LogRoots) -> PathBuf {
+    fn path(&self, roots: &LogPaths) -> PathBuf {
         match self {
             Self::File { path, .. } => roots.pods.join(path),
             Self::Dangling { name, .. } => roots.containers.join(name),
         }
     }
 
-    fn write(&self, roots: &LogRoots) -> io::Result<()> {
+    fn write(&self, roots: &LogPaths) -> io::Result<()> {
         let path = self.path(roots);
         match self {
             Self::File { path: relative, .. } if relative.as_os_str().is_empty() => Ok(()),

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::SimError;
 use super::images::{Images, Layers};
 use super::indexed_map::{IndexedMap, Labeled};
-use super::logs::{LogEntry, LogRoots};
+use super::logs::{LogEntry, LogPaths};
 use crate::cri::generated as pb;
 use crate::model::{ContainerState, FileSystem, SandboxState};
 
@@ -18,10 +18,10 @@ const NOON: i64 = 1_795_262_400;
 /// The state of a node. Builder methods, calls, hooks and tests change it.
 #[derive(Debug)]
 pub struct Node {
-    pub(super) sandboxes: IndexedMap<Sandbox>,
-    pub(super) containers: IndexedMap<Container>,
+    pub(super) sandboxes: IndexedMap<SimSandbox>,
+    pub(super) containers: IndexedMap<SimContainer>,
     pub(super) images: Images,
-    pub(super) presents: Presents,
+    pub(super) runtime: RuntimeProperties,
     pub(super) disk: Disk,
     /// The time of every change that a call makes.
     pub(super) now: Timestamp,
@@ -35,7 +35,7 @@ pub struct Node {
     /// Log entries that are not written yet; `None` = no logs are written.
     pub(super) unwritten: Option<Vec<LogEntry>>,
     /// `None` = the node has no directory yet, so nothing is written.
-    pub(super) roots: Option<LogRoots>,
+    pub(super) roots: Option<LogPaths>,
 }
 
 /// The last objects that the builder methods added.
@@ -49,7 +49,7 @@ pub(super) struct Cursor {
 
 /// The properties of the runtime.
 #[derive(Debug)]
-pub(super) struct Presents {
+pub(super) struct RuntimeProperties {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) sandbox_image: Option<String>,
@@ -83,7 +83,7 @@ pub enum Streaming {
 
 /// A container.
 #[derive(Debug)]
-pub(super) struct Container {
+pub(super) struct SimContainer {
     pub(super) listed: pb::Container,
     pub(super) started_at: i64,
     pub(super) finished_at: i64,
@@ -99,7 +99,7 @@ pub(super) struct Container {
 
 /// A sandbox.
 #[derive(Debug)]
-pub(super) struct Sandbox {
+pub(super) struct SimSandbox {
     pub(super) listed: pb::PodSandbox,
     pub(super) log_directory: PathBuf,
     pub(super) containers: BTreeSet<String>,
@@ -115,7 +115,7 @@ impl Node {
             sandboxes: IndexedMap::of("sandbox"),
             containers: IndexedMap::of("container"),
             images: Images::default(),
-            presents: Presents::default(),
+            runtime: RuntimeProperties::default(),
             disk: Disk { capacity_bytes: 100 << 30, other_bytes: 0 },
             now: noon,
             moment: noon,
@@ -163,7 +163,7 @@ impl Node {
 
     /// Returns the state of a container by its id or a unique prefix; `None` = it does not exist.
     pub fn container_state(&self, id: &str) -> Option<ContainerState> {
-        self.containers.find(id).ok().map(Container::state)
+        self.containers.find(id).ok().map(SimContainer::state)
     }
 
     /// Returns the ids of all sandboxes, sorted.
@@ -173,21 +173,21 @@ impl Node {
 
     /// Returns all sandboxes as `POD#ATTEMPT STATE`, sorted.
     pub fn sandbox_names(&self) -> Vec<String> {
-        let mut names: Vec<_> = self.sandboxes.iter().map(Sandbox::name).collect();
+        let mut names: Vec<_> = self.sandboxes.iter().map(SimSandbox::name).collect();
         names.sort();
         names
     }
 
     /// Returns the id of the newest sandbox of the pod with this name.
     pub fn sandbox_id(&self, pod: &str) -> Option<String> {
-        let attempt = |sandbox: &Sandbox| sandbox.listed.metadata.as_ref().map_or(0, |metadata| metadata.attempt);
-        let of_pod = |sandbox: &&Sandbox| sandbox.pod_name() == pod;
+        let attempt = |sandbox: &SimSandbox| sandbox.listed.metadata.as_ref().map_or(0, |metadata| metadata.attempt);
+        let of_pod = |sandbox: &&SimSandbox| sandbox.pod_name() == pod;
         self.sandboxes.iter().filter(of_pod).max_by_key(|sandbox| attempt(sandbox)).map(|found| found.listed.id.clone())
     }
 
     /// Returns the state of a sandbox by its id or a unique prefix; `None` = it does not exist.
     pub fn sandbox_state(&self, id: &str) -> Option<SandboxState> {
-        self.sandboxes.find(id).ok().map(Sandbox::state)
+        self.sandboxes.find(id).ok().map(SimSandbox::state)
     }
 
     /// Returns the ids of all images, sorted.
@@ -227,22 +227,22 @@ impl Node {
     }
 
     pub(super) fn mountpoint(&self) -> &Path {
-        self.presents.mountpoint.as_deref().unwrap_or(Path::new("/var/lib/containerd"))
+        self.runtime.mountpoint.as_deref().unwrap_or(Path::new("/var/lib/containerd"))
     }
 
     /// Creates the directories that the node needs under `dir`, and writes the logs.
     pub(super) fn settle(&mut self, dir: &Path) -> Result<(), SimError> {
         let images = dir.join("images");
-        let roots = LogRoots::beneath(dir);
+        let roots = LogPaths::beneath(dir);
         for needed in [&images, &roots.pods, &roots.containers] {
             std::fs::create_dir_all(needed).map_err(SimError::Directory)?;
         }
         self.roots = Some(roots);
-        self.presents.mountpoint.get_or_insert(images);
+        self.runtime.mountpoint.get_or_insert(images);
         self.write_logs()
     }
 
-    fn container_name(&self, container: &Container) -> String {
+    fn container_name(&self, container: &SimContainer) -> String {
         let (name, attempt) = container.metadata();
         let state = match container.state() {
             ContainerState::Created => "created",
@@ -253,8 +253,8 @@ impl Node {
         format!("{}/{name}#{attempt} {state}", self.pod_name(container))
     }
 
-    fn pod_name(&self, container: &Container) -> &str {
-        self.sandboxes.get(&container.listed.pod_sandbox_id).map_or("", Sandbox::pod_name)
+    fn pod_name(&self, container: &SimContainer) -> &str {
+        self.sandboxes.get(&container.listed.pod_sandbox_id).map_or("", SimSandbox::pod_name)
     }
 }
 
@@ -264,9 +264,9 @@ impl Default for Node {
     }
 }
 
-// === impl Presents ===
+// === impl RuntimeProperties ===
 
-impl Default for Presents {
+impl Default for RuntimeProperties {
     fn default() -> Self {
         Self {
             name: "sim".to_owned(),
@@ -280,9 +280,9 @@ impl Default for Presents {
     }
 }
 
-// === impl Container ===
+// === impl SimContainer ===
 
-impl Container {
+impl SimContainer {
     pub(super) fn state(&self) -> ContainerState {
         match self.listed.state() {
             pb::ContainerState::ContainerCreated => ContainerState::Created,
@@ -298,15 +298,15 @@ impl Container {
     }
 }
 
-impl Labeled for Container {
+impl Labeled for SimContainer {
     fn labels(&self) -> &HashMap<String, String> {
         &self.listed.labels
     }
 }
 
-// === impl Sandbox ===
+// === impl SimSandbox ===
 
-impl Sandbox {
+impl SimSandbox {
     pub(super) fn state(&self) -> SandboxState {
         match self.listed.state() {
             pb::PodSandboxState::SandboxReady => SandboxState::Ready,
@@ -328,7 +328,7 @@ impl Sandbox {
     }
 }
 
-impl Labeled for Sandbox {
+impl Labeled for SimSandbox {
     fn labels(&self) -> &HashMap<String, String> {
         &self.listed.labels
     }

@@ -6,8 +6,8 @@ use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
 use super::lifecycle::nanoseconds;
-use super::node::{Container, Node, Streaming};
-use super::script::Method;
+use super::node::{Node, SimContainer, Streaming};
+use super::script::Rpc;
 use super::server::Service;
 use crate::cri::generated as pb;
 use crate::cri::generated::runtime_service_server::RuntimeService;
@@ -23,12 +23,12 @@ impl RuntimeService for Service {
     type StreamContainersStream = Batches<pb::StreamContainersResponse>;
 
     async fn version(&self, _: Request<pb::VersionRequest>) -> Result<Response<pb::VersionResponse>, Status> {
-        self.0.answer(Method::Version, "", |node| Ok(node.version())).await
+        self.0.answer(Rpc::Version, "", |node| Ok(node.version())).await
     }
 
     async fn status(&self, request: Request<pb::StatusRequest>) -> Result<Response<pb::StatusResponse>, Status> {
         let verbose = request.into_inner().verbose;
-        self.0.answer(Method::Status, "", |node| Ok(node.status(verbose))).await
+        self.0.answer(Rpc::Status, "", |node| Ok(node.status(verbose))).await
     }
 
     async fn run_pod_sandbox(
@@ -40,7 +40,7 @@ impl RuntimeService for Service {
             let now = node.time();
             node.run_sandbox(config, now).map(|pod_sandbox_id| pb::RunPodSandboxResponse { pod_sandbox_id })
         };
-        self.0.answer(Method::RunPodSandbox, "", run).await
+        self.0.answer(Rpc::RunPodSandbox, "", run).await
     }
 
     async fn stop_pod_sandbox(
@@ -49,7 +49,7 @@ impl RuntimeService for Service {
     ) -> Result<Response<pb::StopPodSandboxResponse>, Status> {
         let id = request.into_inner().pod_sandbox_id;
         let stop = |node: &mut Node| node.stop_sandbox(&id).map(|()| pb::StopPodSandboxResponse {});
-        self.0.answer(Method::StopPodSandbox, &id, stop).await
+        self.0.answer(Rpc::StopPodSandbox, &id, stop).await
     }
 
     async fn remove_pod_sandbox(
@@ -58,7 +58,7 @@ impl RuntimeService for Service {
     ) -> Result<Response<pb::RemovePodSandboxResponse>, Status> {
         let id = request.into_inner().pod_sandbox_id;
         let remove = |node: &mut Node| node.remove_sandbox(&id).map(|()| pb::RemovePodSandboxResponse {});
-        self.0.answer(Method::RemovePodSandbox, &id, remove).await
+        self.0.answer(Rpc::RemovePodSandbox, &id, remove).await
     }
 
     async fn list_pod_sandbox(
@@ -68,7 +68,7 @@ impl RuntimeService for Service {
         let filter = request.into_inner().filter;
         let id = sandbox_filter_id(filter.as_ref());
         let list = |node: &mut Node| node.sent(pb::ListPodSandboxResponse { items: node.list_sandboxes(filter) });
-        self.0.answer(Method::ListPodSandbox, &id, list).await
+        self.0.answer(Rpc::ListPodSandbox, &id, list).await
     }
 
     async fn stream_pod_sandboxes(
@@ -79,12 +79,12 @@ impl RuntimeService for Service {
         let id = sandbox_filter_id(filter.as_ref());
         let list = |node: &mut Node| {
             batches(
-                node.presents.streaming,
+                node.runtime.streaming,
                 || node.list_sandboxes(filter),
                 |items| pb::StreamPodSandboxesResponse { items },
             )
         };
-        self.0.answer(Method::StreamPodSandboxes, &id, list).await
+        self.0.answer(Rpc::StreamPodSandboxes, &id, list).await
     }
 
     async fn create_container(
@@ -98,7 +98,7 @@ impl RuntimeService for Service {
             let made = node.create_container(&id, config, sandbox, node.time());
             made.map(|container_id| pb::CreateContainerResponse { container_id })
         };
-        self.0.answer(Method::CreateContainer, &id, create).await
+        self.0.answer(Rpc::CreateContainer, &id, create).await
     }
 
     async fn start_container(
@@ -107,7 +107,7 @@ impl RuntimeService for Service {
     ) -> Result<Response<pb::StartContainerResponse>, Status> {
         let id = request.into_inner().container_id;
         let start = |node: &mut Node| node.start_container(&id).map(|()| pb::StartContainerResponse {});
-        self.0.answer(Method::StartContainer, &id, start).await
+        self.0.answer(Rpc::StartContainer, &id, start).await
     }
 
     async fn stop_container(
@@ -116,7 +116,7 @@ impl RuntimeService for Service {
     ) -> Result<Response<pb::StopContainerResponse>, Status> {
         let id = request.into_inner().container_id;
         let stop = |node: &mut Node| node.stop_container(&id).map(|()| pb::StopContainerResponse {});
-        self.0.answer(Method::StopContainer, &id, stop).await
+        self.0.answer(Rpc::StopContainer, &id, stop).await
     }
 
     async fn remove_container(
@@ -125,7 +125,7 @@ impl RuntimeService for Service {
     ) -> Result<Response<pb::RemoveContainerResponse>, Status> {
         let id = request.into_inner().container_id;
         let remove = |node: &mut Node| node.remove_container(&id).map(|()| pb::RemoveContainerResponse {});
-        self.0.answer(Method::RemoveContainer, &id, remove).await
+        self.0.answer(Rpc::RemoveContainer, &id, remove).await
     }
 
     async fn list_containers(
@@ -135,7 +135,7 @@ impl RuntimeService for Service {
         let filter = request.into_inner().filter;
         let id = container_filter_id(filter.as_ref());
         let list = |node: &mut Node| node.sent(pb::ListContainersResponse { containers: node.list_containers(filter) });
-        self.0.answer(Method::ListContainers, &id, list).await
+        self.0.answer(Rpc::ListContainers, &id, list).await
     }
 
     async fn stream_containers(
@@ -146,12 +146,12 @@ impl RuntimeService for Service {
         let id = container_filter_id(filter.as_ref());
         let list = |node: &mut Node| {
             batches(
-                node.presents.streaming,
+                node.runtime.streaming,
                 || node.list_containers(filter),
                 |containers| pb::StreamContainersResponse { containers },
             )
         };
-        self.0.answer(Method::StreamContainers, &id, list).await
+        self.0.answer(Rpc::StreamContainers, &id, list).await
     }
 
     async fn container_status(
@@ -163,14 +163,14 @@ impl RuntimeService for Service {
             let status = Some(node.container_status(node.containers.find(&id)?));
             Ok(pb::ContainerStatusResponse { status, info: [].into() })
         };
-        self.0.answer(Method::ContainerStatus, &id, status).await
+        self.0.answer(Rpc::ContainerStatus, &id, status).await
     }
 
     async fn list_container_stats(
         &self,
         _: Request<pb::ListContainerStatsRequest>,
     ) -> Result<Response<pb::ListContainerStatsResponse>, Status> {
-        self.0.answer(Method::ListContainerStats, "", |node| Ok(node.container_stats())).await
+        self.0.answer(Rpc::ListContainerStats, "", |node| Ok(node.container_stats())).await
     }
 }
 
@@ -180,7 +180,7 @@ impl Node {
     /// Returns a list as the answer to a call. If the list exceeds the send limit, returns the error that Go's gRPC
     /// uses.
     pub(super) fn sent<T: prost::Message>(&self, answer: T) -> Result<T, Status> {
-        let (bytes, limit) = (answer.encoded_len(), self.presents.send_limit);
+        let (bytes, limit) = (answer.encoded_len(), self.runtime.send_limit);
         match limit {
             Some(limit) if bytes > limit => Err(Status::resource_exhausted(format!(
                 "grpc: trying to send message larger than max ({bytes} vs. {limit})"
@@ -192,9 +192,9 @@ impl Node {
     fn version(&self) -> pb::VersionResponse {
         pb::VersionResponse {
             version: "0.1.0".to_owned(),
-            runtime_name: self.presents.name.clone(),
-            runtime_version: self.presents.version.clone(),
-            runtime_api_version: if self.presents.is_old { "v1alpha2" } else { "v1" }.to_owned(),
+            runtime_name: self.runtime.name.clone(),
+            runtime_version: self.runtime.version.clone(),
+            runtime_api_version: if self.runtime.is_old { "v1alpha2" } else { "v1" }.to_owned(),
         }
     }
 
@@ -212,7 +212,7 @@ impl Node {
     /// Returns the configuration of the runtime as containerd reports it: 1.x with the sandbox image, 2.x without.
     fn config(&self) -> String {
         let containerd = serde_json::json!({ "snapshotter": "overlayfs" });
-        let config = match &self.presents.sandbox_image {
+        let config = match &self.runtime.sandbox_image {
             Some(image) => serde_json::json!({ "containerd": containerd, "sandboxImage": image }),
             None => serde_json::json!({ "containerd": containerd }),
         };
@@ -221,7 +221,7 @@ impl Node {
 
     /// Returns the size of the writable layer of each container, in any state.
     fn container_stats(&self) -> pb::ListContainerStatsResponse {
-        let stats = |container: &Container| pb::ContainerStats {
+        let stats = |container: &SimContainer| pb::ContainerStats {
             attributes: Some(pb::ContainerAttributes {
                 id: container.listed.id.clone(),
                 metadata: container.listed.metadata.clone(),
@@ -235,7 +235,7 @@ impl Node {
         pb::ListContainerStatsResponse { stats: self.containers.iter().map(stats).collect() }
     }
 
-    fn container_status(&self, container: &Container) -> pb::ContainerStatus {
+    fn container_status(&self, container: &SimContainer) -> pb::ContainerStatus {
         let listed = container.listed.clone();
         let log_path = match &self.roots {
             Some(roots) if !container.log_path.as_os_str().is_empty() => roots.pods.join(&container.log_path),

@@ -4,15 +4,16 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
+use strum::{EnumIter, IntoEnumIterator as _};
 use tonic::Code;
 
 use super::defects::Defect;
 use super::node::Node;
 
-/// The calls of both services.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+/// The methods of both services.
+#[derive(Clone, Copy, Debug, strum::Display, EnumIter, Eq, Hash, PartialEq)]
 #[expect(missing_docs, reason = "the CRI's own names")]
-pub enum Method {
+pub enum Rpc {
     Version,
     Status,
     RunPodSandbox,
@@ -37,9 +38,9 @@ pub enum Method {
 
 /// One call that arrived.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Call {
+pub struct RecordedCall {
     /// The method.
-    pub method: Method,
+    pub method: Rpc,
     /// The object of the call, as written in the request: the id of the container, sandbox or image. For a list, the id
     /// in its filter, or else the sandbox in it. Empty if there is none.
     pub id: String,
@@ -85,12 +86,12 @@ pub(super) type Change = Box<dyn FnOnce(&mut Node) + Send>;
 pub(super) struct Script {
     faults: VecDeque<Queued>,
     hooks: Vec<Hook>,
-    calls: Vec<Call>,
+    calls: Vec<RecordedCall>,
 }
 
 #[derive(Debug)]
 struct Queued {
-    method: Method,
+    method: Rpc,
     /// The object whose calls the fault affects; `None` = all calls of the method.
     id: Option<String>,
     fault: Fault,
@@ -98,37 +99,19 @@ struct Queued {
 }
 
 struct Hook {
-    method: Method,
+    method: Rpc,
     /// The number of calls until the hook runs. The hook runs at the call that finds 1 here.
     calls_left: usize,
     change: Change,
 }
 
-// === impl Method ===
+// === impl Rpc ===
 
-impl Method {
-    /// All methods except [`Method::ListContainerStats`].
-    pub const ALL: [Self; 19] = [
-        Self::Version,
-        Self::Status,
-        Self::RunPodSandbox,
-        Self::StopPodSandbox,
-        Self::RemovePodSandbox,
-        Self::ListPodSandbox,
-        Self::StreamPodSandboxes,
-        Self::CreateContainer,
-        Self::StartContainer,
-        Self::StopContainer,
-        Self::RemoveContainer,
-        Self::ListContainers,
-        Self::StreamContainers,
-        Self::ContainerStatus,
-        Self::ListImages,
-        Self::StreamImages,
-        Self::ImageStatus,
-        Self::RemoveImage,
-        Self::ImageFsInfo,
-    ];
+impl Rpc {
+    /// Returns all methods.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::iter()
+    }
 
     /// Returns whether a call of this method changes the state.
     pub fn changes(self) -> bool {
@@ -146,15 +129,9 @@ impl Method {
     }
 }
 
-impl fmt::Display for Method {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
-}
+// === impl RecordedCall ===
 
-// === impl Call ===
-
-impl fmt::Display for Call {
+impl fmt::Display for RecordedCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}({})", self.method, self.id)
     }
@@ -163,11 +140,11 @@ impl fmt::Display for Call {
 // === impl Script ===
 
 impl Script {
-    pub(super) fn queue(&mut self, method: Method, id: Option<&str>, fault: Fault, left: Times) {
+    pub(super) fn queue(&mut self, method: Rpc, id: Option<&str>, fault: Fault, left: Times) {
         self.faults.push_back(Queued { method, id: id.map(str::to_owned), fault, left });
     }
 
-    pub(super) fn hook(&mut self, method: Method, nth: usize, change: Change) {
+    pub(super) fn hook(&mut self, method: Rpc, nth: usize, change: Change) {
         self.hooks.push(Hook { method, calls_left: nth.max(1), change });
     }
 
@@ -176,7 +153,7 @@ impl Script {
         self.hooks.clear();
     }
 
-    pub(super) fn calls(&self) -> &[Call] {
+    pub(super) fn calls(&self) -> &[RecordedCall] {
         &self.calls
     }
 
@@ -185,12 +162,12 @@ impl Script {
     }
 
     /// Records a call. Returns its fault, and the changes to make before it.
-    pub(super) fn arrive(&mut self, method: Method, id: &str) -> (Option<Fault>, Vec<Change>) {
-        self.calls.push(Call { method, id: id.to_owned() });
+    pub(super) fn arrive(&mut self, method: Rpc, id: &str) -> (Option<Fault>, Vec<Change>) {
+        self.calls.push(RecordedCall { method, id: id.to_owned() });
         (self.next_fault(method, id), self.due_hooks(method))
     }
 
-    fn next_fault(&mut self, method: Method, id: &str) -> Option<Fault> {
+    fn next_fault(&mut self, method: Rpc, id: &str) -> Option<Fault> {
         self.faults.retain(|queued| queued.left != Times::N(0));
         let strikes =
             |queued: &&mut Queued| queued.method == method && queued.id.as_deref().is_none_or(|wanted| wanted == id);
@@ -201,7 +178,7 @@ impl Script {
         Some(queued.fault)
     }
 
-    fn due_hooks(&mut self, method: Method) -> Vec<Change> {
+    fn due_hooks(&mut self, method: Rpc) -> Vec<Change> {
         for hook in self.hooks.iter_mut().filter(|hook| hook.method == method) {
             hook.calls_left -= 1;
         }

@@ -14,11 +14,11 @@ use tonic::transport::server::Router;
 use tonic::{Response, Status};
 
 use super::SimError;
-use super::connection::Connection;
-use super::defects::Answer;
+use super::connection::ServerConnection;
+use super::defects::Spoil;
 use super::fake_sockets::Old;
 use super::node::Node;
-use super::script::{Fault, Method, Script};
+use super::script::{Fault, Rpc, Script};
 use crate::cri::generated::{image_service_server::ImageServiceServer, runtime_service_server::RuntimeServiceServer};
 
 /// The data that the [`super::Sim`] and the server share. No lock is held across an await, and never two locks at once.
@@ -122,9 +122,9 @@ impl Shared {
     }
 
     /// Runs the steps of a call: recorded, changed by hooks, affected by a fault, carried out, answered.
-    pub(super) async fn answer<T: Answer>(
+    pub(super) async fn answer<T: Spoil>(
         &self,
-        method: Method,
+        method: Rpc,
         id: &str,
         act: impl FnOnce(&mut Node) -> Result<T, Status>,
     ) -> Result<Response<T>, Status> {
@@ -174,9 +174,9 @@ impl Shared {
         }
     }
 
-    fn accept(self: &Arc<Self>, connection: UnixStream) -> io::Result<Connection> {
+    fn accept(self: &Arc<Self>, connection: UnixStream) -> io::Result<ServerConnection> {
         lock(&self.connections).push(connection.try_clone()?);
-        Ok(Connection::new(tokio::net::UnixStream::from_std(connection)?, Arc::clone(self)))
+        Ok(ServerConnection::new(tokio::net::UnixStream::from_std(connection)?, Arc::clone(self)))
     }
 }
 
@@ -257,7 +257,7 @@ fn services(shared: &Arc<Shared>) -> Router {
     let runtime = RuntimeServiceServer::new(Service(shared.clone()));
     let images = ImageServiceServer::new(Service(shared.clone()));
     let mut server = tonic::transport::Server::builder();
-    if shared.node().presents.is_old {
+    if shared.node().runtime.is_old {
         server.add_service(Old(runtime)).add_service(Old(images))
     } else {
         server.add_service(runtime).add_service(images)

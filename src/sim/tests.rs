@@ -6,7 +6,7 @@ use std::time::Duration;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Code, Status};
 
-use super::{Fault, GIB, MIB, Method, Node, Sim, StandIn, Streaming, Times};
+use super::{FakeSocket, Fault, GIB, MIB, Node, Rpc, Sim, Streaming, Times};
 use crate::cri::generated as pb;
 use crate::cri::generated::image_service_client::ImageServiceClient;
 use crate::cri::generated::runtime_service_client::RuntimeServiceClient;
@@ -17,7 +17,7 @@ const DB: &str = "docker.io/library/db:1";
 // === shared layers and the disk ===
 
 #[test]
-fn a_shared_layer_counts_once_and_comes_back_with_its_last_holder() {
+fn a_shared_layer_counts_once_and_is_freed_with_its_last_user() {
     let mut node = Node::new()
         .disk(GIB, 100 * MIB)
         .image(WEB, &[("base", 50 * MIB), ("web", 8 * MIB)])
@@ -31,7 +31,7 @@ fn a_shared_layer_counts_once_and_comes_back_with_its_last_holder() {
 }
 
 #[test]
-fn a_container_holds_the_layers_of_an_image_that_is_gone() {
+fn a_container_holds_the_layers_of_a_removed_image() {
     let mut node = Node::new().disk(GIB, 0).image(WEB, &[("web", 8 * MIB)]);
     node.also(|node| node.pod("default", "web-0", "u1").id("c1").running("app", WEB)).unwrap();
     node.remove_image(WEB).unwrap();
@@ -63,36 +63,36 @@ fn images_are_found_by_every_name_they_have() {
 // === faults ===
 
 #[tokio::test]
-async fn every_method_fails_as_often_as_asked_and_then_heals() {
+async fn every_method_fails_as_often_as_requested() {
     let sim = Sim::start(Node::new()).unwrap();
-    for method in Method::ALL {
+    for method in Rpc::all() {
         sim.fault(method, Fault::Fail(Code::Unavailable), Times::N(2));
         assert_eq!(fails_with(&sim, method).await, Some(Code::Unavailable), "{method}");
         assert_eq!(fails_with(&sim, method).await, Some(Code::Unavailable), "{method}");
         assert_ne!(fails_with(&sim, method).await, Some(Code::Unavailable), "{method}");
     }
-    assert_eq!(sim.calls().len(), 3 * Method::ALL.len());
+    assert_eq!(sim.calls().len(), 3 * Rpc::all().count());
 }
 
 #[tokio::test]
 async fn a_lasting_fault_lasts_until_it_is_healed() {
     let sim = Sim::start(Node::new()).unwrap();
-    sim.fault(Method::ListImages, Fault::Fail(Code::Internal), Times::Forever);
+    sim.fault(Rpc::ListImages, Fault::Fail(Code::Internal), Times::Forever);
     for _ in 0..3 {
-        assert_eq!(fails_with(&sim, Method::ListImages).await, Some(Code::Internal));
+        assert_eq!(fails_with(&sim, Rpc::ListImages).await, Some(Code::Internal));
     }
     sim.heal();
-    assert_eq!(fails_with(&sim, Method::ListImages).await, None);
+    assert_eq!(fails_with(&sim, Rpc::ListImages).await, None);
 }
 
 #[tokio::test]
-async fn faults_queued_one_after_the_other_strike_in_that_order() {
+async fn queued_faults_occur_in_their_order() {
     let sim = Sim::start(Node::new()).unwrap();
-    sim.fault(Method::Version, Fault::Fail(Code::Internal), Times::N(1));
-    sim.fault(Method::Version, Fault::Fail(Code::Unknown), Times::N(1));
+    sim.fault(Rpc::Version, Fault::Fail(Code::Internal), Times::N(1));
+    sim.fault(Rpc::Version, Fault::Fail(Code::Unknown), Times::N(1));
     let mut codes = Vec::new();
     for _ in 0..3 {
-        codes.push(fails_with(&sim, Method::Version).await);
+        codes.push(fails_with(&sim, Rpc::Version).await);
     }
     assert_eq!(codes, [Some(Code::Internal), Some(Code::Unknown), None]);
 }
@@ -100,22 +100,22 @@ async fn faults_queued_one_after_the_other_strike_in_that_order() {
 #[tokio::test]
 async fn a_hanging_call_arrives_and_is_never_answered() {
     let sim = Sim::start(web()).unwrap();
-    sim.fault(Method::RemoveContainer, Fault::Hang, Times::N(1));
+    sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::N(1));
     let removal = tokio::spawn(remove(&sim, "c1"));
-    sim.await_call(Method::RemoveContainer).await.unwrap();
-    assert_eq!(sim.calls_of(Method::RemoveContainer), ["c1"]);
+    sim.await_call(Rpc::RemoveContainer).await.unwrap();
+    assert_eq!(sim.calls_of(Rpc::RemoveContainer), ["c1"]);
     assert!(containers(&sim).await.is_ok(), "others are answered");
     assert!(!removal.is_finished());
     assert_eq!(sim.state().container_ids(), ["c1"]);
 }
 
 #[tokio::test]
-async fn a_late_answer_comes_after_the_deed_and_a_slow_call_is_done_late() {
+async fn a_late_answer_follows_the_change_and_a_slow_call_delays_it() {
     let sim = Sim::start(web()).unwrap();
     let hour = Duration::from_hours(1);
-    sim.fault(Method::RemoveImage, Fault::Slow(hour), Times::N(1));
-    sim.fault(Method::RemoveContainer, Fault::Late(hour), Times::N(1));
-    sim.fault(Method::ListImages, Fault::Slow(Duration::from_millis(1)), Times::N(1));
+    sim.fault(Rpc::RemoveImage, Fault::Slow(hour), Times::N(1));
+    sim.fault(Rpc::RemoveContainer, Fault::Late(hour), Times::N(1));
+    sim.fault(Rpc::ListImages, Fault::Slow(Duration::from_millis(1)), Times::N(1));
     let web = pb::ImageSpec { image: WEB.to_owned(), ..pb::ImageSpec::default() };
     let mut images = ImageServiceClient::new(channel(sim.socket()));
     let slow = {
@@ -123,8 +123,8 @@ async fn a_late_answer_comes_after_the_deed_and_a_slow_call_is_done_late() {
         tokio::spawn(async move { images.remove_image(pb::RemoveImageRequest { image: Some(web) }).await })
     };
     let late = tokio::spawn(remove(&sim, "c1"));
-    sim.await_call(Method::RemoveImage).await.unwrap();
-    sim.await_call(Method::RemoveContainer).await.unwrap();
+    sim.await_call(Rpc::RemoveImage).await.unwrap();
+    sim.await_call(Rpc::RemoveContainer).await.unwrap();
     // The answers of later calls on other connections prove that the server handled both calls.
     let list = images.list_images(pb::ListImagesRequest { filter: None }).await.unwrap().into_inner();
     assert_eq!(list.images.len(), 1);
@@ -133,20 +133,20 @@ async fn a_late_answer_comes_after_the_deed_and_a_slow_call_is_done_late() {
 }
 
 #[tokio::test]
-async fn an_answer_is_lost_after_the_deed() {
+async fn an_answer_is_lost_after_the_change() {
     let sim = Sim::start(web()).unwrap();
-    sim.fault(Method::RemoveContainer, Fault::DoThenCut, Times::N(1));
+    sim.fault(Rpc::RemoveContainer, Fault::DoThenCut, Times::N(1));
     assert!(is_broken(&remove(&sim, "c1").await));
     assert!(sim.state().container_ids().is_empty());
     assert!(remove(&sim, "c1").await.is_ok(), "the socket is still there");
 }
 
 #[tokio::test]
-async fn a_deed_may_hang_once_it_is_done() {
+async fn a_call_may_hang_after_its_change() {
     let sim = Sim::start(web()).unwrap();
-    sim.fault(Method::RemoveContainer, Fault::DoThenHang, Times::N(1));
+    sim.fault(Rpc::RemoveContainer, Fault::DoThenHang, Times::N(1));
     let removal = tokio::spawn(remove(&sim, "c1"));
-    sim.await_call(Method::RemoveContainer).await.unwrap();
+    sim.await_call(Rpc::RemoveContainer).await.unwrap();
     assert!(containers(&sim).await.unwrap().is_empty());
     assert!(!removal.is_finished());
 }
@@ -156,7 +156,7 @@ async fn a_deed_may_hang_once_it_is_done() {
 #[tokio::test]
 async fn a_hook_changes_the_state_before_the_nth_call() {
     let sim = Sim::start(web().id("c2").created("late", WEB)).unwrap();
-    sim.on_call(Method::ListContainers, 2, |node| node.start_container("c2").unwrap());
+    sim.on_call(Rpc::ListContainers, 2, |node| node.start_container("c2").unwrap());
     for state in [pb::ContainerState::ContainerCreated, pb::ContainerState::ContainerRunning] {
         assert_eq!(containers(&sim).await.unwrap().last().unwrap().state(), state);
     }
@@ -165,7 +165,7 @@ async fn a_hook_changes_the_state_before_the_nth_call() {
 #[tokio::test]
 async fn a_hook_may_add_to_the_node() {
     let sim = Sim::start(web()).unwrap();
-    sim.on_call(Method::ListContainers, 1, |node| {
+    sim.on_call(Rpc::ListContainers, 1, |node| {
         node.also(|node| node.in_sandbox("s1").running("sidecar", WEB)).unwrap();
     });
     assert_eq!(containers(&sim).await.unwrap().len(), 2);
@@ -175,7 +175,7 @@ async fn a_hook_may_add_to_the_node() {
 // === the socket ===
 
 #[tokio::test]
-async fn the_socket_vanishes_and_comes_back_with_the_same_state() {
+async fn the_socket_vanishes_and_returns_with_the_same_state() {
     let mut sim = Sim::start(web()).unwrap();
     let mut client = client(&sim);
     let mut listed = async || {
@@ -193,7 +193,7 @@ async fn the_socket_vanishes_and_comes_back_with_the_same_state() {
 #[tokio::test]
 async fn the_socket_vanishes_in_the_middle_of_a_call() {
     let mut sim = Sim::start(web()).unwrap();
-    sim.fault(Method::RemoveContainer, Fault::Vanish, Times::N(1));
+    sim.fault(Rpc::RemoveContainer, Fault::Vanish, Times::N(1));
     assert!(is_broken(&remove(&sim, "c1").await));
     assert!(!sim.socket().exists());
     sim.listen_again().unwrap();
@@ -204,11 +204,11 @@ async fn the_socket_vanishes_in_the_middle_of_a_call() {
 }
 
 #[tokio::test]
-async fn cut_connections_break_calls_under_way_but_not_the_next() {
+async fn cut_connections_break_calls_in_progress_but_not_the_next() {
     let sim = Sim::start(web()).unwrap();
-    sim.fault(Method::RemoveContainer, Fault::Hang, Times::N(1));
+    sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::N(1));
     let removal = tokio::spawn(remove(&sim, "c1"));
-    sim.await_call(Method::RemoveContainer).await.unwrap();
+    sim.await_call(Rpc::RemoveContainer).await.unwrap();
     sim.cut_connections();
     assert!(is_broken(&removal.await.unwrap()));
     assert!(remove(&sim, "c1").await.is_ok());
@@ -224,7 +224,7 @@ fn nothing_is_left_of_a_dropped_node() {
 }
 
 #[test]
-fn a_test_without_a_runtime_of_its_own_may_talk_to_it() {
+fn a_test_without_an_async_runtime_may_call_it() {
     let sim = Sim::start(web()).unwrap();
     let mut stream = std::os::unix::net::UnixStream::connect(sim.socket()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -233,7 +233,7 @@ fn a_test_without_a_runtime_of_its_own_may_talk_to_it() {
     stream.write_all(&no_settings).unwrap();
     let mut frame = [0; 9];
     stream.read_exact(&mut frame).unwrap();
-    assert_eq!(frame.get(3), no_settings.get(3), "its first frame tells its settings");
+    assert_eq!(frame.get(3), no_settings.get(3), "its first frame has its settings");
 }
 
 #[tokio::test]
@@ -251,12 +251,12 @@ async fn an_old_runtime_answers_under_the_old_name_only() {
 }
 
 #[tokio::test]
-async fn a_silent_socket_takes_the_call_and_a_deserted_one_does_not() {
-    let silent = StandIn::silent().unwrap();
+async fn a_silent_socket_accepts_the_call_and_a_deserted_one_refuses_it() {
+    let silent = FakeSocket::silent().unwrap();
     let mut client = RuntimeServiceClient::new(channel(silent.socket()));
     let answer = tokio::time::timeout(Duration::from_millis(50), client.version(pb::VersionRequest::default())).await;
     assert!(answer.is_err(), "{answer:?}");
-    let deserted = StandIn::deserted().unwrap();
+    let deserted = FakeSocket::deserted().unwrap();
     assert!(deserted.socket().exists());
     let refused = std::os::unix::net::UnixStream::connect(deserted.socket()).unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
@@ -265,7 +265,7 @@ async fn a_silent_socket_takes_the_call_and_a_deserted_one_does_not() {
 // === streaming ===
 
 #[tokio::test]
-async fn streaming_lists_are_unknown_come_in_batches_or_break_off() {
+async fn streaming_lists_are_unimplemented_sent_in_batches_or_break_off() {
     let many = |streaming| Node::big(10, 3).streaming(streaming);
     let batches = |streaming| async move {
         let sim = Sim::start(many(streaming)).unwrap();
@@ -289,7 +289,7 @@ async fn streaming_lists_are_unknown_come_in_batches_or_break_off() {
 // === the logs ===
 
 #[tokio::test]
-async fn log_files_and_links_lie_where_a_kubelet_and_a_runtime_put_them() {
+async fn log_files_and_links_are_where_a_kubelet_and_a_runtime_create_them() {
     let node = web().logging(500).rotated().created("waiting", WEB).orphan_logs("default", "old-0", "u9");
     let sim = Sim::start(node.dangling_link("default", "old-0", "app", "c9")).unwrap();
     let roots = sim.log_roots();
@@ -362,11 +362,9 @@ fn is_broken<T>(answer: &Result<T, Status>) -> bool {
 }
 
 /// Calls a method with an empty message and returns the code of its error.
-async fn fails_with(sim: &Sim, method: Method) -> Option<Code> {
+async fn fails_with(sim: &Sim, method: Rpc) -> Option<Code> {
     let service = match method {
-        Method::ListImages | Method::StreamImages | Method::ImageStatus | Method::RemoveImage | Method::ImageFsInfo => {
-            "ImageService"
-        }
+        Rpc::ListImages | Rpc::StreamImages | Rpc::ImageStatus | Rpc::RemoveImage | Rpc::ImageFsInfo => "ImageService",
         _ => "RuntimeService",
     };
     let path = format!("/runtime.v1.{service}/{method}").parse().unwrap();

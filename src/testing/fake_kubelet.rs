@@ -35,7 +35,7 @@ pub struct Authority {
 }
 
 /// A certificate with its key, both as PEM.
-pub struct Identity {
+pub struct TlsIdentity {
     pub certificate: String,
     pub key: String,
 }
@@ -69,16 +69,16 @@ impl Authority {
     }
 
     /// Creates a certificate for this name, signed by the authority.
-    pub fn identity(&self, name: &str) -> Identity {
+    pub fn identity(&self, name: &str) -> TlsIdentity {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        Identity { certificate: params.signed_by(&key, &self.issuer).unwrap().pem(), key: key.serialize_pem() }
+        TlsIdentity { certificate: params.signed_by(&key, &self.issuer).unwrap().pem(), key: key.serialize_pem() }
     }
 }
 
-// === impl Identity ===
+// === impl TlsIdentity ===
 
-impl Identity {
+impl TlsIdentity {
     /// Creates a self-signed certificate.
     pub fn own(name: &str) -> Self {
         let key = KeyPair::generate().unwrap();
@@ -96,7 +96,7 @@ impl FakeKubelet {
     }
 
     /// Starts a kubelet with the TLS port and this certificate. If `clients` is set, it signs the client certificates.
-    pub async fn tls(identity: &Identity, clients: Option<&Authority>) -> Self {
+    pub async fn tls(identity: &TlsIdentity, clients: Option<&Authority>) -> Self {
         let provider = Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
         let builder = match clients {

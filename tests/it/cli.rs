@@ -24,22 +24,22 @@ fn line(node: &str) -> String {
 }
 
 #[test]
-fn a_plan_shows_what_goes_and_why_the_rest_stays() {
+fn a_plan_shows_removals_and_why_the_rest_is_kept() {
     insta::assert_snapshot!(Shell::new().run(&["plan", "--snapshot", FULL_DISK]), @"
-    KIND            ID              NAME                                       POD                AGE     SIZE       WHY
-    container       f019e610bfc59   app                                        shop/old-6c5b9     33h                pod deleted
-    container       2ed73f9875cda   worker                                     shop/crash-7d9f4   60m                over containers.max_per_pod_container (1)
-    container       30e79a31c290b   worker                                     shop/crash-7d9f4   50m                over containers.max_per_pod_container (1)
-    container       52b3fd0091fb2   worker                                     shop/crash-7d9f4   40m                over containers.max_per_pod_container (1)
-    sandbox         8a3c0e1cba8dd                                              shop/migrate-29x   5h                 pod has a newer sandbox
-    sandbox         b8bd8ed4f8061                                              shop/old-6c5b9     33h                pod deleted
-    log directory                   shop_gone-1_a6173aaf…c-bb78-632a38fb6238   shop/gone-1        2d18h              pod deleted
-    log directory                   shop_old-6c5b9_85d2f…2-2f77-e841d9b3c48f   shop/old-6c5b9     11h                pod deleted
-    log link                        gone-1_shop_app-283b…91e123496339247.log                                         dangling symlink
-    image           5db2c03fbaa9f   <none>                                                        2d18h   88.0MiB    disk usage 91% >= 85%
-    image           9b0ff0bc1b2ce   registry.example.com/web:0.9                                  6d6h    171.0MiB   disk usage 91% >= 85%
-    image           ca3f18ddf0484   registry.example.com/ml/train:11                              5d13h   3.0GiB     disk usage 91% >= 85%
-    image           95a8cb4e331a8   registry.example.com/ml/train:12                              2d2h    11.0GiB    disk usage 91% >= 85%
+    KIND       ID             NAME                                AGE    SIZE      WHY
+    container  f019e610bfc59  shop/old-6c5b9/app                  33h              pod deleted
+    container  2ed73f9875cda  shop/crash-7d9f4/worker             60m              over containers.max_per_pod_container (1)
+    container  30e79a31c290b  shop/crash-7d9f4/worker             50m              over containers.max_per_pod_container (1)
+    container  52b3fd0091fb2  shop/crash-7d9f4/worker             40m              over containers.max_per_pod_container (1)
+    sandbox    8a3c0e1cba8dd  shop/migrate-29x                    5h               pod has a newer sandbox
+    sandbox    b8bd8ed4f8061  shop/old-6c5b9                      33h              pod deleted
+    log dir    a6173aaf-ad5f  shop/gone-1                         2d18h            pod deleted
+    log dir    85d2fd70-0962  shop/old-6c5b9                      11h              pod deleted
+    log link                  gone-1_shop_app-2…123496339247.log                   dangling symlink
+    image      5db2c03fbaa9f  <none>                              2d18h  88.0MiB   disk usage 91% >= 85%
+    image      9b0ff0bc1b2ce  registry.example.com/web:0.9        6d6h   171.0MiB  disk usage 91% >= 85%
+    image      ca3f18ddf0484  registry.example.com/ml/train:11    5d13h  3.0GiB    disk usage 91% >= 85%
+    image      95a8cb4e331a8  registry.example.com/ml/train:12    2d2h   11.0GiB   disk usage 91% >= 85%
 
     Kept:
       3 containers        running
@@ -64,18 +64,18 @@ fn a_plan_shows_what_goes_and_why_the_rest_stays() {
 }
 
 #[test]
-fn a_narrower_scope_leaves_the_rest_alone() {
+fn a_scope_limits_the_plan() {
     insta::assert_snapshot!(Shell::new().run(&["plan", "--snapshot", FULL_DISK, "--scope", "containers"]), @"
-    KIND            ID              NAME                                       POD                AGE     SIZE   WHY
-    container       f019e610bfc59   app                                        shop/old-6c5b9     33h            pod deleted
-    container       2ed73f9875cda   worker                                     shop/crash-7d9f4   60m            over containers.max_per_pod_container (1)
-    container       30e79a31c290b   worker                                     shop/crash-7d9f4   50m            over containers.max_per_pod_container (1)
-    container       52b3fd0091fb2   worker                                     shop/crash-7d9f4   40m            over containers.max_per_pod_container (1)
-    sandbox         8a3c0e1cba8dd                                              shop/migrate-29x   5h             pod has a newer sandbox
-    sandbox         b8bd8ed4f8061                                              shop/old-6c5b9     33h            pod deleted
-    log directory                   shop_gone-1_a6173aaf…c-bb78-632a38fb6238   shop/gone-1        2d18h          pod deleted
-    log directory                   shop_old-6c5b9_85d2f…2-2f77-e841d9b3c48f   shop/old-6c5b9     11h            pod deleted
-    log link                        gone-1_shop_app-283b…91e123496339247.log                                     dangling symlink
+    KIND       ID             NAME                                          AGE    WHY
+    container  f019e610bfc59  shop/old-6c5b9/app                            33h    pod deleted
+    container  2ed73f9875cda  shop/crash-7d9f4/worker                       60m    over containers.max_per_pod_container (1)
+    container  30e79a31c290b  shop/crash-7d9f4/worker                       50m    over containers.max_per_pod_container (1)
+    container  52b3fd0091fb2  shop/crash-7d9f4/worker                       40m    over containers.max_per_pod_container (1)
+    sandbox    8a3c0e1cba8dd  shop/migrate-29x                              5h     pod has a newer sandbox
+    sandbox    b8bd8ed4f8061  shop/old-6c5b9                                33h    pod deleted
+    log dir    a6173aaf-ad5f  shop/gone-1                                   2d18h  pod deleted
+    log dir    85d2fd70-0962  shop/old-6c5b9                                11h    pod deleted
+    log link                  gone-1_shop_app-283bb9…8191e123496339247.log         dangling symlink
 
     Kept:
       3 containers        running
@@ -94,7 +94,7 @@ fn a_narrower_scope_leaves_the_rest_alone() {
 }
 
 #[test]
-fn what_if_is_a_flag_away() {
+fn flags_change_the_plan() {
     let shell = Shell::new();
     let last = |arguments: &[&str]| {
         let all = [&["plan", "--snapshot", FULL_DISK], arguments].concat();
@@ -107,7 +107,7 @@ fn what_if_is_a_flag_away() {
 }
 
 #[test]
-fn everything_is_reported_in_the_wide_table() {
+fn the_wide_table_has_every_object() {
     let text = Shell::new().run(&["plan", "--snapshot", FULL_DISK, "-o", "wide"]);
     let plan = decide(&full_disk(), &Policy::default(), Scope::All);
     for id in plan.actions.iter().map(|action| action.target.id()).chain(plan.kept.iter().map(|kept| kept.id.clone())) {
@@ -115,8 +115,43 @@ fn everything_is_reported_in_the_wide_table() {
     }
 }
 
+/// The snapshot with a pod, a container and images of long names.
+fn long_names() -> Snapshot {
+    let text = std::fs::read_to_string(FULL_DISK).unwrap();
+    let long = |name: &str| format!("{name}{}", "-of-a-very-long-name".repeat(5));
+    let text = text.replace("\"crash-7d9f4\"", &format!("\"{}\"", long("crash")));
+    let text = text.replace("\"worker\"", &format!("\"{}\"", long("worker")));
+    serde_json::from_str(&text.replace("registry.example.com/", &format!("{}/", long("registry")))).unwrap()
+}
+
 #[test]
-fn json_is_the_plan_in_one_line() {
+fn a_table_fits_in_120_columns_unless_it_is_wide() {
+    let plan = decide(&long_names(), &Policy::default(), Scope::All);
+    let shell = Shell::new().with("s.json", &serde_json::to_string(&long_names()).unwrap());
+    store(&shell.path("kubegc.db"), &plan);
+    let commands: [&[&str]; 5] = [
+        &["plan", "--snapshot", "s.json"],
+        &["plan", "--snapshot", "s.json", "--pressure", "--evict-terminated-pods"],
+        &["history", "--state", "kubegc.db"],
+        &["history", "--state", "kubegc.db", "--runs"],
+        &["config", "show", "--node-name", "n1", "-o", "table"],
+    ];
+    let longest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap();
+    for command in commands {
+        let text = shell.run(command);
+        assert!(longest(&text) <= 120, "{command:?}\n{text}");
+    }
+    let text = shell.run(&["plan", "--snapshot", "s.json"]);
+    let shown = text.lines().find(|line| line.starts_with("container  2ed73f9875cda  shop/crash-of-"));
+    assert!(
+        shown.is_some_and(|line| line.contains("…") && line.ends_with("  over containers.max_per_pod_container (1)"))
+    );
+    assert!(longest(&shell.run(&["plan", "--snapshot", "s.json", "-o", "wide"])) > 250);
+    assert!(longest(&shell.run(&["history", "--state", "kubegc.db", "-o", "wide"])) > 250);
+}
+
+#[test]
+fn json_output_is_the_plan_on_one_line() {
     let text = Shell::new().run(&["plan", "--snapshot", FULL_DISK, "-o", "json"]);
     assert_eq!(text.lines().count(), 1);
     let plan: Plan = serde_json::from_str(&text).unwrap();
@@ -124,14 +159,14 @@ fn json_is_the_plan_in_one_line() {
 }
 
 #[test]
-fn yaml_is_the_same_document() {
+fn yaml_output_is_the_same_document() {
     let text = Shell::new().run(&["plan", "--snapshot", FULL_DISK, "-o", "yaml"]);
     let plan: Plan = serde_saphyr::from_str(&text).unwrap();
     assert_eq!(plan, decide(&full_disk(), &Policy::default(), Scope::All));
 }
 
 #[test]
-fn many_snapshots_give_a_plan_a_line() {
+fn several_snapshots_give_one_plan_per_line() {
     let input = line("n1") + "\n" + &line("n2") + &line("n3");
     let text = Shell::new().run_on(&input, &["plan", "--snapshot", "-"]);
     let nodes: Vec<_> = text.lines().map(|line| serde_json::from_str::<Plan>(line).unwrap().node).collect();
@@ -139,7 +174,7 @@ fn many_snapshots_give_a_plan_a_line() {
 }
 
 #[test]
-fn each_plan_comes_before_the_next_snapshot_is_written() {
+fn each_plan_is_printed_before_the_next_snapshot_is_written() {
     let shell = Shell::new();
     let mut command = shell.command(&["plan", "--snapshot", "-", "-o", "json"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -160,7 +195,7 @@ fn each_plan_comes_before_the_next_snapshot_is_written() {
 }
 
 #[test]
-fn a_bad_line_is_reported_by_file_and_line_after_the_plans_before_it() {
+fn an_invalid_line_is_reported_with_file_and_line_after_the_plans_before_it() {
     let shell = Shell::new().with("s.jsonl", &format!("{}{}\n", line("n1"), &line("n2")[..60]));
     let text = shell.run(&["plan", "--snapshot", "s.jsonl", "-o", "json"]);
     let (status, rest) = text.split_once('\n').unwrap();
@@ -198,7 +233,7 @@ fn other_documents_are_refused_clearly() {
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_failure() {
+fn a_closed_standard_output_is_no_failure() {
     let input = line("n1").repeat(500);
     let shell = Shell::new().with("s.jsonl", &input);
     let mut command = shell.command(&["plan", "--snapshot", "s.jsonl"]);
@@ -211,7 +246,7 @@ fn a_reader_that_leaves_is_no_failure() {
 }
 
 #[test]
-fn faults_in_the_configuration_come_all_at_once_with_status_2() {
+fn all_configuration_errors_are_reported_at_once_with_status_2() {
     let shell = Shell::new()
         .with("kubegc.toml", "[images]\nhigh_treshold_percent = 70\nmin_age = 120\n")
         .with("conf.d/10.toml", "pods.source = \"kube\"\n");
@@ -241,7 +276,7 @@ fn a_check_warns_of_a_kubelet_file_that_turns_off_image_collection() {
 }
 
 #[test]
-fn the_settings_in_force_are_shown_with_where_they_come_from() {
+fn the_settings_in_force_are_shown_with_their_origins() {
     let shell = Shell::new()
         .with("kubegc.toml", "profile = \"kubelet\"\n[containers]\nmax_per_pod_container = 2\n")
         .with("conf.d/10.toml", "[images]\nmax_age = \"7d\"\n")
@@ -352,7 +387,7 @@ fn the_default_file_changes_nothing() {
 }
 
 #[test]
-fn schemas_hold_real_documents_and_refuse_others() {
+fn schemas_accept_real_documents_and_refuse_others() {
     let shell = Shell::new();
     let schema = |of: &str| {
         let schema = serde_json::from_str(&shell.run(&["config", "schema", of])).unwrap();
@@ -419,7 +454,7 @@ fn completions_are_printed_for_every_shell() {
 }
 
 #[test]
-fn why_of_a_pod_shows_its_phase_and_who_knows_it() {
+fn why_of_a_pod_shows_its_phase_and_its_source() {
     let shell = Shell::new();
     for word in ["shop/migrate-29x", "7d54523b-cea3-0ddf-db5b-796339a26499"] {
         let why = shell.run(&["why", "--snapshot", FULL_DISK, word]);
@@ -434,7 +469,7 @@ fn why_of_a_pod_shows_its_phase_and_who_knows_it() {
 }
 
 #[test]
-fn a_plan_may_ask_for_what_a_short_disk_would_take() {
+fn flags_plan_as_under_disk_pressure() {
     let shell = Shell::new();
     let plan = |flag: &str| {
         let text = shell.run(&["plan", "--snapshot", FULL_DISK, flag, "-o", "json"]);
@@ -454,7 +489,7 @@ fn a_plan_may_ask_for_what_a_short_disk_would_take() {
 }
 
 #[test]
-fn why_shows_the_rule_the_setting_and_what_would_change_it() {
+fn why_shows_the_rule_its_setting_and_what_changes_the_decision() {
     let shell = Shell::new().with("kubegc.toml", "[images]\nkeep = [\"registry.example.com/ml/*\"]\n");
     let why = |what: &str| shell.run(&["why", "--snapshot", FULL_DISK, what]);
     insta::assert_snapshot!(why("2ed73f98"), @"
@@ -517,14 +552,13 @@ fn why_shows_the_rule_the_setting_and_what_would_change_it() {
 }
 
 #[test]
-fn why_answers_programs_too() {
+fn why_has_json_output() {
     let text = Shell::new().run(&["why", "--snapshot", FULL_DISK, "registry.example.com/next:1", "-o", "json"]);
     insta::assert_snapshot!(text, @r#"[{"kind":"image","id":"sha256:5f2d47ca10f634c8fb9d0e0d7f84e2faca45b0141fc7f96ee2c90b155838f33b","decision":"keep","reason":{"min_age_seconds":120,"reason":"younger_than_min_age"},"rule":"it is younger than 2m","setting":{"key":"images.min_age","value":"2m","origin":"built-in"},"change":"it is older, or min_age is shorter"}]"#);
 }
 
-/// Creates a store with two recorded runs.
-fn store(path: &std::path::Path) {
-    let plan = decide(&full_disk(), &Policy::default(), Scope::All);
+/// Creates a store with a run that carried out some actions of the plan.
+fn store(path: &std::path::Path, plan: &Plan) {
     let mut store = Store::open(path).unwrap().store;
     let at = |second: i64| plan.taken_at + jiff::SignedDuration::from_secs(second);
     let run = store.begin_run(at(0), Scope::All, false).unwrap();
@@ -554,19 +588,21 @@ fn store(path: &std::path::Path) {
 #[test]
 fn history_shows_what_was_removed_and_what_was_not() {
     let shell = Shell::new();
-    store(&shell.path("kubegc.db"));
+    store(&shell.path("kubegc.db"), &decide(&full_disk(), &Policy::default(), Scope::All));
     let history = |arguments: &[&str]| shell.run(&[&["history", "--state", "kubegc.db"], arguments].concat());
     insta::assert_snapshot!(history(&[]), @"
-    TIME                   KIND            ID              NAME                                       POD                OUTCOME   FREED      WHY
-    2026-11-21T12:00:05Z   image           9b0ff0bc1b2ce   registry.example.com/web:0.9                                  failed               disk usage 91% >= 85%; RemoveImage: disk quota exceeded
-    2026-11-21T12:00:04Z   image           5db2c03fbaa9f   <none>                                                        removed   200.0MiB   disk usage 91% >= 85%
-    2026-11-21T12:00:03Z   log directory                   shop_gone-1_a6173aaf…c-bb78-632a38fb6238   shop/gone-1        removed   8.0KiB     pod deleted
-    2026-11-21T12:00:02Z   sandbox         8a3c0e1cba8dd                                              shop/migrate-29x   refused              pod has a newer sandbox; the sandbox is ready
-    2026-11-21T12:00:01Z   container       f019e610bfc59   app                                        shop/old-6c5b9     removed              pod deleted
+    TIME                  KIND       ID             NAME                OUTCOME  FREED     WHY
+    2026-11-21T12:00:05Z  image      9b0ff0bc1b2ce  registry.…/web:0.9  failed             disk usage 91% >= 85%;
+                                                                                           RemoveImage: disk quota exceeded
+    2026-11-21T12:00:04Z  image      5db2c03fbaa9f  <none>              removed  200.0MiB  disk usage 91% >= 85%
+    2026-11-21T12:00:03Z  log dir    a6173aaf-ad5f  shop/gone-1         removed  8.0KiB    pod deleted
+    2026-11-21T12:00:02Z  sandbox    8a3c0e1cba8dd  shop/migrate-29x    refused            pod has a newer sandbox; the
+                                                                                           sandbox is ready
+    2026-11-21T12:00:01Z  container  f019e610bfc59  shop/old-6c5b9/app  removed            pod deleted
     ");
     insta::assert_snapshot!(history(&["--runs"]), @r#"
-    STARTED                TOOK   SCOPE   REMOVED   GONE ALREADY   REFUSED   FAILED   FREED      TRIGGER   ERROR
-    2026-11-21T12:00:00Z   75s    all     3         0              1         1        200.0MiB             1 removal failed
+    STARTED               TOOK  SCOPE  REMOVED  FAILED  FREED     ERROR
+    2026-11-21T12:00:00Z  75s   all    3        1       200.0MiB  1 removal failed
     "#);
     insta::assert_snapshot!(history(&["web:0.9", "-o", "json"]), @r#"
     {"run":1,"at":"2026-11-21T12:00:05Z","kind":"image","id":"sha256:9b0ff0bc1b2ceb570eac9785817222185ea9f78b0a22013909e2a4ae429f6fa6","name":"registry.example.com/web:0.9","tags":["registry.example.com/web:0.9"],"age_seconds":540000,"reason":"space","high_threshold_percent":85,"used_percent":91,"outcome":"failed","detail":"RemoveImage: disk quota exceeded","estimated_bytes":179306496,"freed_bytes":null}
@@ -578,13 +614,13 @@ fn history_shows_what_was_removed_and_what_was_not() {
 }
 
 #[test]
-fn history_of_a_node_without_a_past_is_no_failure() {
+fn history_without_a_store_is_no_failure() {
     insta::assert_snapshot!(Shell::new().run(&["history", "--state", "kubegc.db"]), @"no removals recorded: no store at kubegc.db");
     assert_eq!(Shell::new().run(&["history", "--state", "kubegc.db", "-o", "json"]), "");
 }
 
 #[test]
-fn what_is_set_on_either_side_of_the_verb_counts() {
+fn set_flags_before_and_after_the_command_apply() {
     let shell = Shell::new();
     let both = ["--set", "images.min_age=7m", "config", "show", "--set", "images.max_age=9h"];
     let shown = shell.run(&both);

@@ -24,17 +24,17 @@ fn make(file: &Path) {
 }
 
 #[tokio::test]
-async fn the_image_is_taken_by_1_6() {
+async fn containerd_accepts_the_image_on_1_6() {
     the_image_is_taken(Version::V1_6).await;
 }
 
 #[tokio::test]
-async fn the_image_is_taken_by_1_7() {
+async fn containerd_accepts_the_image_on_1_7() {
     the_image_is_taken(Version::V1_7).await;
 }
 
 #[tokio::test]
-async fn the_image_is_taken_by_2() {
+async fn containerd_accepts_the_image_on_2() {
     the_image_is_taken(Version::V2).await;
 }
 

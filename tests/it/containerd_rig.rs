@@ -23,11 +23,11 @@ async fn a_rig_has_pods_in_every_state() {
 }
 
 #[tokio::test]
-async fn pods_outlive_a_crash_of_the_runtime() {
+async fn pods_survive_a_crash_of_the_runtime() {
     let rig = Rig::start(Version::V2).await;
     let running = rig.pod("default", "web-0", "uid-web").await.running("app").await;
     rig.foreign_pod("somebody-else").await.exited("job", 0).await;
-    let before = rig.look().await;
+    let before = rig.contents().await;
     rig.crash_and_restart().await;
     assert_eq!(rig.changes_since(&before).await, Vec::<String>::new());
     rig.restart().await;

@@ -63,7 +63,7 @@ macro_rules! contract {
     ($name:ident, $start:expr) => {
         $crate::contract::contract! { @cases $name, $start,
             runtime {
-                it_tells_who_it_is
+                version_names_the_runtime
                 verbose_status_answers
                 the_image_filesystem_is_a_directory
                 streamed_lists_are_whole_or_unimplemented

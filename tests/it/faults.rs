@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kubegc::plan::Scope;
-use kubegc::sim::{Fault, Method, Streaming, Times};
+use kubegc::sim::{Fault, Rpc, Streaming, Times};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tonic::Code;
@@ -49,11 +49,11 @@ async fn before_and_after(streaming: Streaming) -> (Things, Things) {
 }
 
 /// Returns the methods that a pass without faults calls.
-async fn used(streaming: Streaming) -> Vec<Method> {
+async fn used(streaming: Streaming) -> Vec<Rpc> {
     let mut bench = Bench::new(streaming);
     bench.pass().await;
     let calls = bench.sim.calls();
-    Method::ALL.into_iter().filter(|method| calls.iter().any(|call| call.method == *method)).collect()
+    Rpc::all().filter(|method| calls.iter().any(|call| call.method == *method)).collect()
 }
 
 fn missing(wanted: &Things, remains: &Things) -> Vec<String> {
@@ -61,7 +61,7 @@ fn missing(wanted: &Things, remains: &Things) -> Vec<String> {
 }
 
 /// Makes one pass under a fault and one after it.
-async fn faulted(streaming: Streaming, method: Method, fault: Fault, times: Times, survivors: &Things) {
+async fn faulted(streaming: Streaming, method: Rpc, fault: Fault, times: Times, survivors: &Things) {
     let case = format!("{method} {fault:?} {times:?} {streaming:?}");
     let mut bench = Bench::limited(streaming, LIMIT);
     bench.sim.fault(method, fault, times);
@@ -77,7 +77,7 @@ async fn faulted(streaming: Streaming, method: Method, fault: Fault, times: Time
 }
 
 /// Tests each of these methods under every fault.
-async fn all_faults(streaming: Streaming, methods: impl IntoIterator<Item = Method>) {
+async fn all_faults(streaming: Streaming, methods: impl IntoIterator<Item = Rpc>) {
     let (before, survivors) = before_and_after(streaming).await;
     assert!(before.len() > survivors.len() + 15, "there is rubbish of each kind: {before:#?}, {survivors:#?}");
     let survivors = Arc::new(survivors);
@@ -103,29 +103,29 @@ async fn all_faults(streaming: Streaming, methods: impl IntoIterator<Item = Meth
 async fn every_method_that_a_pass_calls_is_in_the_table() {
     let mut both = used(Streaming::Unimplemented).await;
     both.extend(used(Streaming::Batches(3)).await);
-    let mut missing = Method::ALL.to_vec();
+    let mut missing: Vec<_> = Rpc::all().collect();
     missing.retain(|method| !both.contains(method));
-    assert_eq!(missing, [Method::RunPodSandbox, Method::CreateContainer, Method::StartContainer]);
+    assert_eq!(missing, [Rpc::RunPodSandbox, Rpc::CreateContainer, Rpc::StartContainer]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_a_runtime_does_what_must_stay_stays_and_the_next_pass_does_the_rest() {
+async fn under_every_fault_protected_objects_are_kept_and_the_next_pass_removes_the_rest() {
     let methods = used(Streaming::Unimplemented).await;
     all_faults(Streaming::Unimplemented, methods).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_holds_for_lists_that_stream() {
-    let streaming = [Method::StreamContainers, Method::StreamPodSandboxes, Method::StreamImages];
+async fn the_same_holds_for_streamed_lists() {
+    let streaming = [Rpc::StreamContainers, Rpc::StreamPodSandboxes, Rpc::StreamImages];
     all_faults(Streaming::Batches(3), streaming).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_goes_in_mid_pass_and_comes_back_finds_the_same_agent() {
+async fn an_agent_survives_a_restart_of_the_runtime_in_mid_pass() {
     let (_, survivors) = before_and_after(Streaming::Unimplemented).await;
     let mut bench = Bench::new(Streaming::Unimplemented);
-    bench.sim.fault(Method::RemoveContainer, Fault::DoThenCut, Times::N(1));
-    bench.sim.fault(Method::RemoveContainer, Fault::Vanish, Times::N(1));
+    bench.sim.fault(Rpc::RemoveContainer, Fault::DoThenCut, Times::N(1));
+    bench.sim.fault(Rpc::RemoveContainer, Fault::Vanish, Times::N(1));
     let pass = bench.pass().await;
     assert!(!bench.sim.is_there());
     assert!(not_removed(&pass).len() > 3, "the rest failed: {pass:#?}");
@@ -135,7 +135,7 @@ async fn a_runtime_that_goes_in_mid_pass_and_comes_back_finds_the_same_agent() {
     assert!(!blind.plan.errors.is_empty());
     assert_eq!((blind.reports, bench.sim.calls()), (vec![], vec![]));
     let run = bench.last_run();
-    assert!(run.error.is_some_and(|error| error.contains("cri.sock")), "the record tells why");
+    assert!(run.error.is_some_and(|error| error.contains("cri.sock")), "the record has the cause");
 
     bench.sim.listen_again().unwrap();
     bench.pass().await;
@@ -144,7 +144,7 @@ async fn a_runtime_that_goes_in_mid_pass_and_comes_back_finds_the_same_agent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_restarted_between_two_passes_goes_unnoticed() {
+async fn a_restart_of_the_runtime_between_two_passes_has_no_effect() {
     passes_after(|bench| {
         bench.sim.stop_listening();
         bench.sim.listen_again().unwrap();
@@ -153,8 +153,8 @@ async fn a_runtime_restarted_between_two_passes_goes_unnoticed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_breaks_in_the_first_call_is_made_again() {
-    passes_after(|bench| bench.sim.fault(Method::Version, Fault::DoThenCut, Times::N(1))).await;
+async fn a_connection_that_breaks_in_the_first_call_is_renewed() {
+    passes_after(|bench| bench.sim.fault(Rpc::Version, Fault::DoThenCut, Times::N(1))).await;
 }
 
 /// Makes a pass, breaks the connection, and makes a pass that has something to remove and removes it.
@@ -176,12 +176,12 @@ async fn passes_after(break_connection: impl FnOnce(&mut Bench)) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_between_plan_and_removal_stays() {
+async fn objects_that_change_between_plan_and_removal_are_kept() {
     let mut bench = Bench::new(Streaming::Unimplemented);
     let sandbox = bench.sim.state().sandbox_id("gone-0").unwrap();
     // The first status call is the recheck of the first container.
     let home = sandbox.clone();
-    bench.sim.on_call(Method::ContainerStatus, 1, move |node| {
+    bench.sim.on_call(Rpc::ContainerStatus, 1, move |node| {
         node.start_container(WAITING).unwrap();
         node.also(|node| node.in_sandbox(&home).created("next", WEB)).unwrap();
     });
@@ -192,11 +192,11 @@ async fn what_changes_between_plan_and_removal_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_image_that_a_container_takes_between_plan_and_removal_stays() {
+async fn an_image_that_a_container_uses_between_plan_and_removal_is_kept() {
     let mut bench = Bench::new(Streaming::Unimplemented);
     bench.pass_of(Scope::Containers).await;
     let image = bench.sim.state().image_id(OLD[0]).unwrap();
-    bench.sim.on_call(Method::ImageStatus, 1, |node| {
+    bench.sim.on_call(Rpc::ImageStatus, 1, |node| {
         node.also(|node| node.pod("default", "live-9", "live-9").created("app", OLD[0])).unwrap();
     });
     let pass = bench.pass_of(Scope::Images).await;
@@ -205,7 +205,7 @@ async fn an_image_that_a_container_takes_between_plan_and_removal_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_breaks_off_counts_as_not_seen() {
+async fn a_list_that_breaks_off_is_unavailable() {
     let (before, survivors) = before_and_after(Streaming::Batches(1)).await;
     let mut bench = Bench::new(Streaming::BreaksOff(1));
     let pass = bench.pass().await;
@@ -222,11 +222,11 @@ async fn a_list_that_breaks_off_counts_as_not_seen() {
 }
 
 #[tokio::test]
-async fn one_container_whose_status_always_fails_stops_no_more_than_the_images() {
+async fn one_container_whose_status_always_fails_blocks_only_images() {
     let (_, survivors) = before_and_after(Streaming::Unimplemented).await;
     let mut bench = Bench::new(Streaming::Unimplemented);
     let broken = bench.sim.state().container_id("live-1", "app").unwrap();
-    bench.sim.fault_of(Method::ContainerStatus, &broken, Fault::Fail(Code::Internal), Times::Forever);
+    bench.sim.fault_of(Rpc::ContainerStatus, &broken, Fault::Fail(Code::Internal), Times::Forever);
     let pass = bench.pass().await;
     assert!(pass.plan.errors[0].to_string().contains(&broken), "{:?}", pass.plan.errors);
     let mut left = missing(&bench.remains(), &survivors);
@@ -239,7 +239,7 @@ async fn one_container_whose_status_always_fails_stops_no_more_than_the_images()
 }
 
 #[tokio::test]
-async fn lists_that_are_too_large_to_send_are_collected_as_if_they_were_not() {
+async fn lists_that_are_too_large_to_send_give_the_same_removals() {
     let (_, survivors) = before_and_after(Streaming::Unimplemented).await;
     let mut bench = Bench::new(Streaming::Unimplemented);
     bench.sim.state().also(|node| node.send_limit(4000)).unwrap();
@@ -252,7 +252,7 @@ async fn lists_that_are_too_large_to_send_are_collected_as_if_they_were_not() {
 /// Tests the memory of an image that is used only as a volume. It is in use in each pass, also if no image is to be
 /// removed.
 #[tokio::test]
-async fn an_image_that_is_only_mounted_is_used_in_each_pass_and_its_container_is_asked_once() {
+async fn a_mounted_image_is_used_in_each_pass_and_its_container_is_read_once() {
     let mut bench = Bench::new(Streaming::Unimplemented);
     bench.pass().await;
     let live = || Duration::from_hours(40);
@@ -269,7 +269,7 @@ async fn an_image_that_is_only_mounted_is_used_in_each_pass_and_its_container_is
         let pass = bench.pass_of(Scope::Images).await;
         assert_eq!(pass.reports, []);
     }
-    assert_eq!(bench.sim.calls_of(Method::ContainerStatus), ["mounter"]);
+    assert_eq!(bench.sim.calls_of(Rpc::ContainerStatus), ["mounter"]);
     let image = bench.sim.state().image_id("docker.io/library/data:1").unwrap();
     assert!(bench.has_last_use(&image));
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kubegc::plan::Kind;
 use kubegc::record::{HistoryFilter, Lock, Store};
-use kubegc::sim::{Fault, MIB, Method, Node, Sim, Times};
+use kubegc::sim::{Fault, MIB, Node, Rpc, Sim, Times};
 use nix::sys::signal::Signal;
 
 use crate::agent::Home;
@@ -18,13 +18,13 @@ const WEB: &str = "docker.io/library/web:1";
 /// The wait of a killed run at each removal, before or after it is done.
 const DELAY: Duration = Duration::from_millis(4);
 /// The minimum number of calls of a run, by method.
-const CALLS: [(Method, u64); 6] = [
-    (Method::Version, 1),
-    (Method::ListContainers, 1),
-    (Method::ContainerStatus, RUBBISH),
-    (Method::RemoveContainer, RUBBISH),
-    (Method::RemovePodSandbox, RUBBISH),
-    (Method::RemoveImage, RUBBISH),
+const CALLS: [(Rpc, u64); 6] = [
+    (Rpc::Version, 1),
+    (Rpc::ListContainers, 1),
+    (Rpc::ContainerStatus, RUBBISH),
+    (Rpc::RemoveContainer, RUBBISH),
+    (Rpc::RemovePodSandbox, RUBBISH),
+    (Rpc::RemoveImage, RUBBISH),
 ];
 
 /// Reproducible random numbers (`SplitMix64`).
@@ -82,7 +82,7 @@ fn recorded(store: &Store) -> Vec<String> {
 /// Starts a run and kills it at a random time.
 async fn kill_one(sim: &Sim, home: &Home, dice: &mut Dice) -> String {
     let fault = if dice.below(2) == 0 { Fault::Slow(DELAY) } else { Fault::Late(DELAY) };
-    for method in [Method::RemoveContainer, Method::RemovePodSandbox, Method::RemoveImage] {
+    for method in [Rpc::RemoveContainer, Rpc::RemovePodSandbox, Rpc::RemoveImage] {
         sim.fault(method, fault, Times::Forever);
     }
     let (method, most) = CALLS[usize::try_from(dice.below(CALLS.len() as u64)).unwrap()];
@@ -113,7 +113,7 @@ fn check(sim: &Sim, home: &Home, before: &BTreeSet<String>, case: &str) {
 }
 
 #[tokio::test]
-async fn a_run_that_is_killed_leaves_a_good_store_and_the_next_finishes_the_work() {
+async fn after_sigkill_the_store_opens_and_the_next_run_finishes_the_work() {
     let set = std::env::var("KUBEGC_KILL_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = set.unwrap_or_else(|| RandomState::new().hash_one("seed"));
     let mut dice = Dice(seed);

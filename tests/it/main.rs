@@ -14,23 +14,23 @@
 
 mod agent;
 mod cli;
-mod cli_live;
+mod cli_on_sim;
 mod containerd_contract;
 mod containerd_e2e;
 mod containerd_image;
 mod containerd_reader;
 mod containerd_rig;
 mod contract;
+mod disk_pressure;
 mod faults;
 mod kill;
 mod manifests;
 mod matrix;
 mod node_lock;
 mod on_node;
-mod one_agent;
-mod pressure;
 mod properties;
 mod rig;
+mod service;
 mod shell;
 mod sim;
 mod systemd;

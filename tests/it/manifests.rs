@@ -40,7 +40,7 @@ pub fn object<T: DeserializeOwned>(within: &str, kind: &str) -> T {
 }
 
 #[test]
-fn the_api_knows_every_field() {
+fn the_api_accepts_every_field() {
     for kustomization in KUSTOMIZATIONS {
         for object in objects(kustomization) {
             assert_eq!(understood(&object), object);
@@ -53,7 +53,7 @@ fn the_api_knows_every_field() {
 }
 
 #[test]
-fn every_file_is_named_by_its_kustomization() {
+fn every_file_is_listed_in_its_kustomization() {
     for kustomization in KUSTOMIZATIONS {
         let files = std::fs::read_dir(packaging(kustomization)).unwrap();
         let mut files: BTreeSet<_> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
@@ -69,7 +69,7 @@ fn every_file_is_named_by_its_kustomization() {
 }
 
 #[test]
-fn everything_of_the_host_is_mounted_where_the_agent_looks_for_it() {
+fn host_paths_are_mounted_where_the_agent_expects_them() {
     let pod = pod();
     let container = container(&pod);
     let settings = settings("daemonset");
@@ -97,7 +97,7 @@ fn everything_of_the_host_is_mounted_where_the_agent_looks_for_it() {
 
 /// If a mount beneath a directory is copied and not propagated, it remains busy when its owner unmounts it.
 #[test]
-fn what_others_unmount_is_not_kept_busy() {
+fn mounts_of_others_are_not_kept_busy() {
     let pod = pod();
     let read_only = mounts(container(&pod)).iter().filter(|mount| mount.read_only == Some(true));
     let copied: Vec<_> = read_only
@@ -108,7 +108,7 @@ fn what_others_unmount_is_not_kept_busy() {
 }
 
 #[test]
-fn the_agent_has_two_rights_of_root_and_no_other() {
+fn the_agent_has_two_capabilities_and_no_other() {
     let pod = pod();
     let context = container(&pod).security_context.clone().unwrap();
     let capabilities = context.capabilities.unwrap();
@@ -123,7 +123,7 @@ fn the_agent_has_two_rights_of_root_and_no_other() {
 }
 
 #[test]
-fn the_agent_runs_wherever_a_kubelet_does() {
+fn the_agent_runs_on_every_node_with_a_kubelet() {
     let pod = pod();
     assert_eq!(pod.priority_class_name.as_deref(), Some("system-node-critical"));
     let tolerations = pod.tolerations.as_deref().unwrap_or_default();

@@ -37,7 +37,7 @@ mod store;
 
 use std::collections::BTreeMap;
 
-use kubegc::sim::{Defect, Fault, Method, Streaming};
+use kubegc::sim::{Defect, Fault, Rpc, Streaming};
 use tonic::Code;
 
 use cell::{Cell, METHODS, SCOPES, cells, clock_cells, is_called, late};
@@ -87,8 +87,8 @@ fn without_a_fault_every_method_of_the_matrix_is_called_and_everything_removable
     for scope in SCOPES {
         let unary = run::reference(scope, Size::Small, Streaming::Unimplemented);
         let streaming = run::reference(scope, Size::Small, Streaming::Batches(5));
-        let called = |method: &Method| unary.called.contains(method) || streaming.called.contains(method);
-        for method in Method::ALL {
+        let called = |method: &Rpc| unary.called.contains(method) || streaming.called.contains(method);
+        for method in Rpc::all() {
             assert_eq!(called(&method), METHODS.contains(&method) && is_called(method, scope), "{scope:?} {method}");
         }
         assert_eq!((&unary.before, &unary.last), (&streaming.before, &streaming.last));

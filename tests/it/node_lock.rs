@@ -33,7 +33,7 @@ fn shell(sim: &Sim) -> Shell {
 }
 
 #[test]
-fn a_lock_that_cannot_be_made_says_where_and_what_to_do() {
+fn the_error_of_a_lock_that_cannot_be_created_has_its_path_and_a_hint() {
     let sim = sim();
     let shell = shell(&sim).with("file", "");
     let lock = shell.path("file/kubegc.lock");
@@ -90,7 +90,7 @@ mod as_root {
     }
 
     #[test]
-    fn a_state_directory_that_is_read_only_stops_no_collection() {
+    fn a_read_only_state_directory_does_not_stop_collection() {
         let sim = sim();
         let shell = shell(&sim);
         let script = "mkdir state; mount -t tmpfs -o ro tmpfs state; $kubegc collect --state state/kubegc.db";
@@ -118,7 +118,7 @@ mod as_root {
     }
 
     #[test]
-    fn a_user_who_may_not_write_the_lock_is_reported_what_to_do() {
+    fn the_error_of_a_user_who_may_not_write_the_lock_has_a_hint() {
         let sim = sim();
         let shell = shell(&sim);
         let (code, text) = with_own_run(

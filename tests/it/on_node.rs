@@ -1,14 +1,14 @@
 //! kubegc on a real node: etcd, kube-apiserver, kubelet and containerd, with pods that really run.
 
 mod agent;
+mod agent_starts_first;
 mod churn;
 mod daemonset;
-mod ending_pods;
-mod late_starts;
+mod namespaced_permissions;
 mod node_rig;
-mod one_namespace;
-mod outages;
 mod pending_pods;
 mod permissions;
+mod pod_source_outages;
 mod running_pods;
 mod service;
+mod terminated_pods;

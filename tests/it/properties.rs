@@ -20,33 +20,33 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn i1_what_runs_and_what_is_inhabited_is_never_removed(node in a_node(), policy in a_policy(), kubelet: bool) {
+    fn i1_running_containers_and_sandboxes_with_containers_are_never_removed(node in a_node(), policy in a_policy(), kubelet: bool) {
         let policy = if kubelet { without_guards(policy) } else { policy };
         holds_i1(&node, &decide(&node, &policy, Scope::All))?;
     }
 
     #[test]
-    fn i2_without_a_complete_list_of_pods_nothing_is_gone(node in a_node(), policy in a_policy()) {
+    fn i2_without_a_complete_list_of_pods_no_pod_is_deleted(node in a_node(), policy in a_policy()) {
         holds_i2(&node, &decide(&node, &policy, Scope::All))?;
     }
 
     #[test]
-    fn i3_the_newest_instance_of_a_unit_stays_until_its_pod_is_gone(node in a_node(), policy in a_policy()) {
+    fn i3_the_newest_instance_is_kept_until_its_pod_is_deleted(node in a_node(), policy in a_policy()) {
         holds_i3(&node, &decide(&node, &policy, Scope::All))?;
     }
 
     #[test]
-    fn i4_a_container_that_may_be_about_to_start_stays(node in a_node(), policy in a_policy()) {
+    fn i4_a_container_that_may_be_about_to_start_is_kept(node in a_node(), policy in a_policy()) {
         holds_i4(&node, &decide(&node, &policy, Scope::All))?;
     }
 
     #[test]
-    fn i5_what_no_kubelet_made_stays(node in a_node(), policy in a_policy()) {
+    fn i5_objects_that_are_not_the_kubelets_are_kept(node in a_node(), policy in a_policy()) {
         holds_i5(&decide(&node, &policy, Scope::All))?;
     }
 
     #[test]
-    fn i6_an_image_that_anything_needs_stays(node in a_node(), policy in a_policy()) {
+    fn i6_an_image_in_use_is_kept(node in a_node(), policy in a_policy()) {
         holds_i6(&node, &decide(&node, &policy, Scope::All), &policy)?;
     }
 
@@ -56,7 +56,7 @@ proptest! {
     }
 
     #[test]
-    fn i9_images_add_up_to_the_target_or_the_shortfall_is_told(node in a_node(), policy in a_policy()) {
+    fn i9_images_add_up_to_the_target_or_a_shortfall_is_reported(node in a_node(), policy in a_policy()) {
         let plan = decide(&node, &policy, Scope::Images);
         let is_space = |reason: &RemoveReason| matches!(reason, RemoveReason::Space { .. });
         let sizes: Vec<u64> = of_kind(&plan, Kind::Image).filter(|action| is_space(&action.reason)).map(|action| size(&action.target)).collect();
@@ -70,12 +70,12 @@ proptest! {
     }
 
     #[test]
-    fn i11_a_pod_is_gone_only_when_all_of_the_proof_is_there(node in a_node(), policy in a_policy()) {
+    fn i11_a_pod_is_deleted_only_with_complete_proof(node in a_node(), policy in a_policy()) {
         holds_i11(&node, &decide(&node, &policy, Scope::All))?;
     }
 
     #[test]
-    fn i12_a_doubtful_list_proves_nothing(node in a_node(), policy in a_policy()) {
+    fn i12_an_untrusted_list_proves_nothing(node in a_node(), policy in a_policy()) {
         holds_i12(&node, &decide(&node, &policy, Scope::All))?;
     }
 
@@ -97,7 +97,7 @@ proptest! {
     }
 
     #[test]
-    fn a_saved_plan_is_confirmed_whole_on_the_node_and_under_the_policy_it_was_made_for(node in a_node(), policy in a_policy()) {
+    fn a_saved_plan_is_confirmed_completely_on_its_node_under_its_policy(node in a_node(), policy in a_policy()) {
         let saved = decide(&node, &policy, Scope::All);
         let Confirmed { plan, denied } = confirm(saved.clone(), &node, &policy);
         prop_assert_eq!((plan.actions, plan.images.reserve, denied), (saved.actions, saved.images.reserve, vec![]));
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn a_plan_carried_out_leaves_nothing_to_do(node in a_node(), policy in a_policy()) {
+    fn after_a_plan_is_carried_out_nothing_is_left_to_do(node in a_node(), policy in a_policy()) {
         let node = nodes::believed(node); // The next pass may remove what this one keeps because of untrusted lists.
         let plan = decide(&node, &policy, Scope::All);
         let after = decide(&nodes::carried_out(&node, &plan, &policy), &policy, Scope::All);
@@ -129,7 +129,7 @@ proptest! {
     }
 
     #[test]
-    fn guards_only_ever_keep_more_containers_and_sandboxes(node in a_node(), policy in a_policy()) {
+    fn guards_only_keep_more_containers_and_sandboxes(node in a_node(), policy in a_policy()) {
         let by_us = decide(&node, &policy, Scope::Containers);
         let by_kubelet = decide(&node, &without_guards(policy), Scope::Containers);
         for kind in [Kind::Container, Kind::Sandbox, Kind::LogDir, Kind::LogLink] {
@@ -138,7 +138,7 @@ proptest! {
     }
 
     #[test]
-    fn memory_never_calls_a_new_image_old_or_a_present_pod_absent(node in a_node(), policy in a_policy()) {
+    fn memory_never_makes_a_new_image_old_or_an_existing_pod_missing(node in a_node(), policy in a_policy()) {
         let memory = update_memory(&node, &policy);
         let known = |id| node.memory.images.iter().any(|image| image.id == id);
         if node.containers.as_ref().is_some() && node.images.as_ref().is_some() {

@@ -7,10 +7,10 @@ mod cell;
 mod disk;
 mod image;
 mod kubegc;
-mod look;
 mod names;
 mod node;
 mod pod;
+mod state;
 mod versions;
 
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kubegc::cri::generated::runtime_service_client::RuntimeServiceClient;
 use kubegc::cri::{CriError, CriOptions, RuntimeReader, generated as pb};
-use kubegc::sim::{Defect, Fault, MIB, Method, Node, Sim, Streaming, Times};
+use kubegc::sim::{Defect, Fault, MIB, Node, Rpc, Sim, Streaming, Times};
 use tokio::time::Instant;
 
 use crate::contract::{Runtime, SINGLE, TWICE, channel, contract};
@@ -53,7 +53,7 @@ fn reader(sim: &Sim) -> RuntimeReader {
 /// Returns the IDs in the list of containers, of which there are five.
 async fn listed(defect: Defect, streaming: Streaming) -> Vec<String> {
     let sim = Sim::start_here(Node::big(5, 1).streaming(streaming)).unwrap();
-    for method in [Method::ListContainers, Method::StreamContainers] {
+    for method in [Rpc::ListContainers, Rpc::StreamContainers] {
         sim.fault(method, Fault::Answer(defect), Times::Forever);
     }
     let mut runtime = RuntimeServiceClient::new(channel(&sim.endpoint()));
@@ -71,7 +71,7 @@ async fn listed(defect: Defect, streaming: Streaming) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_list_has_the_defect_that_was_asked_for() {
+async fn a_list_has_the_requested_defect() {
     for streaming in [Streaming::Unimplemented, Streaming::Batches(5)] {
         let rows = [(Defect::Empty, 0), (Defect::Truncated, 2), (Defect::Twice, 10), (Defect::Garbage, 5)];
         for (defect, length) in rows {
@@ -83,10 +83,10 @@ async fn a_list_has_the_defect_that_was_asked_for() {
 }
 
 #[tokio::test]
-async fn a_single_object_has_the_defect_that_was_asked_for() {
+async fn a_single_object_has_the_requested_defect() {
     let sim = Sim::start_here(Node::new().image(TWICE[0], &[])).unwrap();
-    sim.fault(Method::ImageStatus, Fault::Answer(Defect::Empty), Times::N(1));
-    sim.fault(Method::ImageStatus, Fault::Answer(Defect::WithoutId), Times::N(1));
+    sim.fault(Rpc::ImageStatus, Fault::Answer(Defect::Empty), Times::N(1));
+    sim.fault(Rpc::ImageStatus, Fault::Answer(Defect::WithoutId), Times::N(1));
     assert_eq!(reader(&sim).image(TWICE[0]).await.unwrap(), None);
     let error = reader(&sim).image(TWICE[0]).await.unwrap_err();
     assert!(matches!(error, CriError::Defective { .. }), "an image without an id is no answer: {error}");
@@ -98,10 +98,10 @@ async fn a_connection_breaks_in_mid_answer_and_the_next_one_works() {
     let sim = Sim::start_here(Node::big(5, 1)).unwrap();
     let reader = reader(&sim);
     reader.check().await.unwrap();
-    sim.fault(Method::ListImages, Fault::BreakOff, Times::N(2));
+    sim.fault(Rpc::ListImages, Fault::BreakOff, Times::N(2));
     let error = reader.images().await.unwrap_err();
     assert!(matches!(error, CriError::Broken { .. }), "{error}");
-    assert_eq!(sim.calls_of(Method::ListImages).len(), 2, "a broken connection is opened again once");
+    assert_eq!(sim.calls_of(Rpc::ListImages).len(), 2, "a broken connection is opened again once");
     assert_eq!(reader.images().await.unwrap().len(), 1);
 }
 
@@ -111,7 +111,7 @@ async fn in_the_callers_runtime_a_call_that_hangs_takes_no_real_time_and_the_soc
     let (reader, started) = (reader(&sim), Instant::now());
     reader.check().await.unwrap();
     assert_eq!(started.elapsed(), Duration::ZERO);
-    sim.fault(Method::ListImages, Fault::Hang, Times::N(1));
+    sim.fault(Rpc::ListImages, Fault::Hang, Times::N(1));
     let error = reader.images().await.unwrap_err();
     assert!(matches!(error, CriError::Timeout { .. }), "{error}");
     assert_eq!(started.elapsed().as_secs(), CriOptions::default().read_timeout.as_secs());
@@ -119,7 +119,7 @@ async fn in_the_callers_runtime_a_call_that_hangs_takes_no_real_time_and_the_soc
     assert!(!sim.is_there() && reader.images().await.is_err());
     sim.listen_again().unwrap();
     assert!(sim.is_there() && reader.images().await.is_ok());
-    sim.fault(Method::ListImages, Fault::Vanish, Times::N(1));
+    sim.fault(Rpc::ListImages, Fault::Vanish, Times::N(1));
     assert!(reader.images().await.is_err() && !sim.is_there());
 }
 

@@ -51,7 +51,7 @@ impl Manager {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_service_shows_its_manager_of_start_passes_reload_and_stop() {
+async fn systemd_is_notified_of_start_passes_reload_and_stop() {
     let sim =
         Sim::start(Node::new().pod("default", "web-0", "web-0").running("app", "docker.io/library/web:1")).unwrap();
     let home = Home::new(&sim, "containers.interval = \"1s\"");
@@ -77,7 +77,7 @@ async fn the_service_shows_its_manager_of_start_passes_reload_and_stop() {
 
 /// The manager limits the start to 90 seconds, and a runtime may need longer.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_waits_for_its_runtime_has_started() {
+async fn a_service_that_waits_for_its_runtime_counts_as_started() {
     let sim = Sim::start(Node::new()).unwrap();
     let home = Home::new(&sim, "");
     let mut manager = Manager::new();
@@ -90,7 +90,7 @@ async fn a_service_that_waits_for_its_runtime_has_started() {
 }
 
 #[test]
-fn the_unit_keeps_the_directory_of_the_nodes_lock() {
+fn the_unit_preserves_the_directory_of_the_node_lock() {
     let unit = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd/kubegc.service")).unwrap();
     let settings = kubegc::config::Settings::default();
     let name = settings.state.lock.parent().unwrap().strip_prefix("/run").unwrap().display();
@@ -103,7 +103,7 @@ mod as_root {
     use super::*;
 
     #[test]
-    fn systemd_has_nothing_against_the_unit() {
+    fn systemd_analyze_verifies_the_unit() {
         let (_dir, unit) = unit();
         let verified = analyze(&["verify"], &unit);
         let shown = String::from_utf8_lossy(&verified.stderr);
@@ -113,7 +113,7 @@ mod as_root {
     }
 
     #[test]
-    fn the_unit_has_no_more_rights_than_it_needs() {
+    fn the_unit_has_exactly_the_permissions_that_it_needs() {
         let (_dir, unit) = unit();
         let threshold = format!("--threshold={MOST_EXPOSED}");
         let judged = analyze(&["security", "--offline=true", "--no-pager", &threshold], &unit);

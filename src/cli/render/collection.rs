@@ -1,12 +1,10 @@
 //! Formats the result of a pass for display.
 
-use std::fmt::Write as _;
-
-use super::{Grid, Paint};
+use super::{Grid, Paint, counts, line, object};
 use crate::cli::{format, reason_text};
 use crate::daemon::Pass;
 use crate::execute::{Measure, Outcome, Report, Summary};
-use crate::plan::Kind;
+use crate::plan::{Action, Kind};
 
 /// Formats every action that did not succeed, then the counts by kind, then the sum. With `wide`, it formats every
 /// action.
@@ -22,17 +20,13 @@ pub(in crate::cli) fn collection(pass: &Pass, wide: bool, paint: Paint) -> Strin
         grid.row([reason_text::kind(kind).to_owned(), removed, gone, refused, failed, not_needed, freed]);
     }
     if !pass.reports.is_empty() {
-        text += &grid.text();
+        text += &grid.text(wide);
         text.push('\n');
     }
-    for error in &pass.plan.errors {
-        let _ = writeln!(text, "{} {}", paint.red("Error:"), format::printable(&reason_text::plan_error(error)));
-    }
-    for halt in &pass.summary.halts {
-        let _ = writeln!(text, "{} {}", paint.red("Error:"), format::printable(&halt.to_string()));
-    }
-    let _ = writeln!(text, "{}", sum(pass, paint));
-    text
+    let errors = pass.plan.errors.iter().map(reason_text::plan_error);
+    let errors = errors.chain(pass.summary.halts.iter().map(ToString::to_string));
+    text.extend(errors.map(|error| line(&paint.red("Error:"), &error)));
+    text + &sum(pass, paint) + "\n"
 }
 
 fn details(reports: &[Report], wide: bool) -> String {
@@ -40,19 +34,19 @@ fn details(reports: &[Report], wide: bool) -> String {
     let is_shown = |report: &&Report| wide || is_trouble(&report.outcome) || report.note.is_some();
     let shown: Vec<_> = reports.iter().filter(is_shown).collect();
     for report in &shown {
-        let target = &report.action.target;
-        let id = target.id();
+        let Action { target, pod, .. } = &report.action;
+        let [kind, id, name, pod] = object(target.kind(), &target.id(), target.name(), pod.as_ref(), wide);
         grid.row([
-            reason_text::kind(target.kind()).to_owned(),
-            reason_text::object_id(target.kind(), &id, wide),
-            reason_text::object_name(target.kind(), &id, target.name(), wide),
-            report.action.pod.as_ref().map(|pod| reason_text::fit(&pod.to_string(), wide)).unwrap_or_default(),
+            kind,
+            id,
+            name,
+            pod,
             report.outcome.kind().replace('_', " "),
             freed(report.freed_bytes, (report.outcome == (Outcome::Removed {})).then_some(report.measure)),
             why(report),
         ]);
     }
-    if shown.is_empty() { String::new() } else { grid.text() + "\n" }
+    if shown.is_empty() { String::new() } else { grid.text(wide) + "\n" }
 }
 
 /// Formats a number of bytes, and how it was determined unless it was measured. `measure` is that of removed objects
@@ -93,17 +87,15 @@ fn why(report: &Report) -> String {
 }
 
 fn sum(pass: &Pass, paint: Paint) -> String {
-    let counted = |kind: Kind| {
+    let count = |kind: Kind| {
         let tally = pass.tallies.of(kind);
-        (kind, usize::try_from(tally.removed + tally.would_remove).unwrap_or(usize::MAX))
+        usize::try_from(tally.removed + tally.would_remove).unwrap_or(usize::MAX)
     };
-    let some = Kind::ALL.into_iter().map(counted).filter(|(_, count)| *count > 0);
-    let things: Vec<_> = some.map(|(kind, count)| format::count(count, reason_text::kind(kind))).collect();
-    let kept = pass.kept();
+    let (things, kept) = (counts(count), pass.kept());
     if things.is_empty() {
         return format!("{} {kept} kept.", paint.bold("Nothing removed."));
     }
     let total = pass.tallies.total();
     let word = if total.would_remove > 0 { "Would be removed:" } else { "Removed:" };
-    format!("{} {}{}. {kept} kept.", paint.bold(word), format::list(&things), paint.green(&reclaimed(&pass.summary)))
+    format!("{} {things}{}. {kept} kept.", paint.bold(word), paint.green(&reclaimed(&pass.summary)))
 }

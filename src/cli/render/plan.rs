@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{Grid, Paint};
+use super::{Grid, Paint, counts, line, object};
 use crate::cli::{format, pods, reason_text};
-use crate::plan::{Action, ImageSummary, ImageTrigger, Kept, Kind, Plan, Target};
+use crate::plan::{Action, ImageSummary, ImageTrigger, Kept, Plan, Target};
 
 /// Formats the plan as a table. With `wide`, it names every kept object and shortens no name.
 pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
@@ -21,43 +21,38 @@ pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
         text.push('\n');
     }
     if let Some(pressure) = &plan.pressure {
-        let _ = writeln!(text, "{} {}", paint.yellow("Pressure:"), format::printable(&reason_text::pressure(pressure)));
+        text += &line(&paint.yellow("Pressure:"), &reason_text::pressure(pressure));
     }
-    let _ = writeln!(text, "Pods: {}", format::printable(&pods::sources_of(plan)));
-    for note in &plan.lists {
-        let _ = writeln!(text, "{} {}", paint.yellow("Lists:"), format::printable(&reason_text::list_note(note)));
-    }
+    text += &line("Pods:", &pods::sources_of(plan));
+    text.extend(plan.lists.iter().map(|note| line(&paint.yellow("Lists:"), &reason_text::list_note(note))));
     text += &images(&plan.images, paint);
-    for error in &plan.errors {
-        let _ = writeln!(text, "{} {}", paint.red("Error:"), format::printable(&reason_text::plan_error(error)));
-    }
-    let _ = writeln!(text, "{}", summary(plan, paint));
-    text
+    text.extend(plan.errors.iter().map(|error| line(&paint.red("Error:"), &reason_text::plan_error(error))));
+    text + &summary(plan, paint) + "\n"
 }
 
 fn actions(actions: &[Action], wide: bool) -> String {
     let mut grid = Grid::new(&["KIND", "ID", "NAME", "POD", "AGE", "SIZE", "WHY"]);
     for action in actions {
-        let id = action.target.id();
+        let target = &action.target;
+        let [kind, id, name, pod] = object(target.kind(), &target.id(), target.name(), action.pod.as_ref(), wide);
         grid.row([
-            reason_text::kind(action.target.kind()).to_owned(),
-            reason_text::object_id(action.target.kind(), &id, wide),
-            name(&action.target, wide),
-            action.pod.as_ref().map(|pod| reason_text::fit(&pod.to_string(), wide)).unwrap_or_default(),
+            kind,
+            id,
+            name + &more_tags(target),
+            pod,
             action.age_seconds.map(format::age).unwrap_or_default(),
-            size(&action.target),
+            size(target),
             action.reason.explain().phrase.into_owned(),
         ]);
     }
-    grid.text()
+    grid.text(wide)
 }
 
-/// Formats the name of an object. An image with many tags has the first one and the number of the others.
-fn name(target: &Target, wide: bool) -> String {
-    let name = reason_text::object_name(target.kind(), &target.id(), target.name(), wide);
+/// Formats the number of tags of an image except the first, which is its name.
+fn more_tags(target: &Target) -> String {
     match target {
-        Target::RemoveImage { tags, .. } if tags.len() > 1 => format!("{name} +{}", tags.len() - 1),
-        _ => name,
+        Target::RemoveImage { tags, .. } if tags.len() > 1 => format!(" +{}", tags.len() - 1),
+        _ => String::new(),
     }
 }
 
@@ -90,15 +85,11 @@ fn all_kept(kept: &[Kept]) -> String {
     let mut grid = Grid::new(&["KIND", "ID", "NAME", "POD", "WHY"]);
     for one in kept {
         let reason = one.reason.explain();
-        grid.row([
-            reason_text::kind(one.kind).to_owned(),
-            reason_text::object_id(one.kind, &one.id, true),
-            reason_text::object_name(one.kind, &one.id, one.name.as_deref(), true),
-            one.pod.as_ref().map(ToString::to_string).unwrap_or_default(),
-            reason.detail.map_or(reason.phrase.to_string(), |detail| format!("{}: {detail}", reason.phrase)),
-        ]);
+        let [kind, id, name, pod] = object(one.kind, &one.id, one.name.as_deref(), one.pod.as_ref(), true);
+        let why = reason.detail.map_or(reason.phrase.to_string(), |detail| format!("{}: {detail}", reason.phrase));
+        grid.row([kind, id, name, pod, why]);
     }
-    grid.text()
+    grid.text(true)
 }
 
 fn images(images: &ImageSummary, paint: Paint) -> String {
@@ -125,12 +116,10 @@ fn summary(plan: &Plan, paint: Paint) -> String {
     if plan.actions.is_empty() {
         return format!("{} {} kept.", paint.bold("Nothing to remove."), plan.kept.len());
     }
-    let counted = |kind: Kind| (kind, plan.actions.iter().filter(|action| action.target.kind() == kind).count());
-    let some = Kind::ALL.into_iter().map(counted).filter(|(_, count)| *count > 0);
-    let things: Vec<_> = some.map(|(kind, count)| format::count(count, reason_text::kind(kind))).collect();
+    let things = counts(|kind| plan.actions.iter().filter(|action| action.target.kind() == kind).count());
     let bytes: u64 = plan.actions.iter().map(|action| estimate(&action.target)).sum();
     let about = if bytes > 0 { format!(", about {}", format::size(bytes)) } else { String::new() };
-    format!("{} {}{about}. {} kept.", paint.bold("To remove:"), format::list(&things), plan.kept.len())
+    format!("{} {things}{about}. {} kept.", paint.bold("To remove:"), plan.kept.len())
 }
 
 fn estimate(target: &Target) -> u64 {

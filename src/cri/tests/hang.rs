@@ -1,7 +1,7 @@
 //! Tests with a runtime that stops answering: which calls the client still sends.
 
 use super::*;
-use crate::sim::{Fault, MIB, Method, Node, Sim, Times};
+use crate::sim::{Fault, MIB, Node, Rpc, Sim, Times};
 
 const IMAGE: &str = "docker.io/library/web:1";
 const LIMIT: Duration = Duration::from_millis(400);
@@ -23,11 +23,11 @@ fn writer(sim: &Sim) -> RuntimeWriter {
     RuntimeWriter::new(&sim.endpoint(), &sim.endpoint(), options())
 }
 
-fn hang(sim: &Sim, methods: impl IntoIterator<Item = Method>) {
+fn hang(sim: &Sim, methods: impl IntoIterator<Item = Rpc>) {
     methods.into_iter().for_each(|method| sim.fault(method, Fault::Hang, Times::Forever));
 }
 
-fn methods(sim: &Sim) -> Vec<Method> {
+fn methods(sim: &Sim) -> Vec<Rpc> {
     sim.calls().into_iter().map(|call| call.method).collect()
 }
 
@@ -35,11 +35,11 @@ fn methods(sim: &Sim) -> Vec<Method> {
 async fn after_a_time_out_nothing_is_sent_to_a_runtime_that_does_not_answer_a_probe() {
     let sim = sim();
     let reader = reader(&sim);
-    hang(&sim, Method::ALL);
+    hang(&sim, Rpc::all());
     let first = within(reader.image(IMAGE)).await.unwrap_err();
     assert!(matches!(first, CriError::Timeout { call: "ImageStatus", .. }), "{first}");
     let second = within(reader.container_status(&"c1".into())).await.unwrap_err();
-    assert_eq!(methods(&sim), [Method::ImageStatus, Method::Version]);
+    assert_eq!(methods(&sim), [Rpc::ImageStatus, Rpc::Version]);
     assert!(second.to_string().starts_with("ContainerStatus not sent: "), "{second}");
     assert!(second.to_string().contains("did not answer Version"), "{second}");
 }
@@ -48,11 +48,11 @@ async fn after_a_time_out_nothing_is_sent_to_a_runtime_that_does_not_answer_a_pr
 async fn a_runtime_that_answers_the_probe_gets_the_next_call_and_no_second_probe() {
     let sim = sim();
     let reader = reader(&sim);
-    sim.fault(Method::ImageStatus, Fault::Hang, Times::N(1));
+    sim.fault(Rpc::ImageStatus, Fault::Hang, Times::N(1));
     within(reader.image(IMAGE)).await.unwrap_err();
     assert!(within(reader.container_status(&"c1".into())).await.unwrap().is_some());
     assert!(within(reader.image(IMAGE)).await.unwrap().is_some());
-    assert_eq!(methods(&sim), [Method::ImageStatus, Method::Version, Method::ContainerStatus, Method::ImageStatus]);
+    assert_eq!(methods(&sim), [Rpc::ImageStatus, Rpc::Version, Rpc::ContainerStatus, Rpc::ImageStatus]);
 }
 
 #[tokio::test]
@@ -60,25 +60,25 @@ async fn clones_of_a_reader_send_one_probe_after_a_time_out_of_one_of_them() {
     let sim = sim();
     let reader = reader(&sim);
     let other = reader.clone();
-    sim.fault(Method::ImageStatus, Fault::Hang, Times::N(1));
+    sim.fault(Rpc::ImageStatus, Fault::Hang, Times::N(1));
     within(reader.image(IMAGE)).await.unwrap_err();
     let [c1, c2] = ["c1", "c2"].map(ContainerId::from);
     let (first, second) = tokio::join!(within(reader.container_status(&c1)), within(other.container_status(&c2)));
     assert!(first.unwrap().is_some() && second.unwrap().is_some());
-    assert_eq!(sim.calls_of(Method::Version).len(), 1);
+    assert_eq!(sim.calls_of(Rpc::Version).len(), 1);
 }
 
 #[tokio::test]
 async fn a_removal_is_not_sent_again_while_it_is_in_progress() {
     let sim = sim();
     let writer = writer(&sim);
-    sim.fault(Method::RemoveContainer, Fault::Hang, Times::N(1));
+    sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::N(1));
     let id = ContainerId::from("c1");
     within(writer.remove_container(&id)).await.unwrap_err();
     let error = within(writer.remove_container(&id)).await.unwrap_err();
     assert_eq!(error.to_string(), "RemoveContainer not sent: an earlier removal of c1 is still in progress");
     within(writer.remove_container(&"c2".into())).await.unwrap();
-    assert_eq!(sim.calls_of(Method::RemoveContainer), ["c1", "c2"]);
+    assert_eq!(sim.calls_of(Rpc::RemoveContainer), ["c1", "c2"]);
 
     // A restart of the runtime ends the call.
     sim.cut_connections();
@@ -95,13 +95,13 @@ async fn a_removal_is_not_sent_again_while_it_is_in_progress() {
 async fn a_limited_reader_sends_no_third_call_of_a_method_that_had_no_answer_twice() {
     let sim = sim();
     let reader = reader(&sim).limited(2);
-    hang(&sim, [Method::ContainerStatus]);
+    hang(&sim, [Rpc::ContainerStatus]);
     for _ in 0..4 {
         within(reader.container_status(&"c1".into())).await.unwrap_err();
     }
     let error = within(reader.container_status(&"c1".into())).await.unwrap_err();
     assert_eq!(error.to_string(), "ContainerStatus not sent: 2 earlier calls of this pass had no answer");
-    assert_eq!(sim.calls_of(Method::ContainerStatus).len(), 2);
+    assert_eq!(sim.calls_of(Rpc::ContainerStatus).len(), 2);
     assert!(within(reader.image(IMAGE)).await.unwrap().is_some(), "other methods are called");
     let next = reader.limited(2);
     assert!(matches!(within(next.container_status(&"c1".into())).await, Err(CriError::Timeout { .. })), "a new stage");
@@ -111,11 +111,11 @@ async fn a_limited_reader_sends_no_third_call_of_a_method_that_had_no_answer_twi
 async fn a_limited_reader_sends_nothing_after_a_probe_without_an_answer() {
     let sim = sim();
     let reader = reader(&sim).limited(2);
-    hang(&sim, Method::ALL);
+    hang(&sim, Rpc::all());
     for _ in 0..4 {
         within(reader.image(IMAGE)).await.unwrap_err();
     }
-    assert_eq!(methods(&sim), [Method::ImageStatus, Method::Version]);
+    assert_eq!(methods(&sim), [Rpc::ImageStatus, Rpc::Version]);
     assert!(reader.breaker().check().await.is_err());
     sim.heal();
     assert!(reader.breaker().check().await.is_err(), "the stage stays ended");

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::{Container, Image, Sandbox};
-use crate::sim::{Fault, MIB, Method, Node, Sim, Streaming, Times};
+use crate::sim::{Fault, MIB, Node, Rpc, Sim, Streaming, Times};
 
 fn node() -> Node {
     Node::new()
@@ -49,8 +49,8 @@ async fn streamed_lists_are_the_same_as_unary_ones() {
     let told = lists(&reader(&unary)).await;
     assert_eq!((told.0.len(), told.1.len(), told.2.len()), (4, 3, 2));
     assert_eq!(lists(&reader(&streamed)).await, told);
-    assert_eq!(streamed.calls_of(Method::ListContainers).len(), 0);
-    assert_eq!(unary.calls_of(Method::ListContainers).len(), 1);
+    assert_eq!(streamed.calls_of(Rpc::ListContainers).len(), 0);
+    assert_eq!(unary.calls_of(Rpc::ListContainers).len(), 1);
 }
 
 #[tokio::test]
@@ -60,7 +60,7 @@ async fn a_stream_that_breaks_off_is_an_error_and_not_a_short_list() {
     assert!(within(reader.containers(Only::All)).await.is_err());
     assert!(within(reader.sandboxes(Only::All)).await.is_err());
     assert!(within(reader.images()).await.is_err());
-    assert_eq!(sim.calls_of(Method::ListContainers).len(), 0, "the part is not patched up with another list either");
+    assert_eq!(sim.calls_of(Rpc::ListContainers).len(), 0, "the part is not patched up with another list either");
 }
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn a_removal_is_done_although_no_one_waits_for_it_any_more() {
     let sim = Sim::start(node()).unwrap();
     let id = exited(&sim);
     // The simulated runtime does not carry out the call if the caller gives up before the delay.
-    sim.fault(Method::RemoveContainer, Fault::Slow(Duration::from_millis(300)), Times::N(1));
+    sim.fault(Rpc::RemoveContainer, Fault::Slow(Duration::from_millis(300)), Times::N(1));
     let error = within(writer(&sim, Duration::from_millis(100)).remove_container(&id)).await.unwrap_err();
     assert!(matches!(error, CriError::Timeout { .. }), "{error}");
     assert_eq!(sim.state().container_ids().len(), 4);
@@ -136,10 +136,10 @@ async fn a_removal_is_done_although_no_one_waits_for_it_any_more() {
 async fn a_removal_whose_answer_was_cut_off_comes_again_and_finds_it_gone() {
     let sim = Sim::start(node()).unwrap();
     let id = exited(&sim);
-    sim.fault(Method::RemoveContainer, Fault::DoThenCut, Times::N(1));
+    sim.fault(Rpc::RemoveContainer, Fault::DoThenCut, Times::N(1));
     within(writer(&sim, BOUND).remove_container(&id)).await.unwrap();
     assert_eq!(sim.state().container_ids().len(), 3);
-    assert_eq!(sim.calls_of(Method::RemoveContainer), [id.to_string(), id.to_string()]);
+    assert_eq!(sim.calls_of(Rpc::RemoveContainer), [id.to_string(), id.to_string()]);
 }
 
 #[tokio::test]
@@ -213,8 +213,8 @@ async fn a_container_that_changes_between_two_parts_is_listed_once_and_with_its_
     let node = crowded(20 * LISTED).pod("default", "late", "late").id("c-new").created("app", "a:1");
     let sim = Sim::start(node).unwrap();
     // The first call is for all states. The parts follow: created, running, unknown, exited.
-    sim.on_call(Method::ListContainers, 3, |node| node.start_container("c-new").unwrap());
-    sim.on_call(Method::ListContainers, 4, |node| node.end_container("c-new", 1));
+    sim.on_call(Rpc::ListContainers, 3, |node| node.start_container("c-new").unwrap());
+    sim.on_call(Rpc::ListContainers, 4, |node| node.end_container("c-new", 1));
     let containers = within(reader(&sim).containers(Only::All)).await.unwrap();
     let states: Vec<_> = containers.iter().filter(|it| it.id.as_str() == "c-new").map(|it| it.state).collect();
     assert_eq!((states, containers.len()), (vec![crate::model::ContainerState::Exited], 111));
@@ -223,8 +223,8 @@ async fn a_container_that_changes_between_two_parts_is_listed_once_and_with_its_
 #[tokio::test]
 async fn a_part_that_fails_for_another_reason_fails_the_list() {
     let sim = Sim::start(crowded(20 * LISTED)).unwrap();
-    sim.fault(Method::ListContainers, Fault::Slow(Duration::ZERO), Times::N(3));
-    sim.fault(Method::ListContainers, Fault::Fail(Code::Internal), Times::N(1));
+    sim.fault(Rpc::ListContainers, Fault::Slow(Duration::ZERO), Times::N(3));
+    sim.fault(Rpc::ListContainers, Fault::Fail(Code::Internal), Times::N(1));
     let error = within(reader(&sim).containers(Only::All)).await.unwrap_err();
     assert!(error.to_string().contains("Internal"), "{error}");
 }

@@ -13,7 +13,7 @@ use crate::execute::{Outcome, Stopper, stop};
 use crate::model::ListCounts;
 use crate::observe::{DiskFn, RuntimePods};
 use crate::record::Store;
-use crate::sim::{Fault, GIB, Method, Node, Sim, Times};
+use crate::sim::{Fault, GIB, Node, Rpc, Sim, Times};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);
@@ -77,19 +77,19 @@ async fn serve(sim: &Sim, settings: Settings, stop: &Stop, after: impl FnMut(Sco
 #[tokio::test]
 async fn a_pass_over_images_removes_them_while_a_container_pass_waits_for_a_removal_that_hangs() {
     let sim = sim();
-    sim.fault(Method::RemoveContainer, Fault::Hang, Times::Forever);
+    sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::Forever);
     let mut settings = settings(&sim);
     settings.policy.images.all_unused = true;
     let passes = until_an_image_is_removed(&sim, settings).await;
     assert_eq!(passes, [(Scope::Images, false)], "the container pass still waits");
     assert_eq!(sim.state().image_names(), Vec::<String>::new());
-    assert_eq!(sim.calls_of(Method::RemoveContainer).len(), 1);
+    assert_eq!(sim.calls_of(Rpc::RemoveContainer).len(), 1);
 }
 
 #[tokio::test]
 async fn a_pass_under_pressure_removes_images_while_container_passes_wait_for_removals_that_hang() {
     let sim = sim();
-    sim.fault(Method::RemoveContainer, Fault::Hang, Times::Forever);
+    sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::Forever);
     let mut settings = settings(&sim);
     settings.intervals.pressure = SECOND;
     settings.policy.images.high_threshold_percent = 100;
@@ -98,7 +98,7 @@ async fn a_pass_under_pressure_removes_images_while_container_passes_wait_for_re
     assert!(passes.contains(&(Scope::Images, true)), "{passes:?}");
     assert!(passes.iter().all(|(scope, _)| *scope == Scope::Images), "the container passes still wait: {passes:?}");
     assert_eq!(sim.state().image_names(), Vec::<String>::new());
-    let sent = sim.calls_of(Method::RemoveContainer);
+    let sent = sim.calls_of(Rpc::RemoveContainer);
     assert_eq!(sent.iter().collect::<BTreeSet<_>>().len(), sent.len(), "no removal is sent twice: {sent:?}");
 }
 
@@ -106,9 +106,9 @@ async fn a_pass_under_pressure_removes_images_while_container_passes_wait_for_re
 async fn a_shutdown_ends_in_its_bound_while_a_removal_hangs_which_is_not_cancelled() {
     let sim = sim();
     // The simulated runtime removes nothing if the caller gave up earlier.
-    sim.fault(Method::RemoveContainer, Fault::Slow(2 * SECOND), Times::Forever);
+    sim.fault(Rpc::RemoveContainer, Fault::Slow(2 * SECOND), Times::Forever);
     let (stopper, stop) = stop();
-    sim.on_call(Method::RemoveContainer, 1, move |_| Stopper::stop(&stopper));
+    sim.on_call(Rpc::RemoveContainer, 1, move |_| Stopper::stop(&stopper));
     let mut ended = Vec::new();
     serve(&sim, settings(&sim), &stop, |scope, _| ended.push(scope)).await;
     assert_eq!(sim.state().container_ids().len(), 2, "the removal is still in progress");
@@ -119,7 +119,7 @@ async fn a_shutdown_ends_in_its_bound_while_a_removal_hangs_which_is_not_cancell
         }
     };
     timeout(MINUTE, removed).await.expect("the removal goes on");
-    assert_eq!(sim.calls_of(Method::RemoveContainer).len(), 1);
+    assert_eq!(sim.calls_of(Rpc::RemoveContainer).len(), 1);
 }
 
 #[tokio::test]
@@ -129,9 +129,9 @@ async fn a_pass_that_a_hanging_runtime_ends_is_recorded_and_makes_its_loop_wait_
     let options = &mut settings.runtime.options;
     (options.removal_timeout, options.answer_timeout) = (SECOND / 2, 2 * SECOND);
     let cycle = cycle(&sim, settings);
-    sim.fault(Method::RemoveContainer, Fault::Hang, Times::Forever);
-    sim.fault(Method::Version, Fault::Late(Duration::ZERO), Times::N(1));
-    sim.fault(Method::Version, Fault::Hang, Times::N(1));
+    sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::Forever);
+    sim.fault(Rpc::Version, Fault::Late(Duration::ZERO), Times::N(1));
+    sim.fault(Rpc::Version, Fault::Hang, Times::N(1));
     let pass = cycle.pass(Scope::Containers, &Stop::never(), |_, _| {}).await.unwrap();
     assert_eq!((pass.reports.len(), pass.summary.not_begun), (1, pass.plan.actions.len() - 1));
     assert!(matches!(pass.reports[0].outcome, Outcome::Failed { .. }));
@@ -152,11 +152,11 @@ async fn a_pass_that_ends_late_does_not_replace_the_counts_of_a_newer_observatio
     });
     let path = settings.state.path.clone();
     let cycle = cycle(&sim, settings);
-    sim.fault(Method::RemoveContainer, Fault::Slow(2 * SECOND), Times::N(1));
+    sim.fault(Rpc::RemoveContainer, Fault::Slow(2 * SECOND), Times::N(1));
     let stop = Stop::never();
     let late = Box::pin(cycle.pass(Scope::Containers, &stop, |_, _| {}));
     let newer = Box::pin(async {
-        sim.await_call(Method::RemoveContainer).await.unwrap();
+        sim.await_call(Rpc::RemoveContainer).await.unwrap();
         sim.state().also(|node| (0..3).fold(node, add)).unwrap();
         cycle.pass(Scope::Images, &stop, |_, _| {}).await.unwrap();
         assert_eq!(sim.state().container_ids().len(), 5, "the other pass still waits");

@@ -52,7 +52,7 @@ fn bench(answer: fn(&PodRef) -> Seen<bool>) -> (Bench, Journal) {
     let journal = Journal::default();
     let mut bench = Bench::new(node);
     bench.pods = Arc::new(Scripted { answer, journal: Arc::clone(&journal), known: Vec::new() });
-    for (method, nth) in [(Method::RemoveContainer, 1), (Method::RemoveContainer, 2), (Method::RemovePodSandbox, 1)] {
+    for (method, nth) in [(Rpc::RemoveContainer, 1), (Rpc::RemoveContainer, 2), (Rpc::RemovePodSandbox, 1)] {
         let journal = Arc::clone(&journal);
         bench.sim.on_call(method, nth, move |_| journal.lock().unwrap().push(method.to_string()));
     }
@@ -197,8 +197,8 @@ async fn an_image_that_a_pod_names_by_now_stays() {
 async fn a_name_that_cannot_be_resolved_keeps_images_of_the_same_last_part() {
     for (name, expected) in [("quay.io/any/web:1", "refused: a pod names it"), ("quay.io/any/web:2", "removed")] {
         let (bench, image) = bench_with_image(Phase::Pending, name);
-        bench.sim.fault(Method::ImageStatus, Fault::Slow(Duration::ZERO), Times::N(1));
-        bench.sim.fault(Method::ImageStatus, Fault::Fail(tonic::Code::Internal), Times::N(1));
+        bench.sim.fault(Rpc::ImageStatus, Fault::Slow(Duration::ZERO), Times::N(1));
+        bench.sim.fault(Rpc::ImageStatus, Fault::Fail(tonic::Code::Internal), Times::N(1));
         assert_eq!(bench.carry_out(vec![image]).await, [format!("sha256:aa {expected}")], "{name}");
     }
 }

@@ -29,7 +29,7 @@ async fn a_container_goes_after_its_logs_and_its_link() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let (notes, log, link) = (Arc::clone(&seen), bench.pods(LOG), bench.links(LINK));
     assert!(is_there(&log) && is_there(&link));
-    bench.sim.on_call(Method::RemoveContainer, 1, move |_| {
+    bench.sim.on_call(Rpc::RemoveContainer, 1, move |_| {
         notes.lock().unwrap().extend([is_there(&log), is_there(&link)]);
     });
 
@@ -62,7 +62,7 @@ async fn a_container_whose_state_changed_since_the_plan_stays_with_its_logs() {
 #[tokio::test]
 async fn a_container_that_starts_between_plan_and_recheck_stays() {
     let bench = Bench::new(Node::new().image(WEB, &[]).pod("default", "web", "u1").id("c1").created("app", WEB));
-    bench.sim.on_call(Method::ContainerStatus, 1, |node| node.start_container("c1").unwrap());
+    bench.sim.on_call(Rpc::ContainerStatus, 1, |node| node.start_container("c1").unwrap());
     let lines = bench.carry_out(vec![container("c1", ContainerState::Created)]).await;
     assert_eq!(lines, ["c1 refused: its state changed"]);
     assert_eq!(bench.sim.state().container_names(), ["web/app#0 running"]);
@@ -80,7 +80,7 @@ async fn a_container_in_an_unknown_state_is_stopped_first() {
 async fn a_stop_that_fails_ends_the_removal() {
     let bench = Bench::new(finished());
     bench.sim.state().set_container_state("c1", ContainerState::Unknown);
-    bench.sim.fault(Method::StopContainer, Fault::Fail(Code::Unknown), Times::N(1));
+    bench.sim.fault(Rpc::StopContainer, Fault::Fail(Code::Unknown), Times::N(1));
     let before = bench.files();
     let lines = bench.carry_out(vec![container("c1", ContainerState::Unknown)]).await;
     assert!(lines[0].starts_with("c1 failed: StopContainer"), "{lines:?}");
@@ -103,7 +103,7 @@ async fn a_container_that_is_gone_is_success_and_its_dangling_link_goes() {
 #[tokio::test]
 async fn a_container_that_the_list_shows_and_the_status_does_not_find_is_gone() {
     let bench = Bench::new(finished());
-    bench.sim.fault(Method::ContainerStatus, Fault::Fail(Code::NotFound), Times::Forever);
+    bench.sim.fault(Rpc::ContainerStatus, Fault::Fail(Code::NotFound), Times::Forever);
     let before = bench.files();
     assert_eq!(bench.carry_out(vec![exited("c1")]).await, ["c1 already_gone"]);
     assert_eq!(bench.files(), before, "its link leads somewhere");
@@ -112,7 +112,7 @@ async fn a_container_that_the_list_shows_and_the_status_does_not_find_is_gone() 
 #[tokio::test]
 async fn a_removal_that_fails_leaves_the_container_and_is_reported() {
     let bench = Bench::new(finished());
-    bench.sim.fault(Method::RemoveContainer, Fault::Fail(Code::Internal), Times::N(1));
+    bench.sim.fault(Rpc::RemoveContainer, Fault::Fail(Code::Internal), Times::N(1));
     let lines = bench.carry_out(vec![exited("c1")]).await;
     assert!(lines[0].starts_with("c1 failed: RemoveContainer"), "{lines:?}");
     assert_eq!(bench.carry_out(vec![exited("c1")]).await, ["c1 removed"], "the next pass");
@@ -121,7 +121,7 @@ async fn a_removal_that_fails_leaves_the_container_and_is_reported() {
 #[tokio::test]
 async fn a_status_that_cannot_be_had_removes_nothing() {
     let bench = Bench::new(finished());
-    bench.sim.fault(Method::ContainerStatus, Fault::Fail(Code::Internal), Times::Forever);
+    bench.sim.fault(Rpc::ContainerStatus, Fault::Fail(Code::Internal), Times::Forever);
     let before = bench.files();
     let lines = bench.carry_out(vec![exited("c1")]).await;
     assert!(lines[0].starts_with("c1 failed: ContainerStatus"), "{lines:?}");

@@ -46,7 +46,7 @@ fn bench([read_timeout, removal_timeout, answer_timeout]: [Duration; 3]) -> Benc
     bench
 }
 
-fn hang(bench: &Bench, methods: impl IntoIterator<Item = Method>) {
+fn hang(bench: &Bench, methods: impl IntoIterator<Item = Rpc>) {
     methods.into_iter().for_each(|method| bench.sim.fault(method, Fault::Hang, Times::Forever));
 }
 
@@ -57,10 +57,10 @@ fn halts(summary: &Summary) -> Vec<(Option<Kind>, usize)> {
 #[tokio::test]
 async fn twelve_removals_that_hang_cost_two_time_outs() {
     let bench = bench([LONG, SHORT, LONG]);
-    hang(&bench, [Method::RemoveContainer]);
+    hang(&bench, [Rpc::RemoveContainer]);
     let plan = plan([containers(), vec![sandbox("s2")]].concat());
     let (lines, _, summary) = bench.carry_out_plan(&plan).await;
-    assert_eq!(bench.sim.calls_of(Method::RemoveContainer), ["c00", "c01"]);
+    assert_eq!(bench.sim.calls_of(Rpc::RemoveContainer), ["c00", "c01"]);
     assert_eq!(lines.len(), 3, "{lines:?}");
     assert!(lines[..2].iter().all(|line| line.contains("failed: RemoveContainer: no answer")), "{lines:?}");
     assert_eq!(lines[2], "s2 removed", "what the fault does not touch");
@@ -72,11 +72,11 @@ async fn twelve_removals_that_hang_cost_two_time_outs() {
 #[tokio::test]
 async fn rechecks_that_hang_cost_two_time_outs_for_each_kind_of_object() {
     let bench = bench([SHORT, LONG, SHORT]);
-    hang(&bench, [Method::ContainerStatus, Method::ImageStatus]);
+    hang(&bench, [Rpc::ContainerStatus, Rpc::ImageStatus]);
     let plan = plan([containers(), vec![sandbox("s2")], images()].concat());
     let (lines, _, summary) = bench.carry_out_plan(&plan).await;
-    assert_eq!(bench.sim.calls_of(Method::ContainerStatus).len(), 2);
-    assert_eq!(bench.sim.calls_of(Method::ImageStatus).len(), 2);
+    assert_eq!(bench.sim.calls_of(Rpc::ContainerStatus).len(), 2);
+    assert_eq!(bench.sim.calls_of(Rpc::ImageStatus).len(), 2);
     assert!(lines.contains(&"s2 removed".to_owned()), "{lines:?}");
     assert_eq!(halts(&summary), [(Some(Kind::Container), MANY - 2), (Some(Kind::Image), 1)]);
 }
@@ -84,9 +84,9 @@ async fn rechecks_that_hang_cost_two_time_outs_for_each_kind_of_object() {
 #[tokio::test]
 async fn a_runtime_that_hangs_completely_ends_the_pass_after_one_time_out_and_a_probe() {
     let bench = bench([LONG, SHORT, SHORT]);
-    bench.sim.fault(Method::RemoveContainer, Fault::Late(Duration::ZERO), Times::N(1));
-    bench.sim.fault(Method::RemoveContainer, Fault::Hang, Times::Forever);
-    hang(&bench, [Method::Version]);
+    bench.sim.fault(Rpc::RemoveContainer, Fault::Late(Duration::ZERO), Times::N(1));
+    bench.sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::Forever);
+    hang(&bench, [Rpc::Version]);
     let plan = plan([containers(), vec![sandbox("s2")], images()].concat());
     let (lines, _, summary) = bench.carry_out_plan(&plan).await;
     let calls: Vec<_> = bench.sim.calls().iter().map(ToString::to_string).collect();
@@ -99,7 +99,7 @@ async fn a_runtime_that_hangs_completely_ends_the_pass_after_one_time_out_and_a_
 #[tokio::test]
 async fn one_removal_that_hangs_leaves_the_others_and_after_healing_it_is_removed_too() {
     let bench = bench([LONG, SHORT, LONG]);
-    bench.sim.fault(Method::RemoveContainer, Fault::Hang, Times::N(1));
+    bench.sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::N(1));
     let (live, plan) = (bench.live(), plan(containers()));
     let mut first = Vec::new();
     let summary = live.carry_out(&plan, &Stop::never(), &mut |report| first.push(lines(&report))).await;
@@ -109,7 +109,7 @@ async fn one_removal_that_hangs_leaves_the_others_and_after_healing_it_is_remove
     let mut second = Vec::new();
     live.carry_out(&plan, &Stop::never(), &mut |report| second.push(lines(&report))).await;
     assert_eq!(second[0], "c00 refused: an earlier removal is still in progress");
-    assert_eq!(bench.sim.calls_of(Method::RemoveContainer).iter().filter(|id| *id == "c00").count(), 1, "sent once");
+    assert_eq!(bench.sim.calls_of(Rpc::RemoveContainer).iter().filter(|id| *id == "c00").count(), 1, "sent once");
 
     // A restart of the runtime ends the call that hangs.
     bench.sim.cut_connections();
@@ -124,13 +124,13 @@ async fn one_removal_that_hangs_leaves_the_others_and_after_healing_it_is_remove
 #[tokio::test]
 async fn an_image_removal_that_hangs_ends_the_image_removals_of_the_pass() {
     let bench = bench([LONG, SHORT, LONG]);
-    hang(&bench, [Method::RemoveImage]);
+    hang(&bench, [Rpc::RemoveImage]);
     let mut plan = plan(images()[..2].to_vec());
     plan.images.stop_at_available_bytes = 2 * GIB;
     plan.images.reserve = images()[2..].to_vec();
     let (lines, _, summary) = bench.carry_out_plan(&plan).await;
     assert_eq!(lines.len(), 1, "{lines:?}");
-    assert_eq!(bench.sim.calls_of(Method::RemoveImage), ["sha256:a"]);
+    assert_eq!(bench.sim.calls_of(Rpc::RemoveImage), ["sha256:a"]);
     assert_eq!(halts(&summary), [(Some(Kind::Image), 1)]);
     assert!(summary.shortfall_bytes > 0);
 }
@@ -140,9 +140,9 @@ async fn a_shutdown_waits_for_a_removal_that_hangs_no_longer_than_its_bound_and_
     let mut bench = bench([LONG; 3]);
     bench.options.stop_wait = SHORT;
     // The simulated runtime removes nothing if the caller gave up earlier.
-    bench.sim.fault(Method::RemoveContainer, Fault::Slow(4 * SHORT), Times::Forever);
+    bench.sim.fault(Rpc::RemoveContainer, Fault::Slow(4 * SHORT), Times::Forever);
     let (stopper, stop) = stop();
-    bench.sim.on_call(Method::RemoveContainer, 1, move |_| stopper.stop());
+    bench.sim.on_call(Rpc::RemoveContainer, 1, move |_| stopper.stop());
     let (live, plan, mut reports) = (bench.live(), plan(containers()), Vec::new());
     let summary = live.carry_out(&plan, &stop, &mut |report| reports.push(lines(&report))).await;
     assert_eq!(reports.len(), 1);

@@ -68,7 +68,7 @@ async fn an_image_that_got_used_between_plan_and_recheck_stays() {
     ];
     for start in uses {
         let bench = Bench::new(images(2, 0));
-        bench.sim.on_call(Method::ListContainers, 1, move |node| node.also(start).unwrap());
+        bench.sim.on_call(Rpc::ListContainers, 1, move |node| node.also(start).unwrap());
         assert_eq!(bench.carry_out(vec![unused("a")]).await, ["sha256:aa refused: a container uses it"]);
         assert_eq!(bench.writes(), Vec::<String>::new());
     }
@@ -95,7 +95,7 @@ async fn containers_that_the_plan_knew_are_not_asked_for_their_volumes_again() {
     let old = |node: Node| node.ago(Duration::from_mins(5)).pod("default", "web", "u1").running("app", &tag_of("b"));
     let bench = Bench::new(old(images(2, 0)));
     assert_eq!(bench.carry_out(vec![unused("a")]).await, ["sha256:aa removed"]);
-    assert_eq!(bench.sim.calls_of(Method::ContainerStatus), Vec::<String>::new());
+    assert_eq!(bench.sim.calls_of(Rpc::ContainerStatus), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -109,7 +109,7 @@ async fn a_pinned_image_stays_and_one_that_is_gone_is_success() {
 #[tokio::test]
 async fn an_image_stays_when_the_containers_cannot_be_listed() {
     let bench = Bench::new(images(1, 0));
-    bench.sim.fault(Method::ListContainers, Fault::Fail(Code::Internal), Times::Forever);
+    bench.sim.fault(Rpc::ListContainers, Fault::Fail(Code::Internal), Times::Forever);
     let lines = bench.carry_out(vec![unused("a")]).await;
     assert!(lines[0].starts_with("sha256:aa failed: ListContainers"), "{lines:?}");
     assert_eq!(bench.writes(), Vec::<String>::new());
@@ -118,7 +118,7 @@ async fn an_image_stays_when_the_containers_cannot_be_listed() {
 #[tokio::test]
 async fn an_image_that_is_still_there_after_its_removal_is_a_failure() {
     let bench = Bench::new(images(1, 0));
-    bench.sim.on_call(Method::ImageStatus, 2, |node| {
+    bench.sim.on_call(Rpc::ImageStatus, 2, |node| {
         node.also(|node| node.id(&id_of("a")).image(&tag_of("a"), &[("a", MIB)])).unwrap();
     });
     let (lines, reports, _) = bench.carry_out_plan(&plan(vec![unused("a")])).await;
@@ -161,7 +161,7 @@ async fn a_reserve_that_is_not_enough_is_reported() {
 #[tokio::test]
 async fn without_a_measure_the_plan_stands_and_the_reserve_stays() {
     let bench = Bench::new(images(3, 0));
-    bench.sim.fault(Method::ImageFsInfo, Fault::Fail(Code::Internal), Times::Forever);
+    bench.sim.fault(Rpc::ImageFsInfo, Fault::Fail(Code::Internal), Times::Forever);
     let (lines, reports, _) = bench.carry_out_plan(&space(&["a"], &["b"], GIB)).await;
     assert_eq!(lines, ["sha256:aa removed"]);
     assert_eq!(reports[0].freed_bytes, None);
@@ -214,7 +214,7 @@ async fn a_new_container_whose_status_fails_holds_the_images_of_its_pod_s_spec_a
     let pod =
         crate::model::Pod { uid: "u1".into(), images: vec![tag_of("c"), tag_of("a")], ..crate::model::Pod::default() };
     let mut bench = Bench::new(images(3, 0).pod("default", "web", "u1").id("c1").running("app", &tag_of("c")));
-    bench.sim.fault_of(Method::ContainerStatus, "c1", Fault::Fail(Code::Internal), Times::Forever);
+    bench.sim.fault_of(Rpc::ContainerStatus, "c1", Fault::Fail(Code::Internal), Times::Forever);
     bench.options.keeps_pod_images = false;
     bench.pods = Arc::new(InMemory(vec![pod]));
     let lines = bench.carry_out(vec![unused("a"), unused("b")]).await;
@@ -228,7 +228,7 @@ async fn a_new_container_whose_status_fails_holds_the_images_of_its_pod_s_spec_a
 #[tokio::test]
 async fn an_exited_container_is_not_asked_for_image_volumes() {
     let bench = Bench::new(images(2, 0).pod("default", "web", "u1").exited("app", &tag_of("b")));
-    bench.sim.fault(Method::ContainerStatus, Fault::Fail(Code::Internal), Times::Forever);
+    bench.sim.fault(Rpc::ContainerStatus, Fault::Fail(Code::Internal), Times::Forever);
     assert_eq!(bench.carry_out(vec![unused("a")]).await, ["sha256:aa removed"]);
 }
 

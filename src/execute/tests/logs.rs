@@ -32,7 +32,7 @@ async fn logs_of_a_pod_with_anything_in_the_runtime_stay() {
     let sandbox = Bench::new(add(Node::new().orphan_logs("default", "web", "u1")));
     // The container is created during the recheck. The list of containers, which is the last call, includes it.
     let container = Bench::new(Node::new().orphan_logs("default", "web", "u1"));
-    container.sim.on_call(Method::ListContainers, 1, move |node| {
+    container.sim.on_call(Rpc::ListContainers, 1, move |node| {
         node.also(|node| add(node).created("app", WEB)).unwrap();
     });
     for bench in [sandbox, container] {
@@ -45,7 +45,7 @@ async fn logs_of_a_pod_with_anything_in_the_runtime_stay() {
 
 #[tokio::test]
 async fn logs_stay_when_the_runtime_cannot_be_asked() {
-    for method in [Method::ListContainers, Method::ListPodSandbox] {
+    for method in [Rpc::ListContainers, Rpc::ListPodSandbox] {
         let bench = Bench::new(Node::new().orphan_logs("default", "web", "u1"));
         bench.sim.fault(method, Fault::Fail(Code::Internal), Times::Forever);
         let lines = bench.carry_out(vec![log_dir(&bench, "default_web_u1")]).await;
@@ -156,7 +156,7 @@ async fn a_link_that_leads_somewhere_or_whose_container_may_write_stays() {
     fs::rename(bench.links(&name), bench.links("web_default_app-01234567.log")).unwrap();
     let lines = bench.carry_out(vec![log_link(&bench, "web_default_app-01234567.log")]).await;
     assert_eq!(lines, ["web_default_app-01234567.log refused: the link is in use"]);
-    bench.sim.fault(Method::ContainerStatus, Fault::Fail(Code::Unavailable), Times::N(1));
+    bench.sim.fault(Rpc::ContainerStatus, Fault::Fail(Code::Unavailable), Times::N(1));
     let lines = bench.carry_out(vec![log_link(&bench, "web_default_app-01234567.log")]).await;
     assert!(lines[0].contains(" failed: ContainerStatus"), "{lines:?}");
     assert!(is_there(&bench.links("web_default_app-01234567.log")));

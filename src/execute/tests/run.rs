@@ -104,7 +104,7 @@ async fn a_dry_run_leaves_the_reserve_alone() {
 #[tokio::test]
 async fn a_failure_does_not_stop_the_rest() {
     let bench = Bench::new(gone());
-    bench.sim.fault(Method::RemoveContainer, Fault::Fail(Code::Internal), Times::N(1));
+    bench.sim.fault(Rpc::RemoveContainer, Fault::Fail(Code::Internal), Times::N(1));
     let (lines, _, summary) = bench.carry_out_plan(&plan(all(&bench))).await;
     assert!(lines[0].starts_with("c1 failed: "), "{lines:?}");
     assert_eq!(lines[1..3], ["c2 removed", "s1 refused: it has containers"]);
@@ -127,7 +127,7 @@ async fn a_stop_ends_the_action_in_hand_and_begins_no_other() {
     let bench = Bench::new(gone());
     let (stopper, stop) = stop();
     // The shutdown request arrives during the removal of the first container.
-    bench.sim.on_call(Method::RemoveContainer, 1, move |_| stopper.stop());
+    bench.sim.on_call(Rpc::RemoveContainer, 1, move |_| stopper.stop());
     let mut reports = Vec::new();
     let summary = bench.live().carry_out(&plan(all(&bench)), &stop, &mut |report| reports.push(lines(&report))).await;
     assert_eq!(reports, ["c1 removed"]);
@@ -143,7 +143,7 @@ async fn a_stop_keeps_the_reserve_from_being_touched() {
     plan.images.stop_at_available_bytes = 2 * GIB;
     plan.images.reserve = all(&bench).split_off(5);
     let (stopper, stop) = stop();
-    bench.sim.on_call(Method::ImageFsInfo, 1, move |_| stopper.stop());
+    bench.sim.on_call(Rpc::ImageFsInfo, 1, move |_| stopper.stop());
     let summary = bench.live().carry_out(&plan, &stop, &mut |report| panic!("{report:?}")).await;
     assert!(summary.is_stopped);
     assert_eq!(bench.writes(), Vec::<String>::new());

@@ -18,7 +18,7 @@ async fn a_sandbox_is_stopped_and_then_removed() {
 #[tokio::test]
 async fn a_stop_that_fails_ends_the_removal() {
     let bench = Bench::new(stopped());
-    bench.sim.fault(Method::StopPodSandbox, Fault::Fail(Code::Unknown), Times::N(1));
+    bench.sim.fault(Rpc::StopPodSandbox, Fault::Fail(Code::Unknown), Times::N(1));
     let lines = bench.carry_out(vec![sandbox("s1")]).await;
     assert!(lines[0].starts_with("s1 failed: StopPodSandbox"), "{lines:?}");
     assert_eq!(bench.writes(), ["StopPodSandbox(s1)"]);
@@ -35,7 +35,7 @@ async fn a_ready_sandbox_stays() {
 async fn a_sandbox_that_got_a_container_between_plan_and_recheck_stays() {
     let bench = Bench::new(stopped());
     let add = |node: &mut Node| node.also(|node| node.in_sandbox("s1").created("app", WEB)).unwrap();
-    bench.sim.on_call(Method::ListPodSandbox, 1, add);
+    bench.sim.on_call(Rpc::ListPodSandbox, 1, add);
     assert_eq!(bench.carry_out(vec![sandbox("s1")]).await, ["s1 refused: it has containers"]);
     assert_eq!(bench.writes(), Vec::<String>::new());
 }
@@ -50,7 +50,7 @@ async fn a_sandbox_that_is_gone_is_success_even_by_an_empty_id() {
 #[tokio::test]
 async fn a_sandbox_whose_containers_cannot_be_listed_stays() {
     let bench = Bench::new(stopped());
-    bench.sim.fault(Method::ListContainers, Fault::Fail(Code::Internal), Times::Forever);
+    bench.sim.fault(Rpc::ListContainers, Fault::Fail(Code::Internal), Times::Forever);
     let lines = bench.carry_out(vec![sandbox("s1")]).await;
     assert!(lines[0].starts_with("s1 failed: ListContainers"), "{lines:?}");
     assert_eq!(bench.writes(), Vec::<String>::new());

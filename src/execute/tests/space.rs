@@ -102,7 +102,7 @@ async fn on_a_disk_that_cannot_be_measured_the_sizes_of_the_runtime_are_an_estim
 async fn without_a_measurement_and_without_sizes_the_bytes_are_unknown() {
     let mut bench = Bench::new(node());
     bench.disks = Some(disk(&[]));
-    bench.sim.fault(Method::ListContainerStats, Fault::Fail(Code::Unimplemented), Times::Forever);
+    bench.sim.fault(Rpc::ListContainerStats, Fault::Fail(Code::Unimplemented), Times::Forever);
     let (bytes, measure, reports) = step(&bench, actions()).await;
     assert!((8000..MIB).contains(&bytes), "the log files alone: {bytes}");
     assert_eq!(measure, Some(Measure::Unknown));
@@ -117,5 +117,5 @@ async fn a_pass_that_removes_nothing_has_no_figure_and_a_dry_run_asks_for_none()
     assert_eq!((summary.freed_bytes[&Kind::Container], summary.measure.get(&Kind::Container)), (0, None));
     bench.sim.forget_calls();
     bench.rehearse(vec![exited("c2")]).await;
-    assert_eq!(bench.sim.calls_of(Method::ListContainerStats), Vec::<String>::new());
+    assert_eq!(bench.sim.calls_of(Rpc::ListContainerStats), Vec::<String>::new());
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::testing::fake_kubelet::{Authority, FakeKubelet, Identity};
+use crate::testing::fake_kubelet::{Authority, FakeKubelet, TlsIdentity};
 
 fn with(kubelet: &FakeKubelet, change: impl FnOnce(&mut KubeletAccess)) -> Kubelet {
     let mut access = kubelet.access();
@@ -28,7 +28,7 @@ async fn the_read_only_port_is_asked_plainly_and_shown_nothing() {
 #[tokio::test]
 async fn the_kubelet_is_known_by_its_own_certificate_or_by_an_authority() {
     let (authority, stranger) = (Authority::new(), Authority::new());
-    let (own, other) = (Identity::own("not-the-nodes-name"), Identity::own("n1"));
+    let (own, other) = (TlsIdentity::own("not-the-nodes-name"), TlsIdentity::own("n1"));
     let rows = [
         ("its very certificate, whatever its name", &own, &own.certificate, None),
         ("another self-made one of the same name", &other, &own.certificate, Some("certificate")),
@@ -55,8 +55,8 @@ async fn the_kubelet_is_known_by_its_own_certificate_or_by_an_authority() {
 async fn a_certificate_beneath_the_kubelets_root_is_expected_where_none_is_set() {
     let authority = Authority::new();
     for (file, identity, text) in [
-        ("kubelet/pki/kubelet.crt", Identity::own("x"), None),
-        ("kubelet/pki/kubelet-server-current.pem", Identity::own("x"), None),
+        ("kubelet/pki/kubelet.crt", TlsIdentity::own("x"), None),
+        ("kubelet/pki/kubelet-server-current.pem", TlsIdentity::own("x"), None),
         ("account/ca.crt", authority.identity("n1"), Some(&authority.ca)),
     ] {
         let kubelet = FakeKubelet::tls(&identity, None).await;
@@ -71,7 +71,7 @@ async fn a_certificate_beneath_the_kubelets_root_is_expected_where_none_is_set()
 
 #[tokio::test]
 async fn a_token_is_read_again_each_time_and_the_accounts_is_the_default() {
-    let own = Identity::own("n1");
+    let own = TlsIdentity::own("n1");
     let kubelet = FakeKubelet::tls(&own, None).await;
     kubelet.set_pods(&[]);
     let ca = kubelet.file("ca.pem", &own.certificate);
@@ -89,7 +89,7 @@ async fn a_token_is_read_again_each_time_and_the_accounts_is_the_default() {
 
 #[tokio::test]
 async fn a_client_certificate_is_shown() {
-    let (own, authority) = (Identity::own("n1"), Authority::new());
+    let (own, authority) = (TlsIdentity::own("n1"), Authority::new());
     let me = authority.identity("kubegc");
     let kubelet = FakeKubelet::tls(&own, Some(&authority)).await;
     kubelet.set_pods(&[]);
@@ -138,7 +138,7 @@ async fn what_is_missing_is_named() {
 
 #[tokio::test]
 async fn a_file_that_cannot_be_used_is_named() {
-    let own = Identity::own("n1");
+    let own = TlsIdentity::own("n1");
     let kubelet = FakeKubelet::tls(&own, None).await;
     let ca = kubelet.file("ca.pem", &own.certificate);
     let junk = kubelet.file("junk", "not a certificate");

@@ -15,21 +15,21 @@ const BY_USE: [&str; 6] = [
 ];
 
 #[tokio::test]
-async fn a_full_disk_is_emptied_to_the_low_threshold_on_1_6() {
-    a_full_disk_is_emptied_to_the_low_threshold(Version::V1_6).await;
+async fn images_are_removed_from_a_full_disk_down_to_the_low_threshold_on_1_6() {
+    images_are_removed_from_a_full_disk_down_to_the_low_threshold(Version::V1_6).await;
 }
 
 #[tokio::test]
-async fn a_full_disk_is_emptied_to_the_low_threshold_on_1_7() {
-    a_full_disk_is_emptied_to_the_low_threshold(Version::V1_7).await;
+async fn images_are_removed_from_a_full_disk_down_to_the_low_threshold_on_1_7() {
+    images_are_removed_from_a_full_disk_down_to_the_low_threshold(Version::V1_7).await;
 }
 
 #[tokio::test]
-async fn a_full_disk_is_emptied_to_the_low_threshold_on_2() {
-    a_full_disk_is_emptied_to_the_low_threshold(Version::V2).await;
+async fn images_are_removed_from_a_full_disk_down_to_the_low_threshold_on_2() {
+    images_are_removed_from_a_full_disk_down_to_the_low_threshold(Version::V2).await;
 }
 
-async fn a_full_disk_is_emptied_to_the_low_threshold(version: Version) {
+async fn images_are_removed_from_a_full_disk_down_to_the_low_threshold(version: Version) {
     let rig = Rig::start_on_small_disk(version, 512).await;
     import(&rig).await;
     use_in_turn(&rig).await;
@@ -44,7 +44,7 @@ async fn a_full_disk_is_emptied_to_the_low_threshold(version: Version) {
     assert!((45.0..55.0).contains(&used), "{used} % used");
     let removed: Vec<_> = rig.removed_images().iter().map(|id| names.of(id).to_owned()).collect();
     let expected = [APP, BY_USE[0], BY_USE[1], BY_USE[2]].map(|tag| format!("image {tag}"));
-    assert_eq!(removed, expected, "what nobody used, then least recently used first, and no more than needed");
+    assert_eq!(removed, expected, "unused images first, then the least recently used, and no more than needed");
 }
 
 /// Imports images of 60 MiB on disk each; of `m` and `x` together 108, of which 60 are shared.

@@ -84,21 +84,21 @@ const SECOND: [&str; 10] = [
 const THIRD: [&str; 2] = ["link to default_old-0_uid-old/app/0.log", "image docker.io/library/job:1"];
 
 #[tokio::test]
-async fn who_should_remains_on_1_6() {
-    who_should_remains(Version::V1_6).await;
+async fn only_objects_without_a_reason_to_stay_are_removed_on_1_6() {
+    only_objects_without_a_reason_to_stay_are_removed(Version::V1_6).await;
 }
 
 #[tokio::test]
-async fn who_should_remains_on_1_7() {
-    who_should_remains(Version::V1_7).await;
+async fn only_objects_without_a_reason_to_stay_are_removed_on_1_7() {
+    only_objects_without_a_reason_to_stay_are_removed(Version::V1_7).await;
 }
 
 #[tokio::test]
-async fn who_should_remains_on_2() {
-    who_should_remains(Version::V2).await;
+async fn only_objects_without_a_reason_to_stay_are_removed_on_2() {
+    only_objects_without_a_reason_to_stay_are_removed(Version::V2).await;
 }
 
-async fn who_should_remains(version: Version) {
+async fn only_objects_without_a_reason_to_stay_are_removed(version: Version) {
     let rig = Rig::start(version).await;
     fill(&rig).await;
     let sandbox_image = format!("image {}", version.sandbox_image());
@@ -122,7 +122,7 @@ async fn who_should_remains(version: Version) {
 }
 
 async fn nothing_changes_in_a_dry_run(rig: &Rig) {
-    let before = rig.look().await;
+    let before = rig.contents().await;
     rig.kubegc(&with_settings(&["plan"])).ok();
     rig.kubegc(&with_settings(&["collect", "--dry-run"])).ok();
     assert_eq!(rig.changes_since(&before).await, Vec::<String>::new());

@@ -15,22 +15,22 @@ const SETTINGS: [&str; 7] = [
 ];
 
 #[tokio::test]
-async fn the_service_outlives_the_runtime_on_1_6() {
-    the_service_outlives_the_runtime(Version::V1_6).await;
+async fn the_service_survives_a_restart_of_the_runtime_on_1_6() {
+    the_service_survives_a_restart_of_the_runtime(Version::V1_6).await;
 }
 
 #[tokio::test]
-async fn the_service_outlives_the_runtime_on_1_7() {
-    the_service_outlives_the_runtime(Version::V1_7).await;
+async fn the_service_survives_a_restart_of_the_runtime_on_1_7() {
+    the_service_survives_a_restart_of_the_runtime(Version::V1_7).await;
 }
 
 #[tokio::test]
-async fn the_service_outlives_the_runtime_on_2() {
-    the_service_outlives_the_runtime(Version::V2).await;
+async fn the_service_survives_a_restart_of_the_runtime_on_2() {
+    the_service_survives_a_restart_of_the_runtime(Version::V2).await;
 }
 
 /// Both loops work, before and after a crash of the runtime. Then the service stops on request.
-async fn the_service_outlives_the_runtime(version: Version) {
+async fn the_service_survives_a_restart_of_the_runtime(version: Version) {
     let rig = Rig::start(version).await;
     leave_garbage(&rig, "before").await;
     let service = rig.daemon(&SETTINGS);
@@ -57,7 +57,7 @@ async fn a_node_has_one_agent_at_a_time() {
 
 /// The current action is completed and recorded, and no other is started.
 #[tokio::test]
-async fn a_service_reported_to_end_records_what_it_did() {
+async fn a_service_that_is_stopped_has_recorded_its_removals() {
     const DEAD: usize = 120;
     let rig = Rig::start(Version::V1_6).await;
     rig.pod("default", "web-0", "uid-web").await.created_again_and_again("app", 120).await;
@@ -75,7 +75,7 @@ async fn a_service_reported_to_end_records_what_it_did() {
 }
 
 #[tokio::test]
-async fn a_service_without_its_runtime_waits_and_does_not_spin() {
+async fn a_service_without_its_runtime_waits_without_busy_looping() {
     let rig = Rig::start(Version::V1_6).await;
     leave_garbage(&rig, "before").await;
     let service = rig.daemon(&SETTINGS);

@@ -13,22 +13,22 @@ const SETTINGS: [&str; 4] = [
 ];
 
 #[tokio::test]
-async fn what_a_dead_container_wrote_is_reported_as_reclaimed_on_1_6() {
-    what_a_dead_container_wrote_is_reported_as_reclaimed(Version::V1_6).await;
+async fn the_writable_layer_of_a_dead_container_is_reported_as_reclaimed_on_1_6() {
+    the_writable_layer_of_a_dead_container_is_reported_as_reclaimed(Version::V1_6).await;
 }
 
 #[tokio::test]
-async fn what_a_dead_container_wrote_is_reported_as_reclaimed_on_1_7() {
-    what_a_dead_container_wrote_is_reported_as_reclaimed(Version::V1_7).await;
+async fn the_writable_layer_of_a_dead_container_is_reported_as_reclaimed_on_1_7() {
+    the_writable_layer_of_a_dead_container_is_reported_as_reclaimed(Version::V1_7).await;
 }
 
 #[tokio::test]
-async fn what_a_dead_container_wrote_is_reported_as_reclaimed_on_2() {
-    what_a_dead_container_wrote_is_reported_as_reclaimed(Version::V2).await;
+async fn the_writable_layer_of_a_dead_container_is_reported_as_reclaimed_on_2() {
+    the_writable_layer_of_a_dead_container_is_reported_as_reclaimed(Version::V2).await;
 }
 
 /// The container has 80 MiB in the writable layer, on a disk of its own.
-async fn what_a_dead_container_wrote_is_reported_as_reclaimed(version: Version) {
+async fn the_writable_layer_of_a_dead_container_is_reported_as_reclaimed(version: Version) {
     let rig = Rig::start_on_small_disk(version, 512).await;
     let pod = rig.pod("default", "job-0", "uid-job").await;
     let id = pod.having_written("work", 80).await;

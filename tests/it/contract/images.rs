@@ -32,7 +32,7 @@ pub async fn an_image_is_found_by_each_of_its_names<R: Runtime>(subject: Subject
 /// The result is no image and no error.
 pub async fn an_unknown_image_is_not_found<R: Runtime>(subject: Subject<R>) {
     let unknown_id = format!("sha256:{}", "0".repeat(64));
-    for name in ["docker.io/library/nobody:1", &unknown_id, "0123456789ab"] {
+    for name in ["docker.io/library/missing:1", &unknown_id, "0123456789ab"] {
         assert!(!subject.has_image(name).await, "{name}");
     }
 }
@@ -58,7 +58,7 @@ pub async fn removal_by_one_name_takes_every_name<R: Runtime>(subject: Subject<R
 /// The contract is about the call itself, not only about our writer.
 pub async fn removing_twice_or_the_unknown_is_fine<R: Runtime>(subject: Subject<R>) {
     let id = subject.image_id(SINGLE).await;
-    for name in [id.as_str(), id.as_str(), "docker.io/library/nobody:1"] {
+    for name in [id.as_str(), id.as_str(), "docker.io/library/missing:1"] {
         let image = Some(pb::ImageSpec { image: name.to_owned(), ..pb::ImageSpec::default() });
         subject.images.clone().remove_image(pb::RemoveImageRequest { image }).await.unwrap();
         assert!(!subject.has_image(name).await, "{name}");

@@ -6,7 +6,7 @@ use tonic::Code;
 use super::{Runtime, Subject};
 
 /// Name and version are never empty.
-pub async fn it_tells_who_it_is<R: Runtime>(subject: Subject<R>) {
+pub async fn version_names_the_runtime<R: Runtime>(subject: Subject<R>) {
     let runtime = subject.reader.runtime().await.unwrap();
     assert!(!runtime.name.is_empty() && !runtime.version.is_empty(), "{runtime:?}");
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use kubegc::sim::{Defect, Fault, Method, Streaming, Times};
+use kubegc::sim::{Defect, Fault, Rpc, Streaming, Times};
 use tonic::Code;
 
 use super::node::Size;
@@ -47,7 +47,7 @@ pub enum When {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Trouble {
     Nothing,
-    Call { method: Method, fault: Fault, often: Often },
+    Call { method: Rpc, fault: Fault, often: Often },
     Clock { by: SignedDuration, when: When },
 }
 
@@ -62,24 +62,24 @@ pub const SCOPES: [Scope; 4] = [Scope::Containers, Scope::Images, Scope::Both, S
 /// Longer than every limit.
 const TOO_LATE: Duration = LIMIT.saturating_mul(3);
 /// The methods that kubegc calls. It never calls methods that start something.
-pub const METHODS: [Method; 17] = [
-    Method::Version,
-    Method::Status,
-    Method::ListPodSandbox,
-    Method::StreamPodSandboxes,
-    Method::ListContainers,
-    Method::StreamContainers,
-    Method::ListImages,
-    Method::StreamImages,
-    Method::ContainerStatus,
-    Method::ListContainerStats,
-    Method::ImageStatus,
-    Method::ImageFsInfo,
-    Method::StopContainer,
-    Method::RemoveContainer,
-    Method::StopPodSandbox,
-    Method::RemovePodSandbox,
-    Method::RemoveImage,
+pub const METHODS: [Rpc; 17] = [
+    Rpc::Version,
+    Rpc::Status,
+    Rpc::ListPodSandbox,
+    Rpc::StreamPodSandboxes,
+    Rpc::ListContainers,
+    Rpc::StreamContainers,
+    Rpc::ListImages,
+    Rpc::StreamImages,
+    Rpc::ContainerStatus,
+    Rpc::ListContainerStats,
+    Rpc::ImageStatus,
+    Rpc::ImageFsInfo,
+    Rpc::StopContainer,
+    Rpc::RemoveContainer,
+    Rpc::StopPodSandbox,
+    Rpc::RemovePodSandbox,
+    Rpc::RemoveImage,
 ];
 
 /// Returns the cells of one fault: each method that a pass calls and whose answer can have the fault, in each scope,
@@ -115,24 +115,24 @@ pub fn late() -> Fault {
 }
 
 /// Says whether the passes of a scope call a method if there is no fault.
-pub fn is_called(method: Method, scope: Scope) -> bool {
+pub fn is_called(method: Rpc, scope: Scope) -> bool {
     match method {
-        Method::ListContainerStats
-        | Method::StopContainer
-        | Method::RemoveContainer
-        | Method::StopPodSandbox
-        | Method::RemovePodSandbox => scope != Scope::Images,
-        Method::ImageStatus | Method::RemoveImage => scope != Scope::Containers,
+        Rpc::ListContainerStats
+        | Rpc::StopContainer
+        | Rpc::RemoveContainer
+        | Rpc::StopPodSandbox
+        | Rpc::RemovePodSandbox => scope != Scope::Images,
+        Rpc::ImageStatus | Rpc::RemoveImage => scope != Scope::Containers,
         _ => true,
     }
 }
 
 /// Says whether an answer can have a defect.
-fn can_have(method: Method, fault: Fault) -> bool {
+fn can_have(method: Rpc, fault: Fault) -> bool {
     let Fault::Answer(defect) = fault else { return true };
     match method {
-        Method::Version | Method::Status => matches!(defect, Defect::Empty | Defect::Garbage),
-        Method::ContainerStatus | Method::ImageStatus => {
+        Rpc::Version | Rpc::Status => matches!(defect, Defect::Empty | Defect::Garbage),
+        Rpc::ContainerStatus | Rpc::ImageStatus => {
             matches!(defect, Defect::Empty | Defect::WithoutId | Defect::Garbage)
         }
         method => !method.changes(),
@@ -178,10 +178,9 @@ impl Cell {
     /// Returns whether lists are streamed: only if the fault is one of a streamed list.
     pub fn streaming(&self) -> Streaming {
         match self.trouble {
-            Trouble::Call {
-                method: Method::StreamContainers | Method::StreamPodSandboxes | Method::StreamImages,
-                ..
-            } => Streaming::Batches(5),
+            Trouble::Call { method: Rpc::StreamContainers | Rpc::StreamPodSandboxes | Rpc::StreamImages, .. } => {
+                Streaming::Batches(5)
+            }
             _ => Streaming::Unimplemented,
         }
     }
@@ -189,7 +188,7 @@ impl Cell {
     /// Returns the size of the node: wide if a method is called for each object and waits can add up.
     pub fn size(&self) -> Size {
         let Trouble::Call { method, fault, often: Often::Always } = self.trouble else { return Size::Small };
-        let for_each = method.changes() || matches!(method, Method::ContainerStatus | Method::ImageStatus);
+        let for_each = method.changes() || matches!(method, Rpc::ContainerStatus | Rpc::ImageStatus);
         match fault {
             Fault::Hang | Fault::Late(_) if for_each => Size::Wide,
             // A removal is not retried if the runtime is unavailable.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kubegc::cri::generated as pb;
-use kubegc::sim::{Defect, Fault, Method};
+use kubegc::sim::{Defect, Fault, Rpc};
 use tonic::Code;
 
 use super::cell::{Often, Scope, Trouble};
@@ -29,7 +29,7 @@ pub fn kept(run: &mut Run, kind: Kind, removed: &Things, protected: &BTreeMap<St
 
 /// Expects that a container is removed by its own call, never with its sandbox (I1).
 pub fn removed_by_id(run: &mut Run, kind: Kind, before: &[pb::Container]) {
-    let (now, calls) = (run.stage.sim.state().container_ids(), run.stage.sim.calls_of(Method::RemoveContainer));
+    let (now, calls) = (run.stage.sim.state().container_ids(), run.stage.sim.calls_of(Rpc::RemoveContainer));
     let is_lost = |container: &&pb::Container| !now.contains(&container.id) && !calls.contains(&container.id);
     let lost = before.iter().filter(is_lost).count();
     if lost > 0 {
@@ -38,7 +38,7 @@ pub fn removed_by_id(run: &mut Run, kind: Kind, before: &[pb::Container]) {
 }
 
 /// Expects that everything that does not need the failing method was removed (I13).
-pub fn untouched(run: &mut Run, reference: &Reference, method: Method, fault: Fault, often: Often) {
+pub fn untouched(run: &mut Run, reference: &Reference, method: Rpc, fault: Fault, often: Often) {
     let left = left(run, &reference.first, &reference.before);
     for kind in untouched_kinds(run.cell().scope, method, fault, often) {
         let mut of_kind = left.iter().filter(|thing| thing.starts_with(kind) && !may_differ(run, thing));
@@ -49,7 +49,7 @@ pub fn untouched(run: &mut Run, reference: &Reference, method: Method, fault: Fa
     let of_own_kind = left.iter().filter(|thing| thing.starts_with(own_kind(method))).count();
     // Without an answer to the removal of an image its space is not measured, and no other image is removed in that
     // pass.
-    let ends_its_kind = method == Method::RemoveImage && !matches!(fault, Fault::Fail(_) | Fault::Answer(_));
+    let ends_its_kind = method == Rpc::RemoveImage && !matches!(fault, Fault::Fail(_) | Fault::Answer(_));
     if often == Often::Once && !own_kind(method).is_empty() && !ends_its_kind && of_own_kind > 1 {
         run.fail("one failure stops the rest", format!("{of_own_kind} left where one call failed"));
     }
@@ -79,41 +79,41 @@ pub fn left(run: &Run, reference: &Things, before: &Things) -> Things {
 }
 
 /// Returns the kinds that are removed without this method.
-fn untouched_kinds(scope: Scope, method: Method, fault: Fault, often: Often) -> Vec<&'static str> {
+fn untouched_kinds(scope: Scope, method: Rpc, fault: Fault, often: Often) -> Vec<&'static str> {
     // A list that becomes much shorter proves nothing (I12).
     let falls = matches!(fault, Fault::Answer(Defect::Empty | Defect::Truncated));
     match method {
         // Sandboxes and objects of deleted pods are removed only if the lists are trusted (I12). Garbage in the IDs of
         // images makes the list shorter.
-        Method::ListImages | Method::StreamImages if falls || fault == Fault::Answer(Defect::Garbage) => Vec::new(),
-        Method::ListImages | Method::StreamImages | Method::ImageStatus | Method::RemoveImage | Method::Status => {
+        Rpc::ListImages | Rpc::StreamImages if falls || fault == Fault::Answer(Defect::Garbage) => Vec::new(),
+        Rpc::ListImages | Rpc::StreamImages | Rpc::ImageStatus | Rpc::RemoveImage | Rpc::Status => {
             vec![CONTAINER, SANDBOX, LOG_DIR, LOG_LINK]
         }
-        Method::ImageFsInfo if scope == Scope::Pressure => vec![CONTAINER, SANDBOX, LOG_DIR, LOG_LINK, IMAGE],
-        Method::ImageFsInfo => vec![CONTAINER, SANDBOX, LOG_DIR, LOG_LINK],
-        Method::StopPodSandbox | Method::RemovePodSandbox => vec![CONTAINER, LOG_DIR, LOG_LINK, IMAGE],
-        Method::ListPodSandbox | Method::StreamPodSandboxes if falls => Vec::new(),
+        Rpc::ImageFsInfo if scope == Scope::Pressure => vec![CONTAINER, SANDBOX, LOG_DIR, LOG_LINK, IMAGE],
+        Rpc::ImageFsInfo => vec![CONTAINER, SANDBOX, LOG_DIR, LOG_LINK],
+        Rpc::StopPodSandbox | Rpc::RemovePodSandbox => vec![CONTAINER, LOG_DIR, LOG_LINK, IMAGE],
+        Rpc::ListPodSandbox | Rpc::StreamPodSandboxes if falls => Vec::new(),
         // A sandbox in an unknown state counts as ready, so its pod counts as running.
-        Method::ListPodSandbox | Method::StreamPodSandboxes if fault == Fault::Answer(Defect::Garbage) => vec![IMAGE],
-        Method::ListPodSandbox | Method::StreamPodSandboxes => vec![CONTAINER, IMAGE],
-        Method::StopContainer | Method::RemoveContainer => vec![SANDBOX, LOG_DIR, LOG_LINK, IMAGE],
-        Method::ContainerStatus if often == Often::Once => vec![SANDBOX, LOG_DIR, IMAGE],
-        Method::ContainerStatus => vec![SANDBOX, LOG_DIR],
+        Rpc::ListPodSandbox | Rpc::StreamPodSandboxes if fault == Fault::Answer(Defect::Garbage) => vec![IMAGE],
+        Rpc::ListPodSandbox | Rpc::StreamPodSandboxes => vec![CONTAINER, IMAGE],
+        Rpc::StopContainer | Rpc::RemoveContainer => vec![SANDBOX, LOG_DIR, LOG_LINK, IMAGE],
+        Rpc::ContainerStatus if often == Often::Once => vec![SANDBOX, LOG_DIR, IMAGE],
+        Rpc::ContainerStatus => vec![SANDBOX, LOG_DIR],
         // If a runtime does not answer the first call, the others are not tried.
-        Method::Version if matches!(fault, Fault::Fail(Code::Internal | Code::PermissionDenied)) => {
+        Rpc::Version if matches!(fault, Fault::Fail(Code::Internal | Code::PermissionDenied)) => {
             vec![CONTAINER, SANDBOX, LOG_DIR, LOG_LINK]
         }
-        Method::Version if matches!(fault, Fault::Answer(_)) => vec![CONTAINER, SANDBOX, LOG_DIR, LOG_LINK],
+        Rpc::Version if matches!(fault, Fault::Answer(_)) => vec![CONTAINER, SANDBOX, LOG_DIR, LOG_LINK],
         _ => Vec::new(),
     }
 }
 
 /// Returns the kind of which a failing call leaves one object.
-fn own_kind(method: Method) -> &'static str {
+fn own_kind(method: Rpc) -> &'static str {
     match method {
-        Method::StopContainer | Method::RemoveContainer | Method::ContainerStatus => CONTAINER,
-        Method::StopPodSandbox | Method::RemovePodSandbox => SANDBOX,
-        Method::ImageStatus | Method::RemoveImage => IMAGE,
+        Rpc::StopContainer | Rpc::RemoveContainer | Rpc::ContainerStatus => CONTAINER,
+        Rpc::StopPodSandbox | Rpc::RemovePodSandbox => SANDBOX,
+        Rpc::ImageStatus | Rpc::RemoveImage => IMAGE,
         _ => "",
     }
 }
@@ -122,7 +122,7 @@ fn own_kind(method: Method) -> &'static str {
 /// newest.
 fn has_no_ages(run: &Run) -> bool {
     let Trouble::Call { method, fault, .. } = run.cell().trouble else { return false };
-    matches!(method, Method::ListContainers | Method::StreamContainers) && fault == Fault::Answer(Defect::Garbage)
+    matches!(method, Rpc::ListContainers | Rpc::StreamContainers) && fault == Fault::Answer(Defect::Garbage)
 }
 
 /// Says whether an invariant cannot hold. Without ages this is true of I3 and I4, and of I7 for the logs of the
@@ -137,7 +137,7 @@ fn is_waived(run: &Run, why: Why) -> bool {
 fn may_differ(run: &Run, thing: &str) -> bool {
     let wrong_log = match run.cell().trouble {
         Trouble::Call { method, fault, .. } => {
-            method == Method::ContainerStatus && fault == Fault::Answer(Defect::Garbage)
+            method == Rpc::ContainerStatus && fault == Fault::Answer(Defect::Garbage)
         }
         _ => false,
     };

@@ -60,8 +60,8 @@ pub fn things(stage: &Stage) -> Things {
 /// Returns the `things` that the next pass must not remove, and why.
 pub fn protected(stage: &Stage, things: &Things, under_pressure: bool) -> BTreeMap<String, Why> {
     let view = View::of(&stage.sim.state());
-    let living = living(stage, &view, under_pressure);
-    let mut protected = view.containers(stage, &living);
+    let existing = existing(stage, &view, under_pressure);
+    let mut protected = view.containers(stage, &existing);
     let kept: HashSet<&str> = view
         .containers
         .iter()
@@ -96,7 +96,7 @@ pub fn held(stage: &Stage, things: &Things) -> Things {
 }
 
 /// Returns the uids of pods whose dead containers the kubelet may still need.
-fn living(stage: &Stage, view: &View, under_pressure: bool) -> HashSet<String> {
+fn existing(stage: &Stage, view: &View, under_pressure: bool) -> HashSet<String> {
     let listed = stage.pods.pods.iter().map(|pod| pod.uid.to_string());
     let is_needed = |uid: &String| !under_pressure || uid != TERMINATED;
     let running = view.containers.iter().filter(|container| is_running(container)).filter_map(pod_uid);
@@ -168,7 +168,7 @@ impl View {
         format!("log pods/default_{uid}_{uid}/{}/{}.log", metadata.name, metadata.attempt)
     }
 
-    fn containers(&self, stage: &Stage, living: &HashSet<String>) -> BTreeMap<String, Why> {
+    fn containers(&self, stage: &Stage, existing: &HashSet<String>) -> BTreeMap<String, Why> {
         let newest = self.newest();
         let why = |container: &pb::Container| {
             let Some(uid) = pod_uid(container) else { return Some(Why::I5) };
@@ -180,7 +180,7 @@ impl View {
             if is_created && age < CREATED_GRACE.as_nanos().cast_signed() {
                 return Some(Why::I4);
             }
-            (newest.contains(&container.id) && living.contains(&uid)).then_some(Why::I3)
+            (newest.contains(&container.id) && existing.contains(&uid)).then_some(Why::I3)
         };
         self.containers.iter().filter_map(|container| Some((self.container(container), why(container)?))).collect()
     }

@@ -6,7 +6,7 @@ use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use kubegc::sim::{Method, Streaming};
+use kubegc::sim::{Rpc, Streaming};
 use tokio::time::Instant;
 
 use super::cell::{Cell, Often, Scope, Trouble, When};
@@ -37,7 +37,7 @@ pub struct Reference {
     pub first: Things,
     /// After the last round.
     pub last: Things,
-    pub called: HashSet<Method>,
+    pub called: HashSet<Rpc>,
 }
 
 /// One running cell.
@@ -47,7 +47,7 @@ pub struct Run {
     pub things: Things,
     cell: Cell,
     /// Every method that was called.
-    called: HashSet<Method>,
+    called: HashSet<Rpc>,
     failures: Vec<Failure>,
 }
 

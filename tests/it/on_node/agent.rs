@@ -57,7 +57,7 @@ impl<'a> Agent<'a> {
         let mut left = BTreeSet::new();
         for _ in 0..120 {
             self.collect();
-            left = self.node.left_of(pod, uid).await;
+            left = self.node.objects_of(pod, uid).await;
             if left.is_empty() {
                 return;
             }

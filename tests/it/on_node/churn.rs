@@ -43,15 +43,15 @@ const IMPORTS: Duration = Duration::from_secs(20);
 const RENAMES: Duration = Duration::from_mins(3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pods_that_come_and_go_fail_no_other_way_than_without_the_agent() {
+async fn pods_that_are_created_and_deleted_fail_as_they_do_without_the_agent() {
     let (alone, beside) = tokio::join!(start(), start());
     beside.grant_shipped_rights("kubegc").await;
     let service = Service::start(&beside, "kubegc", &HARD);
     let (alone_found, found) = tokio::join!(play(&alone), play(&beside));
     drop(alone);
 
-    let left = async || beside.belongs_to_nobody().await;
-    service.until("end of what is left", async || left().await.is_empty()).await;
+    let left = async || beside.without_pod().await;
+    service.until("end of all leftovers", async || left().await.is_empty()).await;
     println!("without the agent: {alone_found:#?}\nbeside it: {found:#?}");
     println!("the agent: {:#?}", deeds(&service));
     let mut new = found;

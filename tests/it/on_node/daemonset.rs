@@ -69,10 +69,10 @@ async fn a_deleted_pod_goes_when_it_has_ended(node: &mut NodeRig) {
     let web = Manifest::new("web").container("app", "exec sleep 1000000").pre_stop("sleep 8", 30);
     let uid = node.create(&web).await;
     node.await_running("web", "app").await;
-    let before = node.left_of("web", &uid).await;
+    let before = node.objects_of("web", &uid).await;
     node.delete("web").await;
     while node.pod_named("web").await.is_some() {
-        let left = node.left_of("web", &uid).await;
+        let left = node.objects_of("web", &uid).await;
         let running: Vec<_> = before.iter().filter(|name| name.contains(" running") && !left.contains(*name)).collect();
         if !running.is_empty() {
             break; // it has terminated
@@ -89,13 +89,13 @@ async fn a_static_pod_goes_with_its_manifest(node: &mut NodeRig) {
     let mirror = node.write_manifest(&fixed);
     node.await_running(&mirror, "app").await;
     let uid = uid_of(node, &mirror).await;
-    let before = node.left_of(&mirror, &uid).await;
+    let before = node.objects_of(&mirror, &uid).await;
     assert!(!before.is_empty());
     node.force_delete(&mirror).await;
     for _ in 0..4 {
         // Longer than gone_after. There is no event to wait for, because nothing must happen.
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-        assert_eq!(node.left_of(&mirror, &uid).await, before, "{}", log(node).await);
+        assert_eq!(node.objects_of(&mirror, &uid).await, before, "{}", log(node).await);
     }
     node.remove_manifest(&fixed);
     nothing_is_left_by_us_alone(node, &mirror, &uid).await;
@@ -107,9 +107,9 @@ async fn nothing_is_left_by_us_alone(node: &mut NodeRig, pod: &str, uid: &str) {
     let dir = node.dir().join("kubelet/pods").join(uid);
     assert!(becomes_true(async || !dir.exists()).await, "the kubelet keeps {}", dir.display());
     node.pause(Program::Kubelet);
-    let gone = becomes_true(async || node.left_of(pod, uid).await.is_empty()).await;
+    let gone = becomes_true(async || node.objects_of(pod, uid).await.is_empty()).await;
     node.resume(Program::Kubelet);
-    assert!(gone, "{:#?}\n{}", node.left_of(pod, uid).await, log(node).await);
+    assert!(gone, "{:#?}\n{}", node.objects_of(pod, uid).await, log(node).await);
 }
 
 /// Returns the uid of a static pod in the runtime.

@@ -14,7 +14,7 @@ async fn a_node_runs_pods_of_every_kind() {
     node.create(&Manifest::new("crash").container("app", "echo once more; exit 1")).await;
     let uid = node.create(&Manifest::new("web").init("prepare", "echo ready").running("app")).await;
     node.await_running("web", "app").await;
-    let left = node.left_of("web", &uid).await;
+    let left = node.objects_of("web", &uid).await;
     let link = format!("link to default_web_{uid}/app/0.log");
     for part in
         ["container web/prepare#0 exited", "container web/app#0 running", "sandbox web#0 ready", "kubelet dir", &link]
@@ -43,7 +43,7 @@ fn kubegc_runs_where_the_node_is(node: &NodeRig, uid: &str) {
 }
 
 #[tokio::test]
-async fn a_node_is_put_together_step_by_step() {
+async fn a_node_is_started_step_by_step() {
     let options = Options { version: Version::V1_6, disk_mib: Some(256), ..Options::default() };
     let node = NodeRig::start_runtime_alone(options).await;
     node.import(&[Image::new(&["docker.io/library/app:2"], &[Layer::busybox()])]).await;

@@ -13,7 +13,7 @@ use crate::rig::{APP, Image, Layer, Manifest, NodeRig, Options, Program, becomes
 type Right = (String, String, Option<String>);
 
 #[tokio::test]
-async fn the_agent_uses_the_rights_that_it_has_and_no_others() {
+async fn the_agent_uses_exactly_the_permissions_that_it_has() {
     let mut node = NodeRig::start(Options::default()).await;
     for object in objects("daemonset") {
         node.create_object(&object).await; // the API server accepts each of them
@@ -94,7 +94,7 @@ async fn a_pod_that_is_gone_is_asked_for(node: &mut NodeRig) {
         let dir = node.dir().join("kubelet/pods").join(&uid);
         assert!(becomes_true(async || !dir.exists()).await);
         node.pause(Program::Kubelet);
-        let left = async || node.left_of(&pod, &uid).await;
+        let left = async || node.objects_of(&pod, &uid).await;
         assert!(becomes_true(async || left().await.is_empty()).await, "{:#?}", left().await);
         node.resume(Program::Kubelet);
         let is_get = |right: &Right| (right.0.as_str(), right.1.as_str()) == ("get", "pods");

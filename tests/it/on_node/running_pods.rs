@@ -23,16 +23,16 @@ const ONCE: [&str; 7] =
     ["on-failure.job", "never.job", "never.failed", "waiting.first", "waiting.second", "working.first", "working.app"];
 
 #[tokio::test]
-async fn living_pods_lose_nothing_that_they_need() {
-    living_pods_lose_nothing(Collection::Off).await;
+async fn running_pods_lose_nothing_that_they_need() {
+    running_pods_lose_nothing(Collection::Off).await;
 }
 
 #[tokio::test]
-async fn living_pods_lose_nothing_that_they_need_beside_a_kubelet_that_collects() {
-    living_pods_lose_nothing(Collection::On).await;
+async fn running_pods_lose_nothing_that_they_need_beside_a_kubelet_that_collects() {
+    running_pods_lose_nothing(Collection::On).await;
 }
 
-async fn living_pods_lose_nothing(kubelet: Collection) {
+async fn running_pods_lose_nothing(kubelet: Collection) {
     let node = NodeRig::start(Options { kubelet, ..Options::default() }).await;
     let agent = Agent::on(&node).await;
     let crash = create(&node).await;

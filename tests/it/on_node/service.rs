@@ -63,7 +63,7 @@ impl<'a> Service<'a> {
     }
 
     /// Returns the messages of the service since the mark, one document a line.
-    pub fn told(&self) -> Vec<Value> {
+    pub fn messages(&self) -> Vec<Value> {
         let log = self.node.log_of(Program::Kubegc);
         let lines = log[self.mark.get()..].lines();
         lines.map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
@@ -71,11 +71,11 @@ impl<'a> Service<'a> {
 
     /// Returns why observations were unavailable, from the messages since the mark.
     pub fn causes(&self) -> BTreeSet<String> {
-        self.told().iter().filter_map(|line| Some(line["fields"]["cause"].as_str()?.to_owned())).collect()
+        self.messages().iter().filter_map(|line| Some(line["fields"]["cause"].as_str()?.to_owned())).collect()
     }
 
     /// Waits until the service has made a pass over the node as it is now.
-    pub async fn look(&self) {
+    pub async fn next_pass(&self) {
         // One of the two kinds may be running. They take turns, so the other one starts after this call.
         self.passes(0).await;
     }

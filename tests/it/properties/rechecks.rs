@@ -40,7 +40,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: cases(), ..ProptestConfig::default() })]
 
     #[test]
-    fn on_a_node_that_did_not_change_no_planned_removal_is_refused(node in a_node(), policy in a_policy(), guards in some_guards(), by_name: bool) {
+    fn on_an_unchanged_node_no_planned_removal_is_refused(node in a_node(), policy in a_policy(), guards in some_guards(), by_name: bool) {
         let bench = Bench::new(&node, Policy { guards, ..policy }, by_name);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (plan, dry, live) = runtime.block_on(bench.pass(&node));

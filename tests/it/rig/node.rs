@@ -7,8 +7,8 @@
 
 mod api;
 mod kubegc;
-mod left;
 mod manifest;
+mod pod_objects;
 
 use std::ops::Deref;
 use std::path::PathBuf;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{at, blank, cases, kubelet, long_absent, pod_list, removed, safe_keeps_more, seen, text, texts};
 
 #[test]
-fn containers_and_sandboxes_go_as_in_the_kubelet() {
+fn containers_and_sandboxes_are_removed_as_by_the_kubelet() {
     for file in ["containers.json", "derived_containers.json", "sandboxes.json", "derived_sandboxes.json"] {
         for case in cases(file) {
             let (snapshot, policy) = (snapshot(&case), policy(&case));
@@ -22,7 +22,7 @@ fn containers_and_sandboxes_go_as_in_the_kubelet() {
 }
 
 #[test]
-fn removals_come_in_the_order_of_the_kubelets_calls() {
+fn removals_are_in_the_order_of_the_kubelets_calls() {
     for file in ["containers.json", "derived_containers.json", "derived_sandboxes.json"] {
         for case in cases(file).iter().filter(|case| case["expect_calls_in_order"].is_array()) {
             let plan = decide(&snapshot(case), &policy(case), Scope::Containers);

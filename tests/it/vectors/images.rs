@@ -26,7 +26,7 @@ const NOT_OURS: [(&str, &str); 3] = [
 ];
 
 #[test]
-fn images_go_as_in_the_kubelet() {
+fn images_are_removed_as_by_the_kubelet() {
     let mut seen_ops = BTreeSet::new();
     for case in all().iter().filter(|case| !is_not_ours(case)) {
         let op = text(case, "op");
@@ -67,7 +67,7 @@ fn safe_keeps_the_sandbox_image_by_its_configured_name() {
 }
 
 #[test]
-fn every_case_that_is_left_out_exists() {
+fn every_skipped_case_exists() {
     let names: BTreeSet<_> = all().iter().map(|case| text(case, "name").to_owned()).collect();
     for (name, reason) in NOT_OURS {
         assert!(names.contains(name), "{name}: {reason}");

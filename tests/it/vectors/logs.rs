@@ -31,7 +31,7 @@ const NOT_OURS: [(&str, &str); 2] = [
 ];
 
 #[test]
-fn log_directories_go_as_in_the_kubelet() {
+fn log_directories_are_removed_as_by_the_kubelet() {
     let cases = of_kind("pod_log_dirs");
     assert_eq!(cases.len(), 2);
     for case in cases {
@@ -49,7 +49,7 @@ fn log_directories_go_as_in_the_kubelet() {
 }
 
 #[test]
-fn log_links_go_as_in_the_kubelet() {
+fn log_links_are_removed_as_by_the_kubelet() {
     let cases = of_kind("container_log_symlink");
     assert_eq!(cases.len(), 13);
     for case in cases.iter().filter(|case| !is_not_ours(case)) {
@@ -90,7 +90,7 @@ fn names_of_logs_are_read_and_made_as_in_the_kubelet() {
 }
 
 #[test]
-fn pods_stand_as_the_kubelets_workers_say() {
+fn pod_statuses_are_those_of_the_kubelets_pod_workers() {
     let cases = of_kind("pod_state");
     assert_eq!(cases.len(), 7);
     for case in cases {
@@ -114,7 +114,7 @@ fn pods_stand_as_the_kubelets_workers_say() {
 }
 
 #[test]
-fn every_kind_of_case_is_run_or_named_as_not_ours() {
+fn every_kind_of_case_is_run_or_listed_as_not_applicable() {
     let ours = [
         "pod_log_dirs",
         "container_log_symlink",

@@ -10,7 +10,7 @@ use super::containers::{is_named, state};
 use super::{at, blank, cases, images, kubelet, long_absent, pod_list, removed, safe_keeps_more, seen, text, texts};
 
 #[test]
-fn random_nodes_lose_what_the_kubelet_removed() {
+fn on_random_nodes_the_same_is_removed_as_by_the_kubelet() {
     for case in cases("kubelet_random_containers.jsonl") {
         let plan = decide(&node(&case), &node_policy(&case), Scope::Containers);
         assert_eq!(removed(&plan), texts(&case["ExpectRemoved"]), "{}", text(&case, "Name"));
@@ -34,7 +34,7 @@ fn safe_names_the_guard_on_random_nodes() {
 }
 
 #[test]
-fn random_image_stores_lose_what_the_kubelet_removed() {
+fn in_random_image_stores_the_same_is_removed_as_by_the_kubelet() {
     for file in ["kubelet_random_images.jsonl", "kubelet_random_images_136.jsonl"] {
         for case in cases(file) {
             let plan = decide(&store(&case), &store_policy(&case), Scope::Images);

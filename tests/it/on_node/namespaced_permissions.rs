@@ -14,7 +14,7 @@ const PASSES: usize = 3;
 const NAMESPACES: [&str; 2] = ["default", "elsewhere"];
 
 #[tokio::test]
-async fn rights_over_one_namespace_alone_are_noticed() {
+async fn permissions_for_one_namespace_only_are_noticed() {
     let node = NodeRig::start(Options::default()).await;
     let keeper = node.create(&Manifest::new("keeper").container("app", "exec sleep 1000000")).await;
     node.await_running("keeper", "app").await;
@@ -39,11 +39,11 @@ async fn at_the_start(node: &NodeRig) {
     node.end(Program::Kubegc);
 }
 
-/// `living` are the pods of the API, by uid.
-async fn while_the_service_runs(node: &NodeRig, living: &BTreeSet<String>) {
+/// `existing` are the pods of the API, by uid.
+async fn while_the_service_runs(node: &NodeRig, existing: &BTreeSet<String>) {
     let patient = ["images.all_unused=true", "guards.gone_after=3s", "pods.max_silence=3m"];
     let service = Service::start(node, "kubegc", &patient);
-    service.until("end of what is left", async || node.uids().await == *living).await;
+    service.until("end of all leftovers", async || node.uids().await == *existing).await;
 
     // The open watch continues. Only the live lookup before a removal shows the change.
     node.revoke("kubegc").await;
@@ -72,8 +72,8 @@ async fn while_the_service_runs(node: &NodeRig, living: &BTreeSet<String>) {
 
     node.grant_shipped_rights("kubegc").await;
     node.touch("keeper").await;
-    service.until("end of what is left", async || node.uids().await == *living).await;
-    assert_eq!(node.belongs_to_nobody().await, BTreeSet::new());
+    service.until("end of all leftovers", async || node.uids().await == *existing).await;
+    assert_eq!(node.without_pod().await, BTreeSet::new());
 }
 
 /// Creates garbage in each namespace and returns the names.

@@ -16,7 +16,7 @@ const POD_UID: &str = "io.kubernetes.pod.uid";
 
 impl NodeRig {
     /// Returns all objects of one pod, as [`crate::rig::Names`] names them, and `kubelet dir`.
-    pub async fn left_of(&self, pod: &str, uid: &str) -> BTreeSet<String> {
+    pub async fn objects_of(&self, pod: &str, uid: &str) -> BTreeSet<String> {
         let names = self.names().await.words();
         let container = format!("container {pod}/");
         let sandbox = format!("sandbox {pod}#");
@@ -54,7 +54,7 @@ impl NodeRig {
     /// Returns everything that belongs to no pod of the API: by uid the objects in the runtime and the kubelet's
     /// directories, by name the entries beneath the log roots, and dangling log symlinks. For nodes without static
     /// pods.
-    pub async fn belongs_to_nobody(&self) -> BTreeSet<String> {
+    pub async fn without_pod(&self) -> BTreeSet<String> {
         // The pods are listed last, so that an object created meanwhile belongs to a pod in the list.
         let mut found: Vec<_> = self.uids().await.into_iter().map(|uid| (format!("runtime {uid}"), uid)).collect();
         found.extend(entries(&self.dir().join("kubelet/pods")).map(|uid| (format!("kubelet dir {uid}"), uid)));
@@ -65,8 +65,8 @@ impl NodeRig {
         }));
         let pods: Api<Pod> = Api::all(self.kube());
         let pods = pods.list(&ListParams::default()).await.unwrap();
-        let living: BTreeSet<_> = pods.items.into_iter().filter_map(|pod| pod.metadata.uid).collect();
-        found.into_iter().filter(|(_, uid)| !living.contains(uid)).map(|(what, _)| what).collect()
+        let existing: BTreeSet<_> = pods.items.into_iter().filter_map(|pod| pod.metadata.uid).collect();
+        found.into_iter().filter(|(_, uid)| !existing.contains(uid)).map(|(what, _)| what).collect()
     }
 
     /// Returns the uid of the pod to whose log a symlink points, if that log exists.

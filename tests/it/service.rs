@@ -4,7 +4,7 @@ use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
 use kubegc::record::{HistoryFilter, Store};
-use kubegc::sim::{Fault, MIB, Method, Node, Sim, StandIn, Times};
+use kubegc::sim::{FakeSocket, Fault, MIB, Node, Rpc, Sim, Times};
 use nix::sys::signal::Signal;
 
 use crate::agent::Home;
@@ -35,7 +35,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn beside_a_service_no_one_collects_but_everybody_may_plan() {
+async fn beside_a_service_plan_works_and_collect_does_not() {
     let sim = sim();
     let home = Home::new(&sim, "");
     let mut service = home.start(&["run"]);
@@ -58,16 +58,16 @@ async fn beside_a_service_no_one_collects_but_everybody_may_plan() {
 }
 
 #[tokio::test]
-async fn a_signal_lets_the_service_finish_and_record_the_action_in_hand() {
+async fn at_a_signal_the_service_finishes_and_records_the_action_in_progress() {
     let sim = sim();
     let home = Home::new(&sim, "");
-    sim.fault(Method::RemoveContainer, Fault::Slow(Duration::from_millis(500)), Times::Forever);
+    sim.fault(Rpc::RemoveContainer, Fault::Slow(Duration::from_millis(500)), Times::Forever);
     let mut service = home.start(&["run"]);
-    sim.await_call(Method::RemoveContainer).await.unwrap();
+    sim.await_call(Rpc::RemoveContainer).await.unwrap();
     service.signal(Signal::SIGTERM);
     assert_eq!(service.ended().await.code(), Some(0));
 
-    let begun = sim.calls_of(Method::RemoveContainer);
+    let begun = sim.calls_of(Rpc::RemoveContainer);
     assert_eq!(begun.len(), 1, "nothing else is begun");
     assert_eq!(sim.state().container_state(&begun[0]), None, "it is finished");
     let store = Store::open(&home.store()).unwrap().store;
@@ -82,9 +82,9 @@ async fn a_signal_lets_the_service_finish_and_record_the_action_in_hand() {
 async fn a_second_signal_ends_the_service_at_once() {
     let sim = sim();
     let home = Home::new(&sim, "");
-    sim.fault(Method::RemoveContainer, Fault::Hang, Times::Forever);
+    sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::Forever);
     let mut service = home.start(&["run"]);
-    sim.await_call(Method::RemoveContainer).await.unwrap();
+    sim.await_call(Rpc::RemoveContainer).await.unwrap();
     service.signal(Signal::SIGTERM);
     service.says("a second signal aborts").await;
     service.signal(Signal::SIGTERM);
@@ -116,7 +116,7 @@ async fn a_service_that_waits_for_its_runtime_stops_at_a_signal() {
     service.signal(Signal::SIGTERM);
     assert_eq!(service.ended().await.code(), Some(0));
 
-    let silent = StandIn::silent().unwrap();
+    let silent = FakeSocket::silent().unwrap();
     let mut service =
         home.start(&["run", "--runtime-endpoint", &silent.endpoint(), "--set", "runtime.answer_timeout=1h"]);
     service.says("starting").await;
@@ -125,7 +125,7 @@ async fn a_service_that_waits_for_its_runtime_stops_at_a_signal() {
 }
 
 #[tokio::test]
-async fn while_the_runtime_is_away_the_service_knocks_seldom_and_works_when_it_is_back() {
+async fn the_service_retries_a_stopped_runtime_seldom_and_works_after_its_restart() {
     let mut sim = sim();
     let home = Home::new(&sim, OFTEN);
     let mut service = home.start(&["run"]);
@@ -156,7 +156,7 @@ async fn while_the_runtime_is_away_the_service_knocks_seldom_and_works_when_it_i
 }
 
 #[tokio::test]
-async fn a_hangup_makes_the_service_read_its_rules_again_and_keep_them_if_they_are_wrong() {
+async fn a_hangup_reloads_the_settings_unless_they_are_invalid() {
     let sim = sim();
     let home = Home::new(&sim, OFTEN);
     let mut service = home.start(&["run"]);
@@ -174,7 +174,7 @@ async fn a_hangup_makes_the_service_read_its_rules_again_and_keep_them_if_they_a
     home.set("images.all_unused = true");
     service.signal(Signal::SIGHUP);
     service.says("settings reloaded").await;
-    sim.await_call(Method::RemoveImage).await.unwrap();
+    sim.await_call(Rpc::RemoveImage).await.unwrap();
     service.says("removed=1").await;
     assert_eq!(sim.state().image_names(), [WEB]);
     service.signal(Signal::SIGTERM);

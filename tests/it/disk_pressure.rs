@@ -72,7 +72,7 @@ fn settings(sim: &Sim) -> Settings {
 }
 
 #[tokio::test]
-async fn a_disk_that_gets_short_loses_what_finished_pods_left_and_every_unused_image() {
+async fn under_disk_pressure_objects_of_terminated_pods_and_unused_images_are_removed() {
     let (sim, dir) = (sim(), tempfile::tempdir().unwrap());
     let store = dir.path().join("kubegc.db");
     let settings = settings(&sim);
@@ -106,9 +106,9 @@ async fn a_disk_that_gets_short_loses_what_finished_pods_left_and_every_unused_i
         assert!(short, "{pass:?}");
     }
     let left = sim.state();
-    assert_eq!(left.container_names(), ["u-web/web#0 exited"], "what a living pod may need stays");
+    assert_eq!(left.container_names(), ["u-web/web#0 exited"], "what an existing pod may need stays");
     assert_eq!(left.sandbox_names().len(), 1);
-    assert_eq!(left.image_names(), ["r.example/next:1"], "a living pod names it");
+    assert_eq!(left.image_names(), ["r.example/next:1"], "an existing pod names it");
     assert!(sim.log_roots().pods.join("default_u-job_u-job").is_dir(), "the logs of a pod that exists stay");
     drop(left);
 

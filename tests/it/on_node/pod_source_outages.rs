@@ -16,7 +16,7 @@ pub const LEAVES_CONTAINERS: &str = "--minimum-container-ttl-duration=1h";
 const PASSES: usize = 3;
 
 #[tokio::test]
-async fn without_the_api_server_or_the_kubelet_no_pod_is_gone_and_the_rest_goes_on() {
+async fn without_the_api_server_or_the_kubelet_no_pod_is_deleted_and_other_removals_continue() {
     let options = Options { kubelet_flags: vec![LEAVES_CONTAINERS.into()], ..Options::default() };
     let node = NodeRig::start(options).await;
     node.grant_shipped_rights("kubegc").await;
@@ -33,10 +33,10 @@ async fn without_the_api_server_or_the_kubelet_no_pod_is_gone_and_the_rest_goes_
 
     node.begin(Program::ApiServer).await;
     is_removed(&node, &service, "both").await;
-    assert!(node.left_of("finished", &finished).await.contains("kubelet dir"), "who else should remove it");
+    assert!(node.objects_of("finished", &finished).await.contains("kubelet dir"), "who else should remove it");
     node.begin(Program::Kubelet).await;
-    service.until("end of what is left", async || node.belongs_to_nobody().await.is_empty()).await;
-    let keeper_has = node.left_of("keeper", &keeper).await;
+    service.until("end of all leftovers", async || node.without_pod().await.is_empty()).await;
+    let keeper_has = node.objects_of("keeper", &keeper).await;
     let rest: BTreeSet<_> = node.names().await.words().difference(&keeper_has).cloned().collect();
     let images = [APP, &Version::V1_7.sandbox_image()].map(|tag| format!("image {tag}"));
     assert_eq!(rest, BTreeSet::from(images), "{keeper_has:#?}");
@@ -46,7 +46,7 @@ async fn without_the_api_server_or_the_kubelet_no_pod_is_gone_and_the_rest_goes_
 
 async fn without_the_api_server(node: &NodeRig, service: &Service<'_>) {
     litter_beside_the_kubelet(node, "api").await;
-    service.look().await; // this pass records that the pod is missing
+    service.next_pass().await; // this pass records that the pod is missing
     node.end(Program::ApiServer);
     litter_beside_the_kubelet(node, "api-late").await;
     nothing_of_pods_goes(node, service, "api").await;
@@ -63,19 +63,19 @@ async fn without_the_api_server(node: &NodeRig, service: &Service<'_>) {
 async fn without_the_kubelet(node: &NodeRig, service: &Service<'_>, finished: &str) {
     node.end(Program::Kubelet);
     node.force_delete("finished").await;
-    let all = node.left_of("finished", finished).await;
+    let all = node.objects_of("finished", finished).await;
     for part in ["container finished/app#0 exited", "sandbox finished#0 notready", "kubelet dir"] {
         assert!(all.contains(part), "{all:#?}");
     }
     leave_litter(node, "default", "kubelet").await;
     long_enough(service).await;
-    assert_eq!(node.left_of("finished", finished).await, all);
+    assert_eq!(node.objects_of("finished", finished).await, all);
     assert_eq!(node.present(&needs_none("default", "kubelet")).await, BTreeSet::new());
 }
 
 async fn without_both(node: &NodeRig, service: &Service<'_>) {
     leave_litter(node, "default", "both").await;
-    service.look().await;
+    service.next_pass().await;
     node.end(Program::ApiServer);
     nothing_of_pods_goes(node, service, "both").await;
 }

@@ -11,13 +11,13 @@ use super::Rig;
 /// One state, as lines: the runtime's lists, its images as its own tool lists them, and the log trees with all bytes.
 /// The blobs of the images are left out: containerd removes some at any time after an import.
 #[derive(Clone)]
-pub struct Look(BTreeSet<String>);
+pub struct RigState(BTreeSet<String>);
 
 // === impl Rig ===
 
 impl Rig {
     /// Reads the state.
-    pub async fn look(&self) -> Look {
+    pub async fn contents(&self) -> RigState {
         let mut seen = lines(self.list_containers().await, |it| vec![take(&mut it.labels), take(&mut it.annotations)]);
         seen.extend(lines(self.list_sandboxes().await, |it| vec![take(&mut it.labels), take(&mut it.annotations)]));
         seen.extend(lines(self.list_images().await, |_| Vec::new()));
@@ -25,12 +25,12 @@ impl Rig {
         for root in [self.pod_logs(), self.container_logs()] {
             walk(&root, &mut seen);
         }
-        Look(seen.into_iter().collect())
+        RigState(seen.into_iter().collect())
     }
 
     /// Returns what has changed since: `- ` for removed lines, `+ ` for added lines.
-    pub async fn changes_since(&self, before: &Look) -> Vec<String> {
-        let now = self.look().await;
+    pub async fn changes_since(&self, before: &RigState) -> Vec<String> {
+        let now = self.contents().await;
         let went = before.0.difference(&now.0).map(|line| format!("- {line}"));
         went.chain(now.0.difference(&before.0).map(|line| format!("+ {line}"))).collect()
     }

@@ -10,12 +10,12 @@ use crate::rig::{Collection, Manifest, NodeRig, Options, Program, eventually};
 const PRE_STOP: Duration = Duration::from_secs(20);
 
 #[tokio::test]
-async fn what_is_left_of_a_pod_goes_when_it_has_ended() {
+async fn objects_of_a_pod_are_removed_when_it_has_terminated() {
     what_is_left_goes(Collection::Off).await;
 }
 
 #[tokio::test]
-async fn what_is_left_of_a_pod_goes_when_it_has_ended_beside_a_kubelet_that_collects() {
+async fn objects_of_a_pod_are_removed_when_it_has_terminated_beside_a_kubelet_that_collects() {
     what_is_left_goes(Collection::On).await;
 }
 
@@ -40,13 +40,13 @@ async fn a_deleted_pod_goes_after_its_containers_have_stopped(node: &NodeRig, ag
     let uid = node.create(&slow).await;
     node.await_running("slow", "app").await;
     node.await_ended("slow", "done").await;
-    let before = node.left_of("slow", &uid).await;
+    let before = node.objects_of("slow", &uid).await;
     node.delete("slow").await;
     let mut passes = 0;
     while runs(node, "slow").await {
         agent.collect();
         // The container may have exited during the pass. Then the next iteration checks the rest.
-        let left = node.left_of("slow", &uid).await;
+        let left = node.objects_of("slow", &uid).await;
         if runs(node, "slow").await {
             assert_eq!(left, before, "while a container runs");
             passes += 1;
@@ -60,9 +60,9 @@ async fn a_deleted_pod_goes_after_its_containers_have_stopped(node: &NodeRig, ag
     assert!(eventually(async || !dir.exists()).await, "{} stays", dir.display());
     // From here on the kubelet is paused, so kubegc removes everything that is still there.
     node.pause(Program::Kubelet);
-    let left = node.left_of("slow", &uid).await;
+    let left = node.objects_of("slow", &uid).await;
     agent.collect();
-    assert_eq!(node.left_of("slow", &uid).await, left, "at the first look without the pod");
+    assert_eq!(node.objects_of("slow", &uid).await, left, "at the first look without the pod");
     agent.collect_all_of("slow", &uid).await;
     node.resume(Program::Kubelet);
 }
@@ -75,20 +75,20 @@ async fn what_ran_on_without_a_kubelet_loses_nothing(node: &NodeRig, agent: &Age
     node.await_ended("orphan", "done").await;
     node.await_running(mirror, "app").await;
     let hash = config_hash(node, mirror).await;
-    let before = (node.left_of("orphan", &uid).await, node.left_of(mirror, &hash).await);
+    let before = (node.objects_of("orphan", &uid).await, node.objects_of(mirror, &hash).await);
     node.pause(Program::Kubelet);
     node.force_delete("orphan").await;
     node.force_delete(mirror).await;
     for _ in 0..4 {
         agent.collect();
-        assert_eq!(node.left_of("orphan", &uid).await, before.0, "force-deleted, and its containers run");
-        assert_eq!(node.left_of(mirror, &hash).await, before.1, "the mirror pod alone was deleted");
+        assert_eq!(node.objects_of("orphan", &uid).await, before.0, "force-deleted, and its containers run");
+        assert_eq!(node.objects_of(mirror, &hash).await, before.1, "the mirror pod alone was deleted");
         tokio::time::sleep(GONE_AFTER / 2).await;
     }
     node.resume(Program::Kubelet);
     agent.collect_all_of("orphan", &uid).await;
     node.await_running(mirror, "app").await;
-    assert_eq!(node.left_of(mirror, &hash).await, before.1, "the kubelet made the mirror pod anew");
+    assert_eq!(node.objects_of(mirror, &hash).await, before.1, "the kubelet created the mirror pod again");
 }
 
 /// Scenario 6.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::on_node::outages::LEAVES_CONTAINERS;
+use crate::on_node::pod_source_outages::LEAVES_CONTAINERS;
 use crate::on_node::service::{Service, leave_litter, needs_none, needs_pods};
 use crate::rig::{Manifest, NodeRig, Options, Program};
 
@@ -13,7 +13,7 @@ const PASSES: usize = 3;
 const GONE_AFTER: &str = "guards.gone_after=3s";
 
 #[tokio::test]
-async fn an_agent_that_is_there_first_waits_until_the_pods_of_its_node_are_known() {
+async fn an_agent_that_starts_first_waits_for_the_pod_list_of_its_node() {
     let options = Options { kubelet_flags: vec![LEAVES_CONTAINERS.into()], ..Options::default() };
     let node = NodeRig::start_runtime_alone(options).await;
     leave_litter(&node, "default", "litter").await;
@@ -36,12 +36,12 @@ async fn an_agent_that_is_there_first_waits_until_the_pods_of_its_node_are_known
     service.mark();
     node.begin(Program::Kubelet).await;
     node.await_running("web", "app").await;
-    service.until("end of what is left", async || node.belongs_to_nobody().await.is_empty()).await;
+    service.until("end of all leftovers", async || node.without_pod().await.is_empty()).await;
     let history = service.history("litter");
     let ours =
         |it: &serde_json::Value| it["kind"] == "container" && it["reason"] == "pod_gone" && it["outcome"] == "removed";
     assert!(history.iter().any(ours), "{history:#?}");
-    let here = node.left_of("web", &web).await;
+    let here = node.objects_of("web", &web).await;
     assert!(here.contains("container web/app#0 running"), "{here:#?}");
     assert_eq!(node.uids().await, BTreeSet::from([web]));
     assert_eq!(service.starts(), 1);

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use kubegc::model::Snapshot;
 use kubegc::plan::{Action, Plan};
 use kubegc::record::Lock;
-use kubegc::sim::{Fault, GIB, MIB, Method, Node, Sim, StandIn, Times};
+use kubegc::sim::{FakeSocket, Fault, GIB, MIB, Node, Rpc, Sim, Times};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tonic::Code;
@@ -98,7 +98,7 @@ fn a_plan_of_the_node_is_the_plan_of_its_snapshot() {
 }
 
 #[test]
-fn a_snapshot_knows_image_volumes_though_no_image_is_about_to_go() {
+fn a_snapshot_contains_image_volumes_even_if_no_image_is_to_be_removed() {
     let host = Host::with(
         node().in_sandbox("s-web").id("side").running("side", "r.example/web:2").mounting("r.example/old:1"),
     );
@@ -108,25 +108,25 @@ fn a_snapshot_knows_image_volumes_though_no_image_is_about_to_go() {
 }
 
 #[test]
-fn a_dry_run_changes_nothing_and_a_collection_does_what_it_said() {
+fn a_dry_run_changes_nothing_and_a_collection_does_what_it_showed() {
     let host = Host::new();
     let before = host.rest();
     insta::assert_snapshot!(host.run(&["collect", "--dry-run"]), @"
-    KIND        WOULD REMOVE   ALREADY REMOVED   REFUSED   FAILED   NOT NEEDED   FREED
-    container   3              0                 0         0        0
-    sandbox     1              0                 0         0        0
+    KIND       WOULD REMOVE  ALREADY REMOVED  REFUSED  FAILED  NOT NEEDED
+    container  3             0                0        0       0
+    sandbox    1             0                0        0       0
 
     Would be removed: 3 containers and 1 sandbox. 20 kept.
     ");
     assert_eq!(host.rest(), before);
-    let writes = [Method::StopContainer, Method::RemoveContainer, Method::StopPodSandbox, Method::RemovePodSandbox];
+    let writes = [Rpc::StopContainer, Rpc::RemoveContainer, Rpc::StopPodSandbox, Rpc::RemovePodSandbox];
     assert!(writes.iter().all(|write| host.sim.calls_of(*write).is_empty()));
     assert!(!host.sim.dir().join("state").exists());
 
     insta::assert_snapshot!(host.run(&["collect"]), @"
-    KIND        REMOVED   ALREADY REMOVED   REFUSED   FAILED   NOT NEEDED   FREED
-    container   3         0                 0         0        0            12.0KiB
-    sandbox     1         0                 0         0        0
+    KIND       REMOVED  ALREADY REMOVED  REFUSED  FAILED  NOT NEEDED  FREED
+    container  3        0                0        0       0           12.0KiB
+    sandbox    1        0                0        0       0
 
     Removed: 3 containers and 1 sandbox, 12.0KiB reclaimed (measured). 20 kept.
     ");
@@ -148,7 +148,7 @@ fn a_dry_run_changes_nothing_and_a_collection_does_what_it_said() {
 }
 
 #[test]
-fn the_schema_of_a_collection_holds_one_and_refuses_others() {
+fn the_schema_of_a_collection_accepts_one_and_refuses_others() {
     let host = Host::new();
     let json = |arguments: &[&str]| serde_json::from_str::<serde_json::Value>(&host.shell.run(arguments)).unwrap();
     let schema = jsonschema::validator_for(&json(&["config", "schema", "collection"])).unwrap();
@@ -162,17 +162,17 @@ fn the_schema_of_a_collection_holds_one_and_refuses_others() {
 }
 
 #[test]
-fn a_failure_is_reported_and_the_rest_goes_on() {
+fn a_failure_is_reported_and_other_removals_continue() {
     let host = Host::new();
-    host.sim.fault(Method::RemovePodSandbox, Fault::Fail(Code::Internal), Times::Forever);
+    host.sim.fault(Rpc::RemovePodSandbox, Fault::Fail(Code::Internal), Times::Forever);
     insta::assert_snapshot!(host.run(&["collect"]), @"
     exit Some(1)
-    KIND      ID        NAME   POD           OUTCOME   FREED   WHY
-    sandbox   s-job-0          default/job   failed            RemovePodSandbox: a fault that the test asked for (Internal)
+    KIND     ID       NAME         OUTCOME  WHY
+    sandbox  s-job-0  default/job  failed   RemovePodSandbox: a fault that the test asked for (Internal)
 
-    KIND        REMOVED   ALREADY REMOVED   REFUSED   FAILED   NOT NEEDED   FREED
-    container   3         0                 0         0        0            12.0KiB
-    sandbox     0         0                 0         1        0
+    KIND       REMOVED  ALREADY REMOVED  REFUSED  FAILED  NOT NEEDED  FREED
+    container  3        0                0        0       0           12.0KiB
+    sandbox    0        0                0        1       0
 
     Removed: 3 containers, 12.0KiB reclaimed (measured). 20 kept.
     ! error: 1 removal failed
@@ -184,7 +184,7 @@ fn a_failure_is_reported_and_the_rest_goes_on() {
 }
 
 #[test]
-fn everything_unused_goes_when_it_is_asked_for() {
+fn all_unused_images_are_removed_on_request() {
     let host = Host::new();
     let text = host.run(&[
         "collect",
@@ -204,7 +204,7 @@ fn everything_unused_goes_when_it_is_asked_for() {
 }
 
 #[test]
-fn a_saved_plan_is_carried_out_but_for_what_changed_since() {
+fn a_saved_plan_is_carried_out_except_for_objects_that_changed() {
     let host = Host::new();
     let shell = &host.shell;
     std::fs::write(shell.path("plan.json"), shell.run(&["plan", "-o", "json"])).unwrap();
@@ -234,7 +234,7 @@ fn a_saved_plan_is_carried_out_but_for_what_changed_since() {
 }
 
 #[test]
-fn a_saved_plan_of_the_kubelets_rules_leaves_the_newest_instances_under_the_guards_in_force() {
+fn a_saved_plan_of_profile_kubelet_keeps_the_newest_instances_under_the_guards_in_force() {
     let host = Host::new();
     let shell = &host.shell;
     let arguments = ["plan", "--profile", "kubelet", "--set", "containers.max_per_pod_container=0", "-o", "json"];
@@ -253,7 +253,7 @@ fn a_saved_plan_of_the_kubelets_rules_leaves_the_newest_instances_under_the_guar
 }
 
 #[test]
-fn why_asks_the_node() {
+fn why_explains_the_node() {
     let host = Host::new();
     insta::assert_snapshot!(host.run(&["why", "c-crash-4"]), @"
     container app c-crash-4, exited, of pod default/crash
@@ -306,7 +306,7 @@ fn kubelet_with(uid: &str) -> String {
 }
 
 #[test]
-fn the_kubelet_says_which_pods_should_be_here() {
+fn the_kubelet_is_the_pod_source() {
     let host = Host::new();
     let endpoint = kubelet_with("u-web");
     let plan = |flags: &[&str]| -> Snapshot {
@@ -334,10 +334,10 @@ fn a_missing_directory_of_pods_is_unavailable_unless_it_is_not_required() {
 }
 
 #[test]
-fn a_runtime_that_cannot_be_reached_has_status_3_and_says_why() {
+fn an_unreachable_runtime_has_exit_status_3_and_a_cause() {
     let shell = Shell::new();
-    let silent = StandIn::silent().unwrap();
-    let deserted = StandIn::deserted().unwrap();
+    let silent = FakeSocket::silent().unwrap();
+    let deserted = FakeSocket::deserted().unwrap();
     let old = Sim::start(Node::new().only_v1alpha2()).unwrap();
     let plan = |endpoint: &str| {
         let text = shell.run(&["plan", "-r", endpoint, "--set", "runtime.answer_timeout=1s"]);
@@ -368,7 +368,7 @@ fn a_runtime_that_cannot_be_reached_has_status_3_and_says_why() {
 #[test]
 fn a_source_that_fails_is_reported_and_the_plan_fails_in_part() {
     let host = Host::new();
-    host.sim.fault(Method::ImageFsInfo, Fault::Fail(Code::Internal), Times::Forever);
+    host.sim.fault(Rpc::ImageFsInfo, Fault::Fail(Code::Internal), Times::Forever);
     let text = host.run(&["plan", "--image-gc-high-threshold=85"]);
     assert!(text.starts_with("exit Some(1)\n"), "{text}");
     insta::assert_snapshot!(text.lines().rev().take(4).collect::<Vec<_>>().join("\n"), @"
@@ -400,7 +400,7 @@ fn locked_store(host: &Host) -> rusqlite::Connection {
 }
 
 #[test]
-fn a_store_that_cannot_be_written_stops_no_collection_and_makes_it_fail_in_part() {
+fn a_store_that_cannot_be_written_does_not_stop_collection_but_is_a_partial_failure() {
     let host = Host::new();
     host.run(&["collect", "--scope", "images"]);
     let other = locked_store(&host);
@@ -414,7 +414,7 @@ fn a_store_that_cannot_be_written_stops_no_collection_and_makes_it_fail_in_part(
 }
 
 #[tokio::test]
-async fn a_service_whose_store_cannot_be_written_works_and_says_so_until_it_can() {
+async fn a_service_whose_store_cannot_be_written_works_and_reports_it_until_it_can() {
     let host = Host::new();
     host.run(&["collect", "--scope", "images"]);
     let other = locked_store(&host);
@@ -457,7 +457,7 @@ async fn a_store_that_is_overwritten_while_the_service_runs_is_set_aside_by_the_
 }
 
 #[test]
-fn the_service_collects_at_once_and_ends_with_a_signal() {
+fn the_service_collects_at_once_and_stops_at_a_signal() {
     let host = Host::new();
     let mut service = host.spawn(&["run", "--set", "log.format=json"]);
     let mut log = BufReader::new(service.stderr.take().unwrap()).lines();
@@ -490,7 +490,7 @@ fn the_service_collects_at_once_and_ends_with_a_signal() {
 async fn interrupted(host: &Host, signals: &[Signal]) -> std::process::Output {
     let collection = host.spawn(&["collect"]);
     let pid = Pid::from_raw(i32::try_from(collection.id()).unwrap());
-    host.sim.await_call(Method::RemoveContainer).await.unwrap();
+    host.sim.await_call(Rpc::RemoveContainer).await.unwrap();
     for signal in signals {
         kill(pid, *signal).unwrap();
     }
@@ -499,9 +499,9 @@ async fn interrupted(host: &Host, signals: &[Signal]) -> std::process::Output {
 }
 
 #[tokio::test]
-async fn a_signal_ends_a_collection_after_the_action_in_hand() {
+async fn a_signal_ends_a_collection_after_the_action_in_progress() {
     let host = Host::new();
-    host.sim.fault(Method::RemoveContainer, Fault::Slow(Duration::from_secs(1)), Times::N(1));
+    host.sim.fault(Rpc::RemoveContainer, Fault::Slow(Duration::from_secs(1)), Times::N(1));
     let output = interrupted(&host, &[Signal::SIGTERM]).await;
     assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8(output.stderr).unwrap();
@@ -513,20 +513,20 @@ async fn a_signal_ends_a_collection_after_the_action_in_hand() {
 #[test]
 fn a_collection_names_the_removals_that_it_did_not_begin_because_the_runtime_hangs() {
     let host = Host::new();
-    host.sim.fault(Method::RemoveContainer, Fault::Hang, Times::Forever);
+    host.sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::Forever);
     let output = host.run(&["collect", "--set", "runtime.removal_timeout=1s"]);
     let cause = "container removals ended early: RemoveContainer: no answer within 1 s (1 action not begun)";
     assert!(output.contains(&format!("Error: {cause}")), "{output}");
     assert!(output.starts_with("exit Some(1)"), "{output}");
     assert!(output.contains(&format!("! error: 2 removals failed and {cause}")), "{output}");
-    assert_eq!(host.sim.calls_of(Method::RemoveContainer).len(), 2);
+    assert_eq!(host.sim.calls_of(Rpc::RemoveContainer).len(), 2);
     assert!(host.run(&["history", "--runs", "-o", "json"]).contains(cause), "the record has the cause");
 }
 
 #[tokio::test]
-async fn a_second_signal_ends_it_at_once() {
+async fn a_second_signal_ends_a_collection_at_once() {
     let host = Host::new();
-    host.sim.fault(Method::RemoveContainer, Fault::Hang, Times::Forever);
+    host.sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::Forever);
     // Two equal signals, sent at the same time, may arrive as one.
     let output = interrupted(&host, &[Signal::SIGTERM, Signal::SIGINT]).await;
     assert!([Some(128 + 15), Some(128 + 2)].contains(&output.status.code()), "{output:?}");
@@ -536,7 +536,7 @@ async fn a_second_signal_ends_it_at_once() {
 }
 
 #[test]
-fn the_status_shows_who_collects_and_what_it_sees() {
+fn the_status_shows_the_agent_and_its_data_sources() {
     let mut host = Host::new();
     let lines = |text: &str| -> Vec<String> {
         // The disk usage of this machine and the age of a pass vary, so the test ignores them.
