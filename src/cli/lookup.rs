@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_word_matches_every_object_that_it_may_name() {
         let pod = ["container", "sandbox", "log_dir", "log_link"];
-        let cases: [(&str, &[&str]); 22] = [
+        let cases: [(&str, &[&str]); 23] = [
             ("c123", &["container"]),
             ("c1", &[]),
             ("s1234567", &["sandbox"]),
