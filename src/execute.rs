@@ -16,21 +16,16 @@ mod images;
 mod layers;
 mod log_entries;
 mod logs;
-mod outcome;
 mod remover;
 mod sandboxes;
 mod space;
 mod stop;
-mod summary;
 #[cfg(test)]
 mod tests;
 
-pub use halt::Halt;
 pub use logs::{LogError, LogFile, LogRoots, RemovedStats};
-pub use outcome::{Measure, Outcome, Refusal, Report};
 pub use remover::{DryRun, LiveRemover, Remover};
 pub use stop::{Stop, Stopper, stop};
-pub use summary::Summary;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -40,7 +35,7 @@ use std::time::Duration;
 use crate::cri::RuntimeReader;
 use crate::model::{ContainerId, SandboxId};
 use crate::observe::{Disks, ImageNames, PodSource};
-use crate::plan::{Action, Kind, Plan, Target};
+use crate::plan::{Action, Kind, Measure, Outcome, Plan, Refusal, Report, Summary, Target};
 use action_result::{Done, ExecuteError};
 use layers::LayerSizes;
 use space::Space;

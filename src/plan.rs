@@ -26,7 +26,9 @@ mod plan_builder;
 mod pods;
 mod pressure;
 mod reason;
+mod report;
 mod sandboxes;
+mod summary;
 mod update_memory;
 
 pub use action::{
@@ -43,6 +45,8 @@ pub use names::{container_id_of_link, log_link_name, pod_of_dir, pod_uid_of_dir}
 pub use pattern::Pattern;
 pub use pressure::{Pressure, PressurePolicy};
 pub use reason::{KeepReason, RemoveReason};
+pub use report::{Measure, Outcome, Refusal, Report};
+pub use summary::{Halt, Summary};
 pub use update_memory::update_memory;
 
 use std::time::Duration;

@@ -15,8 +15,8 @@ use super::{CliError, ErrorKind, Format, Output, format, saved_plan};
 use crate::config::Loaded;
 use crate::daemon::schedule::Limits;
 use crate::daemon::{Cycle, Pass, signals};
-use crate::execute::{Remover, Report, Stop, Summary};
-use crate::plan::{Plan, PlanError};
+use crate::execute::{Remover, Stop};
+use crate::plan::{Plan, PlanError, Report, Summary};
 use crate::record::StoreError;
 
 /// Make one GC pass: remove what `plan` shows

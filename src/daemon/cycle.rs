@@ -15,12 +15,12 @@ use super::pressure::PressureMonitor;
 use super::revalidate::{self, Checked};
 use crate::config::{PodSourceName, Settings};
 use crate::cri::{RuntimeReader, RuntimeWriter};
-use crate::execute::{
-    DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Outcome, Remover, Report, Stop, Summary,
-};
+use crate::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Remover, Stop};
 use crate::model::{Memory, Snapshot};
 use crate::observe::{Observer, StatusFor};
-use crate::plan::{AgeFrom, Kind, Plan, Policy, Pressure, PressurePolicy, Scope, decide, key, update_memory};
+use crate::plan::{
+    AgeFrom, Kind, Outcome, Plan, Policy, Pressure, PressurePolicy, Report, Scope, Summary, decide, key, update_memory,
+};
 use crate::record::events::Ended;
 use crate::record::{RunId, Store, StoreError, StoreNote, Tallies, after_outcomes, note};
 

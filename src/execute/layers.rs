@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::action_result::Done;
-use super::{Measure, Outcome, RemovedStats, Remover, Report, Run};
+use super::{RemovedStats, Remover, Run};
 use crate::model::ContainerId;
-use crate::plan::{Action, Kind, Target};
+use crate::plan::{Action, Kind, Measure, Outcome, Report, Target};
 
 /// The interval between measurements while the runtime may still delete layers.
 const POLL: Duration = Duration::from_millis(50);

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::reason::word_and_values;
-use crate::execute::{Measure, Outcome, Report, Summary};
-use crate::plan::Kind;
+use crate::plan::{Kind, Measure, Outcome, Report, Summary};
 
 /// The number of actions by outcome.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]

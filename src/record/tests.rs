@@ -16,12 +16,11 @@ use jiff::Timestamp;
 use tempfile::TempDir;
 
 use super::{HistoryFilter, RunId, Store};
-use crate::execute::{Measure, Outcome, Refusal, Report};
 use crate::model::{
     Absence, ContainerState, Failure, ImageMemory, ListCounts, ListFall, Memory, NamedImages, Pod, PodRef,
     RuntimeMemory, Seen,
 };
-use crate::plan::{Action, RemoveReason, Scope, Target};
+use crate::plan::{Action, Measure, Outcome, Refusal, RemoveReason, Report, Scope, Target};
 
 /// The start time of the tests.
 const EPOCH: i64 = 1_790_000_000;

@@ -4,9 +4,8 @@ use std::io::{BufRead, BufReader, Write as _};
 use std::process::Stdio;
 use std::time::Duration;
 
-use kubegc::execute::{Measure, Outcome, Refusal, Report};
 use kubegc::model::Snapshot;
-use kubegc::plan::{Plan, Policy, Pressure, Scope, decide};
+use kubegc::plan::{Measure, Outcome, Plan, Policy, Pressure, Refusal, Report, Scope, decide};
 use kubegc::record::{Store, Tallies};
 
 use crate::shell::Shell;

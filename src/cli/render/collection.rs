@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use super::{Grid, Paint};
 use crate::cli::{format, reason_text};
 use crate::daemon::Pass;
-use crate::execute::{Measure, Outcome, Report, Summary};
-use crate::plan::Kind;
+use crate::plan::{Kind, Measure, Outcome, Report, Summary};
 
 /// Formats every action that did not succeed, then the counts by kind, then the sum. With `wide`, it formats every
 /// action.

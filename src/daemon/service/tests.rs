@@ -9,9 +9,10 @@ use super::super::{clock, node, signals};
 use super::*;
 use crate::config::Settings;
 use crate::cri::{Endpoint, Rule};
-use crate::execute::{Outcome, Stopper, stop};
+use crate::execute::{Stopper, stop};
 use crate::model::ListCounts;
 use crate::observe::{DiskFn, RuntimePods};
+use crate::plan::Outcome;
 use crate::record::Store;
 use crate::sim::{Fault, GIB, Method, Node, Sim, Times};
 

@@ -1,7 +1,6 @@
 //! Which events a pass causes, and their messages.
 
-use crate::execute::Summary;
-use crate::plan::{Kind, Plan, PlanError, Scope};
+use crate::plan::{Kind, Plan, PlanError, Scope, Summary};
 use crate::record::{StoreError, Tallies};
 
 /// The reason of an event. The first four names are the kubelet's.

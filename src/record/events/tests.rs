@@ -6,9 +6,11 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::*;
-use crate::execute::{Halt, Measure, Outcome, Report, Summary};
 use crate::model::ImageId;
-use crate::plan::{Action, ImageSummary, Plan, PlanError, Policy, RemoveReason, Scope, Target, decide};
+use crate::plan::{
+    Action, Halt, ImageSummary, Measure, Outcome, Plan, PlanError, Policy, RemoveReason, Report, Scope, Summary,
+    Target, decide,
+};
 use crate::record::{StoreError, Tallies, note};
 
 /// A finished pass, with the input of its notices.

@@ -11,10 +11,10 @@ use kubegc::config::Settings;
 use kubegc::cri::{Endpoint, Rule};
 use kubegc::daemon::node::LocalNode as Place;
 use kubegc::daemon::{Cycle, Pass, now};
-use kubegc::execute::{LiveRemover, Outcome, Stop};
+use kubegc::execute::{LiveRemover, Stop};
 use kubegc::model::{Absence, Container, ImageMemory, Memory, Phase, Pod, PodList, Sandbox, Seen};
 use kubegc::observe::{Answer, DiskFn, PodSource};
-use kubegc::plan::Scope;
+use kubegc::plan::{Outcome, Scope};
 use kubegc::record::{RunEntry, Store};
 use kubegc::sim::{GIB, MIB, Node, Sim, Streaming};
 

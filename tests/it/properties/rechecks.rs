@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kubegc::cri::{CriOptions, RuntimeReader, RuntimeWriter};
-use kubegc::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Outcome, Remover, Report, Stop};
+use kubegc::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Remover, Stop};
 use kubegc::model::{
     Confirms, Container, ContainerState, EntryKind, LinkTarget, Pod, PodList, PodRef, Sandbox, SandboxState, Seen,
     Snapshot,
 };
 use kubegc::observe::{Answer, DiskFn, Observer, Places, PodSource, StatusFor};
-use kubegc::plan::{Guards, Plan, Policy, Scope, decide};
+use kubegc::plan::{Guards, Outcome, Plan, Policy, Report, Scope, decide};
 use kubegc::sim::{GIB, MIB, Node, Sim};
 use proptest::prelude::*;
 

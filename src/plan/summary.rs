@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Halt, Measure, Outcome, Report};
-use crate::plan::Kind;
+use super::{Kind, Measure, Outcome, Report};
 
 /// The outcomes of a plan, counted.
 #[derive(Clone, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -35,6 +34,19 @@ pub struct Summary {
     /// target or the space could not be measured.
     #[serde(default)]
     pub shortfall_bytes: u64,
+}
+
+/// Why actions were not begun, other than a shutdown.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct Halt {
+    /// The kind of objects whose removals ended; `null` = the whole pass ended.
+    #[serde(default)]
+    pub kind: Option<Kind>,
+    /// The call without an answer.
+    pub cause: String,
+    /// How many planned actions were not begun.
+    #[serde(default)]
+    pub not_begun: usize,
 }
 
 // === impl Summary ===
@@ -69,8 +81,21 @@ impl Summary {
         self.measure.entry(kind).and_modify(|worst| *worst = measure.max(*worst)).or_insert(measure);
     }
 
-    /// Returns the number of actions of all kinds with this name of [`super::Outcome::kind`].
+    /// Returns the number of actions of all kinds with this name of [`Outcome::kind`].
     pub fn count(&self, outcome: &str) -> usize {
         self.outcomes.values().filter_map(|outcomes| outcomes.get(outcome)).sum()
+    }
+}
+
+// === impl Halt ===
+
+impl std::fmt::Display for Halt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.kind {
+            Some(kind) => write!(f, "{} removals ended early", kind.as_str().replace('_', " "))?,
+            None => f.write_str("pass ended early")?,
+        }
+        let actions = if self.not_begun == 1 { "action" } else { "actions" };
+        write!(f, ": {} ({} {actions} not begun)", self.cause, self.not_begun)
     }
 }
