@@ -15,4 +15,4 @@ pub mod service;
 pub mod signals;
 
 pub use clock::{Clock, now};
-pub use cycle::{Cycle, Pass, look_and_plan, recall};
+pub use cycle::{Cycle, look_and_plan, recall};

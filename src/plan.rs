@@ -46,7 +46,7 @@ pub use pattern::Pattern;
 pub use pressure::{Pressure, PressurePolicy};
 pub use reason::{KeepReason, RemoveReason};
 pub use report::{Measure, Outcome, Refusal, Report};
-pub use summary::{Halt, Summary};
+pub use summary::{Counts, Halt, Summary};
 pub use update_memory::update_memory;
 
 use std::time::Duration;

@@ -14,10 +14,10 @@ use super::session::{begun, block_on, lock_and_open, memory_only, node};
 use super::{CliError, ErrorKind, Format, Output, format, saved_plan};
 use crate::config::Loaded;
 use crate::daemon::schedule::Limits;
-use crate::daemon::{Cycle, Pass, signals};
+use crate::daemon::{Cycle, signals};
 use crate::execute::{Remover, Stop};
 use crate::plan::{Plan, PlanError, Report, Summary};
-use crate::record::StoreError;
+use crate::record::{Pass, StoreError};
 
 /// Make one GC pass: remove what `plan` shows
 #[derive(Debug, clap::Args)]
@@ -135,7 +135,7 @@ fn print(pass: &Pass, dry_run: bool, output: &mut Output) -> Result<(), CliError
 /// Returns an error if a part of the pass failed: cron and scripts check only the exit status.
 fn verdict(pass: &Pass) -> Result<(), CliError> {
     let blind = pass.plan.errors.iter().filter(|error| !matches!(error, PlanError::FreeDiskSpaceFailed { .. }));
-    let (failed, left, blind) = (pass.summary.count("failed"), pass.summary.not_begun, blind.count());
+    let (failed, left, blind) = (pass.summary.total().failed, pass.summary.not_begun, blind.count());
     let mut faults = Vec::new();
     if failed > 0 {
         faults.push(format!("{} failed", format::count(failed, "removal")));

@@ -12,10 +12,10 @@ use crate::daemon::notify::Notifier;
 use crate::daemon::schedule::Limits;
 use crate::daemon::service::{self, PATIENCE};
 use crate::daemon::signals::{self, Reload};
-use crate::daemon::{Cycle, Pass, now};
+use crate::daemon::{Cycle, now};
 use crate::execute::Stop;
 use crate::plan::{Policy, Scope};
-use crate::record::StoreError;
+use crate::record::{Pass, StoreError};
 
 /// Run the service until a signal stops it
 ///
@@ -135,10 +135,13 @@ fn status(scope: Scope, pass: &Result<Pass, StoreError>) -> String {
     if let Some(halt) = pass.summary.halts.first() {
         return format!("{what}: {halt}");
     }
-    let total = pass.tallies.total();
+    let total = pass.summary.total();
     let (removed, failed, kept) = (total.removed, total.failed, pass.kept());
     let store = pass.not_recorded().map_or_else(String::new, |note| format!("; {note}"));
-    format!("{what}: removed {removed}, failed {failed}, kept {kept}, {} freed{store}", format::size(total.freed_bytes))
+    format!(
+        "{what}: removed {removed}, failed {failed}, kept {kept}, {} freed{store}",
+        format::size(pass.summary.total_measured_bytes())
+    )
 }
 
 /// Reloads the settings and notifies the service manager.

@@ -3,7 +3,6 @@
 //! [`Cycle::pass`] contains the whole sequence. A dry run uses the same code with another remover and an in-memory copy
 //! of the store.
 
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,10 +18,9 @@ use crate::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Re
 use crate::model::{Memory, Snapshot};
 use crate::observe::{Observer, StatusFor};
 use crate::plan::{
-    AgeFrom, Kind, Outcome, Plan, Policy, Pressure, PressurePolicy, Report, Scope, Summary, decide, key, update_memory,
+    AgeFrom, Kind, Plan, Policy, Pressure, PressurePolicy, Report, Scope, Summary, decide, update_memory,
 };
-use crate::record::events::Ended;
-use crate::record::{RunId, Store, StoreError, StoreNote, Tallies, after_outcomes, note};
+use crate::record::{Pass, RunId, Store, StoreError, after_outcomes, log_outcome};
 
 /// Runs GC passes on one node. Passes can overlap.
 pub struct Cycle<H> {
@@ -52,56 +50,13 @@ struct Planned {
     refused: Vec<Report>,
 }
 
-/// The result of one pass.
-#[derive(Debug)]
-pub struct Pass {
-    /// The plan.
-    pub plan: Plan,
-    /// The reports of its actions, in order.
-    pub reports: Vec<Report>,
-    /// The reports, counted.
-    pub tallies: Tallies,
-    /// Which actions were not begun and why, and how much space is still missing.
-    pub summary: Summary,
-    /// How the store handled errors of its file. Without [`StoreNote::InMemory`] the pass is recorded in the file.
-    pub store: Vec<StoreNote>,
-}
-
 /// A pass in progress, and its results so far.
 struct RunInProgress {
     id: RunId,
     dry: bool,
     reports: Vec<Report>,
-    tallies: Tallies,
     trouble: Option<StoreError>,
     clock: Clock,
-}
-
-// === impl Pass ===
-
-impl Pass {
-    /// Returns why nothing of the pass is in the store's file; `None` = it is recorded there.
-    pub fn not_recorded(&self) -> Option<&StoreNote> {
-        self.store
-            .iter()
-            .rev()
-            .find(|note| !matches!(note, StoreNote::SetAside { .. }))
-            .filter(|note| note.is_in_memory())
-    }
-
-    /// Returns how many objects were kept. This can be fewer than the plan kept, because fallback candidates may be
-    /// removed.
-    pub fn kept(&self) -> usize {
-        let is_gone = |report: &&Report| matches!(report.outcome, Outcome::Removed {} | Outcome::AlreadyGone {});
-        let gone: HashSet<_> = self.reports.iter().filter(is_gone).map(|report| report.action.key()).collect();
-        self.plan.kept.iter().filter(|kept| !gone.contains(&key(kept.kind, &kept.id))).count()
-    }
-}
-
-impl<'a> From<&'a Pass> for Ended<'a> {
-    fn from(pass: &'a Pass) -> Self {
-        Self { plan: &pass.plan, tallies: &pass.tallies, summary: &pass.summary }
-    }
 }
 
 // === impl Cycle ===
@@ -192,8 +147,9 @@ impl<H: Remover> Cycle<H> {
             watch(&plan, &report);
             run.record(&mut self.store(), report);
         };
-        refused.into_iter().for_each(&mut record);
-        let summary = rules.executor.carry_out(&plan, stop, &mut record).await;
+        refused.iter().cloned().for_each(&mut record);
+        let mut summary = rules.executor.carry_out(&plan, stop, &mut record).await;
+        refused.iter().for_each(|report| summary.add(report));
         self.learn_outcomes(&rules.settings, &learnt, snapshot.taken_at, &run.reports)?;
         run.end(&mut self.store(), plan, summary)
     }
@@ -361,30 +317,29 @@ impl RunInProgress {
         dry: bool,
     ) -> Result<Self, StoreError> {
         let id = store.begin_run(taken_at, scope, dry)?;
-        Ok(Self { id, dry, reports: Vec::new(), tallies: Tallies::default(), trouble: None, clock: Arc::clone(clock) })
+        Ok(Self { id, dry, reports: Vec::new(), trouble: None, clock: Arc::clone(clock) })
     }
 
     /// Records one outcome. An error of the store does not stop the pass: the removal has already happened, and the log
     /// contains it.
     fn record(&mut self, store: &mut Store, report: Report) {
-        note(&report, &mut self.tallies);
+        log_outcome(&report);
         if !self.dry {
             self.trouble = self.trouble.take().or(store.record(self.id, (self.clock)(), &report).err());
         }
         self.reports.push(report);
     }
 
-    fn end(mut self, store: &mut Store, plan: Plan, summary: Summary) -> Result<Pass, StoreError> {
-        self.tallies.take_measured(&summary);
+    fn end(self, store: &mut Store, plan: Plan, summary: Summary) -> Result<Pass, StoreError> {
         let planning = plan.errors.iter().map(ToString::to_string);
         let errors: Vec<_> = planning.chain(summary.halts.iter().map(ToString::to_string)).collect();
         let error = (!errors.is_empty()).then(|| errors.join("; "));
-        store.finish_run(self.id, (self.clock)(), &self.tallies.total(), error.as_deref())?;
+        store.finish_run(self.id, (self.clock)(), &summary, error.as_deref())?;
         if let Some(trouble) = self.trouble {
             return Err(trouble);
         }
         let store = store.take_trouble();
-        Ok(Pass { plan, reports: self.reports, tallies: self.tallies, summary, store })
+        Ok(Pass { plan, reports: self.reports, summary, store })
     }
 }
 

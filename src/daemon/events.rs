@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::{Pass, clock, node, pods};
+use super::{clock, node, pods};
 use crate::config::{PodSourceName, Settings};
 use crate::kubernetes::Connection;
 use crate::plan::Scope;
-use crate::record::StoreError;
-use crate::record::events::{ApiSink, Ended, EventQueue, start_recorder};
+use crate::record::events::{ApiSink, EventQueue, start_recorder};
+use crate::record::{Pass, StoreError};
 
 /// How long a shutdown may wait for events that are not written yet.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ impl Events {
     /// Queues the events of a pass, and returns at once.
     pub fn announce(&mut self, scope: Scope, pass: &Result<Pass, StoreError>) {
         if let Some((events, _)) = &mut self.0 {
-            events.announce(clock::now(), scope, pass.as_ref().map(Ended::from));
+            events.announce(clock::now(), scope, pass.as_ref());
         }
     }
 

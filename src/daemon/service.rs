@@ -6,14 +6,14 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-use super::cycle::{Cycle, Pass};
+use super::cycle::Cycle;
 use super::pressure::{PressureBackoff, PressureMonitor};
 use super::schedule::{self, Job, Limits, PassResult};
 use super::signals::Reload;
 use crate::config::Intervals;
 use crate::execute::{LiveRemover, Stop};
 use crate::plan::{PlanError, Policy, Pressure, Scope};
-use crate::record::StoreError;
+use crate::record::{Pass, StoreError};
 
 /// How long a call of the service waits for a runtime that is unavailable, for example during its restart.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -97,7 +97,7 @@ impl<P: FnMut() -> Option<Policy>, A: FnMut(Scope, &Result<Pass, StoreError>)> S
     }
 
     /// Removes unused images if their disk is under pressure. Returns how many.
-    async fn relieve_images(&self, monitor: &mut PressureMonitor) -> u64 {
+    async fn relieve_images(&self, monitor: &mut PressureMonitor) -> usize {
         match monitor.look_at_images(&self.cycle.pressure()).await {
             Some(pressure) if !self.stop.is_set() => self.pass_under(pressure, Scope::Images).await,
             _ => 0,
@@ -105,11 +105,11 @@ impl<P: FnMut() -> Option<Policy>, A: FnMut(Scope, &Result<Pass, StoreError>)> S
     }
 
     /// Runs a pass under disk pressure. Returns how many objects it removed.
-    async fn pass_under(&self, pressure: Pressure, scope: Scope) -> u64 {
+    async fn pass_under(&self, pressure: Pressure, scope: Scope) -> usize {
         tracing::warn!(?scope, %pressure, "disk pressure: removing everything unused");
         let pass = self.cycle.pass_under(pressure, scope, self.stop, |_, _| {}).await;
         self.ended(scope, &pass);
-        pass.map_or(0, |pass| pass.tallies.total().removed)
+        pass.map_or(0, |pass| pass.summary.total().removed)
     }
 
     fn ended(&self, scope: Scope, pass: &Result<Pass, StoreError>) -> PassResult {
@@ -136,13 +136,13 @@ fn log_pass(scope: Scope, pass: &Result<Pass, StoreError>) -> PassResult {
     if let Some(note) = pass.not_recorded() {
         tracing::error!(?scope, %note, "pass is not recorded on disk");
     }
-    let total = pass.tallies.total();
+    let total = pass.summary.total();
     tracing::info!(
         ?scope,
         removed = total.removed,
         refused = total.refused,
         failed = total.failed,
-        freed_bytes = total.freed_bytes,
+        freed_bytes = pass.summary.total_measured_bytes(),
         kept = pass.plan.kept.len(),
         "pass done"
     );

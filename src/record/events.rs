@@ -15,5 +15,5 @@ mod tests;
 
 pub use api::ApiSink;
 pub use event_recorder::{EventQueue, EventRecorder, start_recorder};
-pub use notices::{Ended, Notice, Notices, Reason};
+pub use notices::{Notice, Notices, Reason};
 pub use sink::{EventSink, NodeEvent, SinkError};

@@ -5,10 +5,9 @@ use rusqlite::{Connection, Row, Transaction};
 use serde::Serialize;
 
 use super::error::StoreError;
-use super::report::Tally;
 use super::sql_types::{count, integer, json, moment, nanos};
 use super::store::Store;
-use crate::plan::Scope;
+use crate::plan::{Scope, Summary};
 
 /// The id of a run.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -98,9 +97,10 @@ impl Store {
         &mut self,
         run: RunId,
         finished_at: Timestamp,
-        total: &Tally,
+        summary: &Summary,
         error: Option<&str>,
     ) -> Result<(), StoreError> {
+        let (total, freed_bytes) = (summary.total(), summary.total_measured_bytes());
         self.write("the end of a run", |transaction| {
             transaction.execute(
                 "UPDATE runs SET finished_at = ?2, removed = ?3, already_gone = ?4, refused = ?5, failed = ?6,
@@ -108,11 +108,11 @@ impl Store {
                 (
                     run.0,
                     nanos(finished_at),
-                    integer(total.removed),
-                    integer(total.already_gone),
-                    integer(total.refused),
-                    integer(total.failed),
-                    integer(total.freed_bytes),
+                    integer(total.removed as u64),
+                    integer(total.already_gone as u64),
+                    integer(total.refused as u64),
+                    integer(total.failed as u64),
+                    integer(freed_bytes),
                     error,
                 ),
             )?;

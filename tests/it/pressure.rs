@@ -83,7 +83,7 @@ async fn a_disk_that_gets_short_loses_what_finished_pods_left_and_every_unused_i
     let (stopper, stop) = stop();
 
     let mut passes = Vec::new();
-    let after = |scope, pass: &Result<kubegc::daemon::Pass, _>| {
+    let after = |scope, pass: &Result<kubegc::record::Pass, _>| {
         let pass = pass.as_ref().unwrap();
         passes.push((scope, pass.plan.pressure.clone(), pass.plan.actions.len()));
         match (scope, passes.len()) {

@@ -57,7 +57,7 @@ async fn until_an_image_is_removed(sim: &Sim, settings: Settings) -> Vec<(Scope,
         let pass = pass.as_ref().unwrap();
         passes.push((scope, pass.plan.pressure.is_some()));
         // Before there is disk pressure, the loop for images may remove nothing.
-        if scope == Scope::Images && pass.tallies.total().removed > 0 {
+        if scope == Scope::Images && pass.summary.total().removed > 0 {
             stopper.stop();
         }
     };
@@ -163,7 +163,7 @@ async fn a_pass_that_ends_late_does_not_replace_the_counts_of_a_newer_observatio
         assert_eq!(sim.state().container_ids().len(), 5, "the other pass still waits");
     });
     let (late, ()) = tokio::join!(late, newer);
-    assert_eq!(late.unwrap().summary.count("failed"), 0);
+    assert_eq!(late.unwrap().summary.total().failed, 0);
     drop(cycle);
     let memory = Store::open_read_only(&path).unwrap().unwrap().memory(clock::now()).unwrap();
     // The newer observation counted 5 of each. Then the late pass removed 2.

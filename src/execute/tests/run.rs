@@ -1,7 +1,7 @@
 use tonic::Code;
 
 use super::*;
-use crate::plan::Kind;
+use crate::plan::{Counts, Kind};
 use crate::sim::{Fault, GIB, MIB, Times};
 
 /// A deleted pod with two containers, its sandbox and its image, and the logs of another deleted pod.
@@ -38,8 +38,8 @@ async fn a_plan_is_carried_out_in_its_order_and_each_action_reported_at_once() {
         .await;
     let expected = [("c1", 1), ("c2", 2), ("s1", 4), ("default_web_u1", 4), ("default_db_u2", 4), ("sha256:aa", 5)];
     assert_eq!(writes_by_report, expected.map(|(id, writes)| (format!("{id} removed"), writes)));
-    assert_eq!(summary.count("removed"), 6);
-    assert_eq!(summary.outcomes[&Kind::Container], [("removed".to_owned(), 2)].into());
+    assert_eq!(summary.total().removed, 6);
+    assert_eq!(summary.outcomes[&Kind::Container], Counts { removed: 2, ..Counts::default() });
     assert_eq!((summary.not_begun, summary.is_stopped), (0, false));
     assert_eq!(fs::read_dir(bench.pods("")).unwrap().count(), 0);
     assert_eq!(fs::read_dir(bench.links("")).unwrap().count(), 0);
@@ -109,7 +109,7 @@ async fn a_failure_does_not_stop_the_rest() {
     assert!(lines[0].starts_with("c1 failed: "), "{lines:?}");
     assert_eq!(lines[1..3], ["c2 removed", "s1 refused: it has containers"]);
     assert_eq!(lines[4], "default_db_u2 removed");
-    assert_eq!((summary.count("failed"), summary.count("removed"), summary.count("refused")), (1, 2, 3));
+    assert_eq!((summary.total().failed, summary.total().removed, summary.total().refused), (1, 2, 3));
 }
 
 #[tokio::test]
@@ -155,7 +155,7 @@ async fn a_runtime_that_is_away_removes_nothing_and_every_action_fails() {
     bench.sim.stop_listening();
     let before = bench.files();
     let (lines, _, summary) = bench.carry_out_plan(&plan(all(&bench))).await;
-    assert_eq!(summary.count("failed"), 6, "{lines:?}");
+    assert_eq!(summary.total().failed, 6, "{lines:?}");
     assert_eq!(bench.files(), before);
     bench.sim.listen_again().unwrap();
     let lines = bench.carry_out(all(&bench)).await;

@@ -10,12 +10,12 @@ use jiff::{SignedDuration, Timestamp};
 use kubegc::config::Settings;
 use kubegc::cri::{Endpoint, Rule};
 use kubegc::daemon::node::LocalNode as Place;
-use kubegc::daemon::{Cycle, Pass, now};
+use kubegc::daemon::{Cycle, now};
 use kubegc::execute::{LiveRemover, Stop};
 use kubegc::model::{Absence, Container, ImageMemory, Memory, Phase, Pod, PodList, Sandbox, Seen};
 use kubegc::observe::{Answer, DiskFn, PodSource};
 use kubegc::plan::{Outcome, Scope};
-use kubegc::record::{RunEntry, Store};
+use kubegc::record::{Pass, RunEntry, Store};
 use kubegc::sim::{GIB, MIB, Node, Sim, Streaming};
 
 pub const WEB: &str = "docker.io/library/web:2";

@@ -8,14 +8,14 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use kubegc::config::Settings;
 use kubegc::cri::{Endpoint, Rule};
+use kubegc::daemon::Cycle;
 use kubegc::daemon::node::LocalNode as Place;
 use kubegc::daemon::service::PATIENCE;
-use kubegc::daemon::{Cycle, Pass};
 use kubegc::execute::{LiveRemover, Stop};
 use kubegc::model::{Container, PodList, PodRef, Sandbox, Seen};
 use kubegc::observe::{Answer, DiskFn, PodSource};
 use kubegc::plan::{Pattern, Pressure, Scope};
-use kubegc::record::{Store, StoreError};
+use kubegc::record::{Pass, Store, StoreError};
 use kubegc::sim::{Sim, Streaming};
 
 use super::clock::TestClock;
