@@ -7,6 +7,7 @@ pub mod cycle;
 pub mod events;
 pub mod node;
 pub mod notify;
+mod planning;
 mod pods;
 mod pressure;
 mod revalidate;
@@ -15,4 +16,5 @@ pub mod service;
 pub mod signals;
 
 pub use clock::{Clock, now};
-pub use cycle::{Cycle, look_and_plan, recall};
+pub use cycle::Cycle;
+pub use planning::{PassKind, look_and_plan, recall};

@@ -14,7 +14,7 @@ use super::session::{begun, block_on, lock_and_open, memory_only, node};
 use super::{CliError, ErrorKind, Format, Output, format, saved_plan};
 use crate::config::Loaded;
 use crate::daemon::schedule::Limits;
-use crate::daemon::{Cycle, signals};
+use crate::daemon::{Cycle, PassKind, signals};
 use crate::execute::{Remover, Stop};
 use crate::plan::{Plan, PlanError, Report, Summary};
 use crate::record::{Pass, StoreError};
@@ -105,11 +105,12 @@ async fn one_pass<H: Remover>(
         bar.set_message(report.action.target.id());
         bar.inc(1);
     };
-    let pass = match (saved, args.what_if.pressure()) {
-        (Some(plan), _) => cycle.pass_saved(plan, stop, show).await,
-        (None, Some(pressure)) => cycle.pass_under(pressure, args.scope.into(), stop, show).await,
-        (None, None) => cycle.pass(args.scope.into(), stop, show).await,
+    let kind = match (saved, args.what_if.pressure()) {
+        (Some(plan), _) => PassKind::Saved(Box::new(plan)),
+        (None, Some(pressure)) => PassKind::Pressure(pressure, args.scope.into()),
+        (None, None) => PassKind::Regular(args.scope.into()),
     };
+    let pass = cycle.pass(kind, stop, show).await;
     bar.finish_and_clear();
     pass
 }

@@ -10,16 +10,14 @@ use jiff::Timestamp;
 
 use super::clock::{self, Clock};
 use super::node::LocalNode;
+use super::planning::{PassKind, Planned, recall};
 use super::pressure::PressureMonitor;
-use super::revalidate::{self, Checked};
-use crate::config::{PodSourceName, Settings};
+use crate::config::Settings;
 use crate::cri::{RuntimeReader, RuntimeWriter};
 use crate::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Remover, Stop};
-use crate::model::{Memory, Snapshot};
-use crate::observe::{Observer, StatusFor};
-use crate::plan::{
-    AgeFrom, Kind, Plan, Policy, Pressure, PressurePolicy, Report, Scope, Summary, decide, update_memory,
-};
+use crate::model::Memory;
+use crate::observe::Observer;
+use crate::plan::{Plan, Policy, PressurePolicy, Report, Scope, Summary, update_memory};
 use crate::record::{Pass, RunId, Store, StoreError, after_outcomes, log_outcome};
 
 /// Runs GC passes on one node. Passes can overlap.
@@ -41,15 +39,6 @@ struct Rules<H> {
     executor: Executor<H>,
 }
 
-/// A plan before its execution, with the snapshot that it is based on.
-struct Planned {
-    scope: Scope,
-    snapshot: Snapshot,
-    plan: Plan,
-    /// Actions of a saved plan that are not carried out.
-    refused: Vec<Report>,
-}
-
 /// A pass in progress, and its results so far.
 struct RunInProgress {
     id: RunId,
@@ -67,65 +56,16 @@ impl<H: Remover> Cycle<H> {
     /// # Errors
     /// None in practice: if the file of the store cannot be used, the pass keeps its records in memory and reports this
     /// in [`Pass::store`].
-    pub async fn pass(&self, scope: Scope, stop: &Stop, watch: impl FnMut(&Plan, &Report)) -> Result<Pass, StoreError> {
-        let rules = self.rules();
-        let (snapshot, plan) = self.look_and_plan(&rules.settings, &rules.settings.policy, scope).await?;
-        self.carry_out(&rules, Planned { scope, snapshot, plan, refused: Vec::new() }, stop, watch).await
-    }
-
-    /// Runs one pass that removes everything unused. The plan and the history contain the disk pressure as the reason.
-    ///
-    /// # Errors
-    /// As [`Self::pass`].
-    pub async fn pass_under(
+    pub async fn pass(
         &self,
-        pressure: Pressure,
-        scope: Scope,
+        kind: PassKind,
         stop: &Stop,
         watch: impl FnMut(&Plan, &Report),
     ) -> Result<Pass, StoreError> {
-        let rules = self.rules();
-        let policy = rules.settings.policy.under_pressure();
-        let (snapshot, plan) = self.look_and_plan(&rules.settings, &policy, scope).await?;
-        let plan = Plan { pressure: Some(pressure), ..plan };
-        self.carry_out(&rules, Planned { scope, snapshot, plan, refused: Vec::new() }, stop, watch).await
-    }
-
-    /// Carries out a saved plan, except for objects that changed since.
-    ///
-    /// # Errors
-    /// As [`Self::pass`].
-    pub async fn pass_saved(
-        &self,
-        plan: Plan,
-        stop: &Stop,
-        watch: impl FnMut(&Plan, &Report),
-    ) -> Result<Pass, StoreError> {
-        let rules = self.rules();
-        let taken_at = (self.clock)();
-        let memory = self.recall(&rules.settings, taken_at)?;
-        let mut snapshot = self.observer.observe(taken_at, memory).await;
-        if plan.actions.iter().chain(&plan.images.reserve).any(|action| action.target.kind() == Kind::Image) {
-            self.observer.resolve_image_names(&mut snapshot).await;
-            self.observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
-        }
-        let Checked { plan, refused } = revalidate::check(plan, &snapshot, &rules.settings.policy);
-        self.carry_out(&rules, Planned { scope: Scope::All, snapshot, plan, refused }, stop, watch).await
-    }
-
-    async fn look_and_plan(
-        &self,
-        settings: &Settings,
-        policy: &Policy,
-        scope: Scope,
-    ) -> Result<(Snapshot, Plan), StoreError> {
-        let taken_at = (self.clock)();
-        let memory = self.recall(settings, taken_at)?;
-        Ok(look_and_plan(&self.observer, policy, scope, taken_at, memory).await)
-    }
-
-    fn recall(&self, settings: &Settings, taken_at: Timestamp) -> Result<Memory, StoreError> {
-        recall(&mut self.store(), settings, self.started_at, taken_at)
+        let (rules, taken_at) = (self.rules(), (self.clock)());
+        let memory = recall(&mut self.store(), &rules.settings, self.started_at, taken_at)?;
+        let planned = Planned::of(kind, &self.observer, &rules.settings.policy, taken_at, memory).await;
+        self.carry_out(&rules, planned, stop, watch).await
     }
 
     /// Carries out the plan, records each outcome as soon as its action ends, and updates the memory.
@@ -245,47 +185,6 @@ impl<H> Cycle<H> {
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
     }
-}
-
-/// Returns the memory for a pass at `taken_at`. If the pod source is `none`, no new pod list replaces the remembered
-/// one, so the images that its pods named are removed from the memory.
-///
-/// # Errors
-/// The store cannot be read or written.
-pub fn recall(
-    store: &mut Store,
-    settings: &Settings,
-    started_at: Timestamp,
-    taken_at: Timestamp,
-) -> Result<Memory, StoreError> {
-    let mut memory = store.recall(started_at, taken_at)?;
-    if settings.pods.sources.contains(PodSourceName::None) {
-        memory.named_images = None;
-    }
-    Ok(memory)
-}
-
-/// Observes the node and plans. A pass over images reads the image volumes of each container that is new to the
-/// observer, even if no image is to be removed: the memory counts an image that is mounted now as used now.
-pub async fn look_and_plan(
-    observer: &Observer,
-    policy: &Policy,
-    scope: Scope,
-    taken_at: Timestamp,
-    memory: Memory,
-) -> (Snapshot, Plan) {
-    let mut snapshot = observer.observe(taken_at, memory).await;
-    if policy.containers.age_from == AgeFrom::Finished {
-        observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
-    }
-    if scope != Scope::Containers {
-        observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
-    }
-    if scope != Scope::Containers && policy.guards.keep_pod_images {
-        observer.resolve_image_names(&mut snapshot).await;
-    }
-    let plan = decide(&snapshot, policy, scope);
-    (snapshot, plan)
 }
 
 fn roots(settings: &Settings) -> LogRoots {

@@ -7,6 +7,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use super::cycle::Cycle;
+use super::planning::PassKind;
 use super::pressure::{PressureBackoff, PressureMonitor};
 use super::schedule::{self, Job, Limits, PassResult};
 use super::signals::Reload;
@@ -61,7 +62,7 @@ impl<P: FnMut() -> Option<Policy>, A: FnMut(Scope, &Result<Pass, StoreError>)> S
                 return PassResult::Succeeded;
             }
         };
-        self.ended(scope, &self.cycle.pass(scope, self.stop, |_, _| {}).await)
+        self.ended(scope, &self.cycle.pass(PassKind::Regular(scope), self.stop, |_, _| {}).await)
     }
 
     fn reload_rules(&self) {
@@ -107,7 +108,7 @@ impl<P: FnMut() -> Option<Policy>, A: FnMut(Scope, &Result<Pass, StoreError>)> S
     /// Runs a pass under disk pressure. Returns how many objects it removed.
     async fn pass_under(&self, pressure: Pressure, scope: Scope) -> usize {
         tracing::warn!(?scope, %pressure, "disk pressure: removing everything unused");
-        let pass = self.cycle.pass_under(pressure, scope, self.stop, |_, _| {}).await;
+        let pass = self.cycle.pass(PassKind::Pressure(pressure, scope), self.stop, |_, _| {}).await;
         self.ended(scope, &pass);
         pass.map_or(0, |pass| pass.summary.total().removed)
     }

@@ -133,13 +133,13 @@ async fn a_pass_that_a_hanging_runtime_ends_is_recorded_and_makes_its_loop_wait_
     sim.fault(Method::RemoveContainer, Fault::Hang, Times::Forever);
     sim.fault(Method::Version, Fault::Late(Duration::ZERO), Times::N(1));
     sim.fault(Method::Version, Fault::Hang, Times::N(1));
-    let pass = cycle.pass(Scope::Containers, &Stop::never(), |_, _| {}).await.unwrap();
+    let pass = cycle.pass(PassKind::Regular(Scope::Containers), &Stop::never(), |_, _| {}).await.unwrap();
     assert_eq!((pass.reports.len(), pass.summary.not_begun), (1, pass.plan.actions.len() - 1));
     assert!(matches!(pass.reports[0].outcome, Outcome::Failed { .. }));
     assert_eq!(passed(&pass), PassResult::Failed);
 
     sim.heal();
-    let pass = cycle.pass(Scope::Containers, &Stop::never(), |_, _| {}).await.unwrap();
+    let pass = cycle.pass(PassKind::Regular(Scope::Containers), &Stop::never(), |_, _| {}).await.unwrap();
     assert_eq!((pass.summary.not_begun, passed(&pass)), (0, PassResult::Succeeded));
     assert_eq!(sim.state().container_ids().len(), 1, "the removal that hangs is in progress, the other one was done");
 }
@@ -155,11 +155,11 @@ async fn a_pass_that_ends_late_does_not_replace_the_counts_of_a_newer_observatio
     let cycle = cycle(&sim, settings);
     sim.fault(Method::RemoveContainer, Fault::Slow(2 * SECOND), Times::N(1));
     let stop = Stop::never();
-    let late = Box::pin(cycle.pass(Scope::Containers, &stop, |_, _| {}));
+    let late = Box::pin(cycle.pass(PassKind::Regular(Scope::Containers), &stop, |_, _| {}));
     let newer = Box::pin(async {
         sim.await_call(Method::RemoveContainer).await.unwrap();
         sim.state().also(|node| (0..3).fold(node, add)).unwrap();
-        cycle.pass(Scope::Images, &stop, |_, _| {}).await.unwrap();
+        cycle.pass(PassKind::Regular(Scope::Images), &stop, |_, _| {}).await.unwrap();
         assert_eq!(sim.state().container_ids().len(), 5, "the other pass still waits");
     });
     let (late, ()) = tokio::join!(late, newer);

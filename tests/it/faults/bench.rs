@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use kubegc::config::Settings;
 use kubegc::cri::{Endpoint, Rule};
 use kubegc::daemon::node::LocalNode as Place;
-use kubegc::daemon::{Cycle, now};
+use kubegc::daemon::{Cycle, PassKind, now};
 use kubegc::execute::{LiveRemover, Stop};
 use kubegc::model::{Absence, Container, ImageMemory, Memory, Phase, Pod, PodList, Sandbox, Seen};
 use kubegc::observe::{Answer, DiskFn, PodSource};
@@ -73,7 +73,7 @@ impl Bench {
 
     pub async fn pass_of(&mut self, scope: Scope) -> Pass {
         let stop = Stop::never();
-        let pass = self.cycle.pass(scope, &stop, |_, _| {});
+        let pass = self.cycle.pass(PassKind::Regular(scope), &stop, |_, _| {});
         tokio::time::timeout(BOUND, pass).await.expect("the pass ends in time").unwrap()
     }
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use kubegc::config::Settings;
 use kubegc::cri::{Endpoint, Rule};
-use kubegc::daemon::Cycle;
 use kubegc::daemon::node::LocalNode as Place;
 use kubegc::daemon::service::PATIENCE;
+use kubegc::daemon::{Cycle, PassKind};
 use kubegc::execute::{LiveRemover, Stop};
 use kubegc::model::{Container, PodList, PodRef, Sandbox, Seen};
 use kubegc::observe::{Answer, DiskFn, PodSource};
@@ -83,12 +83,13 @@ impl Stage {
     pub async fn pass(&mut self, kind: Kind) -> Result<Pass, StoreError> {
         let (stop, cycle) = (Stop::never(), self.cycle.as_mut().unwrap());
         let pressure = Pressure::Asked {};
-        match kind {
-            Kind::Containers => cycle.pass(Scope::Containers, &stop, |_, _| {}).await,
-            Kind::Images => cycle.pass(Scope::Images, &stop, |_, _| {}).await,
-            Kind::ContainersUnderPressure => cycle.pass_under(pressure, Scope::Containers, &stop, |_, _| {}).await,
-            Kind::ImagesUnderPressure => cycle.pass_under(pressure, Scope::Images, &stop, |_, _| {}).await,
-        }
+        let kind = match kind {
+            Kind::Containers => PassKind::Regular(Scope::Containers),
+            Kind::Images => PassKind::Regular(Scope::Images),
+            Kind::ContainersUnderPressure => PassKind::Pressure(pressure, Scope::Containers),
+            Kind::ImagesUnderPressure => PassKind::Pressure(pressure, Scope::Images),
+        };
+        cycle.pass(kind, &stop, |_, _| {}).await
     }
 }
 
