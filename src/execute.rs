@@ -19,18 +19,18 @@ mod logs;
 mod remover;
 mod sandboxes;
 mod space;
-mod stop;
 #[cfg(test)]
 mod tests;
 
 pub use logs::{LogError, LogFile, LogRoots, RemovedStats};
 pub use remover::{DryRun, LiveRemover, Remover};
-pub use stop::{Stop, Stopper, stop};
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
 
 use crate::cri::RuntimeReader;
 use crate::model::{ContainerId, SandboxId};
@@ -87,7 +87,7 @@ pub struct ExecuteOptions {
 struct Run<'a, H> {
     exec: &'a Executor<H>,
     plan: &'a Plan,
-    stop: &'a Stop,
+    stop: &'a CancellationToken,
     noted: Noted,
     pods_asked: confirm_deletion::Answers,
     space: Space,
@@ -111,7 +111,7 @@ struct Noted {
 impl<H: Remover> Executor<H> {
     /// Carries out a plan. `sink` receives each report as soon as its action ends. Actions that do not begin, because
     /// of a shutdown or because the runtime hangs, are counted in the summary and not reported.
-    pub async fn carry_out(&self, plan: &Plan, stop: &Stop, sink: &mut impl FnMut(Report)) -> Summary {
+    pub async fn carry_out(&self, plan: &Plan, stop: &CancellationToken, sink: &mut impl FnMut(Report)) -> Summary {
         let space = Space::new(plan.images.stop_at_available_bytes);
         let (noted, pods_asked) = (Noted::default(), confirm_deletion::Answers::default());
         // This module counts the time-outs for each kind of object, so the limit of the reader on unanswered calls is
@@ -154,7 +154,7 @@ impl<H: Remover> Run<'_, H> {
             }
             self.summary.shortfall_bytes = self.shortfall().await.unwrap_or_default();
         }
-        self.summary.is_stopped = self.stop.is_set();
+        self.summary.is_stopped = self.stop.is_cancelled();
     }
 
     async fn act(&mut self, action: &Action, sink: &mut impl FnMut(Report)) {
@@ -162,7 +162,7 @@ impl<H: Remover> Run<'_, H> {
         let result = tokio::select! {
             biased;
             result = self.recheck_and_remove(action) => result,
-            () = stop.expired(wait) => Err(ExecuteError::Shutdown { seconds: wait.as_secs() }),
+            () = async { stop.cancelled().await; tokio::time::sleep(wait).await } => Err(ExecuteError::Shutdown { seconds: wait.as_secs() }),
         };
         let done = result.unwrap_or_else(|error| self.failed(action, &error));
         let Done { outcome, freed_bytes, measure, note } = done;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use schemars::JsonSchema;
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
 use super::overrides::Overrides;
 use super::plan::ScopeArg;
@@ -15,7 +16,7 @@ use super::{CliError, ErrorKind, Format, Output, format, saved_plan};
 use crate::config::Loaded;
 use crate::daemon::schedule::Limits;
 use crate::daemon::{Cycle, PassKind, signals};
-use crate::execute::{Remover, Stop};
+use crate::execute::Remover;
 use crate::plan::{Plan, PlanError, Report, Summary};
 use crate::record::{Pass, StoreError};
 
@@ -66,7 +67,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
         tokio::select! {
             pass = collect(args, saved, loaded, &stop) => pass,
             signal = signals.aborted() => Err(CliError::aborted(signal)),
-            () = stop.expired(shutdown) => Err(overdue(shutdown)),
+            () = async { stop.cancelled().await; tokio::time::sleep(shutdown).await } => Err(overdue(shutdown)),
         }
     })?;
     print(&pass, args.dry_run, output)?;
@@ -79,7 +80,12 @@ fn overdue(shutdown: Duration) -> CliError {
     CliError::message(ErrorKind::Partial, message)
 }
 
-async fn collect(args: &Args, saved: Option<Plan>, loaded: &Loaded, stop: &Stop) -> Result<Pass, CliError> {
+async fn collect(
+    args: &Args,
+    saved: Option<Plan>,
+    loaded: &Loaded,
+    stop: &CancellationToken,
+) -> Result<Pass, CliError> {
     let settings = loaded.settings.clone();
     if args.dry_run {
         let store = memory_only(&settings)?;
@@ -97,7 +103,7 @@ async fn one_pass<H: Remover>(
     cycle: Cycle<H>,
     args: &Args,
     saved: Option<Plan>,
-    stop: &Stop,
+    stop: &CancellationToken,
 ) -> Result<Pass, StoreError> {
     let bar = progress();
     let show = |plan: &Plan, report: &Report| {

@@ -7,6 +7,8 @@ mod node;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use super::render::{self, Paint};
 use super::session::block_on;
 use super::{CliError, ErrorKind, Output, format};
@@ -14,7 +16,6 @@ use crate::config::Settings;
 use crate::cri::{Endpoint, Rule};
 use crate::daemon::node::LocalNode;
 use crate::daemon::{Cycle, PassKind, look_and_plan, now};
-use crate::execute::Stop;
 use crate::model::{FileSystem, Memory, PodList, Seen};
 use crate::observe::{Answer, DiskFn, PodSource};
 use crate::plan::Scope;
@@ -59,7 +60,7 @@ async fn show(sim: &Sim, pods: PodList, memory: &Memory, output: &mut Output) ->
     output.text(&format!("\n{}\n{}\n", paint.bold("$ kubegc plan"), render::plan(&plan, false, paint)))?;
 
     let cycle = Cycle::live(settings, &node, store, now());
-    let pass = cycle.pass(PassKind::Regular(Scope::All), &Stop::never(), |_, _| {}).await?;
+    let pass = cycle.pass(PassKind::Regular(Scope::All), &CancellationToken::new(), |_, _| {}).await?;
     output.text(&format!("{}\n{}\n", paint.bold("$ kubegc collect"), render::collection(&pass, false, paint)))?;
     title("The node after", &Inventory::of(sim), paint, output)?;
     output.text("\nOn a real node, as root: kubegc plan   (changes nothing)\n")

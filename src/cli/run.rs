@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use super::session::{block_on, lock_and_open, node};
 use super::{CliError, ErrorKind, format};
 use crate::config::Loaded;
@@ -13,7 +15,6 @@ use crate::daemon::schedule::Limits;
 use crate::daemon::service::{self, PATIENCE};
 use crate::daemon::signals::{self, Reload};
 use crate::daemon::{Cycle, now};
-use crate::execute::Stop;
 use crate::plan::{Policy, Scope};
 use crate::record::{Pass, StoreError};
 
@@ -48,8 +49,8 @@ pub fn run(
 }
 
 /// Notifies the service manager as soon as a stop is requested. Never returns.
-async fn say_stopping(stop: &Stop, notifier: &Notifier) {
-    stop.wait().await;
+async fn say_stopping(stop: &CancellationToken, notifier: &Notifier) {
+    stop.cancelled().await;
     notifier.stopping();
     std::future::pending::<()>().await;
 }
@@ -57,7 +58,7 @@ async fn say_stopping(stop: &Stop, notifier: &Notifier) {
 async fn serve(
     loaded: Loaded,
     mut reload: impl FnMut() -> Result<Loaded, CliError>,
-    stop: &Stop,
+    stop: &CancellationToken,
     reloads: Reload,
     notifier: &Notifier,
 ) -> Result<(), CliError> {
@@ -99,11 +100,15 @@ fn tell(loaded: &Loaded) {
 /// Returns the node as soon as its runtime answers; `None` = stopped before. Only an unreachable runtime is waited for,
 /// and only here. A wait in each call would delay the first log message and a stop. The service manager gets the
 /// message that the service is ready, because a late runtime is no failed start.
-async fn wait_for_node(loaded: &Loaded, stop: &Stop, notifier: &Notifier) -> Result<Option<LocalNode>, CliError> {
+async fn wait_for_node(
+    loaded: &Loaded,
+    stop: &CancellationToken,
+    notifier: &Notifier,
+) -> Result<Option<LocalNode>, CliError> {
     let [mut wait, longest] = WAITS;
     loop {
         let found = tokio::select! {
-            () = stop.wait() => return Ok(None),
+            () = stop.cancelled() => return Ok(None),
             found = node(loaded) => found,
         };
         let error = match found {
@@ -116,7 +121,7 @@ async fn wait_for_node(loaded: &Loaded, stop: &Stop, notifier: &Notifier) -> Res
             notifier.ready("waiting for the runtime");
         }
         tokio::select! {
-            () = stop.wait() => return Ok(None),
+            () = stop.cancelled() => return Ok(None),
             () = tokio::time::sleep(wait) => wait = (wait * 2).min(longest),
         }
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
 
 use super::clock::{self, Clock};
 use super::node::LocalNode;
@@ -14,7 +15,7 @@ use super::planning::{PassKind, Planned, recall};
 use super::pressure::PressureMonitor;
 use crate::config::Settings;
 use crate::cri::{RuntimeReader, RuntimeWriter};
-use crate::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Remover, Stop};
+use crate::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Remover};
 use crate::model::Memory;
 use crate::observe::Observer;
 use crate::plan::{Plan, Policy, PressurePolicy, Report, Scope, Summary, update_memory};
@@ -59,7 +60,7 @@ impl<H: Remover> Cycle<H> {
     pub async fn pass(
         &self,
         kind: PassKind,
-        stop: &Stop,
+        stop: &CancellationToken,
         watch: impl FnMut(&Plan, &Report),
     ) -> Result<Pass, StoreError> {
         let (rules, taken_at) = (self.rules(), (self.clock)());
@@ -73,7 +74,7 @@ impl<H: Remover> Cycle<H> {
         &self,
         rules: &Rules<H>,
         planned: Planned,
-        stop: &Stop,
+        stop: &CancellationToken,
         mut watch: impl FnMut(&Plan, &Report),
     ) -> Result<Pass, StoreError> {
         let Planned { scope, snapshot, plan, refused } = planned;

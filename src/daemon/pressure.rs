@@ -110,11 +110,11 @@ mod tests {
     use std::cell::{Cell, RefCell};
 
     use tokio::time::{sleep, timeout};
+    use tokio_util::sync::CancellationToken;
 
     use super::*;
     use crate::cri::CriOptions;
     use crate::daemon::schedule::{self, Job, Limits, PassResult};
-    use crate::execute::stop as stopper;
     use crate::model::FileSystem;
     use crate::observe::{Answer, ObserveError};
     use crate::sim::{Node, Sim};
@@ -126,7 +126,7 @@ mod tests {
         let (never, second) = (Duration::from_hours(1000), Duration::from_secs(1));
         let minute = Duration::from_mins(1);
         let intervals = Intervals { containers: minute, images: never, pressure: 10 * second, max_backoff: 5 * minute };
-        let (stopper, stop) = stopper();
+        let stop = CancellationToken::new();
         let (start, passes) = (Instant::now(), RefCell::new(Vec::new()));
         let (backoff, busy) = (RefCell::new(PressureBackoff::new(&intervals)), Cell::new(false));
         let limits = Limits { hold_up: never, shutdown: never };
@@ -145,7 +145,7 @@ mod tests {
         });
         let end = async {
             sleep(Duration::from_secs(until)).await;
-            stopper.stop();
+            stop.cancel();
         };
         timeout(never, async { tokio::join!(schedule, end) }).await.unwrap();
         passes.into_inner()

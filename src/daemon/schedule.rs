@@ -16,9 +16,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::config::Intervals;
-use crate::execute::Stop;
 
 /// The shortest wait between two passes of one loop, for any setting.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -77,9 +77,14 @@ struct Running<'a> {
 /// If several jobs are due, disk pressure comes first, and containers come before images: removed containers can make
 /// more images unused. `stop` ends a wait at once. It does not interrupt `work`, which must check `stop` itself if it
 /// runs long. Work that has not ended after [`Limits::shutdown`] is dropped.
-pub async fn run(intervals: &Intervals, limits: &Limits, stop: &Stop, work: impl AsyncFn(Job) -> PassResult) {
+pub async fn run(
+    intervals: &Intervals,
+    limits: &Limits,
+    stop: &CancellationToken,
+    work: impl AsyncFn(Job) -> PassResult,
+) {
     let mut turns = turns(intervals, Instant::now());
-    while !stop.is_set() {
+    while !stop.is_cancelled() {
         let (now, free) = (Instant::now(), free_at(&turns, limits.hold_up));
         if let Some(turn) = turns.iter_mut().find(|turn| turn.is_startable(now) && free <= Some(now)) {
             turn.begin(work(turn.job));
@@ -89,7 +94,7 @@ pub async fn run(intervals: &Intervals, limits: &Limits, stop: &Stop, work: impl
         let next = next.map_or(now + LONGEST, |due| free.map_or(due, |free| due.max(free)));
         tokio::select! {
             biased;
-            () = stop.wait() => {}
+            () = stop.cancelled() => {}
             () = poll_fn(|context| poll_any(&mut turns, context)) => {}
             () = sleep_until(next) => {}
         }
@@ -185,7 +190,6 @@ mod tests {
     use tokio::time::{sleep, timeout};
 
     use super::*;
-    use crate::execute::stop as stopper;
 
     const C: Job = Job::Containers;
     const I: Job = Job::Images;
@@ -223,7 +227,7 @@ mod tests {
         count: usize,
         pass: impl FnMut(Job, usize) -> (u64, PassResult),
     ) -> (Vec<(u64, Job)>, usize) {
-        let (stopper, stop) = stopper();
+        let stop = CancellationToken::new();
         let start = Instant::now();
         let (begun, pass) = (RefCell::new(Vec::new()), RefCell::new(pass));
         let (running, most) = (RefCell::new(Vec::new()), Cell::new(0));
@@ -234,7 +238,7 @@ mod tests {
             begun.borrow_mut().push((start.elapsed().as_secs(), job));
             let number = begun.borrow().len();
             if number == count {
-                stopper.stop();
+                stop.cancel();
             }
             let (seconds, passed) = (pass.borrow_mut())(job, number);
             sleep(Duration::from_secs(seconds)).await;
@@ -348,7 +352,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stop_ends_a_wait_at_once() {
-        let (stopper, stop) = stopper();
+        let stop = CancellationToken::new();
         let start = Instant::now();
         let begun = RefCell::new(0);
         let intervals = intervals(60, 300, 900);
@@ -358,7 +362,7 @@ mod tests {
         });
         let pull = async {
             sleep(Duration::from_secs(10)).await;
-            stopper.stop();
+            stop.cancel();
         };
         in_time(async { tokio::join!(schedule, pull) }).await;
         assert_eq!((start.elapsed().as_secs(), begun.into_inner()), (10, 2));
@@ -372,8 +376,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_is_stopped_already_begins_nothing() {
-        let (stopper, stop) = stopper();
-        stopper.stop();
+        let stop = CancellationToken::new();
+        stop.cancel();
         in_time(run(&intervals(60, 300, 900), &ALONE, &stop, async |_| panic!("a pass began"))).await;
     }
 }

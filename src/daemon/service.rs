@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::cycle::Cycle;
 use super::planning::PassKind;
@@ -12,7 +13,7 @@ use super::pressure::{PressureBackoff, PressureMonitor};
 use super::schedule::{self, Job, Limits, PassResult};
 use super::signals::Reload;
 use crate::config::Intervals;
-use crate::execute::{LiveRemover, Stop};
+use crate::execute::LiveRemover;
 use crate::plan::{PlanError, Policy, Pressure, Scope};
 use crate::record::{Pass, StoreError};
 
@@ -22,7 +23,7 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// The shared state of the loops. A borrow never lasts across an await.
 struct Service<'a, P, A> {
     cycle: Cycle<LiveRemover>,
-    stop: &'a Stop,
+    stop: &'a CancellationToken,
     hold_up: Duration,
     reload: RefCell<Reload>,
     policy: RefCell<P>,
@@ -38,7 +39,7 @@ pub async fn run(
     cycle: Cycle<LiveRemover>,
     intervals: &Intervals,
     limits: &Limits,
-    stop: &Stop,
+    stop: &CancellationToken,
     reload: Reload,
     policy: impl FnMut() -> Option<Policy>,
     after: impl FnMut(Scope, &Result<Pass, StoreError>),
@@ -100,7 +101,7 @@ impl<P: FnMut() -> Option<Policy>, A: FnMut(Scope, &Result<Pass, StoreError>)> S
     /// Removes unused images if their disk is under pressure. Returns how many.
     async fn relieve_images(&self, monitor: &mut PressureMonitor) -> usize {
         match monitor.look_at_images(&self.cycle.pressure()).await {
-            Some(pressure) if !self.stop.is_set() => self.pass_under(pressure, Scope::Images).await,
+            Some(pressure) if !self.stop.is_cancelled() => self.pass_under(pressure, Scope::Images).await,
             _ => 0,
         }
     }

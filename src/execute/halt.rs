@@ -26,7 +26,7 @@ pub(super) struct Unanswered(BTreeMap<Kind, u32>);
 impl<H: Remover> Run<'_, H> {
     /// Returns whether an action of this kind may begin. Halts the pass if the runtime does not answer.
     pub(super) async fn may_begin(&mut self, kind: Kind) -> bool {
-        if self.stop.is_set() || self.halt_of(kind).is_some() {
+        if self.stop.is_cancelled() || self.halt_of(kind).is_some() {
             return false;
         }
         if let Err(cause) = self.exec.reader.breaker().check().await {

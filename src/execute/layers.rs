@@ -142,7 +142,7 @@ impl<H: Remover> Run<'_, H> {
             let after = self.exec.disks.measure(path).await.ok()?.available_bytes;
             let reclaimed = after.saturating_sub(*before);
             let is_all = step.is_complete && reclaimed.saturating_add(NOISE_BYTES) >= step.expected;
-            if is_all || polls == 0 || self.stop.is_set() {
+            if is_all || polls == 0 || self.stop.is_cancelled() {
                 return Some(reclaimed);
             }
             polls -= 1;

@@ -125,7 +125,7 @@ fn an_async_runtime_ends_at_once_while_a_removal_is_blocked() {
         let (live, plan) = (bench.live(), plan(log_dirs(bench)));
         let ended = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            let summary = runtime.block_on(live.carry_out(&plan, &Stop::never(), &mut |_| ()));
+            let summary = runtime.block_on(live.carry_out(&plan, &CancellationToken::new(), &mut |_| ()));
             let begun = Instant::now();
             runtime.shutdown_background();
             (summary.total().failed, begun.elapsed())

@@ -11,12 +11,13 @@ use kubegc::config::Settings;
 use kubegc::cri::{Endpoint, Rule};
 use kubegc::daemon::node::LocalNode as Place;
 use kubegc::daemon::{Cycle, PassKind, now};
-use kubegc::execute::{LiveRemover, Stop};
+use kubegc::execute::LiveRemover;
 use kubegc::model::{Absence, Container, ImageMemory, Memory, Phase, Pod, PodList, Sandbox, Seen};
 use kubegc::observe::{Answer, DiskFn, PodSource};
 use kubegc::plan::{Outcome, Scope};
 use kubegc::record::{Pass, RunEntry, Store};
 use kubegc::sim::{GIB, MIB, Node, Sim, Streaming};
+use tokio_util::sync::CancellationToken;
 
 pub const WEB: &str = "docker.io/library/web:2";
 pub const OLD: [&str; 2] = ["docker.io/library/web:0", "docker.io/library/web:1"];
@@ -72,7 +73,7 @@ impl Bench {
     }
 
     pub async fn pass_of(&mut self, scope: Scope) -> Pass {
-        let stop = Stop::never();
+        let stop = CancellationToken::new();
         let pass = self.cycle.pass(PassKind::Regular(scope), &stop, |_, _| {});
         tokio::time::timeout(BOUND, pass).await.expect("the pass ends in time").unwrap()
     }

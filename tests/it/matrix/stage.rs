@@ -11,12 +11,13 @@ use kubegc::cri::{Endpoint, Rule};
 use kubegc::daemon::node::LocalNode as Place;
 use kubegc::daemon::service::PATIENCE;
 use kubegc::daemon::{Cycle, PassKind};
-use kubegc::execute::{LiveRemover, Stop};
+use kubegc::execute::LiveRemover;
 use kubegc::model::{Container, PodList, PodRef, Sandbox, Seen};
 use kubegc::observe::{Answer, DiskFn, PodSource};
 use kubegc::plan::{Pattern, Pressure, Scope};
 use kubegc::record::{Pass, Store, StoreError};
 use kubegc::sim::{Sim, Streaming};
+use tokio_util::sync::CancellationToken;
 
 use super::clock::TestClock;
 use super::node::{self, KEEP_PATTERN, POD_WITH_DIRECTORY, PULLING, Size};
@@ -81,7 +82,7 @@ impl Stage {
 
     /// Makes one pass.
     pub async fn pass(&mut self, kind: Kind) -> Result<Pass, StoreError> {
-        let (stop, cycle) = (Stop::never(), self.cycle.as_mut().unwrap());
+        let (stop, cycle) = (CancellationToken::new(), self.cycle.as_mut().unwrap());
         let pressure = Pressure::Asked {};
         let kind = match kind {
             Kind::Containers => PassKind::Regular(Scope::Containers),
