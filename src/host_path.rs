@@ -7,6 +7,8 @@
 //! All access to the host's file systems uses [`BoundedCalls`].
 
 mod bounded;
+#[cfg(test)]
+pub(crate) mod frozen_disk;
 
 pub use bounded::{BoundedCalls, CallError};
 

@@ -179,7 +179,8 @@ async fn space_that_comes_back_late_spares_the_reserve() {
     let executor = Executor { disks: Arc::new(disks), ..bench.live() };
     let mut reports = Vec::new();
     let plan = space(&["a"], &["b", "c"], 50);
-    let summary = executor.carry_out(&plan, &CancellationToken::new(), &mut |report| reports.push(report)).await;
+    let summary =
+        executor.carry_out(&plan, &CancellationToken::new(), &mut |report: Report| reports.push(report)).await;
     assert_eq!(reports.iter().map(lines).collect::<Vec<_>>(), ["sha256:aa removed", "sha256:bb removed"]);
     assert_eq!(reports.iter().map(|report| report.freed_bytes).collect::<Vec<_>>(), [Some(10), Some(10)]);
     assert_eq!(summary.shortfall_bytes, 0);

@@ -34,7 +34,7 @@ async fn a_plan_is_carried_out_in_its_order_and_each_action_reported_at_once() {
     let plan = plan(all(&bench));
     let summary = bench
         .live()
-        .carry_out(&plan, &CancellationToken::new(), &mut |report| {
+        .carry_out(&plan, &CancellationToken::new(), &mut |report: Report| {
             writes_by_report.push((lines(&report), bench.writes().len()))
         })
         .await;
@@ -53,7 +53,9 @@ async fn a_dry_run_takes_the_same_road_and_changes_nothing() {
     let (before, state) = (bench.files(), format!("{:?}", bench.sim.state()));
     let executor = bench.executor(DryRun::default());
     let mut reports = Vec::new();
-    executor.carry_out(&plan(all(&bench)), &CancellationToken::new(), &mut |report| reports.push(lines(&report))).await;
+    executor
+        .carry_out(&plan(all(&bench)), &CancellationToken::new(), &mut |report: Report| reports.push(lines(&report)))
+        .await;
     let expected = ["c1", "c2", "s1", "default_web_u1", "default_db_u2", "sha256:aa"];
     assert_eq!(reports, expected.map(|id| format!("{id} would_remove")));
     assert_eq!(bench.writes(), Vec::<String>::new());
@@ -99,7 +101,7 @@ async fn a_dry_run_leaves_the_reserve_alone() {
     plan.images.stop_at_available_bytes = 2 * GIB;
     plan.images.reserve = all(&bench).split_off(5);
     let executor = bench.executor(DryRun::default());
-    executor.carry_out(&plan, &CancellationToken::new(), &mut |report| panic!("{report:?}")).await;
+    executor.carry_out(&plan, &CancellationToken::new(), &mut |report: Report| panic!("{report:?}")).await;
     assert_eq!(executor.remover.notes(), Vec::<String>::new());
 }
 
@@ -132,7 +134,8 @@ async fn a_stop_ends_the_action_in_hand_and_begins_no_other() {
     // The shutdown request arrives during the removal of the first container.
     bench.sim.on_call(Method::RemoveContainer, 1, move |_| stopper.cancel());
     let mut reports = Vec::new();
-    let summary = bench.live().carry_out(&plan(all(&bench)), &stop, &mut |report| reports.push(lines(&report))).await;
+    let summary =
+        bench.live().carry_out(&plan(all(&bench)), &stop, &mut |report: Report| reports.push(lines(&report))).await;
     assert_eq!(reports, ["c1 removed"]);
     assert_eq!(bench.writes(), ["RemoveContainer(c1)"]);
     assert_eq!((summary.not_begun, summary.is_stopped), (5, true));
@@ -148,7 +151,7 @@ async fn a_stop_keeps_the_reserve_from_being_touched() {
     let stop = CancellationToken::new();
     let stopper = stop.clone();
     bench.sim.on_call(Method::ImageFsInfo, 1, move |_| stopper.cancel());
-    let summary = bench.live().carry_out(&plan, &stop, &mut |report| panic!("{report:?}")).await;
+    let summary = bench.live().carry_out(&plan, &stop, &mut |report: Report| panic!("{report:?}")).await;
     assert!(summary.is_stopped);
     assert_eq!(bench.writes(), Vec::<String>::new());
 }
@@ -173,5 +176,5 @@ fn the_work_can_be_handed_to_a_task() {
     let _entered = runtime.enter();
     let bench = Bench::new(Node::new());
     let (live, plan, stop) = (bench.live(), plan(Vec::new()), CancellationToken::new());
-    task(live.carry_out(&plan, &stop, &mut |_| ()));
+    task(live.carry_out(&plan, &stop, &mut |_: Report| ()));
 }

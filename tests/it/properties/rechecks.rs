@@ -157,7 +157,7 @@ impl Bench {
 
 async fn carried_out<H: Remover>(executor: &Executor<H>, plan: &Plan) -> Vec<Report> {
     let mut reports = Vec::new();
-    executor.carry_out(plan, &CancellationToken::new(), &mut |report| reports.push(report)).await;
+    executor.carry_out(plan, &CancellationToken::new(), &mut |report: Report| reports.push(report)).await;
     reports
 }
 
