@@ -10,6 +10,7 @@ pub mod notify;
 mod planning;
 mod pods;
 mod pressure;
+mod recording;
 mod revalidate;
 pub mod schedule;
 pub mod service;
@@ -17,4 +18,4 @@ pub mod signals;
 
 pub use clock::{Clock, now};
 pub use cycle::Cycle;
-pub use planning::{PassKind, look_and_plan, recall};
+pub use planning::{PassKind, look_and_plan, recalled};

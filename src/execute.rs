@@ -83,6 +83,13 @@ pub struct ExecuteOptions {
     pub stop_wait: Duration,
 }
 
+/// Receives each report as soon as its action ends. The next action begins after it, so that a kill loses no more than
+/// the record of the action in progress (I10).
+pub trait ReportSink {
+    /// Takes one report.
+    fn take(&mut self, report: Report) -> impl Future<Output = ()> + Send;
+}
+
 /// The execution of one plan.
 struct Run<'a, H> {
     exec: &'a Executor<H>,
@@ -106,12 +113,21 @@ struct Noted {
     sandboxes: BTreeSet<SandboxId>,
 }
 
+// === impl ReportSink ===
+
+impl<F: FnMut(Report)> ReportSink for F {
+    fn take(&mut self, report: Report) -> impl Future<Output = ()> + Send {
+        self(report);
+        std::future::ready(())
+    }
+}
+
 // === impl Executor ===
 
 impl<H: Remover> Executor<H> {
-    /// Carries out a plan. `sink` receives each report as soon as its action ends. Actions that do not begin, because
-    /// of a shutdown or because the runtime hangs, are counted in the summary and not reported.
-    pub async fn carry_out(&self, plan: &Plan, stop: &CancellationToken, sink: &mut impl FnMut(Report)) -> Summary {
+    /// Carries out a plan, and reports to `sink`. Actions that do not begin, because of a shutdown or because the runtime
+    /// hangs, are counted in the summary and not reported.
+    pub async fn carry_out(&self, plan: &Plan, stop: &CancellationToken, sink: &mut impl ReportSink) -> Summary {
         let space = Space::new(plan.images.stop_at_available_bytes);
         let (noted, pods_asked) = (Noted::default(), confirm_deletion::Answers::default());
         // This module counts the time-outs for each kind of object, so the limit of the reader on unanswered calls is
@@ -129,7 +145,7 @@ impl<H: Remover> Executor<H> {
 // === impl Run ===
 
 impl<H: Remover> Run<'_, H> {
-    async fn planned(&mut self, sink: &mut impl FnMut(Report)) {
+    async fn planned(&mut self, sink: &mut impl ReportSink) {
         for action in &self.plan.actions {
             let kind = action.target.kind();
             if self.may_begin(kind).await {
@@ -144,7 +160,7 @@ impl<H: Remover> Run<'_, H> {
 
     /// Removes fallback candidates while the measured free space is below its target (I9). A dry run skips this: it
     /// frees no space, so it would report all of them, while a real pass would stop earlier.
-    async fn reserve(&mut self, sink: &mut impl FnMut(Report)) {
+    async fn reserve(&mut self, sink: &mut impl ReportSink) {
         if !H::IS_DRY && !self.is_overdue {
             for action in &self.plan.images.reserve {
                 if !self.is_still_short().await || !self.may_begin(Kind::Image).await {
@@ -157,7 +173,7 @@ impl<H: Remover> Run<'_, H> {
         self.summary.is_stopped = self.stop.is_cancelled();
     }
 
-    async fn act(&mut self, action: &Action, sink: &mut impl FnMut(Report)) {
+    async fn act(&mut self, action: &Action, sink: &mut impl ReportSink) {
         let (stop, wait) = (self.stop, self.exec.options.stop_wait);
         let result = tokio::select! {
             biased;
@@ -170,7 +186,7 @@ impl<H: Remover> Run<'_, H> {
         let report = Report { action: action.clone(), outcome, freed_bytes, measure, proven_by, note };
         self.layers.count(&report);
         self.summary.add(&report);
-        sink(report);
+        sink.take(report).await;
     }
 
     fn failed(&mut self, action: &Action, error: &ExecuteError) -> Done {

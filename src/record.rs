@@ -14,8 +14,9 @@
 //! kubegc does not change it. No other fault of the file stops a pass: on a full disk, after an I/O error, while
 //! another program holds a lock, or on a read-only file system, the store continues in memory. It has a copy of the
 //! file's data there or, if the file cannot be read, it is empty. The next run returns to the file and adds what was
-//! learned meanwhile. A damaged file is renamed, and the store creates a new one. Unknown history means "just now",
-//! never "never used", so kubegc removes less, not more.
+//! learned meanwhile. A call that the file system blocks ends after a limit in the same way, see [`SharedStore`]. A
+//! damaged file is renamed, and the store creates a new one. Unknown history means "just now", never "never used", so
+//! kubegc removes less, not more.
 //!
 //! **One agent per node.** A writer holds a [`Lock`] first. A reader needs none, see [`Store::open_read_only`].
 
@@ -34,6 +35,7 @@ mod outcomes;
 mod pass;
 mod reason;
 mod runs;
+mod shared;
 mod sql_types;
 mod store;
 #[cfg(test)]
@@ -48,4 +50,5 @@ pub use outcome_log::log_outcome;
 pub use outcomes::after_outcomes;
 pub use pass::Pass;
 pub use runs::{RunEntry, RunId};
+pub use shared::SharedStore;
 pub use store::{Opened, Store};

@@ -15,7 +15,7 @@ use super::session::{begun, block_on, lock_and_open, memory_only, node};
 use super::{CliError, ErrorKind, Format, Output, format, saved_plan};
 use crate::config::Loaded;
 use crate::daemon::schedule::Limits;
-use crate::daemon::{Cycle, PassKind, signals};
+use crate::daemon::{Cycle, PassKind, now, signals};
 use crate::execute::Remover;
 use crate::plan::{Plan, PlanError, Report, Summary};
 use crate::record::{Pass, StoreError};
@@ -93,8 +93,8 @@ async fn collect(
         let cycle = Cycle::dry(settings, &node(loaded).await?, store, started_at);
         return Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?);
     }
-    let (_lock, store) = lock_and_open(&settings, "collect")?;
-    let started_at = begun(&store)?;
+    let (_lock, store) = lock_and_open(&settings, "collect").await?;
+    let started_at = store.call(|store| store.begun_at()).await?.unwrap_or_else(now);
     let cycle = Cycle::live(settings, &node(loaded).await?, store, started_at);
     Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?)
 }
@@ -118,6 +118,7 @@ async fn one_pass<H: Remover>(
     };
     let pass = cycle.pass(kind, stop, show).await;
     bar.finish_and_clear();
+    cycle.close().await;
     pass
 }
 

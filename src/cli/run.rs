@@ -63,7 +63,7 @@ async fn serve(
     notifier: &Notifier,
 ) -> Result<(), CliError> {
     let mut settings = loaded.settings.clone();
-    let (mut lock, store) = lock_and_open(&settings, "run")?;
+    let (mut lock, store) = lock_and_open(&settings, "run").await?;
     tell(&loaded);
     let Some(node) = wait_for_node(&loaded, stop, notifier).await? else { return Ok(()) };
     let patience = &mut settings.runtime.options.patience;

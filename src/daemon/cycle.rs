@@ -3,7 +3,7 @@
 //! [`Cycle::pass`] contains the whole sequence. A dry run uses the same code with another remover and an in-memory copy
 //! of the store.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -11,23 +11,24 @@ use tokio_util::sync::CancellationToken;
 
 use super::clock::{self, Clock};
 use super::node::LocalNode;
-use super::planning::{PassKind, Planned, recall};
+use super::planning::{PassKind, Planned, recalled};
 use super::pressure::PressureMonitor;
+use super::recording::Recording;
 use crate::config::Settings;
 use crate::cri::{RuntimeReader, RuntimeWriter};
-use crate::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Remover};
+use crate::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Remover, ReportSink};
 use crate::model::Memory;
 use crate::observe::Observer;
-use crate::plan::{Plan, Policy, PressurePolicy, Report, Scope, Summary, update_memory};
-use crate::record::{Pass, RunId, Store, StoreError, after_outcomes, log_outcome};
+use crate::plan::{Plan, Policy, PressurePolicy, Report, update_memory};
+use crate::record::{Pass, SharedStore, Store, StoreError, after_outcomes};
 
 /// Runs GC passes on one node. Passes can overlap.
 pub struct Cycle<H> {
     observer: Observer,
     /// The settings in force. A pass uses the same settings from its start to its end.
     rules: Mutex<Arc<Rules<H>>>,
-    /// Locked for one operation at a time, never while a pass waits.
-    store: Mutex<Store>,
+    /// Locked for one call at a time, never while a pass waits for anything else.
+    store: SharedStore,
     /// The start of the agent's observations.
     started_at: Timestamp,
     clock: Clock,
@@ -38,15 +39,6 @@ pub struct Cycle<H> {
 struct Rules<H> {
     settings: Settings,
     executor: Executor<H>,
-}
-
-/// A pass in progress, and its results so far.
-struct RunInProgress {
-    id: RunId,
-    dry: bool,
-    reports: Vec<Report>,
-    trouble: Option<StoreError>,
-    clock: Clock,
 }
 
 // === impl Cycle ===
@@ -61,10 +53,12 @@ impl<H: Remover> Cycle<H> {
         &self,
         kind: PassKind,
         stop: &CancellationToken,
-        watch: impl FnMut(&Plan, &Report),
+        watch: impl FnMut(&Plan, &Report) + Send,
     ) -> Result<Pass, StoreError> {
         let (rules, taken_at) = (self.rules(), (self.clock)());
-        let memory = recall(&mut self.store(), &rules.settings, self.started_at, taken_at)?;
+        let started_at = self.started_at;
+        let memory = self.store.call(move |store| store.recall(started_at, taken_at)).await?;
+        let memory = recalled(memory, &rules.settings);
         let planned = Planned::of(kind, &self.observer, &rules.settings.policy, taken_at, memory).await;
         self.carry_out(&rules, planned, stop, watch).await
     }
@@ -75,40 +69,43 @@ impl<H: Remover> Cycle<H> {
         rules: &Rules<H>,
         planned: Planned,
         stop: &CancellationToken,
-        mut watch: impl FnMut(&Plan, &Report),
+        mut watch: impl FnMut(&Plan, &Report) + Send,
     ) -> Result<Pass, StoreError> {
         let Planned { scope, snapshot, plan, refused } = planned;
-        let learnt = update_memory(&snapshot, &rules.settings.policy);
-        self.store().learn(&snapshot.memory, &learnt)?;
-        let mut run = RunInProgress::begin(&mut self.store(), &self.clock, snapshot.taken_at, scope, H::IS_DRY)?;
+        let (taken_at, learnt) = (snapshot.taken_at, Arc::new(update_memory(&snapshot, &rules.settings.policy)));
+        let (before, after) = (snapshot.memory, Arc::clone(&learnt));
+        self.store.call(move |store| store.learn(&before, &after)).await?;
+        let watch = |report: &Report| watch(&plan, report);
+        let mut recording = Recording::begin(&self.store, &self.clock, watch, taken_at, scope, H::IS_DRY).await?;
         if let Some(pressure) = &plan.pressure {
-            self.store().tell_trigger(run.id, &pressure.to_string())?;
+            recording.set_trigger(pressure.to_string()).await?;
         }
-        let mut record = |report: Report| {
-            watch(&plan, &report);
-            run.record(&mut self.store(), report);
-        };
-        refused.iter().cloned().for_each(&mut record);
-        let mut summary = rules.executor.carry_out(&plan, stop, &mut record).await;
+        for report in &refused {
+            recording.take(report.clone()).await;
+        }
+        let mut summary = rules.executor.carry_out(&plan, stop, &mut recording).await;
         refused.iter().for_each(|report| summary.add(report));
-        self.learn_outcomes(&rules.settings, &learnt, snapshot.taken_at, &run.reports)?;
-        run.end(&mut self.store(), plan, summary)
+        self.learn_outcomes(&rules.settings, learnt, taken_at, &recording.reports).await?;
+        let (reports, store) = recording.end(&plan, &summary).await?;
+        Ok(Pass { plan, reports, summary, store })
     }
 
     /// Updates the memory with the outcomes, and prunes old history. The memory is already updated with the snapshot
     /// before the first removal, so that a kill in the middle loses neither (I10).
-    fn learn_outcomes(
+    async fn learn_outcomes(
         &self,
         settings: &Settings,
-        learnt: &Memory,
+        learnt: Arc<Memory>,
         taken_at: Timestamp,
         reports: &[Report],
     ) -> Result<(), StoreError> {
-        let Settings { policy, state, .. } = settings;
-        let after = after_outcomes(learnt, reports, taken_at, policy.guards.retry_after);
-        let mut store = self.store();
-        store.learn(learnt, &after)?;
-        store.prune(taken_at, state.history_max_age, state.history_max_rows).map(drop)
+        let after = after_outcomes(&learnt, reports, taken_at, settings.policy.guards.retry_after);
+        let (max_age, max_rows) = (settings.state.history_max_age, settings.state.history_max_rows);
+        let learn = move |store: &mut Store| {
+            store.learn(&learnt, &after)?;
+            store.prune(taken_at, max_age, max_rows).map(drop)
+        };
+        self.store.call(learn).await
     }
 
     /// Returns the thresholds for disk pressure in force.
@@ -135,7 +132,7 @@ impl<H: Remover> Cycle<H> {
 
 impl Cycle<LiveRemover> {
     /// Creates a cycle that removes objects.
-    pub fn live(settings: Settings, node: &LocalNode, store: Store, started_at: Timestamp) -> Self {
+    pub fn live(settings: Settings, node: &LocalNode, store: impl Into<SharedStore>, started_at: Timestamp) -> Self {
         let options = settings.runtime.options.clone();
         let writer = RuntimeWriter::new(&node.endpoint.runtime, &node.endpoint.images, options);
         let remover = |reader: &RuntimeReader, roots: &LogRoots| LiveRemover {
@@ -148,7 +145,7 @@ impl Cycle<LiveRemover> {
 
 impl Cycle<DryRun> {
     /// Creates a cycle that only records what it would remove.
-    pub fn dry(settings: Settings, node: &LocalNode, store: Store, started_at: Timestamp) -> Self {
+    pub fn dry(settings: Settings, node: &LocalNode, store: impl Into<SharedStore>, started_at: Timestamp) -> Self {
         Self::with(|_, _| DryRun::default(), settings, node, store, started_at)
     }
 }
@@ -158,7 +155,7 @@ impl<H> Cycle<H> {
         remover: impl FnOnce(&RuntimeReader, &LogRoots) -> H,
         settings: Settings,
         node: &LocalNode,
-        store: Store,
+        store: impl Into<SharedStore>,
         started_at: Timestamp,
     ) -> Self {
         let (observer, roots) = (node.observer(&settings), roots(&settings));
@@ -170,15 +167,16 @@ impl<H> Cycle<H> {
         let image_names = observer.image_names();
         let executor = Executor { reader, remover, pods, disks, image_names, roots, options };
         let rules = Mutex::new(Arc::new(Rules { settings, executor }));
-        Self { observer, rules, store: Mutex::new(store), started_at, clock: clock::system() }
+        Self { observer, rules, store: store.into(), started_at, clock: clock::system() }
     }
 
     fn rules(&self) -> Arc<Rules<H>> {
         Arc::clone(&self.rules.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn store(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Closes the store, within its limit for a call.
+    pub async fn close(self) {
+        self.store.close().await;
     }
 
     /// Sets the clock of all passes. Default: the system clock.
@@ -203,43 +201,6 @@ fn options(settings: &Settings, space_settle: Duration) -> ExecuteOptions {
         keeps_pod_images: settings.policy.guards.keep_pod_images,
         space_settle,
         ..ExecuteOptions::default()
-    }
-}
-
-// === impl RunInProgress ===
-
-impl RunInProgress {
-    fn begin(
-        store: &mut Store,
-        clock: &Clock,
-        taken_at: Timestamp,
-        scope: Scope,
-        dry: bool,
-    ) -> Result<Self, StoreError> {
-        let id = store.begin_run(taken_at, scope, dry)?;
-        Ok(Self { id, dry, reports: Vec::new(), trouble: None, clock: Arc::clone(clock) })
-    }
-
-    /// Records one outcome. An error of the store does not stop the pass: the removal has already happened, and the log
-    /// contains it.
-    fn record(&mut self, store: &mut Store, report: Report) {
-        log_outcome(&report);
-        if !self.dry {
-            self.trouble = self.trouble.take().or(store.record(self.id, (self.clock)(), &report).err());
-        }
-        self.reports.push(report);
-    }
-
-    fn end(self, store: &mut Store, plan: Plan, summary: Summary) -> Result<Pass, StoreError> {
-        let planning = plan.errors.iter().map(ToString::to_string);
-        let errors: Vec<_> = planning.chain(summary.halts.iter().map(ToString::to_string)).collect();
-        let error = (!errors.is_empty()).then(|| errors.join("; "));
-        store.finish_run(self.id, (self.clock)(), &summary, error.as_deref())?;
-        if let Some(trouble) = self.trouble {
-            return Err(trouble);
-        }
-        let store = store.take_trouble();
-        Ok(Pass { plan, reports: self.reports, summary, store })
     }
 }
 

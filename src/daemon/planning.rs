@@ -7,7 +7,6 @@ use crate::config::{PodSourceName, Settings};
 use crate::model::{Memory, Snapshot};
 use crate::observe::{Observer, StatusFor};
 use crate::plan::{AgeFrom, Kind, Plan, Policy, Pressure, Report, Scope, decide};
-use crate::record::{Store, StoreError};
 
 /// What a pass removes.
 #[derive(Clone, Debug)]
@@ -63,22 +62,13 @@ async fn look_for(saved: &Plan, observer: &Observer, taken_at: Timestamp, memory
     snapshot
 }
 
-/// Returns the memory for a pass at `taken_at`. If the pod source is `none`, no new pod list replaces the remembered
-/// one, so the images that its pods named are removed from the memory.
-///
-/// # Errors
-/// The store cannot be read or written.
-pub fn recall(
-    store: &mut Store,
-    settings: &Settings,
-    started_at: Timestamp,
-    taken_at: Timestamp,
-) -> Result<Memory, StoreError> {
-    let mut memory = store.recall(started_at, taken_at)?;
+/// Returns the memory for a pass. If the pod source is `none`, no new pod list replaces the remembered one, so the
+/// images that its pods named are removed from the memory.
+pub fn recalled(memory: Memory, settings: &Settings) -> Memory {
     if settings.pods.sources.contains(PodSourceName::None) {
-        memory.named_images = None;
+        return Memory { named_images: None, ..memory };
     }
-    Ok(memory)
+    memory
 }
 
 /// Observes the node and plans. A pass over images reads the image volumes of each container that is new to the

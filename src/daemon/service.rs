@@ -48,6 +48,7 @@ pub async fn run(
     let (reload, policy, after) = (RefCell::new(reload), RefCell::new(policy), RefCell::new(after));
     let service = Service { cycle, stop, hold_up: limits.hold_up, reload, policy, after, relief };
     schedule::run(intervals, limits, stop, async |job| service.job(job).await).await;
+    service.cycle.close().await;
 }
 
 // === impl Service ===

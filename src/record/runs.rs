@@ -23,6 +23,15 @@ pub(super) struct Begun {
     dry: bool,
 }
 
+/// The runs that this process began, as a store in memory needs them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Runs {
+    /// Those that have not ended yet.
+    pub(super) underway: Vec<Begun>,
+    /// The highest id; 0 = none.
+    pub(super) last: i64,
+}
+
 /// A run in the history.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct RunEntry {
@@ -71,9 +80,9 @@ impl Store {
             Ok(transaction.last_insert_rowid())
         })?;
         self.next_may_return();
-        let state = self.state.get_mut();
-        state.underway.push(Begun { id, started_at, scope, dry });
-        state.last_run = state.last_run.max(id);
+        let runs = &mut self.state.get_mut().runs;
+        runs.underway.push(Begun { id, started_at, scope, dry });
+        runs.last = runs.last.max(id);
         Ok(RunId(id))
     }
 
@@ -81,7 +90,7 @@ impl Store {
     ///
     /// # Errors
     /// None in practice: if the file cannot be written, the store continues in memory.
-    pub fn tell_trigger(&mut self, run: RunId, triggered_by: &str) -> Result<(), StoreError> {
+    pub fn set_trigger(&mut self, run: RunId, triggered_by: &str) -> Result<(), StoreError> {
         self.write("what made a run", |transaction| {
             transaction.execute("UPDATE runs SET triggered_by = ?2 WHERE id = ?1", (run.0, triggered_by)).map(drop)
         })
@@ -118,7 +127,7 @@ impl Store {
             )?;
             forget_empty(transaction, run)
         })?;
-        self.state.get_mut().underway.retain(|begun| begun.id != run.0);
+        self.state.get_mut().runs.underway.retain(|begun| begun.id != run.0);
         self.return_if_full();
         Ok(())
     }

@@ -5,6 +5,7 @@ mod history;
 mod learning;
 mod looks;
 mod opening;
+mod shared;
 mod space;
 mod trouble;
 
@@ -126,7 +127,7 @@ pub(super) fn memory() -> Memory {
 pub(super) fn fill(store: &mut Store) {
     store.learn(&Memory::default(), &memory()).unwrap();
     let run = store.begin_run(at(40), Scope::All, false).unwrap();
-    store.tell_trigger(run, "/ is 3 % free, pressure.free_percent = 5").unwrap();
+    store.set_trigger(run, "/ is 3 % free, pressure.free_percent = 5").unwrap();
     let proven_by = Some("kube-api".to_owned());
     store.record(run, at(41), &Report { proven_by, ..removed(container("c1"), Some(4096)) }).unwrap();
     store.record(run, at(42), &failed(image("sha256:bb"), "busy")).unwrap();

@@ -13,8 +13,10 @@ use crate::cri::{Endpoint, Rule};
 use crate::model::ListCounts;
 use crate::observe::{DiskFn, RuntimePods};
 use crate::plan::Outcome;
-use crate::record::Store;
+use crate::record::{SharedStore, Store};
 use crate::sim::{Fault, GIB, Method, Node, Sim, Times};
+
+mod as_root;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);
@@ -42,10 +44,14 @@ fn settings(sim: &Sim) -> Settings {
 }
 
 fn cycle(sim: &Sim, settings: Settings) -> Cycle<LiveRemover> {
+    let store = Store::open(&settings.state.path).unwrap().store;
+    cycle_with(sim, settings, store.into())
+}
+
+fn cycle_with(sim: &Sim, settings: Settings, store: SharedStore) -> Cycle<LiveRemover> {
     let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint(), chosen_by: Rule::Flag };
     let disks = Arc::new(DiskFn(sim.disk_reader()));
     let node = node::LocalNode { endpoint, disks, pods: Arc::new(RuntimePods), space_settle: Duration::ZERO };
-    let store = Store::open(&settings.state.path).unwrap().store;
     Cycle::live(settings, &node, store, clock::now())
 }
 
