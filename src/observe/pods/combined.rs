@@ -5,9 +5,9 @@
 //! kept, but no pod counts as deleted (I2, I11).
 
 use std::collections::BTreeMap;
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
+
+use futures::future::join_all;
 
 use super::PodSource;
 use crate::kubernetes::Clock;
@@ -99,8 +99,8 @@ impl PodSource for CombinedPods {
         containers: &'a Seen<Vec<Container>>,
         sandboxes: &'a Seen<Vec<Sandbox>>,
     ) -> Answer<'a, Seen<PodList>> {
-        let asked = self.parts.iter().map(|part| part.source.list(containers, sandboxes)).collect();
-        Box::pin(async move { self.unite(all(asked).await) })
+        let asked = self.parts.iter().map(|part| part.source.list(containers, sandboxes));
+        Box::pin(async move { self.unite(join_all(asked).await) })
     }
 
     fn has_kubelet(&self) -> bool {
@@ -108,13 +108,13 @@ impl PodSource for CombinedPods {
     }
 
     fn cached_pods(&self) -> Answer<'_, Vec<Pod>> {
-        let asked = self.parts.iter().map(|part| part.source.cached_pods()).collect();
-        Box::pin(async move { all(asked).await.concat() })
+        let asked = self.parts.iter().map(|part| part.source.cached_pods());
+        Box::pin(async move { join_all(asked).await.concat() })
     }
 
     fn still_exists<'a>(&'a self, pod: &'a PodRef) -> Answer<'a, Seen<bool>> {
-        let asked = self.parts.iter().map(|part| part.source.still_exists(pod)).collect();
-        Box::pin(async move { self.judge(&all(asked).await) })
+        let asked = self.parts.iter().map(|part| part.source.still_exists(pod));
+        Box::pin(async move { self.judge(&join_all(asked).await) })
     }
 }
 
@@ -149,23 +149,6 @@ impl SourceEntry {
         }
         reports
     }
-}
-
-/// Waits for all answers at the same time.
-async fn all<T>(mut asked: Vec<Answer<'_, T>>) -> Vec<T> {
-    let mut answers: Vec<Option<T>> = asked.iter().map(|_| None).collect();
-    poll_fn(|context| {
-        for (question, answer) in asked.iter_mut().zip(&mut answers) {
-            if answer.is_none()
-                && let Poll::Ready(ready) = question.as_mut().poll(context)
-            {
-                *answer = Some(ready);
-            }
-        }
-        if answers.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    answers.into_iter().flatten().collect()
 }
 
 /// Merges the pod of one more source.
