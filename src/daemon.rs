@@ -4,7 +4,6 @@
 
 mod clock;
 pub mod cycle;
-pub mod events;
 pub mod node;
 pub mod notify;
 mod planning;

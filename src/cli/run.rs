@@ -8,14 +8,14 @@ use tokio_util::sync::CancellationToken;
 use super::session::{block_on, lock_and_open, node};
 use super::{CliError, ErrorKind, format};
 use crate::config::Loaded;
-use crate::daemon::events::Events;
-use crate::daemon::node::LocalNode;
+use crate::daemon::node::{LocalNode, connection_for_events, node_name};
 use crate::daemon::notify::Notifier;
 use crate::daemon::schedule::Limits;
 use crate::daemon::service::{self, PATIENCE};
 use crate::daemon::signals::{self, Reload};
 use crate::daemon::{Cycle, now};
 use crate::plan::{Policy, Scope};
+use crate::record::events::Events;
 use crate::record::{Pass, StoreError};
 
 /// Run the service until a signal stops it
@@ -68,14 +68,15 @@ async fn serve(
     let Some(node) = wait_for_node(&loaded, stop, notifier).await? else { return Ok(()) };
     let patience = &mut settings.runtime.options.patience;
     *patience = (*patience).max(PATIENCE);
-    let (intervals, mut events) = (settings.intervals.clone(), Events::begin(&settings));
+    let intervals = settings.intervals.clone();
+    let mut events = Events::start(connection_for_events(&settings), &node_name(&settings));
     let cycle = Cycle::live(settings, &node, store, now());
     notifier.ready("watching");
     let reread = || read_anew(notifier, &mut reload);
     let after = |scope, pass: &Result<Pass, StoreError>| {
         notifier.status(&status(scope, pass));
         lock.report(pass.as_ref().ok().and_then(Pass::not_recorded).map(ToString::to_string).as_deref());
-        events.announce(scope, pass);
+        events.announce(now(), scope, pass);
     };
     service::run(cycle, &intervals, &Limits::default(), stop, reloads, reread, after).await;
     events.end().await;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::pods::pod_source;
-use crate::config::Settings;
+use super::pods::{pod_source, ways_to_api_server};
+use crate::config::{PodSourceName, Settings};
 use crate::cri::{Endpoint, RuntimeReader};
+use crate::kubernetes::Connection;
 use crate::observe::{self, Disks, HostDisks, Observer, Places};
 
 /// The parts of a node that are not in the settings.
@@ -52,8 +53,16 @@ fn places(settings: &Settings) -> Places {
     }
 }
 
+/// Returns the connection for events. It opens at the first event. `None` = events are off, or the API server is not a
+/// pod source.
+pub fn connection_for_events(settings: &Settings) -> Option<Connection> {
+    let uses = |source| settings.pods.sources.contains(source);
+    let has_server = uses(PodSourceName::Auto) || uses(PodSourceName::KubeApi);
+    (settings.tells_events && has_server).then(|| Connection::new(ways_to_api_server(settings)))
+}
+
 /// Returns the node name from the settings, or else the host name.
-pub(super) fn node_name(settings: &Settings) -> String {
+pub fn node_name(settings: &Settings) -> String {
     let host = || nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
     if settings.node.is_empty() { host() } else { settings.node.clone() }
 }

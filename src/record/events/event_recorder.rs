@@ -42,7 +42,7 @@ pub struct EventRecorder<S> {
 /// Creates the queue from the passes of a node to its events.
 pub fn start_recorder<S: EventSink>(node: &str, sink: S) -> (EventQueue, EventRecorder<S>) {
     let (sender, queue) = mpsc::channel(QUEUE);
-    let announcer = EventRecorder {
+    let recorder = EventRecorder {
         sink,
         node: node.to_owned(),
         queue,
@@ -51,7 +51,7 @@ pub fn start_recorder<S: EventSink>(node: &str, sink: S) -> (EventQueue, EventRe
         rests_until: None,
         is_told: false,
     };
-    (EventQueue { notices: Notices::default(), queue: sender }, announcer)
+    (EventQueue { notices: Notices::default(), queue: sender }, recorder)
 }
 
 // === impl EventQueue ===
