@@ -84,7 +84,9 @@ impl<H: Remover> Cycle<H> {
             recording.take(report.clone()).await;
         }
         let mut summary = rules.executor.carry_out(&plan, stop, &mut recording).await;
-        refused.iter().for_each(|report| summary.add(report));
+        for report in &refused {
+            summary.add(report);
+        }
         self.learn_outcomes(&rules.settings, learnt, taken_at, &recording.reports).await?;
         let (reports, store) = recording.end(&plan, &summary).await?;
         Ok(Pass { plan, reports, summary, store })

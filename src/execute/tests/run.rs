@@ -35,7 +35,7 @@ async fn a_plan_is_carried_out_in_its_order_and_each_action_reported_at_once() {
     let summary = bench
         .live()
         .carry_out(&plan, &CancellationToken::new(), &mut |report: Report| {
-            writes_by_report.push((lines(&report), bench.writes().len()))
+            writes_by_report.push((lines(&report), bench.writes().len()));
         })
         .await;
     let expected = [("c1", 1), ("c2", 2), ("s1", 4), ("default_web_u1", 4), ("default_db_u2", 4), ("sha256:aa", 5)];

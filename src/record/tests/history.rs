@@ -240,7 +240,9 @@ fn an_outcome_is_logged_and_counted_in_one_place() {
     let reports =
         [removed(container("c1"), Some(4096)), failed(image("sha256:bb"), "busy"), refused(container("c2")), gone];
     let log = logged(|| reports.iter().for_each(log_outcome));
-    reports.iter().for_each(|report| summary.add(report));
+    for report in &reports {
+        summary.add(report);
+    }
     summary.add_step(Kind::Container, 4096, Measure::Measured);
     let expected = r#"
  INFO removed kind="container" id="c1" name="app" pod=default/web-0 reason="over_unit_limit" values={"limit":1} age_seconds=90 freed_bytes=4096 measure="measured"
