@@ -4,14 +4,16 @@
 
 mod clock;
 pub mod cycle;
-pub mod events;
 pub mod node;
 pub mod notify;
+mod planning;
 mod pressure;
+mod recording;
 mod revalidate;
 pub mod schedule;
 pub mod service;
 pub mod signals;
 
 pub use clock::{Clock, now};
-pub use cycle::{Cycle, Pass, look_and_plan, recall};
+pub use cycle::Cycle;
+pub use planning::{PassKind, look_and_plan, recalled};

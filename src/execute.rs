@@ -16,31 +16,26 @@ mod images;
 mod layers;
 mod log_entries;
 mod logs;
-mod outcome;
 mod remover;
 mod sandboxes;
 mod space;
-mod stop;
-mod summary;
 #[cfg(test)]
 mod tests;
 
-pub use halt::Halt;
 pub use logs::{LogError, LogFile, LogRoots, RemovedStats};
-pub use outcome::{Measure, Outcome, Refusal, Report};
 pub use remover::{DryRun, LiveRemover, Remover};
-pub use stop::{Stop, Stopper, stop};
-pub use summary::Summary;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use crate::cri::RuntimeReader;
 use crate::model::{ContainerId, SandboxId};
 use crate::observe::{Disks, ImageNames, PodSource};
-use crate::plan::{Action, Kind, Plan, Target};
+use crate::plan::{Action, Kind, Measure, Outcome, Plan, Refusal, Report, Summary, Target};
 use action_result::{Done, ExecuteError};
 use layers::LayerSizes;
 use space::Space;
@@ -88,11 +83,18 @@ pub struct ExecuteOptions {
     pub stop_wait: Duration,
 }
 
+/// Receives each report as soon as its action ends. The next action begins after it, so that a kill loses no more than
+/// the record of the action in progress (I10).
+pub trait ReportSink {
+    /// Takes one report.
+    fn take(&mut self, report: Report) -> impl Future<Output = ()> + Send;
+}
+
 /// The execution of one plan.
 struct Run<'a, H> {
     exec: &'a Executor<H>,
     plan: &'a Plan,
-    stop: &'a Stop,
+    stop: &'a CancellationToken,
     noted: Noted,
     pods_asked: confirm_deletion::Answers,
     space: Space,
@@ -111,12 +113,21 @@ struct Noted {
     sandboxes: BTreeSet<SandboxId>,
 }
 
+// === impl ReportSink ===
+
+impl<F: FnMut(Report)> ReportSink for F {
+    fn take(&mut self, report: Report) -> impl Future<Output = ()> + Send {
+        self(report);
+        std::future::ready(())
+    }
+}
+
 // === impl Executor ===
 
 impl<H: Remover> Executor<H> {
-    /// Carries out a plan. `sink` receives each report as soon as its action ends. Actions that do not begin, because
-    /// of a shutdown or because the runtime hangs, are counted in the summary and not reported.
-    pub async fn carry_out(&self, plan: &Plan, stop: &Stop, sink: &mut impl FnMut(Report)) -> Summary {
+    /// Carries out a plan, and reports to `sink`. Actions that do not begin, because of a shutdown or because the runtime
+    /// hangs, are counted in the summary and not reported.
+    pub async fn carry_out(&self, plan: &Plan, stop: &CancellationToken, sink: &mut impl ReportSink) -> Summary {
         let space = Space::new(plan.images.stop_at_available_bytes);
         let (noted, pods_asked) = (Noted::default(), confirm_deletion::Answers::default());
         // This module counts the time-outs for each kind of object, so the limit of the reader on unanswered calls is
@@ -134,7 +145,7 @@ impl<H: Remover> Executor<H> {
 // === impl Run ===
 
 impl<H: Remover> Run<'_, H> {
-    async fn planned(&mut self, sink: &mut impl FnMut(Report)) {
+    async fn planned(&mut self, sink: &mut impl ReportSink) {
         for action in &self.plan.actions {
             let kind = action.target.kind();
             if self.may_begin(kind).await {
@@ -149,7 +160,7 @@ impl<H: Remover> Run<'_, H> {
 
     /// Removes fallback candidates while the measured free space is below its target (I9). A dry run skips this: it
     /// frees no space, so it would report all of them, while a real pass would stop earlier.
-    async fn reserve(&mut self, sink: &mut impl FnMut(Report)) {
+    async fn reserve(&mut self, sink: &mut impl ReportSink) {
         if !H::IS_DRY && !self.is_overdue {
             for action in &self.plan.images.reserve {
                 if !self.is_still_short().await || !self.may_begin(Kind::Image).await {
@@ -159,15 +170,15 @@ impl<H: Remover> Run<'_, H> {
             }
             self.summary.shortfall_bytes = self.shortfall().await.unwrap_or_default();
         }
-        self.summary.is_stopped = self.stop.is_set();
+        self.summary.is_stopped = self.stop.is_cancelled();
     }
 
-    async fn act(&mut self, action: &Action, sink: &mut impl FnMut(Report)) {
+    async fn act(&mut self, action: &Action, sink: &mut impl ReportSink) {
         let (stop, wait) = (self.stop, self.exec.options.stop_wait);
         let result = tokio::select! {
             biased;
             result = self.recheck_and_remove(action) => result,
-            () = stop.expired(wait) => Err(ExecuteError::Shutdown { seconds: wait.as_secs() }),
+            () = async { stop.cancelled().await; tokio::time::sleep(wait).await } => Err(ExecuteError::Shutdown { seconds: wait.as_secs() }),
         };
         let done = result.unwrap_or_else(|error| self.failed(action, &error));
         let Done { outcome, freed_bytes, measure, note } = done;
@@ -175,7 +186,7 @@ impl<H: Remover> Run<'_, H> {
         let report = Report { action: action.clone(), outcome, freed_bytes, measure, proven_by, note };
         self.layers.count(&report);
         self.summary.add(&report);
-        sink(report);
+        sink.take(report).await;
     }
 
     fn failed(&mut self, action: &Action, error: &ExecuteError) -> Done {

@@ -8,6 +8,8 @@
 
 mod bounded;
 #[cfg(test)]
+pub(crate) mod frozen_disk;
+#[cfg(test)]
 mod hang;
 
 pub use bounded::{BoundedCalls, CallError};

@@ -28,8 +28,10 @@ mod plan_builder;
 mod pods;
 mod pressure;
 mod reason;
+mod report;
 mod sandboxes;
 mod selection;
+mod summary;
 mod update_memory;
 
 pub use action::{Action, Kind, Target, key};
@@ -44,6 +46,8 @@ pub use logs::LogPolicy;
 pub use pattern::Pattern;
 pub use pressure::{Pressure, PressurePolicy};
 pub use reason::{KeepReason, RemoveReason};
+pub use report::{Measure, Outcome, Refusal, Report};
+pub use summary::{Counts, Halt, Summary};
 pub use update_memory::update_memory;
 
 use std::time::Duration;

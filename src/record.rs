@@ -14,8 +14,9 @@
 //! kubegc does not change it. No other fault of the file stops a pass: on a full disk, after an I/O error, while
 //! another program holds a lock, or on a read-only file system, the store continues in memory. It has a copy of the
 //! file's data there or, if the file cannot be read, it is empty. The next run returns to the file and adds what was
-//! learned meanwhile. A damaged file is renamed, and the store creates a new one. Unknown history means "just now",
-//! never "never used", so kubegc removes less, not more.
+//! learned meanwhile. A call that the file system blocks ends after a limit in the same way, see [`SharedStore`]. A
+//! damaged file is renamed, and the store creates a new one. Unknown history means "just now", never "never used", so
+//! kubegc removes less, not more.
 //!
 //! **One agent per node.** A writer holds a [`Lock`] first. A reader needs none, see [`Store::open_read_only`].
 
@@ -29,10 +30,12 @@ mod lock;
 mod memory;
 mod merge;
 mod migrations;
+mod outcome_log;
 mod outcomes;
+mod pass;
 mod reason;
-mod report;
 mod runs;
+mod shared;
 mod sql_types;
 mod store;
 #[cfg(test)]
@@ -43,7 +46,9 @@ pub use error::{StoreError, StoreNote};
 pub use faults::StoreFault;
 pub use history::{HistoryEntry, HistoryFilter};
 pub use lock::{Lock, LockError};
+pub use outcome_log::log_outcome;
 pub use outcomes::after_outcomes;
-pub use report::{Tallies, Tally, note};
+pub use pass::Pass;
 pub use runs::{RunEntry, RunId};
+pub use shared::SharedStore;
 pub use store::{Opened, Store};

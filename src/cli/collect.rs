@@ -6,6 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use schemars::JsonSchema;
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
 use super::overrides::Overrides;
 use super::plan::ScopeArg;
@@ -14,10 +15,10 @@ use super::session::{begun, block_on, lock_and_open, memory_only, node};
 use super::{CliError, ErrorKind, Output, format, saved_plan};
 use crate::config::Loaded;
 use crate::daemon::schedule::Limits;
-use crate::daemon::{Cycle, Pass, signals};
-use crate::execute::{Remover, Report, Stop, Summary};
-use crate::plan::{Plan, PlanError};
-use crate::record::StoreError;
+use crate::daemon::{Cycle, PassKind, now, signals};
+use crate::execute::Remover;
+use crate::plan::{Plan, PlanError, Report, Summary};
+use crate::record::{Pass, StoreError};
 
 /// Make one GC pass: remove what `plan` shows
 #[derive(Debug, clap::Args)]
@@ -66,7 +67,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
         tokio::select! {
             pass = collect(args, saved, loaded, &stop) => pass,
             signal = signals.aborted() => Err(CliError::aborted(signal)),
-            () = stop.expired(shutdown) => Err(overdue(shutdown)),
+            () = async { stop.cancelled().await; tokio::time::sleep(shutdown).await } => Err(overdue(shutdown)),
         }
     })?;
     print(&pass, args.dry_run, output)?;
@@ -79,7 +80,12 @@ fn overdue(shutdown: Duration) -> CliError {
     CliError::message(ErrorKind::Partial, message)
 }
 
-async fn collect(args: &Args, saved: Option<Plan>, loaded: &Loaded, stop: &Stop) -> Result<Pass, CliError> {
+async fn collect(
+    args: &Args,
+    saved: Option<Plan>,
+    loaded: &Loaded,
+    stop: &CancellationToken,
+) -> Result<Pass, CliError> {
     let settings = loaded.settings.clone();
     if args.dry_run {
         let store = memory_only(&settings)?;
@@ -87,8 +93,8 @@ async fn collect(args: &Args, saved: Option<Plan>, loaded: &Loaded, stop: &Stop)
         let cycle = Cycle::dry(settings, &node(loaded).await?, store, started_at);
         return Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?);
     }
-    let (_lock, store) = lock_and_open(&settings, "collect")?;
-    let started_at = begun(&store)?;
+    let (_lock, store) = lock_and_open(&settings, "collect").await?;
+    let started_at = store.call(|store| store.begun_at()).await?.unwrap_or_else(now);
     let cycle = Cycle::live(settings, &node(loaded).await?, store, started_at);
     Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?)
 }
@@ -97,7 +103,7 @@ async fn one_pass<H: Remover>(
     cycle: Cycle<H>,
     args: &Args,
     saved: Option<Plan>,
-    stop: &Stop,
+    stop: &CancellationToken,
 ) -> Result<Pass, StoreError> {
     let bar = progress();
     let show = |plan: &Plan, report: &Report| {
@@ -105,12 +111,14 @@ async fn one_pass<H: Remover>(
         bar.set_message(report.action.target.id());
         bar.inc(1);
     };
-    let pass = match (saved, args.what_if.pressure()) {
-        (Some(plan), _) => cycle.pass_saved(plan, stop, show).await,
-        (None, Some(pressure)) => cycle.pass_under(pressure, args.scope.into(), stop, show).await,
-        (None, None) => cycle.pass(args.scope.into(), stop, show).await,
+    let kind = match (saved, args.what_if.pressure()) {
+        (Some(plan), _) => PassKind::Saved(Box::new(plan)),
+        (None, Some(pressure)) => PassKind::Pressure(pressure, args.scope.into()),
+        (None, None) => PassKind::Regular(args.scope.into()),
     };
+    let pass = cycle.pass(kind, stop, show).await;
     bar.finish_and_clear();
+    cycle.close().await;
     pass
 }
 
@@ -132,7 +140,7 @@ fn print(pass: &Pass, dry_run: bool, output: &mut Output) -> Result<(), CliError
 /// Returns an error if a part of the pass failed: cron and scripts check only the exit status.
 fn verdict(pass: &Pass) -> Result<(), CliError> {
     let blind = pass.plan.errors.iter().filter(|error| !matches!(error, PlanError::FreeDiskSpaceFailed { .. }));
-    let (failed, left, blind) = (pass.summary.count("failed"), pass.summary.not_begun, blind.count());
+    let (failed, left, blind) = (pass.summary.total().failed, pass.summary.not_begun, blind.count());
     let mut faults = Vec::new();
     if failed > 0 {
         faults.push(format!("{} failed", format::count(failed, "removal")));

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
 
 use super::render::{self, Paint};
 use super::session::block_on;
@@ -15,8 +16,7 @@ use super::{CliError, ErrorKind, Output, format};
 use crate::config::Settings;
 use crate::cri::{Endpoint, Rule};
 use crate::daemon::node::LocalNode;
-use crate::daemon::{Cycle, look_and_plan, now};
-use crate::execute::Stop;
+use crate::daemon::{Cycle, PassKind, look_and_plan, now};
 use crate::model::{FileSystem, Memory, PodList, Seen};
 use crate::observe::{DiskFn, PodSource};
 use crate::plan::Scope;
@@ -61,7 +61,7 @@ async fn show(sim: &Sim, pods: PodList, memory: &Memory, output: &mut Output) ->
     output.text(&format!("\n{}\n{}\n", paint.bold("$ kubegc plan"), render::plan(&plan, false, paint)))?;
 
     let cycle = Cycle::live(settings, &node, store, now());
-    let pass = cycle.pass(Scope::All, &Stop::never(), |_, _| {}).await?;
+    let pass = cycle.pass(PassKind::Regular(Scope::All), &CancellationToken::new(), |_, _| {}).await?;
     output.text(&format!("{}\n{}\n", paint.bold("$ kubegc collect"), render::collection(&pass, false, paint)))?;
     title("The node after", &Inventory::of(sim), paint, output)?;
     output.text("\nOn a real node, as root: kubegc plan   (changes nothing)\n")

@@ -3,20 +3,21 @@
 use std::ffi::OsStr;
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use super::session::{block_on, lock_and_open, node};
 use super::{CliError, ErrorKind, format};
 use crate::config::Loaded;
-use crate::daemon::events::Events;
-use crate::daemon::node::LocalNode;
+use crate::daemon::node::{LocalNode, connection_for_events, node_name};
 use crate::daemon::notify::Notifier;
 use crate::daemon::schedule::Limits;
 use crate::daemon::service::{self, PATIENCE};
 use crate::daemon::signals::{self, Reload};
-use crate::daemon::{Cycle, Pass, now};
-use crate::execute::Stop;
+use crate::daemon::{Cycle, now};
 use crate::model::Backoff;
 use crate::plan::{Policy, Scope};
-use crate::record::StoreError;
+use crate::record::events::Events;
+use crate::record::{Pass, StoreError};
 
 /// Run the service until a signal stops it
 ///
@@ -49,8 +50,8 @@ pub fn run(
 }
 
 /// Notifies the service manager as soon as a stop is requested. Never returns.
-async fn notify_stopping(stop: &Stop, notifier: &Notifier) {
-    stop.wait().await;
+async fn notify_stopping(stop: &CancellationToken, notifier: &Notifier) {
+    stop.cancelled().await;
     notifier.stopping();
     std::future::pending::<()>().await;
 }
@@ -58,24 +59,25 @@ async fn notify_stopping(stop: &Stop, notifier: &Notifier) {
 async fn serve(
     loaded: Loaded,
     mut reload: impl FnMut() -> Result<Loaded, CliError>,
-    stop: &Stop,
+    stop: &CancellationToken,
     reloads: Reload,
     notifier: &Notifier,
 ) -> Result<(), CliError> {
     let mut settings = loaded.settings.clone();
-    let (mut lock, store) = lock_and_open(&settings, "run")?;
+    let (mut lock, store) = lock_and_open(&settings, "run").await?;
     log_settings(&loaded);
     let Some(node) = wait_for_node(&loaded, stop, notifier).await? else { return Ok(()) };
     let patience = &mut settings.runtime.options.patience;
     *patience = (*patience).max(PATIENCE);
-    let (intervals, mut events) = (settings.intervals.clone(), Events::begin(&settings));
+    let intervals = settings.intervals.clone();
+    let mut events = Events::start(connection_for_events(&settings), &node_name(&settings));
     let cycle = Cycle::live(settings, &node, store, now());
     notifier.ready("watching");
     let reread = || reread(notifier, &mut reload);
     let after = |scope, pass: &Result<Pass, StoreError>| {
         notifier.status(&status(scope, pass));
         lock.report(pass.as_ref().ok().and_then(Pass::not_recorded).map(ToString::to_string).as_deref());
-        events.announce(scope, pass);
+        events.announce(now(), scope, pass);
     };
     service::run(cycle, &intervals, &Limits::default(), stop, reloads, reread, after).await;
     events.end().await;
@@ -100,11 +102,15 @@ fn log_settings(loaded: &Loaded) {
 /// Returns the node as soon as its runtime answers; `None` = stopped before. Only an unreachable runtime is waited for,
 /// and only here. A wait in each call would delay the first log message and a stop. The service manager gets the
 /// message that the service is ready, because a late runtime is no failed start.
-async fn wait_for_node(loaded: &Loaded, stop: &Stop, notifier: &Notifier) -> Result<Option<LocalNode>, CliError> {
+async fn wait_for_node(
+    loaded: &Loaded,
+    stop: &CancellationToken,
+    notifier: &Notifier,
+) -> Result<Option<LocalNode>, CliError> {
     let mut waits = WAITS;
     loop {
         let found = tokio::select! {
-            () = stop.wait() => return Ok(None),
+            () = stop.cancelled() => return Ok(None),
             found = node(loaded) => found,
         };
         let error = match found {
@@ -117,7 +123,7 @@ async fn wait_for_node(loaded: &Loaded, stop: &Stop, notifier: &Notifier) -> Res
             notifier.ready("waiting for the runtime");
         }
         tokio::select! {
-            () = stop.wait() => return Ok(None),
+            () = stop.cancelled() => return Ok(None),
             () = tokio::time::sleep(waits.fail()) => {}
         }
     }
@@ -136,10 +142,13 @@ fn status(scope: Scope, pass: &Result<Pass, StoreError>) -> String {
     if let Some(halt) = pass.summary.halts.first() {
         return format!("{what}: {halt}");
     }
-    let total = pass.tallies.total();
+    let total = pass.summary.total();
     let (removed, failed, kept) = (total.removed, total.failed, pass.kept());
     let store = pass.not_recorded().map_or_else(String::new, |note| format!("; {note}"));
-    format!("{what}: removed {removed}, failed {failed}, kept {kept}, {} freed{store}", format::size(total.freed_bytes))
+    format!(
+        "{what}: removed {removed}, failed {failed}, kept {kept}, {} freed{store}",
+        format::size(pass.summary.total_measured_bytes())
+    )
 }
 
 /// Reloads the settings and notifies the service manager.

@@ -7,11 +7,11 @@ use super::{CliError, ErrorKind};
 use crate::config::{Loaded, Settings};
 use crate::cri::{self, CriError, RuntimeReader};
 use crate::daemon::node::LocalNode;
-use crate::daemon::{look_and_plan, now, recall};
+use crate::daemon::{look_and_plan, now, recalled};
 use crate::model::{Memory, Snapshot};
 use crate::observe::{Observer, StatusFor};
 use crate::plan::{Plan, Scope, decide};
-use crate::record::{Lock, LockError, Store, StoreError};
+use crate::record::{Lock, LockError, SharedStore, Store, StoreError};
 
 /// Runs a command that waits for the runtime and for signals. One thread is enough, because it waits most of the time.
 /// Background work that hangs, such as access to an unresponsive disk, does not delay the exit.
@@ -58,7 +58,7 @@ async fn observer(loaded: &Loaded, taken_at: Timestamp) -> Result<(Observer, Mem
     let node = node(loaded).await?;
     let mut store = memory_only(&loaded.settings)?;
     let started_at = begun(&store)?;
-    let memory = recall(&mut store, &loaded.settings, started_at, taken_at)?;
+    let memory = recalled(store.recall(started_at, taken_at)?, &loaded.settings);
     Ok((node.observer(&loaded.settings), memory))
 }
 
@@ -78,9 +78,9 @@ pub(super) fn memory_only(settings: &Settings) -> Result<Store, CliError> {
 }
 
 /// Takes the lock and opens the store, for a pass that removes objects.
-pub(super) fn lock_and_open(settings: &Settings, verb: &'static str) -> Result<(Lock, Store), CliError> {
+pub(super) async fn lock_and_open(settings: &Settings, verb: &'static str) -> Result<(Lock, SharedStore), CliError> {
     let lock = Lock::take(&settings.state.lock, verb)?;
-    Ok((lock, Store::open(&settings.state.path)?.store))
+    Ok((lock, SharedStore::open(&settings.state.path).await?))
 }
 
 /// Returns since when the store has records. A single pass does not change that time.

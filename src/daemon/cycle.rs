@@ -3,34 +3,32 @@
 //! [`Cycle::pass`] contains the whole sequence. A dry run uses the same code with another remover and an in-memory copy
 //! of the store.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
 
 use super::clock::{self, Clock};
 use super::node::LocalNode;
+use super::planning::{PassKind, Planned, recalled};
 use super::pressure::PressureMonitor;
-use super::revalidate::{self, Checked};
+use super::recording::Recording;
 use crate::config::Settings;
 use crate::cri::{RuntimeReader, RuntimeWriter};
-use crate::execute::{
-    DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Outcome, Remover, Report, Stop, Summary,
-};
-use crate::model::{Memory, PodSourceName, Snapshot};
-use crate::observe::{Observer, StatusFor};
-use crate::plan::{AgeFrom, Kind, Plan, Policy, Pressure, PressurePolicy, Scope, decide, key, update_memory};
-use crate::record::events::Ended;
-use crate::record::{RunId, Store, StoreError, StoreNote, Tallies, after_outcomes, note};
+use crate::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Remover, ReportSink};
+use crate::model::Memory;
+use crate::observe::Observer;
+use crate::plan::{Plan, Policy, PressurePolicy, Report, update_memory};
+use crate::record::{Pass, SharedStore, Store, StoreError, after_outcomes};
 
 /// Runs GC passes on one node. Passes can overlap.
 pub struct Cycle<H> {
     observer: Observer,
     /// The settings in force. A pass uses the same settings from its start to its end.
     rules: Mutex<Arc<Rules<H>>>,
-    /// Locked for one operation at a time, never while a pass waits.
-    store: Mutex<Store>,
+    /// Locked for one call at a time, never while a pass waits for anything else.
+    store: SharedStore,
     /// The start of the agent's observations.
     started_at: Timestamp,
     clock: Clock,
@@ -43,67 +41,6 @@ struct Rules<H> {
     executor: Executor<H>,
 }
 
-/// A plan before its execution, with the snapshot that it is based on.
-struct Planned {
-    scope: Scope,
-    snapshot: Snapshot,
-    plan: Plan,
-    /// Actions of a saved plan that are not carried out.
-    refused: Vec<Report>,
-}
-
-/// The result of one pass.
-#[derive(Debug)]
-pub struct Pass {
-    /// The plan.
-    pub plan: Plan,
-    /// The reports of its actions, in order.
-    pub reports: Vec<Report>,
-    /// The reports, counted.
-    pub tallies: Tallies,
-    /// Which actions were not begun and why, and how much space is still missing.
-    pub summary: Summary,
-    /// How the store handled errors of its file. Without [`StoreNote::InMemory`] the pass is recorded in the file.
-    pub store: Vec<StoreNote>,
-}
-
-/// A pass in progress, and its results so far.
-struct RunInProgress {
-    id: RunId,
-    dry: bool,
-    reports: Vec<Report>,
-    tallies: Tallies,
-    trouble: Option<StoreError>,
-    clock: Clock,
-}
-
-// === impl Pass ===
-
-impl Pass {
-    /// Returns why nothing of the pass is in the store's file; `None` = it is recorded there.
-    pub fn not_recorded(&self) -> Option<&StoreNote> {
-        self.store
-            .iter()
-            .rev()
-            .find(|note| !matches!(note, StoreNote::SetAside { .. }))
-            .filter(|note| note.is_in_memory())
-    }
-
-    /// Returns how many objects were kept. This can be fewer than the plan kept, because fallback candidates may be
-    /// removed.
-    pub fn kept(&self) -> usize {
-        let is_gone = |report: &&Report| matches!(report.outcome, Outcome::Removed {} | Outcome::AlreadyGone {});
-        let gone: HashSet<_> = self.reports.iter().filter(is_gone).map(|report| report.action.key()).collect();
-        self.plan.kept.iter().filter(|kept| !gone.contains(&key(kept.kind, &kept.id))).count()
-    }
-}
-
-impl<'a> From<&'a Pass> for Ended<'a> {
-    fn from(pass: &'a Pass) -> Self {
-        Self { plan: &pass.plan, tallies: &pass.tallies, summary: &pass.summary }
-    }
-}
-
 // === impl Cycle ===
 
 impl<H: Remover> Cycle<H> {
@@ -112,65 +49,18 @@ impl<H: Remover> Cycle<H> {
     /// # Errors
     /// None in practice: if the file of the store cannot be used, the pass keeps its records in memory and reports this
     /// in [`Pass::store`].
-    pub async fn pass(&self, scope: Scope, stop: &Stop, watch: impl FnMut(&Plan, &Report)) -> Result<Pass, StoreError> {
-        let rules = self.rules();
-        let (snapshot, plan) = self.look_and_plan(&rules.settings, &rules.settings.policy, scope).await?;
-        self.carry_out(&rules, Planned { scope, snapshot, plan, refused: Vec::new() }, stop, watch).await
-    }
-
-    /// Runs one pass that removes everything unused. The plan and the history contain the disk pressure as the reason.
-    ///
-    /// # Errors
-    /// As [`Self::pass`].
-    pub async fn pass_under(
+    pub async fn pass(
         &self,
-        pressure: Pressure,
-        scope: Scope,
-        stop: &Stop,
-        watch: impl FnMut(&Plan, &Report),
+        kind: PassKind,
+        stop: &CancellationToken,
+        watch: impl FnMut(&Plan, &Report) + Send,
     ) -> Result<Pass, StoreError> {
-        let rules = self.rules();
-        let policy = rules.settings.policy.under_pressure();
-        let (snapshot, plan) = self.look_and_plan(&rules.settings, &policy, scope).await?;
-        let plan = Plan { pressure: Some(pressure), ..plan };
-        self.carry_out(&rules, Planned { scope, snapshot, plan, refused: Vec::new() }, stop, watch).await
-    }
-
-    /// Carries out a saved plan, except for objects that changed since.
-    ///
-    /// # Errors
-    /// As [`Self::pass`].
-    pub async fn pass_saved(
-        &self,
-        plan: Plan,
-        stop: &Stop,
-        watch: impl FnMut(&Plan, &Report),
-    ) -> Result<Pass, StoreError> {
-        let rules = self.rules();
-        let taken_at = (self.clock)();
-        let memory = self.recall(&rules.settings, taken_at)?;
-        let mut snapshot = self.observer.observe(taken_at, memory).await;
-        if plan.actions.iter().chain(&plan.images.reserve).any(|action| action.target.kind() == Kind::Image) {
-            self.observer.resolve_image_names(&mut snapshot).await;
-            self.observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
-        }
-        let Checked { plan, refused } = revalidate::check(plan, &snapshot, &rules.settings.policy);
-        self.carry_out(&rules, Planned { scope: Scope::All, snapshot, plan, refused }, stop, watch).await
-    }
-
-    async fn look_and_plan(
-        &self,
-        settings: &Settings,
-        policy: &Policy,
-        scope: Scope,
-    ) -> Result<(Snapshot, Plan), StoreError> {
-        let taken_at = (self.clock)();
-        let memory = self.recall(settings, taken_at)?;
-        Ok(look_and_plan(&self.observer, policy, scope, taken_at, memory).await)
-    }
-
-    fn recall(&self, settings: &Settings, taken_at: Timestamp) -> Result<Memory, StoreError> {
-        recall(&mut self.store(), settings, self.started_at, taken_at)
+        let (rules, taken_at) = (self.rules(), (self.clock)());
+        let started_at = self.started_at;
+        let memory = self.store.call(move |store| store.recall(started_at, taken_at)).await?;
+        let memory = recalled(memory, &rules.settings);
+        let planned = Planned::of(kind, &self.observer, &rules.settings.policy, taken_at, memory).await;
+        self.carry_out(&rules, planned, stop, watch).await
     }
 
     /// Carries out the plan, records each outcome as soon as its action ends, and updates the memory.
@@ -178,40 +68,46 @@ impl<H: Remover> Cycle<H> {
         &self,
         rules: &Rules<H>,
         planned: Planned,
-        stop: &Stop,
-        mut watch: impl FnMut(&Plan, &Report),
+        stop: &CancellationToken,
+        mut watch: impl FnMut(&Plan, &Report) + Send,
     ) -> Result<Pass, StoreError> {
         let Planned { scope, snapshot, plan, refused } = planned;
-        let learnt = update_memory(&snapshot, &rules.settings.policy);
-        self.store().learn(&snapshot.memory, &learnt)?;
-        let mut run = RunInProgress::begin(&mut self.store(), &self.clock, snapshot.taken_at, scope, H::IS_DRY)?;
+        let (taken_at, learnt) = (snapshot.taken_at, Arc::new(update_memory(&snapshot, &rules.settings.policy)));
+        let (before, after) = (snapshot.memory, Arc::clone(&learnt));
+        self.store.call(move |store| store.learn(&before, &after)).await?;
+        let watch = |report: &Report| watch(&plan, report);
+        let mut recording = Recording::begin(&self.store, &self.clock, watch, taken_at, scope, H::IS_DRY).await?;
         if let Some(pressure) = &plan.pressure {
-            self.store().tell_trigger(run.id, &pressure.to_string())?;
+            recording.set_trigger(pressure.to_string()).await?;
         }
-        let mut record = |report: Report| {
-            watch(&plan, &report);
-            run.record(&mut self.store(), report);
-        };
-        refused.into_iter().for_each(&mut record);
-        let summary = rules.executor.carry_out(&plan, stop, &mut record).await;
-        self.learn_outcomes(&rules.settings, &learnt, snapshot.taken_at, &run.reports)?;
-        run.end(&mut self.store(), plan, summary)
+        for report in &refused {
+            recording.take(report.clone()).await;
+        }
+        let mut summary = rules.executor.carry_out(&plan, stop, &mut recording).await;
+        for report in &refused {
+            summary.add(report);
+        }
+        self.learn_outcomes(&rules.settings, learnt, taken_at, &recording.reports).await?;
+        let (reports, store) = recording.end(&plan, &summary).await?;
+        Ok(Pass { plan, reports, summary, store })
     }
 
     /// Updates the memory with the outcomes, and prunes old history. The memory is already updated with the snapshot
     /// before the first removal, so that a kill in the middle loses neither (I10).
-    fn learn_outcomes(
+    async fn learn_outcomes(
         &self,
         settings: &Settings,
-        learnt: &Memory,
+        learnt: Arc<Memory>,
         taken_at: Timestamp,
         reports: &[Report],
     ) -> Result<(), StoreError> {
-        let Settings { policy, state, .. } = settings;
-        let after = after_outcomes(learnt, reports, taken_at, policy.guards.retry_after);
-        let mut store = self.store();
-        store.learn(learnt, &after)?;
-        store.prune(taken_at, state.history_max_age, state.history_max_rows).map(drop)
+        let after = after_outcomes(&learnt, reports, taken_at, settings.policy.guards.retry_after);
+        let (max_age, max_rows) = (settings.state.history_max_age, settings.state.history_max_rows);
+        let learn = move |store: &mut Store| {
+            store.learn(&learnt, &after)?;
+            store.prune(taken_at, max_age, max_rows).map(drop)
+        };
+        self.store.call(learn).await
     }
 
     /// Returns the thresholds for disk pressure in force.
@@ -238,7 +134,7 @@ impl<H: Remover> Cycle<H> {
 
 impl Cycle<LiveRemover> {
     /// Creates a cycle that removes objects.
-    pub fn live(settings: Settings, node: &LocalNode, store: Store, started_at: Timestamp) -> Self {
+    pub fn live(settings: Settings, node: &LocalNode, store: impl Into<SharedStore>, started_at: Timestamp) -> Self {
         let options = settings.runtime.options.clone();
         let writer = RuntimeWriter::new(&node.endpoint.runtime, &node.endpoint.images, options);
         let remover = |reader: &RuntimeReader, roots: &LogRoots| LiveRemover {
@@ -251,7 +147,7 @@ impl Cycle<LiveRemover> {
 
 impl Cycle<DryRun> {
     /// Creates a cycle that only records what it would remove.
-    pub fn dry(settings: Settings, node: &LocalNode, store: Store, started_at: Timestamp) -> Self {
+    pub fn dry(settings: Settings, node: &LocalNode, store: impl Into<SharedStore>, started_at: Timestamp) -> Self {
         Self::with(|_, _| DryRun::default(), settings, node, store, started_at)
     }
 }
@@ -261,7 +157,7 @@ impl<H> Cycle<H> {
         remover: impl FnOnce(&RuntimeReader, &LogRoots) -> H,
         settings: Settings,
         node: &LocalNode,
-        store: Store,
+        store: impl Into<SharedStore>,
         started_at: Timestamp,
     ) -> Self {
         let (observer, roots) = (node.observer(&settings), roots(&settings));
@@ -273,15 +169,16 @@ impl<H> Cycle<H> {
         let image_names = observer.image_names();
         let executor = Executor { reader, remover, pods, disks, image_names, roots, options };
         let rules = Mutex::new(Arc::new(Rules { settings, executor }));
-        Self { observer, rules, store: Mutex::new(store), started_at, clock: clock::system() }
+        Self { observer, rules, store: store.into(), started_at, clock: clock::system() }
     }
 
     fn rules(&self) -> Arc<Rules<H>> {
         Arc::clone(&self.rules.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn store(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Closes the store, within its limit for a call.
+    pub async fn close(self) {
+        self.store.close().await;
     }
 
     /// Sets the clock of all passes. Default: the system clock.
@@ -289,47 +186,6 @@ impl<H> Cycle<H> {
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
     }
-}
-
-/// Returns the memory for a pass at `taken_at`. If the pod source is `none`, no new pod list replaces the remembered
-/// one, so the images that its pods named are removed from the memory.
-///
-/// # Errors
-/// The store cannot be read or written.
-pub fn recall(
-    store: &mut Store,
-    settings: &Settings,
-    started_at: Timestamp,
-    taken_at: Timestamp,
-) -> Result<Memory, StoreError> {
-    let mut memory = store.recall(started_at, taken_at)?;
-    if settings.pods.sources.contains(PodSourceName::None) {
-        memory.named_images = None;
-    }
-    Ok(memory)
-}
-
-/// Observes the node and plans. A pass over images reads the image volumes of each container that is new to the
-/// observer, even if no image is to be removed: the memory counts an image that is mounted now as used now.
-pub async fn look_and_plan(
-    observer: &Observer,
-    policy: &Policy,
-    scope: Scope,
-    taken_at: Timestamp,
-    memory: Memory,
-) -> (Snapshot, Plan) {
-    let mut snapshot = observer.observe(taken_at, memory).await;
-    if policy.containers.age_from == AgeFrom::Finished {
-        observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
-    }
-    if scope != Scope::Containers {
-        observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
-    }
-    if scope != Scope::Containers && policy.guards.keep_pod_images {
-        observer.resolve_image_names(&mut snapshot).await;
-    }
-    let plan = decide(&snapshot, policy, scope);
-    (snapshot, plan)
 }
 
 fn roots(settings: &Settings) -> LogRoots {
@@ -347,44 +203,6 @@ fn options(settings: &Settings, space_settle: Duration) -> ExecuteOptions {
         keeps_pod_images: settings.policy.guards.keep_pod_images,
         space_settle,
         ..ExecuteOptions::default()
-    }
-}
-
-// === impl RunInProgress ===
-
-impl RunInProgress {
-    fn begin(
-        store: &mut Store,
-        clock: &Clock,
-        taken_at: Timestamp,
-        scope: Scope,
-        dry: bool,
-    ) -> Result<Self, StoreError> {
-        let id = store.begin_run(taken_at, scope, dry)?;
-        Ok(Self { id, dry, reports: Vec::new(), tallies: Tallies::default(), trouble: None, clock: Arc::clone(clock) })
-    }
-
-    /// Records one outcome. An error of the store does not stop the pass: the removal has already happened, and the log
-    /// contains it.
-    fn record(&mut self, store: &mut Store, report: Report) {
-        note(&report, &mut self.tallies);
-        if !self.dry {
-            self.trouble = self.trouble.take().or(store.record(self.id, (self.clock)(), &report).err());
-        }
-        self.reports.push(report);
-    }
-
-    fn end(mut self, store: &mut Store, plan: Plan, summary: Summary) -> Result<Pass, StoreError> {
-        self.tallies.take_measured(&summary);
-        let planning = plan.errors.iter().map(ToString::to_string);
-        let errors: Vec<_> = planning.chain(summary.halts.iter().map(ToString::to_string)).collect();
-        let error = (!errors.is_empty()).then(|| errors.join("; "));
-        store.finish_run(self.id, (self.clock)(), &self.tallies.total(), error.as_deref())?;
-        if let Some(trouble) = self.trouble {
-            return Err(trouble);
-        }
-        let store = store.take_trouble();
-        Ok(Pass { plan, reports: self.reports, tallies: self.tallies, summary, store })
     }
 }
 

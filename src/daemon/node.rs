@@ -7,7 +7,8 @@ use super::clock;
 use crate::config::{KubeletSettings, Settings};
 use crate::cri::{Endpoint, RuntimeReader};
 use crate::host_path::HostFs;
-use crate::kubernetes::{CredentialCandidates, KubeletAccess};
+use crate::kubernetes::{Connection, CredentialCandidates, KubeletAccess};
+use crate::model::PodSourceName;
 use crate::observe::{Disks, HostDisks, Observer, Places, PodSource, PodSourceOptions};
 
 /// The parts of a node that are not in the settings.
@@ -68,7 +69,7 @@ fn pod_source_options(settings: &Settings) -> PodSourceOptions {
 }
 
 /// Returns the candidates for the credentials at the API server.
-pub(super) fn credential_candidates(settings: &Settings) -> CredentialCandidates {
+fn credential_candidates(settings: &Settings) -> CredentialCandidates {
     CredentialCandidates {
         kubeconfig: settings.pods.kubeconfig.clone(),
         host: HostFs::new(&settings.host_root),
@@ -104,8 +105,16 @@ fn kubelet_key(kubelet: &KubeletSettings) -> Option<&'static str> {
     keys.into_iter().find(|(is_set, _)| *is_set).map(|(_, key)| key)
 }
 
+/// Returns the connection for events. It opens at the first event. `None` = events are off, or the API server is not a
+/// pod source.
+pub fn connection_for_events(settings: &Settings) -> Option<Connection> {
+    let uses = |source| settings.pods.sources.contains(source);
+    let has_server = uses(PodSourceName::Auto) || uses(PodSourceName::KubeApi);
+    (settings.tells_events && has_server).then(|| Connection::new(credential_candidates(settings)))
+}
+
 /// Returns the node name from the settings, or else the host name.
-pub(super) fn node_name(settings: &Settings) -> String {
+pub fn node_name(settings: &Settings) -> String {
     let host = || nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
     if settings.node.is_empty() { host() } else { settings.node.clone() }
 }

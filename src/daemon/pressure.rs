@@ -86,7 +86,7 @@ impl PressureBackoff {
     }
 
     /// Records the end of a pass that removed this number of objects. 0 starts or doubles the wait.
-    pub fn ended(&mut self, removed: u64, now: Instant) {
+    pub fn ended(&mut self, removed: usize, now: Instant) {
         if removed > 0 {
             self.backoff.reset();
             self.not_before = None;
@@ -109,11 +109,11 @@ mod tests {
 
     use async_trait::async_trait;
     use tokio::time::{sleep, timeout};
+    use tokio_util::sync::CancellationToken;
 
     use super::*;
     use crate::cri::CriOptions;
     use crate::daemon::schedule::{self, Job, Limits, PassResult};
-    use crate::execute::stop as stopper;
     use crate::model::FileSystem;
     use crate::observe::ObserveError;
     use crate::sim::{Node, Sim};
@@ -121,11 +121,11 @@ mod tests {
     /// Returns the start times, in seconds, of the passes that respond to disk pressure. `short` defines whether a disk
     /// is under pressure at a time, and `removes` how many objects a pass removes. Each pass takes one second. Ordinary
     /// passes never run.
-    async fn answers(until: u64, short: impl Fn(u64) -> bool, removes: impl Fn(u64) -> u64) -> Vec<u64> {
+    async fn answers(until: u64, short: impl Fn(u64) -> bool, removes: impl Fn(u64) -> usize) -> Vec<u64> {
         let (never, second) = (Duration::from_hours(1000), Duration::from_secs(1));
         let minute = Duration::from_mins(1);
         let intervals = Intervals { containers: minute, images: never, pressure: 10 * second, max_backoff: 5 * minute };
-        let (stopper, stop) = stopper();
+        let stop = CancellationToken::new();
         let (start, passes) = (Instant::now(), RefCell::new(Vec::new()));
         let (backoff, busy) = (RefCell::new(PressureBackoff::new(&intervals)), Cell::new(false));
         let limits = Limits { hold_up: never, shutdown: never };
@@ -144,7 +144,7 @@ mod tests {
         });
         let end = async {
             sleep(Duration::from_secs(until)).await;
-            stopper.stop();
+            stop.cancel();
         };
         timeout(never, async { tokio::join!(schedule, end) }).await.unwrap();
         passes.into_inner()
@@ -214,7 +214,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn something_that_can_be_removed_again_ends_the_waiting() {
-        let passes = answers(250, |_| true, |at| u64::from(at >= 71)).await;
+        let passes = answers(250, |_| true, |at| usize::from(at >= 71)).await;
         assert_eq!(passes[..4], [10, 71, 82, 93]);
     }
 }

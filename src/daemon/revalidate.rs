@@ -2,9 +2,8 @@
 //!
 //! `plan::confirm` decides. An object that the node no longer has counts as already removed.
 
-use crate::execute::{Measure, Outcome, Refusal, Report};
 use crate::model::Snapshot;
-use crate::plan::{self, Action, Confirmed, Denial, Plan, Policy};
+use crate::plan::{self, Action, Confirmed, Denial, Measure, Outcome, Plan, Policy, Refusal, Report};
 
 /// A saved plan without the actions that no longer apply.
 pub struct Checked {

@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
-use super::cycle::{Cycle, Pass};
+use super::cycle::Cycle;
+use super::planning::PassKind;
 use super::pressure::{PressureBackoff, PressureMonitor};
 use super::schedule::{self, Job, Limits, PassResult};
 use super::signals::Reload;
 use crate::config::Intervals;
-use crate::execute::{LiveRemover, Stop};
+use crate::execute::LiveRemover;
 use crate::plan::{PlanError, Policy, Pressure, Scope};
-use crate::record::StoreError;
+use crate::record::{Pass, StoreError};
 
 /// How long a call of the service waits for a runtime that is unavailable, for example during its restart.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -21,7 +23,7 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// The shared state of the loops. A borrow never lasts across an await.
 struct Service<'a, P, A> {
     cycle: Cycle<LiveRemover>,
-    stop: &'a Stop,
+    stop: &'a CancellationToken,
     hold_up: Duration,
     reload: RefCell<Reload>,
     policy: RefCell<P>,
@@ -37,7 +39,7 @@ pub async fn run(
     cycle: Cycle<LiveRemover>,
     intervals: &Intervals,
     limits: &Limits,
-    stop: &Stop,
+    stop: &CancellationToken,
     reload: Reload,
     policy: impl FnMut() -> Option<Policy>,
     after: impl FnMut(Scope, &Result<Pass, StoreError>),
@@ -46,6 +48,7 @@ pub async fn run(
     let (reload, policy, after) = (RefCell::new(reload), RefCell::new(policy), RefCell::new(after));
     let service = Service { cycle, stop, hold_up: limits.hold_up, reload, policy, after, relief };
     schedule::run(intervals, limits, stop, async |job| service.job(job).await).await;
+    service.cycle.close().await;
 }
 
 // === impl Service ===
@@ -61,7 +64,7 @@ impl<P: FnMut() -> Option<Policy>, A: FnMut(Scope, &Result<Pass, StoreError>)> S
                 return PassResult::Succeeded;
             }
         };
-        self.ended(scope, &self.cycle.pass(scope, self.stop, |_, _| {}).await)
+        self.ended(scope, &self.cycle.pass(PassKind::Regular(scope), self.stop, |_, _| {}).await)
     }
 
     fn reload_rules(&self) {
@@ -97,19 +100,19 @@ impl<P: FnMut() -> Option<Policy>, A: FnMut(Scope, &Result<Pass, StoreError>)> S
     }
 
     /// Removes unused images if their disk is under pressure. Returns how many.
-    async fn relieve_images(&self, monitor: &mut PressureMonitor) -> u64 {
+    async fn relieve_images(&self, monitor: &mut PressureMonitor) -> usize {
         match monitor.look_at_images(&self.cycle.pressure()).await {
-            Some(pressure) if !self.stop.is_set() => self.pass_under(pressure, Scope::Images).await,
+            Some(pressure) if !self.stop.is_cancelled() => self.pass_under(pressure, Scope::Images).await,
             _ => 0,
         }
     }
 
     /// Runs a pass under disk pressure. Returns how many objects it removed.
-    async fn pass_under(&self, pressure: Pressure, scope: Scope) -> u64 {
+    async fn pass_under(&self, pressure: Pressure, scope: Scope) -> usize {
         tracing::warn!(?scope, %pressure, "disk pressure: removing everything unused");
-        let pass = self.cycle.pass_under(pressure, scope, self.stop, |_, _| {}).await;
+        let pass = self.cycle.pass(PassKind::Pressure(pressure, scope), self.stop, |_, _| {}).await;
         self.ended(scope, &pass);
-        pass.map_or(0, |pass| pass.tallies.total().removed)
+        pass.map_or(0, |pass| pass.summary.total().removed)
     }
 
     fn ended(&self, scope: Scope, pass: &Result<Pass, StoreError>) -> PassResult {
@@ -136,13 +139,13 @@ fn log_pass(scope: Scope, pass: &Result<Pass, StoreError>) -> PassResult {
     if let Some(note) = pass.not_recorded() {
         tracing::error!(?scope, %note, "pass is not recorded on disk");
     }
-    let total = pass.tallies.total();
+    let total = pass.summary.total();
     tracing::info!(
         ?scope,
         removed = total.removed,
         refused = total.refused,
         failed = total.failed,
-        freed_bytes = total.freed_bytes,
+        freed_bytes = pass.summary.total_measured_bytes(),
         kept = pass.plan.kept.len(),
         "pass done"
     );

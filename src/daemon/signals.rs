@@ -1,7 +1,7 @@
 //! Signal handling: the first signal starts a graceful shutdown, the second aborts.
 //!
 //! After SIGTERM or SIGINT, the action in progress is finished and recorded, and no other begins: the running code
-//! checks [`Stop`]. A second SIGTERM or SIGINT ends the process at once. SIGHUP requests a reload of the settings.
+//! checks the [`CancellationToken`]. A second SIGTERM or SIGINT ends the process at once. SIGHUP requests a reload of the settings.
 //!
 //! This module spawns no task. The owner of the work awaits [`Signals::aborted`] in parallel to it. Signals are only
 //! handled while it is awaited:
@@ -18,8 +18,7 @@ use std::io;
 
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 use tokio::sync::mpsc;
-
-use crate::execute::{self, Stop, Stopper};
+use tokio_util::sync::CancellationToken;
 
 /// The signals of this process since [`listen`].
 #[derive(Debug)]
@@ -27,7 +26,7 @@ pub struct Signals {
     terminate: Stream,
     interrupt: Stream,
     hangup: Stream,
-    stopper: Stopper,
+    stop: CancellationToken,
     reload: mpsc::Sender<()>,
 }
 
@@ -48,14 +47,14 @@ pub enum Signal {
 ///
 /// # Errors
 /// The system refuses a handler, or no tokio runtime is running.
-pub fn listen() -> io::Result<(Signals, Stop, Reload)> {
-    let (stopper, stop) = execute::stop();
+pub fn listen() -> io::Result<(Signals, CancellationToken, Reload)> {
+    let stop = CancellationToken::new();
     let (reload, reloads) = mpsc::channel(1);
     let signals = Signals {
         terminate: signal(SignalKind::terminate())?,
         interrupt: signal(SignalKind::interrupt())?,
         hangup: signal(SignalKind::hangup())?,
-        stopper,
+        stop: stop.clone(),
         reload,
     };
     Ok((signals, stop, Reload(reloads)))
@@ -68,7 +67,7 @@ impl Signals {
     pub async fn aborted(mut self) -> Signal {
         let first = self.end().await;
         tracing::info!(signal = first.name(), "finishing the action in hand; a second signal aborts");
-        self.stopper.stop();
+        self.stop.cancel();
         let second = self.end().await;
         tracing::warn!(signal = second.name(), "aborting");
         second
@@ -145,7 +144,7 @@ mod tests {
         timeout(Duration::from_mins(1), future).await.expect("nothing came for a minute")
     }
 
-    fn start() -> (JoinHandle<Signal>, Stop, Reload) {
+    fn start() -> (JoinHandle<Signal>, CancellationToken, Reload) {
         let (signals, stop, reload) = listen().unwrap();
         (tokio::spawn(signals.aborted()), stop, reload)
     }
@@ -160,11 +159,11 @@ mod tests {
         ] {
             let (abort, stop, _reload) = start();
             let other = stop.clone();
-            assert!(!stop.is_set());
+            assert!(!stop.is_cancelled());
             raise(first).unwrap();
-            soon(stop.wait()).await;
-            assert!(stop.is_set() && other.is_set());
-            soon(other.wait()).await;
+            soon(stop.cancelled()).await;
+            assert!(stop.is_cancelled() && other.is_cancelled());
+            soon(other.cancelled()).await;
             assert!(!abort.is_finished(), "one {first} does not abort");
             raise(second).unwrap();
             assert_eq!(soon(abort).await.unwrap(), aborted);
@@ -178,7 +177,7 @@ mod tests {
         raise(Raw::SIGTERM).unwrap();
         yield_now().await;
         let abort = tokio::spawn(signals.aborted());
-        soon(stop.wait()).await;
+        soon(stop.cancelled()).await;
         abort.abort();
     }
 
@@ -190,9 +189,9 @@ mod tests {
             raise(Raw::SIGHUP).unwrap();
             soon(reload.requested()).await;
         }
-        assert!(!stop.is_set());
+        assert!(!stop.is_cancelled());
         raise(Raw::SIGTERM).unwrap();
-        soon(stop.wait()).await;
+        soon(stop.cancelled()).await;
         raise(Raw::SIGHUP).unwrap();
         soon(reload.requested()).await;
         assert!(!abort.is_finished(), "a hangup is no second signal");
@@ -208,17 +207,10 @@ mod tests {
             yield_now().await;
         }
         raise(Raw::SIGTERM).unwrap();
-        soon(stop.wait()).await;
+        soon(stop.cancelled()).await;
         soon(reload.requested()).await;
         assert!(reload.0.try_recv().is_err());
         abort.abort();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_stop_that_no_one_can_pull_is_never_reached() {
-        let stop = Stop::never();
-        assert!(!stop.is_set());
-        assert!(timeout(Duration::from_hours(24), stop.wait()).await.is_err());
     }
 
     #[test]

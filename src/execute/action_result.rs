@@ -4,7 +4,8 @@ use crate::cri::CriError;
 use crate::host_path::CallError;
 use crate::model::ImageId;
 
-use super::{LogError, Measure, Outcome, Refusal};
+use super::LogError;
+use crate::plan::{Measure, Outcome, Refusal};
 
 /// The result of one action.
 #[derive(Debug)]

@@ -11,9 +11,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::action_result::Done;
-use super::{Refusal, Remover, Run};
+use super::{Remover, Run};
 use crate::model::{PodRef, PodUid, Seen, pod_uid_of_dir};
-use crate::plan::{Action, RemoveReason, Target};
+use crate::plan::{Action, Refusal, RemoveReason, Target};
 
 /// The longest total time of lookups without an answer in one pass.
 const MOST_WAITED: Duration = Duration::from_secs(30);

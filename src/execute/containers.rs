@@ -8,10 +8,10 @@
 use std::path::PathBuf;
 
 use super::action_result::{Done, ExecuteError};
-use super::{LogError, Refusal, RemovedStats, Remover, Run};
+use super::{LogError, RemovedStats, Remover, Run};
 use crate::cri::ContainerStatus;
 use crate::model::{ContainerId, ContainerState, LinkTarget, PodRef, log_link_name};
-use crate::plan::Action;
+use crate::plan::{Action, Refusal};
 
 impl<H: Remover> Run<'_, H> {
     /// Removes a container that is still in the planned state (I1).

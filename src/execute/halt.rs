@@ -9,53 +9,24 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::action_result::ExecuteError;
 use super::{Remover, Run};
 use crate::cri::CriError;
-use crate::plan::Kind;
+use crate::plan::{Halt, Kind};
 
 /// The number of actions of one kind without an answer that ends the removals of that kind.
 const MOST_UNANSWERED: u32 = 2;
 
-/// Why actions were not begun, other than a shutdown.
-#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
-pub struct Halt {
-    /// The kind of objects whose removals ended; `null` = the whole pass ended.
-    #[serde(default)]
-    pub kind: Option<Kind>,
-    /// The call without an answer.
-    pub cause: String,
-    /// How many planned actions were not begun.
-    #[serde(default)]
-    pub not_begun: usize,
-}
-
 /// The number of calls without an answer so far, per kind.
 #[derive(Debug, Default)]
 pub(super) struct Unanswered(BTreeMap<Kind, u32>);
-
-// === impl Halt ===
-
-impl std::fmt::Display for Halt {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.kind {
-            Some(kind) => write!(f, "{} removals ended early", kind.as_str().replace('_', " "))?,
-            None => f.write_str("pass ended early")?,
-        }
-        let actions = if self.not_begun == 1 { "action" } else { "actions" };
-        write!(f, ": {} ({} {actions} not begun)", self.cause, self.not_begun)
-    }
-}
 
 // === impl Run ===
 
 impl<H: Remover> Run<'_, H> {
     /// Returns whether an action of this kind may begin. Halts the pass if the runtime does not answer.
     pub(super) async fn may_begin(&mut self, kind: Kind) -> bool {
-        if self.stop.is_set() || self.halt_of(kind).is_some() {
+        if self.stop.is_cancelled() || self.halt_of(kind).is_some() {
             return false;
         }
         if let Err(cause) = self.exec.reader.breaker().check().await {

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use super::action_result::{Done, ExecuteError};
-use super::{Outcome, Refusal, Remover, Run};
+use super::{Remover, Run};
 use crate::cri::Only;
 use crate::model::{Container, ContainerState, Image, ImageId, Pod, PodRef};
-use crate::plan::{Action, RemoveReason};
+use crate::plan::{Action, Outcome, Refusal, RemoveReason};
 
 /// How far the runtime's clock may be behind the plan's. Containers created after the plan's time minus this slack are
 /// checked for image volumes.

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::action_result::Done;
-use super::{Measure, Outcome, RemovedStats, Remover, Report, Run};
+use super::{RemovedStats, Remover, Run};
 use crate::model::ContainerId;
-use crate::plan::{Action, Kind, Target};
+use crate::plan::{Action, Kind, Measure, Outcome, Report, Target};
 
 /// The interval between measurements while the runtime may still delete layers.
 const POLL: Duration = Duration::from_millis(50);
@@ -142,7 +142,7 @@ impl<H: Remover> Run<'_, H> {
             let after = self.exec.disks.measure(path).await.ok()?.available_bytes;
             let reclaimed = after.saturating_sub(*before);
             let is_all = step.is_complete && reclaimed.saturating_add(NOISE_BYTES) >= step.expected;
-            if is_all || polls == 0 || self.stop.is_set() {
+            if is_all || polls == 0 || self.stop.is_cancelled() {
                 return Some(reclaimed);
             }
             polls -= 1;

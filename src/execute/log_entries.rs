@@ -5,10 +5,11 @@ use std::io;
 use std::path::Path;
 
 use super::action_result::{Done, ExecuteError};
-use super::{LogError, Refusal, Remover, Run};
+use super::{LogError, Remover, Run};
 use crate::cri::Only;
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{ContainerId, ContainerState, EntryKind, LinkTarget, PodUid, container_id_of_link, pod_uid_of_dir};
+use crate::plan::Refusal;
 
 impl<H: Remover> Run<'_, H> {
     /// Removes the log directory of a pod that has no sandbox or container in the runtime and no directory of the

@@ -1,9 +1,10 @@
 //! Removes sandboxes. A sandbox is stopped first, which releases its network, and then removed.
 
 use super::action_result::{Done, ExecuteError};
-use super::{Refusal, Remover, Run};
+use super::{Remover, Run};
 use crate::cri::Only;
 use crate::model::{SandboxId, SandboxState};
+use crate::plan::Refusal;
 
 impl<H: Remover> Run<'_, H> {
     /// Removes a sandbox that is not ready and has no containers (I1). The removal of a sandbox also removes its

@@ -76,7 +76,7 @@ impl<H: Remover> Run<'_, H> {
         }
         tokio::select! {
             () = tokio::time::sleep(settle) => {}
-            () = self.stop.wait() => return true,
+            () = self.stop.cancelled() => return true,
         }
         is_short(self.shortfall().await)
     }

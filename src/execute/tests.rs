@@ -81,7 +81,8 @@ impl Bench {
 
     async fn carry_out_plan(&self, plan: &Plan) -> (Vec<String>, Vec<Report>, Summary) {
         let mut reports = Vec::new();
-        let summary = self.live().carry_out(plan, &Stop::never(), &mut |report| reports.push(report)).await;
+        let summary =
+            self.live().carry_out(plan, &CancellationToken::new(), &mut |report: Report| reports.push(report)).await;
         (reports.iter().map(lines).collect(), reports, summary)
     }
 
@@ -89,7 +90,8 @@ impl Bench {
     async fn rehearse(&self, actions: Vec<Action>) -> Vec<String> {
         let mut reports = Vec::new();
         let dry = self.executor(DryRun::default());
-        dry.carry_out(&plan(actions), &Stop::never(), &mut |report| reports.push(lines(&report))).await;
+        dry.carry_out(&plan(actions), &CancellationToken::new(), &mut |report: Report| reports.push(lines(&report)))
+            .await;
         reports
     }
 

@@ -1,6 +1,6 @@
 //! Kubernetes events about passes, on the Node, as the kubelet emits them (spec 1.3, 6.7, 6.8).
 //!
-//! [`Notices`] decides which events a pass causes. [`start_recorder`] creates the queue from the passes to the
+//! [`Notices`] decides which events a pass causes. [`Events`] has the task that writes them. [`start_recorder`] creates the queue from the passes to the
 //! [`EventRecorder`], which turns notices into events. A repeated notice raises the count of the existing event. A
 //! token bucket limits the writes, as in client-go. Events never delay a pass: a full queue drops notices, and each
 //! write has a timeout. If kubegc may not write events, it logs that once and tries again after a back-off.
@@ -10,10 +10,12 @@ mod event_recorder;
 mod notices;
 mod rate_limiter;
 mod sink;
+mod task;
 #[cfg(test)]
 mod tests;
 
 pub use api::ApiSink;
 pub use event_recorder::{EventQueue, EventRecorder, start_recorder};
-pub use notices::{Ended, Notice, Notices, Reason};
+pub use notices::{Notice, Notices, Reason};
 pub use sink::{EventSink, NodeEvent, SinkError};
+pub use task::Events;

@@ -12,6 +12,7 @@ use rusqlite::Connection;
 use super::error::{StoreError, StoreNote, is_damage};
 use super::file::{self, CopyMode, Identity, Trouble};
 use super::merge;
+use super::runs::Runs;
 use super::store::{COPY, Place, REOPEN, State, Store};
 
 /// Why a store is in memory, and which of its data the file does not have.
@@ -20,8 +21,8 @@ pub(super) struct Fallback {
     cause: Cause,
     /// `None` = it began empty, because the file could not be read.
     since: Option<Since>,
-    /// The fault happened between two runs, so it counts for the pass that begins the next run. That pass does not try
-    /// the file again.
+    /// Whether the next run does not try the file again. A fault between two runs counts for the pass that begins the
+    /// next run. While a call is blocked in the file system, no run tries the file.
     waits: bool,
 }
 
@@ -115,7 +116,7 @@ impl Since {
 impl State {
     /// Moves the store to memory, with all data of the file that can be read.
     pub(super) fn fall_back(&mut self, path: &Path, cause: Cause) -> rusqlite::Result<()> {
-        let underway: Vec<_> = self.underway.iter().map(|run| run.id).collect();
+        let underway: Vec<_> = self.runs.underway.iter().map(|run| run.id).collect();
         let copied = self.faults.strike(COPY).ok().and_then(|()| file::checked_copy(path, &self.connection));
         let copied = copied.and_then(|copy| Since::of(&copy, &underway).ok().map(|since| (copy, since)));
         if cause.is_damage {
@@ -123,7 +124,7 @@ impl State {
             let _ = file::keep_log(&self.connection, true);
         }
         let (copy, since) = copied.unzip();
-        self.place = Place::Fallback(Fallback { cause, since, waits: self.underway.is_empty() });
+        self.place = Place::Fallback(Fallback { cause, since, waits: self.runs.underway.is_empty() });
         match copy {
             Some(copy) => self.connection = copy,
             None => self.begin_empty()?,
@@ -137,14 +138,43 @@ impl State {
         if let Place::Fallback(fallback) = &mut self.place {
             fallback.since = None;
         }
-        self.connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('runs', ?1)", [self.last_run])?;
-        self.underway.iter().try_for_each(|run| run.insert(&self.connection))
+        self.connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('runs', ?1)", [self.runs.last])?;
+        self.runs.underway.iter().try_for_each(|run| run.insert(&self.connection))
     }
 }
 
 // === impl Store ===
 
 impl Store {
+    /// Creates an empty store in memory, which takes the place of a store whose file does not respond.
+    ///
+    /// # Errors
+    /// None in practice: SQLite is out of memory.
+    pub(super) fn blocked(path: &Path, text: String, runs: Runs) -> Result<Self, StoreError> {
+        let failed = |cause| StoreError::Open { path: path.to_owned(), cause };
+        let cause = Cause { text, is_full: false, is_damage: false };
+        let place = Place::Fallback(Fallback { cause, since: None, waits: false });
+        let mut store = Self::new(path, file::in_memory().map_err(failed)?, place);
+        let state = store.state.get_mut();
+        state.runs = runs;
+        state.begin_empty().map_err(failed)?;
+        state.note_fallback(path);
+        Ok(store)
+    }
+
+    /// Returns whether the store is in memory because its file cannot be used.
+    pub(super) fn is_in_memory(&mut self) -> bool {
+        matches!(self.state.get_mut().place, Place::Fallback(_))
+    }
+
+    /// Calls `work` on a store in memory. A run that it begins does not try the file again.
+    pub(super) fn without_file<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        self.set_waits(true);
+        let done = work(self);
+        self.set_waits(false);
+        done
+    }
+
     /// Detects a file that was removed, replaced or overwritten since it was opened. SQLite does not detect this: it
     /// continues to write to an unlinked file, or to use its cache.
     pub(super) fn verify_file(&mut self) {
@@ -160,8 +190,12 @@ impl Store {
 
     /// Lets the next run try the file again. A run has begun, so an earlier fault belongs to its pass.
     pub(super) fn next_may_return(&mut self) {
+        self.set_waits(false);
+    }
+
+    fn set_waits(&mut self, waits: bool) {
         if let Place::Fallback(fallback) = &mut self.state.get_mut().place {
-            fallback.waits = false;
+            fallback.waits = waits;
         }
     }
 

@@ -13,9 +13,8 @@ use super::reason::word_and_values;
 use super::runs::RunId;
 use super::sql_types::{count, from_json, integer, json, moment, nanos, nanos_before};
 use super::store::Store;
-use crate::execute::{Outcome, Report};
 use crate::model::PodRef;
-use crate::plan::{Kind, Target};
+use crate::plan::{Kind, Outcome, Report, Target};
 
 /// One removal in the history.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -38,7 +38,7 @@ pub(super) fn into_file(memory: &mut Store, file: &mut Store, since: Option<Sinc
         file.learn(&known, &merged)?;
     }
     let state = memory.state.get_mut();
-    let underway: BTreeSet<_> = state.underway.iter().map(|run| run.id).collect();
+    let underway: BTreeSet<_> = state.runs.underway.iter().map(|run| run.id).collect();
     let ours: Vec<_> = underway.iter().copied().collect();
     file.write("runs from memory", |transaction| {
         let since = if is_empty(transaction)? { Since::default() } else { since.unwrap_or_default() };
@@ -139,12 +139,22 @@ fn add_removals(
         let run = row.integer("run");
         row.set("id", Value::Null);
         row.set("run", numbers.get(&run).copied().unwrap_or(run).into());
+        if is_known(file, &row)? {
+            continue;
+        }
         if row.text("outcome") == "refused" {
             forget_refusal(file, row.text("kind"), row.text("object"))?;
         }
         row.insert(file, "removals")?;
     }
     Ok(())
+}
+
+/// Returns whether the file has a removal already: a call that was blocked may have written it in the end.
+fn is_known(file: &Connection, row: &Row) -> rusqlite::Result<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM removals WHERE run = ?1 AND at = ?2 AND kind = ?3 AND object = ?4)";
+    let values = (row.integer("run"), row.integer("at"), row.text("kind"), row.text("object"));
+    file.prepare_cached(sql)?.query_row(values, |row| row.get(0))
 }
 
 fn rows(connection: &Connection, sql: &str, from: i64) -> rusqlite::Result<Vec<Row>> {

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::execute::{Outcome, Refusal, Report};
 use crate::model::{Backoff, Failure, Memory};
-use crate::plan::Target;
+use crate::plan::{Outcome, Refusal, Report, Target};
 
 /// A failure that was due this long ago without another try belongs to an object that no plan removes any more.
 const STALE: SignedDuration = SignedDuration::from_hours(24);

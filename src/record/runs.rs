@@ -5,10 +5,9 @@ use rusqlite::{Connection, Row, Transaction};
 use serde::Serialize;
 
 use super::error::StoreError;
-use super::report::Tally;
 use super::sql_types::{count, integer, json, moment, nanos};
 use super::store::Store;
-use crate::plan::Scope;
+use crate::plan::{Scope, Summary};
 
 /// The id of a run.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -22,6 +21,15 @@ pub(super) struct Begun {
     started_at: i64,
     scope: &'static str,
     dry: bool,
+}
+
+/// The runs that this process began, as a store in memory needs them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Runs {
+    /// Those that have not ended yet.
+    pub(super) underway: Vec<Begun>,
+    /// The highest id; 0 = none.
+    pub(super) last: i64,
 }
 
 /// A run in the history.
@@ -72,9 +80,9 @@ impl Store {
             Ok(transaction.last_insert_rowid())
         })?;
         self.next_may_return();
-        let state = self.state.get_mut();
-        state.underway.push(Begun { id, started_at, scope, dry });
-        state.last_run = state.last_run.max(id);
+        let runs = &mut self.state.get_mut().runs;
+        runs.underway.push(Begun { id, started_at, scope, dry });
+        runs.last = runs.last.max(id);
         Ok(RunId(id))
     }
 
@@ -82,7 +90,7 @@ impl Store {
     ///
     /// # Errors
     /// None in practice: if the file cannot be written, the store continues in memory.
-    pub fn tell_trigger(&mut self, run: RunId, triggered_by: &str) -> Result<(), StoreError> {
+    pub fn set_trigger(&mut self, run: RunId, triggered_by: &str) -> Result<(), StoreError> {
         self.write("what made a run", |transaction| {
             transaction.execute("UPDATE runs SET triggered_by = ?2 WHERE id = ?1", (run.0, triggered_by)).map(drop)
         })
@@ -98,9 +106,10 @@ impl Store {
         &mut self,
         run: RunId,
         finished_at: Timestamp,
-        total: &Tally,
+        summary: &Summary,
         error: Option<&str>,
     ) -> Result<(), StoreError> {
+        let (total, freed_bytes) = (summary.total(), summary.total_measured_bytes());
         self.write("the end of a run", |transaction| {
             transaction.execute(
                 "UPDATE runs SET finished_at = ?2, removed = ?3, already_gone = ?4, refused = ?5, failed = ?6,
@@ -108,17 +117,17 @@ impl Store {
                 (
                     run.0,
                     nanos(finished_at),
-                    integer(total.removed),
-                    integer(total.already_gone),
-                    integer(total.refused),
-                    integer(total.failed),
-                    integer(total.freed_bytes),
+                    integer(total.removed as u64),
+                    integer(total.already_gone as u64),
+                    integer(total.refused as u64),
+                    integer(total.failed as u64),
+                    integer(freed_bytes),
                     error,
                 ),
             )?;
             forget_empty(transaction, run)
         })?;
-        self.state.get_mut().underway.retain(|begun| begun.id != run.0);
+        self.state.get_mut().runs.underway.retain(|begun| begun.id != run.0);
         self.return_if_full();
         Ok(())
     }

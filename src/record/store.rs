@@ -9,7 +9,7 @@ use super::error::{StoreError, StoreNote};
 use super::fallback::{Cause, Fallback};
 use super::faults::{Faults, StoreFault};
 use super::file::{self, Identity, Trouble};
-use super::runs::{Begun, close_interrupted};
+use super::runs::{Runs, close_interrupted};
 
 /// The data that the agent keeps between passes, in one SQLite file or, if the file cannot be used, in memory.
 #[derive(Debug)]
@@ -26,10 +26,7 @@ pub(super) struct State {
     pub(super) place: Place,
     pub(super) notes: Vec<StoreNote>,
     pub(super) faults: Faults,
-    /// The runs that this process began and has not ended yet.
-    pub(super) underway: Vec<Begun>,
-    /// The highest id of a run that this process began; 0 = none.
-    pub(super) last_run: i64,
+    pub(super) runs: Runs,
 }
 
 /// A store, and notes from opening it.
@@ -162,15 +159,14 @@ impl Store {
     }
 
     pub(super) fn new(path: &Path, connection: Connection, place: Place) -> Self {
-        let state = State {
-            connection,
-            place,
-            notes: Vec::new(),
-            faults: Faults::default(),
-            underway: Vec::new(),
-            last_run: 0,
-        };
+        let (notes, faults, runs) = Default::default();
+        let state = State { connection, place, notes, faults, runs };
         Self { path: path.to_owned(), state: RefCell::new(state) }
+    }
+
+    /// Returns the runs that this process began.
+    pub(super) fn runs_begun(&mut self) -> Runs {
+        self.state.get_mut().runs.clone()
     }
 
     /// Reads with `work`; `what` names the operation in errors. If the file cannot be read, the store moves to memory

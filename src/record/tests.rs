@@ -5,6 +5,7 @@ mod history;
 mod memory;
 mod one_shot_runs;
 mod opening;
+mod shared;
 mod space;
 mod unusable_file;
 
@@ -16,12 +17,11 @@ use jiff::Timestamp;
 use tempfile::TempDir;
 
 use super::{HistoryFilter, RunId, Store};
-use crate::execute::{Measure, Outcome, Refusal, Report};
 use crate::model::{
     Absence, ContainerState, Failure, ImageMemory, ListCounts, ListFall, Memory, NamedImages, Pod, PodRef,
     RuntimeMemory, Seen,
 };
-use crate::plan::{Action, RemoveReason, Scope, Target};
+use crate::plan::{Action, Counts, Kind, Measure, Outcome, Refusal, RemoveReason, Report, Scope, Summary, Target};
 
 /// The start time of the tests.
 const EPOCH: i64 = 1_790_000_000;
@@ -48,6 +48,11 @@ pub(super) fn image(id: &str) -> Action {
         age_seconds: None,
         reason: RemoveReason::Space { high_threshold_percent: 85, used_percent: 91 },
     }
+}
+
+/// Returns the summary of a pass with these outcomes.
+pub(super) fn summary(counts: Counts) -> Summary {
+    Summary { outcomes: [(Kind::Container, counts)].into(), ..Summary::default() }
 }
 
 pub(super) fn removed(action: Action, freed_bytes: Option<u64>) -> Report {
@@ -122,12 +127,13 @@ pub(super) fn memory() -> Memory {
 pub(super) fn fill(store: &mut Store) {
     store.learn(&Memory::default(), &memory()).unwrap();
     let run = store.begin_run(at(40), Scope::All, false).unwrap();
-    store.tell_trigger(run, "/ is 3 % free, pressure.free_percent = 5").unwrap();
+    store.set_trigger(run, "/ is 3 % free, pressure.free_percent = 5").unwrap();
     let proven_by = Some("kube-api".to_owned());
     store.record(run, at(41), &Report { proven_by, ..removed(container("c1"), Some(4096)) }).unwrap();
     store.record(run, at(42), &failed(image("sha256:bb"), "busy")).unwrap();
-    let total = super::Tally { removed: 1, failed: 1, freed_bytes: 4096, ..Default::default() };
-    store.finish_run(run, at(43), &total, None).unwrap();
+    let mut summary = summary(Counts { removed: 1, failed: 1, ..Counts::default() });
+    summary.add_step(Kind::Container, 4096, Measure::Measured);
+    store.finish_run(run, at(43), &summary, None).unwrap();
     // The removal of c1 was subtracted from the baseline; a later pass listed the same numbers again.
     let counted_off = store.memory(at(0)).unwrap();
     store.learn(&counted_off, &memory()).unwrap();

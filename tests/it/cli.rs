@@ -4,10 +4,9 @@ use std::io::{BufRead, BufReader, Write as _};
 use std::process::Stdio;
 use std::time::Duration;
 
-use kubegc::execute::{Measure, Outcome, Refusal, Report};
 use kubegc::model::Snapshot;
-use kubegc::plan::{Plan, Policy, Pressure, Scope, decide};
-use kubegc::record::{Store, Tallies};
+use kubegc::plan::{Measure, Outcome, Plan, Policy, Pressure, Refusal, Report, Scope, Summary, decide};
+use kubegc::record::Store;
 
 use crate::shell::Shell;
 
@@ -562,7 +561,7 @@ fn store(path: &std::path::Path, plan: &Plan) {
     let mut store = Store::open(path).unwrap().store;
     let at = |second: i64| plan.taken_at + jiff::SignedDuration::from_secs(second);
     let run = store.begin_run(at(0), Scope::All, false).unwrap();
-    let mut tallies = Tallies::default();
+    let mut summary = Summary::default();
     let outcomes = [
         (0, Outcome::Removed {}, None),
         (4, Outcome::Refused { refusal: Refusal::Ready }, None),
@@ -580,9 +579,9 @@ fn store(path: &std::path::Path, plan: &Plan) {
             note: None,
         };
         store.record(run, at(second), &report).unwrap();
-        kubegc::record::note(&report, &mut tallies);
+        summary.add(&report);
     }
-    store.finish_run(run, at(75), &tallies.total(), Some("1 removal failed")).unwrap();
+    store.finish_run(run, at(75), &summary, Some("1 removal failed")).unwrap();
 }
 
 #[test]

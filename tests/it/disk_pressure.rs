@@ -9,12 +9,12 @@ use kubegc::config::{Intervals, Settings};
 use kubegc::cri::{Endpoint, Rule};
 use kubegc::daemon::schedule::Limits;
 use kubegc::daemon::{Cycle, node, service, signals};
-use kubegc::execute::stop;
 use kubegc::model::{Container, Phase, Pod, PodList, Sandbox, Seen};
 use kubegc::observe::{DiskFn, PodSource};
 use kubegc::plan::{Pressure, Scope};
 use kubegc::record::{HistoryFilter, Store};
 use kubegc::sim::{GIB, Node, Sim};
+use tokio_util::sync::CancellationToken;
 
 const IMAGE: &str = "r.example/job:1";
 const MINUTE: Duration = Duration::from_mins(1);
@@ -82,16 +82,16 @@ async fn under_disk_pressure_objects_of_terminated_pods_and_unused_images_are_re
     let intervals = settings.intervals.clone();
     let cycle = Cycle::live(settings, &node, Store::open(&store).unwrap().store, Timestamp::now());
     let (_signals, _, reload) = signals::listen().unwrap();
-    let (stopper, stop) = stop();
+    let stop = CancellationToken::new();
 
     let mut passes = Vec::new();
-    let after = |scope, pass: &Result<kubegc::daemon::Pass, _>| {
+    let after = |scope, pass: &Result<kubegc::record::Pass, _>| {
         let pass = pass.as_ref().unwrap();
         passes.push((scope, pass.plan.pressure.clone(), pass.plan.actions.len()));
         match (scope, passes.len()) {
             // There was no disk pressure until now. Other data fills the disk.
             (_, 2) => sim.state().set_other_bytes(85 * GIB),
-            (_, 4) => stopper.stop(),
+            (_, 4) => stop.cancel(),
             _ => {}
         }
     };

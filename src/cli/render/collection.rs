@@ -2,17 +2,16 @@
 
 use super::{Grid, Paint, counts, line, object};
 use crate::cli::{format, reason_text};
-use crate::daemon::Pass;
-use crate::execute::{Measure, Outcome, Report, Summary};
-use crate::plan::{Action, Kind};
+use crate::plan::{Action, Kind, Measure, Outcome, Report, Summary};
+use crate::record::Pass;
 
 /// Formats every action that did not succeed, then the counts by kind, then the sum. With `wide`, it formats every
 /// action.
 pub(in crate::cli) fn collection(pass: &Pass, wide: bool, paint: Paint) -> String {
     let mut text = details(&pass.reports, wide);
-    let removed = if pass.tallies.total().would_remove > 0 { "WOULD REMOVE" } else { "REMOVED" };
+    let removed = if pass.summary.total().would_remove > 0 { "WOULD REMOVE" } else { "REMOVED" };
     let mut grid = Grid::new(&["KIND", removed, "ALREADY REMOVED", "REFUSED", "FAILED", "NOT NEEDED", "FREED"]);
-    for (kind, tally) in pass.tallies.iter() {
+    for (&kind, tally) in &pass.summary.outcomes {
         let freed = freed(pass.summary.freed_bytes.get(&kind).copied(), pass.summary.measure.get(&kind).copied());
         let numbers =
             [tally.removed + tally.would_remove, tally.already_gone, tally.refused, tally.failed, tally.not_needed];
@@ -88,14 +87,14 @@ fn why(report: &Report) -> String {
 
 fn sum(pass: &Pass, paint: Paint) -> String {
     let count = |kind: Kind| {
-        let tally = pass.tallies.of(kind);
-        usize::try_from(tally.removed + tally.would_remove).unwrap_or(usize::MAX)
+        let tally = pass.summary.of(kind);
+        tally.removed + tally.would_remove
     };
     let (things, kept) = (counts(count), pass.kept());
     if things.is_empty() {
         return format!("{} {kept} kept.", paint.bold("Nothing removed."));
     }
-    let total = pass.tallies.total();
+    let total = pass.summary.total();
     let word = if total.would_remove > 0 { "Would be removed:" } else { "Removed:" };
     format!("{} {things}{}. {kept} kept.", paint.bold(word), paint.green(&reclaimed(&pass.summary)))
 }

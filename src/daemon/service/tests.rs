@@ -4,16 +4,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::super::{clock, node, signals};
 use super::*;
 use crate::config::Settings;
 use crate::cri::{Endpoint, Rule};
-use crate::execute::{Outcome, Stopper, stop};
 use crate::model::ListCounts;
 use crate::observe::{DiskFn, RuntimePods};
-use crate::record::Store;
+use crate::plan::Outcome;
+use crate::record::{SharedStore, Store};
 use crate::sim::{Fault, GIB, Node, Rpc, Sim, Times};
+
+mod as_root;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);
@@ -41,23 +44,27 @@ fn settings(sim: &Sim) -> Settings {
 }
 
 fn cycle(sim: &Sim, settings: Settings) -> Cycle<LiveRemover> {
+    let store = Store::open(&settings.state.path).unwrap().store;
+    cycle_with(sim, settings, store.into())
+}
+
+fn cycle_with(sim: &Sim, settings: Settings, store: SharedStore) -> Cycle<LiveRemover> {
     let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint(), chosen_by: Rule::Flag };
     let disks = Arc::new(DiskFn(sim.disk_reader()));
     let node = node::LocalNode { endpoint, disks, pods: Arc::new(RuntimePods), space_settle: Duration::ZERO };
-    let store = Store::open(&settings.state.path).unwrap().store;
     Cycle::live(settings, &node, store, clock::now())
 }
 
 /// Runs the service until an image is removed. `after` receives that as the end of a pass over images.
 async fn until_an_image_is_removed(sim: &Sim, settings: Settings) -> Vec<(Scope, bool)> {
-    let (stopper, stop) = stop();
+    let stop = CancellationToken::new();
     let mut passes = Vec::new();
     let after = |scope, pass: &Result<Pass, StoreError>| {
         let pass = pass.as_ref().unwrap();
         passes.push((scope, pass.plan.pressure.is_some()));
         // Before there is disk pressure, the loop for images may remove nothing.
-        if scope == Scope::Images && pass.tallies.total().removed > 0 {
-            stopper.stop();
+        if scope == Scope::Images && pass.summary.total().removed > 0 {
+            stop.cancel();
         }
     };
     serve(sim, settings, &stop, after).await;
@@ -65,7 +72,12 @@ async fn until_an_image_is_removed(sim: &Sim, settings: Settings) -> Vec<(Scope,
 }
 
 /// Runs the service until `stop`. Passes that run for longer than `moment` do not delay the other loops.
-async fn serve(sim: &Sim, settings: Settings, stop: &Stop, after: impl FnMut(Scope, &Result<Pass, StoreError>)) {
+async fn serve(
+    sim: &Sim,
+    settings: Settings,
+    stop: &CancellationToken,
+    after: impl FnMut(Scope, &Result<Pass, StoreError>),
+) {
     let moment = Duration::from_millis(100);
     let limits = Limits { hold_up: moment, shutdown: moment };
     let intervals = settings.intervals.clone();
@@ -107,8 +119,9 @@ async fn a_shutdown_ends_in_its_bound_while_a_removal_hangs_which_is_not_cancell
     let sim = sim();
     // The simulated runtime removes nothing if the caller gave up earlier.
     sim.fault(Rpc::RemoveContainer, Fault::Slow(2 * SECOND), Times::Forever);
-    let (stopper, stop) = stop();
-    sim.on_call(Rpc::RemoveContainer, 1, move |_| Stopper::stop(&stopper));
+    let stop = CancellationToken::new();
+    let stopper = stop.clone();
+    sim.on_call(Rpc::RemoveContainer, 1, move |_| stopper.cancel());
     let mut ended = Vec::new();
     serve(&sim, settings(&sim), &stop, |scope, _| ended.push(scope)).await;
     assert_eq!(sim.state().container_ids().len(), 2, "the removal is still in progress");
@@ -132,13 +145,13 @@ async fn a_pass_that_a_hanging_runtime_ends_is_recorded_and_makes_its_loop_wait_
     sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::Forever);
     sim.fault(Rpc::Version, Fault::Late(Duration::ZERO), Times::N(1));
     sim.fault(Rpc::Version, Fault::Hang, Times::N(1));
-    let pass = cycle.pass(Scope::Containers, &Stop::never(), |_, _| {}).await.unwrap();
+    let pass = cycle.pass(PassKind::Regular(Scope::Containers), &CancellationToken::new(), |_, _| {}).await.unwrap();
     assert_eq!((pass.reports.len(), pass.summary.not_begun), (1, pass.plan.actions.len() - 1));
     assert!(matches!(pass.reports[0].outcome, Outcome::Failed { .. }));
     assert_eq!(passed(&pass), PassResult::Failed);
 
     sim.heal();
-    let pass = cycle.pass(Scope::Containers, &Stop::never(), |_, _| {}).await.unwrap();
+    let pass = cycle.pass(PassKind::Regular(Scope::Containers), &CancellationToken::new(), |_, _| {}).await.unwrap();
     assert_eq!((pass.summary.not_begun, passed(&pass)), (0, PassResult::Succeeded));
     assert_eq!(sim.state().container_ids().len(), 1, "the removal that hangs is in progress, the other one was done");
 }
@@ -153,16 +166,16 @@ async fn a_pass_that_ends_late_does_not_replace_the_counts_of_a_newer_observatio
     let path = settings.state.path.clone();
     let cycle = cycle(&sim, settings);
     sim.fault(Rpc::RemoveContainer, Fault::Slow(2 * SECOND), Times::N(1));
-    let stop = Stop::never();
-    let late = Box::pin(cycle.pass(Scope::Containers, &stop, |_, _| {}));
+    let stop = CancellationToken::new();
+    let late = Box::pin(cycle.pass(PassKind::Regular(Scope::Containers), &stop, |_, _| {}));
     let newer = Box::pin(async {
         sim.await_call(Rpc::RemoveContainer).await.unwrap();
         sim.state().also(|node| (0..3).fold(node, add)).unwrap();
-        cycle.pass(Scope::Images, &stop, |_, _| {}).await.unwrap();
+        cycle.pass(PassKind::Regular(Scope::Images), &stop, |_, _| {}).await.unwrap();
         assert_eq!(sim.state().container_ids().len(), 5, "the other pass still waits");
     });
     let (late, ()) = tokio::join!(late, newer);
-    assert_eq!(late.unwrap().summary.count("failed"), 0);
+    assert_eq!(late.unwrap().summary.total().failed, 0);
     drop(cycle);
     let memory = Store::open_read_only(&path).unwrap().unwrap().memory(clock::now()).unwrap();
     // The newer observation counted 5 of each. Then the late pass removed 2.

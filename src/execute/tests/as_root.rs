@@ -1,49 +1,16 @@
 //! Tests with a frozen disk: a loop-mounted ext4 and `fsfreeze`. Reads work there. Every write blocks in the kernel
 //! until the disk is thawed.
 
-use std::process::Command;
 use std::time::Instant;
 
 use super::*;
-use crate::execute::logs::tests::as_root::apart;
+use crate::host_path::frozen_disk::{Frozen, apart_async, mount_disk, unmount};
 
 /// The limit of a call in these tests.
 const LIMIT: Duration = Duration::from_millis(300);
 /// The longest wait of a test.
 const BOUND: Duration = Duration::from_mins(1);
 const DIRS: usize = 30;
-
-/// A frozen file system. Dropping it thaws it.
-struct Frozen<'a>(&'a Path);
-
-// === impl Frozen ===
-
-impl<'a> Frozen<'a> {
-    fn freeze(mountpoint: &'a Path) -> Self {
-        run(Command::new("fsfreeze").arg("--freeze").arg(mountpoint));
-        Self(mountpoint)
-    }
-}
-
-impl Drop for Frozen<'_> {
-    fn drop(&mut self) {
-        run(Command::new("fsfreeze").arg("--unfreeze").arg(self.0));
-    }
-}
-
-fn run(command: &mut Command) {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// Mounts a new ext4 file system on the pod log root of a bench.
-fn mount_disk(bench: &Bench) -> PathBuf {
-    let (image, root) = (bench.sim.dir().join("disk.ext4"), bench.pods(""));
-    fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
-    run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image));
-    run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&root));
-    root
-}
 
 fn name(number: usize) -> String {
     format!("default_web-{number}_u{number}")
@@ -57,22 +24,19 @@ fn names(root: &Path) -> usize {
     fs::read_dir(root).unwrap().filter(|entry| entry.as_ref().unwrap().file_name() != "lost+found").count()
 }
 
-/// Runs a test in a mount namespace. Ends its async runtime as the binary does, so blocked threads do not delay it.
+/// Runs a test with the pod log root on a disk of its own.
 fn on_a_disk(test: impl AsyncFnOnce(&mut Bench, &Path) + Send + 'static) {
-    apart(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let mut bench = Bench::new(Node::new());
-            bench.host = HostFs::default().with_limit(LIMIT);
-            let root = mount_disk(&bench);
-            for number in 0..DIRS {
-                fs::create_dir_all(root.join(name(number)).join("app")).unwrap();
-                fs::write(root.join(name(number)).join("app/0.log"), "line").unwrap();
-            }
-            test(&mut bench, &root).await;
-            run(Command::new("umount").arg("--lazy").arg(&root));
-        });
-        runtime.shutdown_background();
+    apart_async(async || {
+        let mut bench = Bench::new(Node::new());
+        bench.host = HostFs::default().with_limit(LIMIT);
+        let root = bench.pods("");
+        mount_disk(&bench.sim.dir().join("disk.ext4"), &root);
+        for number in 0..DIRS {
+            fs::create_dir_all(root.join(name(number)).join("app")).unwrap();
+            fs::write(root.join(name(number)).join("app/0.log"), "line").unwrap();
+        }
+        test(&mut bench, &root).await;
+        unmount(&root);
     });
 }
 
@@ -125,10 +89,10 @@ fn an_async_runtime_ends_at_once_while_a_removal_is_blocked() {
         let (live, plan) = (bench.live(), plan(log_dirs(bench)));
         let ended = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            let summary = runtime.block_on(live.carry_out(&plan, &Stop::never(), &mut |_| ()));
+            let summary = runtime.block_on(live.carry_out(&plan, &CancellationToken::new(), &mut |_: Report| ()));
             let begun = Instant::now();
             runtime.shutdown_background();
-            (summary.count("failed"), begun.elapsed())
+            (summary.total().failed, begun.elapsed())
         });
         let (failed, elapsed) = tokio::task::spawn_blocking(|| ended.join().unwrap()).await.unwrap();
         assert_eq!(failed, DIRS);

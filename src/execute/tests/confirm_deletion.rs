@@ -250,7 +250,7 @@ async fn live_lookups_that_hang_cost_a_time_that_does_not_grow_with_the_pods() {
     let start = tokio::time::Instant::now();
     let (_, reports, summary) = bench.carry_out_plan(&plan).await;
     assert_eq!((taken(&journal).len(), start.elapsed()), (3, Duration::from_secs(30)));
-    assert_eq!((summary.count("refused"), reports.len()), (12, 12));
+    assert_eq!((summary.total().refused, reports.len()), (12, 12));
     assert_eq!(reports[2].note.as_deref(), Some("no answer within 10 s"));
     assert_eq!(
         reports[3].note.as_deref(),

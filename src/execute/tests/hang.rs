@@ -102,12 +102,13 @@ async fn one_removal_that_hangs_leaves_the_others_and_after_healing_it_is_remove
     bench.sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::N(1));
     let (live, plan) = (bench.live(), plan(containers()));
     let mut first = Vec::new();
-    let summary = live.carry_out(&plan, &Stop::never(), &mut |report| first.push(lines(&report))).await;
+    let summary =
+        live.carry_out(&plan, &CancellationToken::new(), &mut |report: Report| first.push(lines(&report))).await;
     assert!(first[0].starts_with("c00 failed: RemoveContainer: no answer"), "{first:?}");
-    assert_eq!((summary.count("removed"), summary.not_begun), (MANY - 1, 0));
+    assert_eq!((summary.total().removed, summary.not_begun), (MANY - 1, 0));
 
     let mut second = Vec::new();
-    live.carry_out(&plan, &Stop::never(), &mut |report| second.push(lines(&report))).await;
+    live.carry_out(&plan, &CancellationToken::new(), &mut |report: Report| second.push(lines(&report))).await;
     assert_eq!(second[0], "c00 refused: an earlier removal is still in progress");
     assert_eq!(bench.sim.calls_of(Rpc::RemoveContainer).iter().filter(|id| *id == "c00").count(), 1, "sent once");
 
@@ -115,7 +116,7 @@ async fn one_removal_that_hangs_leaves_the_others_and_after_healing_it_is_remove
     bench.sim.cut_connections();
     let done = async {
         while !bench.sim.state().container_ids().is_empty() {
-            live.carry_out(&plan, &Stop::never(), &mut |_| ()).await;
+            live.carry_out(&plan, &CancellationToken::new(), &mut |_: Report| ()).await;
         }
     };
     tokio::time::timeout(Duration::from_mins(1), done).await.expect("it is removed after the restart");
@@ -141,10 +142,11 @@ async fn a_shutdown_waits_for_a_removal_that_hangs_no_longer_than_its_bound_and_
     bench.options.stop_wait = SHORT;
     // The simulated runtime removes nothing if the caller gave up earlier.
     bench.sim.fault(Rpc::RemoveContainer, Fault::Slow(4 * SHORT), Times::Forever);
-    let (stopper, stop) = stop();
-    bench.sim.on_call(Rpc::RemoveContainer, 1, move |_| stopper.stop());
+    let stop = CancellationToken::new();
+    let stopper = stop.clone();
+    bench.sim.on_call(Rpc::RemoveContainer, 1, move |_| stopper.cancel());
     let (live, plan, mut reports) = (bench.live(), plan(containers()), Vec::new());
-    let summary = live.carry_out(&plan, &stop, &mut |report| reports.push(lines(&report))).await;
+    let summary = live.carry_out(&plan, &stop, &mut |report: Report| reports.push(lines(&report))).await;
     assert_eq!(reports.len(), 1);
     assert!(reports[0].starts_with("c00 failed: no answer before the shutdown"), "{reports:?}");
     assert_eq!((summary.not_begun, summary.is_stopped, summary.halts.len()), (MANY - 1, true, 0));

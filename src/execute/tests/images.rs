@@ -136,7 +136,7 @@ async fn the_collection_stops_at_its_measured_target() {
     let (lines, _, summary) = bench.carry_out_plan(&plan).await;
     assert_eq!(lines, ["sha256:aa removed", "sha256:bb removed", "sha256:cc not_needed", "sha256:ee removed"]);
     assert_eq!(bench.sim.state().image_ids(), ["c", "d", "f"].map(id_of));
-    assert_eq!((summary.shortfall_bytes, summary.count("removed")), (0, 3));
+    assert_eq!((summary.shortfall_bytes, summary.total().removed), (0, 3));
 }
 
 #[tokio::test]
@@ -180,7 +180,8 @@ async fn space_that_comes_back_late_spares_the_reserve() {
     let executor = Executor { disks: Arc::new(disks), ..bench.live() };
     let mut reports = Vec::new();
     let plan = space(&["a"], &["b", "c"], 50);
-    let summary = executor.carry_out(&plan, &Stop::never(), &mut |report| reports.push(report)).await;
+    let summary =
+        executor.carry_out(&plan, &CancellationToken::new(), &mut |report: Report| reports.push(report)).await;
     assert_eq!(reports.iter().map(lines).collect::<Vec<_>>(), ["sha256:aa removed", "sha256:bb removed"]);
     assert_eq!(reports.iter().map(|report| report.freed_bytes).collect::<Vec<_>>(), [Some(10), Some(10)]);
     assert_eq!(summary.shortfall_bytes, 0);

@@ -1,7 +1,7 @@
 use tonic::Code;
 
 use super::*;
-use crate::plan::Kind;
+use crate::plan::{Counts, Kind};
 use crate::sim::{Fault, GIB, MIB, Times};
 
 /// A deleted pod with two containers, its sandbox and its image, and the logs of another deleted pod.
@@ -34,12 +34,14 @@ async fn a_plan_is_carried_out_in_its_order_and_each_action_reported_at_once() {
     let plan = plan(all(&bench));
     let summary = bench
         .live()
-        .carry_out(&plan, &Stop::never(), &mut |report| writes_by_report.push((lines(&report), bench.writes().len())))
+        .carry_out(&plan, &CancellationToken::new(), &mut |report: Report| {
+            writes_by_report.push((lines(&report), bench.writes().len()));
+        })
         .await;
     let expected = [("c1", 1), ("c2", 2), ("s1", 4), ("default_web_u1", 4), ("default_db_u2", 4), ("sha256:aa", 5)];
     assert_eq!(writes_by_report, expected.map(|(id, writes)| (format!("{id} removed"), writes)));
-    assert_eq!(summary.count("removed"), 6);
-    assert_eq!(summary.outcomes[&Kind::Container], [("removed".to_owned(), 2)].into());
+    assert_eq!(summary.total().removed, 6);
+    assert_eq!(summary.outcomes[&Kind::Container], Counts { removed: 2, ..Counts::default() });
     assert_eq!((summary.not_begun, summary.is_stopped), (0, false));
     assert_eq!(fs::read_dir(bench.pods("")).unwrap().count(), 0);
     assert_eq!(fs::read_dir(bench.links("")).unwrap().count(), 0);
@@ -51,7 +53,9 @@ async fn a_dry_run_takes_the_same_road_and_changes_nothing() {
     let (before, state) = (bench.files(), format!("{:?}", bench.sim.state()));
     let executor = bench.executor(DryRun::default());
     let mut reports = Vec::new();
-    executor.carry_out(&plan(all(&bench)), &Stop::never(), &mut |report| reports.push(lines(&report))).await;
+    executor
+        .carry_out(&plan(all(&bench)), &CancellationToken::new(), &mut |report: Report| reports.push(lines(&report)))
+        .await;
     let expected = ["c1", "c2", "s1", "default_web_u1", "default_db_u2", "sha256:aa"];
     assert_eq!(reports, expected.map(|id| format!("{id} would_remove")));
     assert_eq!(bench.writes(), Vec::<String>::new());
@@ -97,7 +101,7 @@ async fn a_dry_run_leaves_the_reserve_alone() {
     plan.images.stop_at_available_bytes = 2 * GIB;
     plan.images.reserve = all(&bench).split_off(5);
     let executor = bench.executor(DryRun::default());
-    executor.carry_out(&plan, &Stop::never(), &mut |report| panic!("{report:?}")).await;
+    executor.carry_out(&plan, &CancellationToken::new(), &mut |report: Report| panic!("{report:?}")).await;
     assert_eq!(executor.remover.notes(), Vec::<String>::new());
 }
 
@@ -109,7 +113,7 @@ async fn a_failure_does_not_stop_the_rest() {
     assert!(lines[0].starts_with("c1 failed: "), "{lines:?}");
     assert_eq!(lines[1..3], ["c2 removed", "s1 refused: it has containers"]);
     assert_eq!(lines[4], "default_db_u2 removed");
-    assert_eq!((summary.count("failed"), summary.count("removed"), summary.count("refused")), (1, 2, 3));
+    assert_eq!((summary.total().failed, summary.total().removed, summary.total().refused), (1, 2, 3));
 }
 
 #[tokio::test]
@@ -125,11 +129,13 @@ async fn a_plan_carried_out_twice_finds_nothing_left() {
 #[tokio::test]
 async fn a_stop_ends_the_action_in_hand_and_begins_no_other() {
     let bench = Bench::new(gone());
-    let (stopper, stop) = stop();
+    let stop = CancellationToken::new();
+    let stopper = stop.clone();
     // The shutdown request arrives during the removal of the first container.
-    bench.sim.on_call(Rpc::RemoveContainer, 1, move |_| stopper.stop());
+    bench.sim.on_call(Rpc::RemoveContainer, 1, move |_| stopper.cancel());
     let mut reports = Vec::new();
-    let summary = bench.live().carry_out(&plan(all(&bench)), &stop, &mut |report| reports.push(lines(&report))).await;
+    let summary =
+        bench.live().carry_out(&plan(all(&bench)), &stop, &mut |report: Report| reports.push(lines(&report))).await;
     assert_eq!(reports, ["c1 removed"]);
     assert_eq!(bench.writes(), ["RemoveContainer(c1)"]);
     assert_eq!((summary.not_begun, summary.is_stopped), (5, true));
@@ -142,9 +148,10 @@ async fn a_stop_keeps_the_reserve_from_being_touched() {
     let mut plan = plan(Vec::new());
     plan.images.stop_at_available_bytes = 2 * GIB;
     plan.images.reserve = all(&bench).split_off(5);
-    let (stopper, stop) = stop();
-    bench.sim.on_call(Rpc::ImageFsInfo, 1, move |_| stopper.stop());
-    let summary = bench.live().carry_out(&plan, &stop, &mut |report| panic!("{report:?}")).await;
+    let stop = CancellationToken::new();
+    let stopper = stop.clone();
+    bench.sim.on_call(Rpc::ImageFsInfo, 1, move |_| stopper.cancel());
+    let summary = bench.live().carry_out(&plan, &stop, &mut |report: Report| panic!("{report:?}")).await;
     assert!(summary.is_stopped);
     assert_eq!(bench.writes(), Vec::<String>::new());
 }
@@ -155,7 +162,7 @@ async fn a_runtime_that_is_away_removes_nothing_and_every_action_fails() {
     bench.sim.stop_listening();
     let before = bench.files();
     let (lines, _, summary) = bench.carry_out_plan(&plan(all(&bench))).await;
-    assert_eq!(summary.count("failed"), 6, "{lines:?}");
+    assert_eq!(summary.total().failed, 6, "{lines:?}");
     assert_eq!(bench.files(), before);
     bench.sim.listen_again().unwrap();
     let lines = bench.carry_out(all(&bench)).await;
@@ -168,6 +175,6 @@ fn the_work_can_be_handed_to_a_task() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _entered = runtime.enter();
     let bench = Bench::new(Node::new());
-    let (live, plan, stop) = (bench.live(), plan(Vec::new()), Stop::never());
-    task(live.carry_out(&plan, &stop, &mut |_| ()));
+    let (live, plan, stop) = (bench.live(), plan(Vec::new()), CancellationToken::new());
+    task(live.carry_out(&plan, &stop, &mut |_: Report| ()));
 }

@@ -8,9 +8,9 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::rate_limiter::Bucket;
-use super::{Ended, EventSink, NodeEvent, Notice, Notices, Reason, SinkError};
+use super::{EventSink, NodeEvent, Notice, Notices, Reason, SinkError};
 use crate::plan::Scope;
-use crate::record::StoreError;
+use crate::record::{Pass, StoreError};
 
 /// The number of passes that the queue holds. Notices of further passes are dropped.
 const QUEUE: usize = 16;
@@ -42,7 +42,7 @@ pub struct EventRecorder<S> {
 /// Creates the queue from the passes of a node to its events.
 pub fn start_recorder<S: EventSink>(node: &str, sink: S) -> (EventQueue, EventRecorder<S>) {
     let (sender, queue) = mpsc::channel(QUEUE);
-    let announcer = EventRecorder {
+    let recorder = EventRecorder {
         sink,
         node: node.to_owned(),
         queue,
@@ -51,14 +51,14 @@ pub fn start_recorder<S: EventSink>(node: &str, sink: S) -> (EventQueue, EventRe
         rests_until: None,
         is_told: false,
     };
-    (EventQueue { notices: Notices::default(), queue: sender }, announcer)
+    (EventQueue { notices: Notices::default(), queue: sender }, recorder)
 }
 
 // === impl EventQueue ===
 
 impl EventQueue {
     /// Queues the notices of a pass, and returns at once.
-    pub fn announce(&mut self, now: Timestamp, scope: Scope, pass: Result<Ended<'_>, &StoreError>) {
+    pub fn announce(&mut self, now: Timestamp, scope: Scope, pass: Result<&Pass, &StoreError>) {
         let notices = self.notices.of(scope, pass);
         if !notices.is_empty() && self.queue.try_send((now, notices)).is_err() {
             tracing::debug!("events of a pass are dropped: those before are not written yet");

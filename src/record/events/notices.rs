@@ -1,8 +1,7 @@
 //! Which events a pass causes, and their messages.
 
-use crate::execute::Summary;
 use crate::plan::{Kind, Plan, PlanError, Scope};
-use crate::record::{StoreError, Tallies};
+use crate::record::{Pass, StoreError};
 
 /// The reason of an event. The first four names are the kubelet's.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -30,17 +29,6 @@ pub struct Notice {
     pub class: String,
     /// One or two sentences.
     pub message: String,
-}
-
-/// The result of a pass, as far as events need it.
-#[derive(Clone, Copy, Debug)]
-pub struct Ended<'a> {
-    /// The plan.
-    pub plan: &'a Plan,
-    /// The counted outcomes.
-    pub tallies: &'a Tallies,
-    /// The space that is still missing.
-    pub summary: &'a Summary,
 }
 
 /// State between passes: failures of the image pass are reported from the second in a row on.
@@ -73,24 +61,24 @@ impl Reason {
 
 impl Notices {
     /// Returns the notices of a pass, at most one per reason.
-    pub fn of(&mut self, scope: Scope, pass: Result<Ended<'_>, &StoreError>) -> Vec<Notice> {
+    pub fn of(&mut self, scope: Scope, pass: Result<&Pass, &StoreError>) -> Vec<Notice> {
         match (scope, pass) {
             (Scope::Images, Err(error)) => self.images_failed("store", error.to_string()).into_iter().collect(),
             (_, Err(error)) => vec![Notice::new(Reason::ContainerGcFailed, "store", error.to_string())],
-            (Scope::Images, Ok(ended)) => self.of_images(&ended),
-            (_, Ok(ended)) => containers_failed(&ended).into_iter().collect(),
+            (Scope::Images, Ok(pass)) => self.of_images(pass),
+            (_, Ok(pass)) => containers_failed(pass).into_iter().collect(),
         }
     }
 
-    fn of_images(&mut self, ended: &Ended<'_>) -> Vec<Notice> {
-        let mut notices: Vec<_> = [disk_without_capacity(ended.plan), too_little_freed(ended), images_removed(ended)]
+    fn of_images(&mut self, pass: &Pass) -> Vec<Notice> {
+        let mut notices: Vec<_> = [disk_without_capacity(&pass.plan), too_little_freed(pass), images_removed(pass)]
             .into_iter()
             .flatten()
             .collect();
-        match failure_of_images(ended) {
+        match failure_of_images(pass) {
             Some((class, message)) => notices.extend(self.images_failed(class, message)),
             // A stopped pass without a failure does not reset the count.
-            None if ended.summary.is_stopped => {}
+            None if pass.summary.is_stopped => {}
             None => self.image_failures = 0,
         }
         notices
@@ -110,12 +98,12 @@ impl Notice {
     }
 }
 
-fn containers_failed(ended: &Ended<'_>) -> Option<Notice> {
-    if let Some(halt) = ended.summary.halts.iter().find(|halt| halt.kind.is_none()) {
+fn containers_failed(pass: &Pass) -> Option<Notice> {
+    if let Some(halt) = pass.summary.halts.iter().find(|halt| halt.kind.is_none()) {
         return Some(Notice::new(Reason::ContainerGcFailed, "runtime hangs", halt.to_string()));
     }
     let (mut sources, mut messages) = (Vec::new(), Vec::new());
-    for error in &ended.plan.errors {
+    for error in &pass.plan.errors {
         if let PlanError::NotSeen { source, .. } = error {
             sources.push(source.as_str());
             messages.push(error.to_string());
@@ -125,16 +113,15 @@ fn containers_failed(ended: &Ended<'_>) -> Option<Notice> {
 }
 
 /// Returns why an image pass failed: the class and the message. One failed removal is enough, as in the kubelet.
-fn failure_of_images(ended: &Ended<'_>) -> Option<(&'static str, String)> {
-    if let Some(error) = ended.plan.errors.iter().find(|error| !matches!(error, PlanError::FreeDiskSpaceFailed { .. }))
-    {
+fn failure_of_images(pass: &Pass) -> Option<(&'static str, String)> {
+    if let Some(error) = pass.plan.errors.iter().find(|error| !matches!(error, PlanError::FreeDiskSpaceFailed { .. })) {
         return Some(("not seen", error.to_string()));
     }
-    let failed = ended.tallies.of(Kind::Image).failed;
+    let failed = pass.summary.of(Kind::Image).failed;
     if failed > 0 {
         return Some(("not removed", format!("{failed} images could not be removed")));
     }
-    too_little_freed(ended).map(|notice| ("not enough", notice.message))
+    too_little_freed(pass).map(|notice| ("not enough", notice.message))
 }
 
 fn disk_without_capacity(plan: &Plan) -> Option<Notice> {
@@ -143,14 +130,14 @@ fn disk_without_capacity(plan: &Plan) -> Option<Notice> {
 }
 
 /// Returns a notice if the disk pressure remains: by measurement or, if nothing was measured, by the reclaimed bytes.
-fn too_little_freed(ended: &Ended<'_>) -> Option<Notice> {
-    let planned_short = ended.plan.errors.iter().any(|error| matches!(error, PlanError::FreeDiskSpaceFailed { .. }));
-    let (target, freed) = (ended.plan.images.target_bytes, ended.tallies.of(Kind::Image).freed_bytes);
-    let is_short = ended.summary.shortfall_bytes > 0 || (planned_short && freed < target);
-    if !is_short || ended.summary.is_stopped {
+fn too_little_freed(pass: &Pass) -> Option<Notice> {
+    let planned_short = pass.plan.errors.iter().any(|error| matches!(error, PlanError::FreeDiskSpaceFailed { .. }));
+    let (target, freed) = (pass.plan.images.target_bytes, freed_by_images(pass));
+    let is_short = pass.summary.shortfall_bytes > 0 || (planned_short && freed < target);
+    if !is_short || pass.summary.is_stopped {
         return None;
     }
-    let used = ended.plan.images.used_percent.unwrap_or_default();
+    let used = pass.plan.images.used_percent.unwrap_or_default();
     let message = format!(
         "Failed to free sufficient space by deleting unused images: {used} % of the image filesystem was used, {target} \
          bytes were to be freed, {freed} bytes came back. What fills the disk is something else: images in use, logs, \
@@ -159,9 +146,13 @@ fn too_little_freed(ended: &Ended<'_>) -> Option<Notice> {
     Some(Notice::new(Reason::FreeDiskSpaceFailed, "", message))
 }
 
-fn images_removed(ended: &Ended<'_>) -> Option<Notice> {
-    let tally = ended.tallies.of(Kind::Image);
-    let images = if tally.removed == 1 { "image" } else { "images" };
-    let message = format!("Removed {} unused {images}; {} bytes came back.", tally.removed, tally.freed_bytes);
-    (tally.removed > 0).then(|| Notice::new(Reason::ImagesRemoved, "", message))
+fn images_removed(pass: &Pass) -> Option<Notice> {
+    let (removed, freed) = (pass.summary.of(Kind::Image).removed, freed_by_images(pass));
+    let images = if removed == 1 { "image" } else { "images" };
+    let message = format!("Removed {removed} unused {images}; {freed} bytes came back.");
+    (removed > 0).then(|| Notice::new(Reason::ImagesRemoved, "", message))
+}
+
+fn freed_by_images(pass: &Pass) -> u64 {
+    pass.summary.measured_bytes.get(&Kind::Image).copied().unwrap_or_default()
 }

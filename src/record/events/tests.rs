@@ -6,18 +6,12 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::*;
-use crate::execute::{Halt, Measure, Outcome, Report, Summary};
 use crate::model::ImageId;
-use crate::plan::{Action, ImageSummary, Plan, PlanError, Policy, RemoveReason, Scope, Target, decide};
-use crate::record::{StoreError, Tallies, note};
-
-/// A finished pass, with the input of its notices.
-#[derive(Clone)]
-struct Pass {
-    plan: Plan,
-    tallies: Tallies,
-    summary: Summary,
-}
+use crate::plan::{
+    Action, Halt, ImageSummary, Measure, Outcome, PlanError, Policy, RemoveReason, Report, Scope, Summary, Target,
+    decide,
+};
+use crate::record::{Pass, StoreError};
 
 fn start() -> Timestamp {
     "2026-11-21T12:00:00Z".parse().unwrap()
@@ -31,7 +25,7 @@ fn quiet() -> Pass {
     let snapshot = serde_json::from_value(serde_json::json!({ "taken_at": start() })).unwrap();
     let mut plan = decide(&snapshot, &Policy::default(), Scope::Images);
     plan.errors.clear();
-    Pass { plan, tallies: Tallies::default(), summary: Summary::default() }
+    Pass { plan, reports: Vec::new(), summary: Summary::default(), store: Vec::new() }
 }
 
 fn failing(error: PlanError) -> Pass {
@@ -59,7 +53,7 @@ fn with_images(mut pass: Pass, outcomes: &[(Outcome, u64)]) -> Pass {
         let action = Action { target, pod: None, age_seconds: None, reason: RemoveReason::Unused {} };
         let (outcome, freed_bytes, measure) = (outcome.clone(), Some(*freed), Measure::Measured);
         let report = Report { action, outcome, freed_bytes, measure, note: None, proven_by: None };
-        note(&report, &mut pass.tallies);
+        pass.summary.add(&report);
     }
     pass
 }
@@ -69,7 +63,7 @@ fn failed() -> Outcome {
 }
 
 fn notices(notices: &mut Notices, scope: Scope, pass: &Pass) -> Vec<Notice> {
-    notices.of(scope, Ok(Ended { plan: &pass.plan, tallies: &pass.tallies, summary: &pass.summary }))
+    notices.of(scope, Ok(pass))
 }
 
 /// Returns the reasons and messages for the last of several passes.
@@ -231,8 +225,8 @@ impl EventSink for Script {
 async fn announced(script: &Script, passes: impl IntoIterator<Item = (i64, Scope, Pass)>) {
     let (mut events, recorder) = start_recorder("node-1", script.clone());
     let announce = async move {
-        for (at, scope, Pass { plan, tallies, summary }) in passes {
-            events.announce(seconds(at), scope, Ok(Ended { plan: &plan, tallies: &tallies, summary: &summary }));
+        for (at, scope, pass) in passes {
+            events.announce(seconds(at), scope, Ok(&pass));
             tokio::task::yield_now().await;
         }
     };
@@ -333,8 +327,7 @@ async fn a_server_that_does_not_answer_holds_up_no_pass() {
     let pass = blind("containers");
     let announce = async move {
         for at in 0..1000 {
-            let ended = Ended { plan: &pass.plan, tallies: &pass.tallies, summary: &pass.summary };
-            events.announce(seconds(at), Scope::Containers, Ok(ended));
+            events.announce(seconds(at), Scope::Containers, Ok(&pass));
         }
         tokio::time::Instant::now()
     };

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::plan::Kind;
-use crate::record::{HistoryEntry, Tallies, Tally, note};
+use crate::record::{HistoryEntry, log_outcome};
 
 fn store() -> Store {
     let mut store = Store::in_memory().unwrap();
@@ -62,7 +61,7 @@ fn what_else_there_is_to_say_is_remembered_and_logged() {
     let details: Vec<_> = store.history(&HistoryFilter::default()).unwrap().into_iter().map(|e| e.detail).collect();
     let expected = ["its state changed: a link was left alone", "a link was left alone"];
     assert_eq!(details, expected.map(|text| Some(text.to_owned())));
-    let log = logged(|| note(&reports[0], &mut Tallies::default()));
+    let log = logged(|| log_outcome(&reports[0]));
     assert!(log.contains(r#"note="a link was left alone""#), "{log}");
 }
 
@@ -120,7 +119,7 @@ fn a_run_says_what_it_came_to() {
 fn a_run_that_could_not_work_says_why() {
     let mut store = Store::in_memory().unwrap();
     let run = store.begin_run(at(0), Scope::Images, true).unwrap();
-    store.finish_run(run, at(1), &Tally::default(), Some("the runtime is away")).unwrap();
+    store.finish_run(run, at(1), &Summary::default(), Some("the runtime is away")).unwrap();
     let runs = store.runs(1).unwrap();
     assert_eq!(
         (runs[0].error.as_deref(), runs[0].scope.as_str(), runs[0].dry),
@@ -139,7 +138,7 @@ fn of_runs_with_nothing_to_do_the_newest_of_each_scope_stays() {
         (104, Scope::Containers, None),
     ] {
         let run = store.begin_run(at(second), scope, false).unwrap();
-        store.finish_run(run, at(second), &Tally::default(), error).unwrap();
+        store.finish_run(run, at(second), &Summary::default(), error).unwrap();
     }
     let seconds: Vec<_> =
         store.runs(10).unwrap().iter().map(|r| r.started_at.as_second() - at(0).as_second()).collect();
@@ -184,7 +183,7 @@ fn what_is_too_old_or_too_much_goes_and_the_newest_stay() {
     for number in 0..10 {
         let run = store.begin_run(at(number), Scope::All, false).unwrap();
         store.record(run, at(number), &removed(container(&format!("c{number}")), None)).unwrap();
-        let total = Tally { removed: 1, ..Tally::default() };
+        let total = summary(Counts { removed: 1, ..Counts::default() });
         store.finish_run(run, at(number), &total, None).unwrap();
     }
     let day = Duration::from_hours(24);
@@ -236,14 +235,15 @@ fn a_run_that_goes_on_is_not_pruned() {
 
 #[test]
 fn an_outcome_is_logged_and_counted_in_one_place() {
-    let mut tallies = Tallies::default();
+    let mut summary = Summary::default();
     let gone = Report { outcome: Outcome::AlreadyGone {}, ..removed(image("sha256:cc"), None) };
-    let log = logged(|| {
-        note(&removed(container("c1"), Some(4096)), &mut tallies);
-        note(&failed(image("sha256:bb"), "busy"), &mut tallies);
-        note(&refused(container("c2")), &mut tallies);
-        note(&gone, &mut tallies);
-    });
+    let reports =
+        [removed(container("c1"), Some(4096)), failed(image("sha256:bb"), "busy"), refused(container("c2")), gone];
+    let log = logged(|| reports.iter().for_each(log_outcome));
+    for report in &reports {
+        summary.add(report);
+    }
+    summary.add_step(Kind::Container, 4096, Measure::Measured);
     let expected = r#"
  INFO removed kind="container" id="c1" name="app" pod=default/web-0 reason="over_unit_limit" values={"limit":1} age_seconds=90 freed_bytes=4096 measure="measured"
  WARN could not be removed kind="image" id="sha256:bb" name="docker.io/library/a:1" reason="space" values={"high_threshold_percent":85,"used_percent":91} error="busy"
@@ -251,13 +251,13 @@ DEBUG kept on recheck kind="container" id="c2" name="app" pod=default/web-0 reas
 DEBUG already removed kind="image" id="sha256:cc" name="docker.io/library/a:1" reason="space" values={"high_threshold_percent":85,"used_percent":91}
 "#;
     assert_eq!(log, expected.trim_start_matches('\n'));
-    let containers = Tally { removed: 1, refused: 1, freed_bytes: 4096, ..Tally::default() };
-    let images = Tally { failed: 1, already_gone: 1, ..Tally::default() };
-    assert_eq!((tallies.of(Kind::Container), tallies.of(Kind::Image)), (containers, images));
-    assert_eq!(tallies.iter().map(|(kind, _)| kind).collect::<Vec<_>>(), [Kind::Container, Kind::Image]);
-    let total = Tally { removed: 1, refused: 1, failed: 1, already_gone: 1, freed_bytes: 4096, ..Tally::default() };
-    assert_eq!(tallies.total(), total);
-    assert_eq!(tallies.of(Kind::LogDir), Tally::default());
+    let containers = Counts { removed: 1, refused: 1, ..Counts::default() };
+    let images = Counts { failed: 1, already_gone: 1, ..Counts::default() };
+    assert_eq!((summary.of(Kind::Container), summary.of(Kind::Image)), (containers, images));
+    assert_eq!(summary.outcomes.keys().collect::<Vec<_>>(), [&Kind::Container, &Kind::Image]);
+    let total = Counts { removed: 1, refused: 1, failed: 1, already_gone: 1, ..Counts::default() };
+    assert_eq!((summary.total(), summary.total_measured_bytes()), (total, 4096));
+    assert_eq!(summary.of(Kind::LogDir), Counts::default());
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn the_next_run_that_finds_space_brings_everything_back_to_the_file() {
     let (mut store, run) = fled(&path);
     store.take_notes();
     store.inject(Some("the file again"), StoreFault::Full, 1);
-    store.finish_run(run, at(51), &crate::record::Tally { removed: 200, ..Default::default() }, None).unwrap();
+    store.finish_run(run, at(51), &summary(Counts { removed: 200, ..Counts::default() }), None).unwrap();
     assert_eq!(store.take_notes(), [], "there is no space yet");
     let run = store.begin_run(at(60), Scope::All, false).unwrap();
     assert_eq!(store.take_notes(), [StoreNote::BackOnDisk { path: path.clone() }]);
@@ -107,7 +107,7 @@ fn a_run_that_made_space_is_in_the_file_when_it_ends() {
     let (_dir, path) = place();
     let (mut store, run) = fled(&path);
     store.take_notes();
-    store.finish_run(run, at(51), &crate::record::Tally { removed: 200, ..Default::default() }, None).unwrap();
+    store.finish_run(run, at(51), &summary(Counts { removed: 200, ..Counts::default() }), None).unwrap();
     assert_eq!(store.take_notes(), [StoreNote::BackOnDisk { path: path.clone() }]);
     let (_killed, copy) = killed(&path);
     assert_eq!(recorded(&open(&copy)).len(), 202);

@@ -1,7 +1,7 @@
 //! Tests with a file that cannot be used: the store continues in memory, and loses nothing when it returns to the file.
 
 use super::*;
-use crate::record::{StoreFault, StoreNote, Tally};
+use crate::record::{StoreFault, StoreNote};
 
 /// Makes one run that records a removal of each id. Returns the notes of the store.
 fn run_of(store: &mut Store, seconds: i64, ids: &[&str]) -> Vec<StoreNote> {
@@ -13,7 +13,8 @@ fn run_of(store: &mut Store, seconds: i64, ids: &[&str]) -> Vec<StoreNote> {
     store.learn(&before, &after).unwrap();
     let run = store.begin_run(at(seconds), Scope::All, false).unwrap();
     record(store, run, ids.iter().map(|id| (*id).to_owned()));
-    store.finish_run(run, at(seconds + 1), &Tally { removed: ids.len() as u64, ..Tally::default() }, None).unwrap();
+    let summary = summary(Counts { removed: ids.len(), ..Counts::default() });
+    store.finish_run(run, at(seconds + 1), &summary, None).unwrap();
     store.take_notes()
 }
 
@@ -199,7 +200,7 @@ fn a_refusal_that_was_recorded_in_memory_takes_the_place_of_the_one_in_the_file(
         store.inject(None, StoreFault::Io, times);
         let run = store.begin_run(at(seconds), Scope::All, false).unwrap();
         store.record(run, at(seconds + 1), &refused(container("c1"))).unwrap();
-        store.finish_run(run, at(seconds + 2), &Tally { refused: 1, ..Tally::default() }, None).unwrap();
+        store.finish_run(run, at(seconds + 2), &summary(Counts { refused: 1, ..Counts::default() }), None).unwrap();
     }
     drop(store);
     let history = open(&path).history(&HistoryFilter::default()).unwrap();
@@ -214,7 +215,7 @@ fn a_run_that_begins_does_not_end_another_run_of_the_same_process() {
     let containers = store.begin_run(at(10), Scope::Containers, false).unwrap();
     let unfinished = |store: &Store| store.runs(9).unwrap().iter().filter(|run| run.finished_at.is_none()).count();
     assert_eq!(unfinished(&store), 2);
-    let total = Tally { removed: 1, ..Tally::default() };
+    let total = summary(Counts { removed: 1, ..Counts::default() });
     store.finish_run(containers, at(11), &total, None).unwrap();
     store.finish_run(images, at(12), &total, None).unwrap();
     assert!(store.runs(9).unwrap().iter().all(|run| run.error.is_none()));
@@ -235,7 +236,7 @@ fn runs_that_are_under_way_when_the_file_fails_end_in_the_file() {
         let next = store.begin_run(at(20), Scope::All, false).unwrap();
         record(&mut store, images, ["i3".to_owned()]);
         for (run, removed) in [(containers, 1), (images, 3), (next, 1)] {
-            store.finish_run(run, at(30), &Tally { removed, ..Tally::default() }, None).unwrap();
+            store.finish_run(run, at(30), &summary(Counts { removed, ..Counts::default() }), None).unwrap();
         }
         drop(store);
         let store = open(&path);

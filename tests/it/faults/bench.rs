@@ -11,13 +11,14 @@ use jiff::{SignedDuration, Timestamp};
 use kubegc::config::Settings;
 use kubegc::cri::{Endpoint, Rule};
 use kubegc::daemon::node::LocalNode as Place;
-use kubegc::daemon::{Cycle, Pass, now};
-use kubegc::execute::{LiveRemover, Outcome, Stop};
+use kubegc::daemon::{Cycle, PassKind, now};
+use kubegc::execute::LiveRemover;
 use kubegc::model::{Absence, Container, ImageMemory, Memory, Phase, Pod, PodList, Sandbox, Seen};
 use kubegc::observe::{DiskFn, PodSource};
-use kubegc::plan::Scope;
-use kubegc::record::{RunEntry, Store};
+use kubegc::plan::{Outcome, Scope};
+use kubegc::record::{Pass, RunEntry, Store};
 use kubegc::sim::{GIB, MIB, Node, Sim, Streaming};
+use tokio_util::sync::CancellationToken;
 
 pub const WEB: &str = "docker.io/library/web:2";
 pub const OLD: [&str; 2] = ["docker.io/library/web:0", "docker.io/library/web:1"];
@@ -73,8 +74,8 @@ impl Bench {
     }
 
     pub async fn pass_of(&mut self, scope: Scope) -> Pass {
-        let stop = Stop::never();
-        let pass = self.cycle.pass(scope, &stop, |_, _| {});
+        let stop = CancellationToken::new();
+        let pass = self.cycle.pass(PassKind::Regular(scope), &stop, |_, _| {});
         tokio::time::timeout(BOUND, pass).await.expect("the pass ends in time").unwrap()
     }
 

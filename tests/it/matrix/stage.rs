@@ -11,13 +11,14 @@ use kubegc::config::Settings;
 use kubegc::cri::{Endpoint, Rule};
 use kubegc::daemon::node::LocalNode as Place;
 use kubegc::daemon::service::PATIENCE;
-use kubegc::daemon::{Cycle, Pass};
-use kubegc::execute::{LiveRemover, Stop};
+use kubegc::daemon::{Cycle, PassKind};
+use kubegc::execute::LiveRemover;
 use kubegc::model::{Container, PodList, PodRef, Sandbox, Seen};
 use kubegc::observe::{DiskFn, PodSource};
 use kubegc::plan::{Pattern, Pressure, Scope};
-use kubegc::record::{Store, StoreError};
+use kubegc::record::{Pass, Store, StoreError};
 use kubegc::sim::{Sim, Streaming};
+use tokio_util::sync::CancellationToken;
 
 use super::clock::TestClock;
 use super::node::{self, KEEP_PATTERN, POD_WITH_DIRECTORY, PULLING, Size};
@@ -82,14 +83,15 @@ impl Stage {
 
     /// Makes one pass.
     pub async fn pass(&mut self, kind: Kind) -> Result<Pass, StoreError> {
-        let (stop, cycle) = (Stop::never(), self.cycle.as_mut().unwrap());
+        let (stop, cycle) = (CancellationToken::new(), self.cycle.as_mut().unwrap());
         let pressure = Pressure::Asked {};
-        match kind {
-            Kind::Containers => cycle.pass(Scope::Containers, &stop, |_, _| {}).await,
-            Kind::Images => cycle.pass(Scope::Images, &stop, |_, _| {}).await,
-            Kind::ContainersUnderPressure => cycle.pass_under(pressure, Scope::Containers, &stop, |_, _| {}).await,
-            Kind::ImagesUnderPressure => cycle.pass_under(pressure, Scope::Images, &stop, |_, _| {}).await,
-        }
+        let kind = match kind {
+            Kind::Containers => PassKind::Regular(Scope::Containers),
+            Kind::Images => PassKind::Regular(Scope::Images),
+            Kind::ContainersUnderPressure => PassKind::Pressure(pressure, Scope::Containers),
+            Kind::ImagesUnderPressure => PassKind::Pressure(pressure, Scope::Images),
+        };
+        cycle.pass(kind, &stop, |_, _| {}).await
     }
 }
 

@@ -11,15 +11,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use kubegc::cri::{CriOptions, RuntimeReader, RuntimeWriter};
-use kubegc::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Outcome, Remover, Report, Stop};
+use kubegc::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Remover};
 use kubegc::model::{
     Confirms, Container, ContainerState, EntryKind, LinkTarget, Pod, PodList, PodRef, Sandbox, SandboxState, Seen,
     Snapshot,
 };
 use kubegc::observe::{DiskFn, Observer, Places, PodSource, StatusFor};
-use kubegc::plan::{Guards, Plan, Policy, Scope, decide};
+use kubegc::plan::{Guards, Outcome, Plan, Policy, Report, Scope, decide};
 use kubegc::sim::{GIB, MIB, Node, Sim};
 use proptest::prelude::*;
+use tokio_util::sync::CancellationToken;
 
 use super::nodes::{a_node, a_policy, now};
 
@@ -157,7 +158,7 @@ impl Bench {
 
 async fn carried_out<H: Remover>(executor: &Executor<H>, plan: &Plan) -> Vec<Report> {
     let mut reports = Vec::new();
-    executor.carry_out(plan, &Stop::never(), &mut |report| reports.push(report)).await;
+    executor.carry_out(plan, &CancellationToken::new(), &mut |report: Report| reports.push(report)).await;
     reports
 }
 

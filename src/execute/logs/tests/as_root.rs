@@ -1,23 +1,11 @@
 //! Tests that mount file systems. Each uses its own mount namespace, which ends with its thread.
 
 use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
 
 use super::*;
+use crate::host_path::frozen_disk::apart;
 
 const NONE: Option<&str> = None;
-
-/// Runs `work` in a private mount namespace.
-pub(in crate::execute) fn apart(work: impl FnOnce() + Send + 'static) {
-    let thread = std::thread::spawn(move || {
-        unshare(CloneFlags::CLONE_NEWNS).expect("this test mounts file systems and needs to run as root");
-        mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE).expect("cannot make mounts private");
-        work();
-    });
-    if let Err(panic) = thread.join() {
-        std::panic::resume_unwind(panic);
-    }
-}
 
 /// Bind-mounts a directory or a file.
 pub(in crate::execute) fn bind(from: &Path, to: &Path) {

@@ -1,9 +1,9 @@
-//! The outcome of an action.
+//! The outcome of an action: what `execute` reports about each action of a plan.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Action;
+use super::Action;
 
 /// One action and its outcome.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]

@@ -1,0 +1,71 @@
+//! Records a pass in progress: its run, and each outcome as soon as its action ends.
+
+use jiff::Timestamp;
+
+use super::clock::Clock;
+use crate::execute::ReportSink;
+use crate::plan::{Plan, Report, Scope, Summary};
+use crate::record::{RunId, SharedStore, Store, StoreError, StoreNote, log_outcome};
+
+/// A pass in progress, and its reports so far.
+pub(super) struct Recording<'a, W> {
+    store: &'a SharedStore,
+    clock: &'a Clock,
+    /// Receives each report first.
+    watch: W,
+    id: RunId,
+    dry: bool,
+    pub reports: Vec<Report>,
+    trouble: Option<StoreError>,
+}
+
+// === impl Recording ===
+
+impl<'a, W> Recording<'a, W> {
+    pub async fn begin(
+        store: &'a SharedStore,
+        clock: &'a Clock,
+        watch: W,
+        taken_at: Timestamp,
+        scope: Scope,
+        dry: bool,
+    ) -> Result<Self, StoreError> {
+        let id = store.call(move |store| store.begin_run(taken_at, scope, dry)).await?;
+        Ok(Self { store, clock, watch, id, dry, reports: Vec::new(), trouble: None })
+    }
+
+    /// Records why the run removes everything unused.
+    pub async fn set_trigger(&self, trigger: String) -> Result<(), StoreError> {
+        let id = self.id;
+        self.store.call(move |store| store.set_trigger(id, &trigger)).await
+    }
+
+    /// Ends the run. Returns the reports, and how the store handled errors of its file.
+    pub async fn end(self, plan: &Plan, summary: &Summary) -> Result<(Vec<Report>, Vec<StoreNote>), StoreError> {
+        let planning = plan.errors.iter().map(ToString::to_string);
+        let errors: Vec<_> = planning.chain(summary.halts.iter().map(ToString::to_string)).collect();
+        let error = (!errors.is_empty()).then(|| errors.join("; "));
+        let (id, at, summary) = (self.id, (self.clock)(), summary.clone());
+        let finish = move |store: &mut Store| {
+            store.finish_run(id, at, &summary, error.as_deref())?;
+            Ok(store.take_trouble())
+        };
+        let notes = self.store.call(finish).await?;
+        self.trouble.map_or(Ok((self.reports, notes)), Err)
+    }
+}
+
+impl<W: FnMut(&Report) + Send> ReportSink for Recording<'_, W> {
+    /// Records one outcome. An error of the store does not stop the pass: the removal has already happened, and the log
+    /// contains it.
+    async fn take(&mut self, report: Report) {
+        (self.watch)(&report);
+        log_outcome(&report);
+        if !self.dry {
+            let (id, at, recorded) = (self.id, (self.clock)(), report.clone());
+            let recorded = self.store.call(move |store| store.record(id, at, &recorded)).await;
+            self.trouble = self.trouble.take().or(recorded.err());
+        }
+        self.reports.push(report);
+    }
+}

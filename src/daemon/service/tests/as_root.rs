@@ -1,0 +1,67 @@
+//! Tests with a state directory on a frozen file system.
+
+use std::path::PathBuf;
+
+use super::*;
+use crate::host_path::frozen_disk::{Frozen, apart_async, mount_disk, unmount};
+use crate::record::HistoryFilter;
+
+/// The limit of one call of the store.
+const LIMIT: Duration = Duration::from_millis(300);
+
+#[test]
+fn a_frozen_state_disk_costs_a_pass_one_limit_and_the_history_is_whole_after_it() {
+    apart_async(async || {
+        let (sim, dir, cycle) = on_a_disk();
+        let frozen = Frozen::freeze(&dir);
+        let pass = timeout(MINUTE, regular(&cycle, Scope::Containers)).await.expect("the pass ends");
+        let removed = pass.summary.total().removed;
+        assert!(removed > 0 && pass.summary.total().failed == 0, "{:?}", pass.summary);
+        let cause = pass.not_recorded().expect("it is not recorded").to_string();
+        assert!(cause.contains("file system did not respond within"), "{cause}");
+        let images = timeout(MINUTE, regular(&cycle, Scope::Images)).await.expect("the next pass ends, too");
+        assert!(images.not_recorded().is_some(), "the disk is still frozen");
+
+        drop(frozen);
+        let returned = async { while regular(&cycle, Scope::Images).await.not_recorded().is_some() {} };
+        timeout(MINUTE, returned).await.expect("the store returns to its file");
+        cycle.close().await;
+        let store = Store::open_read_only(&dir.join("kubegc.db")).unwrap().unwrap();
+        assert_eq!(store.history(&HistoryFilter::default()).unwrap().len(), removed);
+        let runs = store.runs(100).unwrap();
+        assert!(runs.iter().all(|run| run.error.is_none() && run.finished_at.is_some()), "{runs:#?}");
+        drop((store, sim));
+        unmount(&dir);
+    });
+}
+
+#[test]
+fn a_shutdown_ends_in_its_bound_while_the_state_disk_is_frozen() {
+    apart_async(async || {
+        let (sim, dir, cycle) = on_a_disk();
+        let (stop, limits) = (CancellationToken::new(), Limits { hold_up: SECOND, shutdown: MINUTE });
+        let frozen = Frozen::freeze(&dir);
+        let intervals = Intervals { containers: NEVER, images: NEVER, pressure: NEVER, max_backoff: NEVER };
+        let (_signals, _, reload) = signals::listen().unwrap();
+        let after = |_, _: &Result<Pass, StoreError>| stop.cancel();
+        let service = run(cycle, &intervals, &limits, &stop, reload, || None, after);
+        timeout(MINUTE, service).await.expect("the service ends in time");
+        drop((frozen, sim));
+        unmount(&dir);
+    });
+}
+
+/// Returns a node, its state directory on a disk of its own, and its cycle.
+fn on_a_disk() -> (Sim, PathBuf, Cycle<LiveRemover>) {
+    let sim = sim();
+    let (settings, dir) = (settings(&sim), sim.dir().join("state"));
+    std::fs::create_dir(&dir).unwrap();
+    mount_disk(&sim.dir().join("disk.ext4"), &dir);
+    let store = SharedStore::within(LIMIT, Store::open(&settings.state.path).unwrap().store);
+    let cycle = cycle_with(&sim, settings, store);
+    (sim, dir, cycle)
+}
+
+async fn regular(cycle: &Cycle<LiveRemover>, scope: Scope) -> Pass {
+    cycle.pass(PassKind::Regular(scope), &CancellationToken::new(), |_, _| {}).await.unwrap()
+}

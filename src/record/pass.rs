@@ -1,0 +1,40 @@
+//! The result of one pass, for the log, the events and the commands.
+
+use std::collections::HashSet;
+
+use super::StoreNote;
+use crate::plan::{Outcome, Plan, Report, Summary, key};
+
+/// The result of one pass.
+#[derive(Clone, Debug)]
+pub struct Pass {
+    /// The plan.
+    pub plan: Plan,
+    /// The reports of its actions, in order.
+    pub reports: Vec<Report>,
+    /// The counts: outcomes, bytes, which actions were not begun and why, and how much space is still missing.
+    pub summary: Summary,
+    /// How the store handled errors of its file. Without [`StoreNote::InMemory`] the pass is recorded in the file.
+    pub store: Vec<StoreNote>,
+}
+
+// === impl Pass ===
+
+impl Pass {
+    /// Returns why nothing of the pass is in the store's file; `None` = it is recorded there.
+    pub fn not_recorded(&self) -> Option<&StoreNote> {
+        self.store
+            .iter()
+            .rev()
+            .find(|note| !matches!(note, StoreNote::SetAside { .. }))
+            .filter(|note| note.is_in_memory())
+    }
+
+    /// Returns how many objects were kept. This can be fewer than the plan kept, because fallback candidates may be
+    /// removed.
+    pub fn kept(&self) -> usize {
+        let is_gone = |report: &&Report| matches!(report.outcome, Outcome::Removed {} | Outcome::AlreadyGone {});
+        let gone: HashSet<_> = self.reports.iter().filter(is_gone).map(|report| report.action.key()).collect();
+        self.plan.kept.iter().filter(|kept| !gone.contains(&key(kept.kind, &kept.id))).count()
+    }
+}
