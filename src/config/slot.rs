@@ -21,7 +21,7 @@ pub(super) enum Slot {
     /// On or off.
     Switch(Field<bool>),
     /// A number; less than 0 means no limit.
-    Limit(Field<i64>),
+    Limit(Field<Option<u64>>),
     /// 0 to 100.
     Percent(Field<u64>),
     /// A number from 0.
@@ -108,7 +108,7 @@ impl Slot {
             Self::Duration(field) => put(field(s), time(value, Duration::ZERO)?),
             Self::Wait(field) => put(field(s), time(value, Duration::from_secs(1))?),
             Self::Switch(field) => put(field(s), value.as_bool().ok_or(InvalidValue::NotAllowed)?),
-            Self::Limit(field) => put(field(s), value.as_integer().ok_or(InvalidValue::NotAllowed)?),
+            Self::Limit(field) => put(field(s), u64::try_from(value.as_integer().ok_or(InvalidValue::NotAllowed)?).ok()),
             Self::Percent(field) => put(field(s), number(value, 100)?),
             Self::Count(field) => put(field(s), number(value, u64::MAX)?),
             Self::Bytes(field) => put(field(s), bytes(value)?),
@@ -135,7 +135,7 @@ impl Slot {
         match self {
             Self::Duration(field) | Self::Wait(field) => duration_text(*field(s)).into(),
             Self::Switch(field) => (*field(s)).into(),
-            Self::Limit(field) => (*field(s)).into(),
+            Self::Limit(field) => field(s).map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX)).into(),
             Self::Percent(field) | Self::Count(field) => i64::try_from(*field(s)).unwrap_or(i64::MAX).into(),
             Self::Bytes(field) => bytes_text(*field(s)).into(),
             Self::Space(field) => usize::try_from(*field(s)).map_or_else(|_| i64::MAX.into(), |n| bytes_text(n).into()),

@@ -24,10 +24,10 @@ use crate::model::{Container, ContainerState, PodUid};
 pub struct ContainerPolicy {
     /// Dead containers younger than this are kept and not counted. Default 0 = none is too young.
     pub min_age: Duration,
-    /// Dead instances kept of each (pod, container name). Default 1; negative = no limit.
-    pub max_per_pod_container: i64,
-    /// Dead containers kept on the node. Default -1; negative = no limit.
-    pub max_containers: i64,
+    /// Dead instances kept of each (pod, container name). Default 1; `None` = no limit.
+    pub max_per_pod_container: Option<u64>,
+    /// Dead containers kept on the node. Default `None` = no limit.
+    pub max_containers: Option<u64>,
     /// The time from which `min_age` counts. Default `Created`, as in the kubelet.
     pub age_from: AgeFrom,
     /// Whether to remove all dead containers and sandboxes of terminated pods, as the kubelet does under disk pressure.
@@ -139,10 +139,9 @@ fn remove_over_unit_limit<'a>(
     units: &mut [Unit<'a>],
     newest: &Newest,
 ) {
-    let limit = context.policy.containers.max_per_pod_container;
-    let Ok(count) = usize::try_from(limit) else { return };
+    let Some(limit) = context.policy.containers.max_per_pod_container else { return };
     for unit in units {
-        remove_beyond(context, builder, unit, newest, count, &RemoveReason::OverUnitLimit { limit });
+        remove_beyond(context, builder, unit, newest, as_count(limit), &RemoveReason::OverUnitLimit { limit });
     }
 }
 
@@ -156,8 +155,8 @@ fn remove_over_total_limit<'a>(
     units: &mut [Unit<'a>],
     newest: &Newest,
 ) {
-    let limit = context.policy.containers.max_containers;
-    let Ok(allowed) = usize::try_from(limit) else { return };
+    let Some(limit) = context.policy.containers.max_containers else { return };
+    let allowed = as_count(limit);
     let is_counted = |unit: &&mut Unit| !unit.containers.is_empty() && !unit.status.is_guarded();
     let mut units: Vec<_> = units.iter_mut().filter(is_counted).collect();
     if count(&units) <= allowed {
@@ -184,6 +183,10 @@ fn take_oldest<'a>(units: &mut [&mut Unit<'a>], count: usize) -> Vec<&'a Contain
         unit.containers.retain(|container| !taken.contains(&container.id));
     }
     all
+}
+
+fn as_count(limit: u64) -> usize {
+    usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
 fn count(units: &[&mut Unit]) -> usize {
@@ -225,7 +228,7 @@ fn take<'a>(
 fn keep_rest<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, units: Vec<Unit<'a>>) {
     let limit = context.policy.containers.max_per_pod_container;
     for unit in units {
-        let within = if limit < 0 { KeepReason::NoLimit {} } else { KeepReason::WithinUnitLimit { limit } };
+        let within = limit.map_or(KeepReason::NoLimit {}, |limit| KeepReason::WithinUnitLimit { limit });
         let reason = unit.status.guard().unwrap_or(within);
         for container in unit.containers {
             keep(builder, container, reason.clone());
@@ -286,8 +289,8 @@ impl Default for ContainerPolicy {
     fn default() -> Self {
         Self {
             min_age: Duration::ZERO,
-            max_per_pod_container: 1,
-            max_containers: -1,
+            max_per_pod_container: Some(1),
+            max_containers: None,
             age_from: AgeFrom::Created,
             evict_terminated_pods: false,
         }

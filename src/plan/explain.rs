@@ -129,8 +129,8 @@ impl RemoveReason {
     }
 }
 
-fn dead(limit: i64) -> String {
-    count(limit.unsigned_abs(), "dead container")
+fn dead(limit: u64) -> String {
+    count(limit, "dead container")
 }
 
 // === impl KeepReason ===

@@ -34,7 +34,7 @@ fn old_one(node: &Snapshot, policy: &Policy) -> &'static str {
 /// A policy that removes all but the newest container.
 fn policy() -> Policy {
     let mut policy = Policy::default();
-    policy.containers.max_per_pod_container = 1;
+    policy.containers.max_per_pod_container = Some(1);
     policy
 }
 
@@ -58,13 +58,13 @@ fn a_created_container_is_about_to_start_for_exactly_its_grace() {
 }
 
 #[test]
-fn a_limit_below_zero_is_none() {
+fn no_limit_keeps_every_instance() {
     let fate = |limit| {
         let mut policy = policy();
         policy.containers.max_per_pod_container = limit;
         old_one(&node("exited", 3600, &json!({})), &policy)
     };
-    assert_eq!([-1, 0, 1, 2].map(fate), ["no_limit", "removed", "removed", "within_unit_limit"]);
+    assert_eq!([None, Some(0), Some(1), Some(2)].map(fate), ["no_limit", "removed", "removed", "within_unit_limit"]);
 }
 
 #[test]
