@@ -4,27 +4,31 @@
 //! input into the result. One table, [`KEYS`], lists every key. Only this module reads the environment and the
 //! configuration files, and it reads them once. `plan` receives a [`crate::plan::Policy`], without its origin.
 
+mod declarations;
 mod duration;
 mod environment;
 mod error;
 mod keys;
 mod kubelet;
 mod layers;
+mod reference;
 mod resolve;
 mod settings;
 mod show;
-mod slot;
 #[cfg(test)]
 mod tests;
+mod values;
 
+pub use declarations::KEYS;
 pub use environment::Environment;
 pub use error::{ConfigError, ConfigFault, Origin};
-pub use keys::{KEYS, Key, find, nearest};
+pub use keys::{Key, find, nearest};
 pub use layers::Typed;
+pub use reference::{default_toml, reference};
 pub use resolve::{Loaded, load};
 pub use settings::{
     Intervals, KubeletSettings, LogFormat, PodSettings, PodSourceName, PodSources, RuntimeSettings, Settings,
     StateSettings,
 };
-pub use show::{DEFAULT_TOML, schema};
-pub use slot::InvalidValue;
+pub use show::schema;
+pub use values::InvalidValue;

@@ -6,7 +6,7 @@ use schemars::schema_for;
 use super::collect::Collection;
 use super::render::Grid;
 use super::{CliError, Format, Output, format};
-use crate::config::{DEFAULT_TOML, KEYS, Loaded};
+use crate::config::{KEYS, Loaded};
 use crate::model::Snapshot;
 use crate::plan::Plan;
 
@@ -50,7 +50,7 @@ pub fn run(args: &Args, load: impl Fn() -> Result<Loaded, CliError>, output: &mu
     match &args.verb {
         Verb::Check => check(&load()?, output),
         Verb::Show => show(&load()?, output),
-        Verb::Default => output.text(DEFAULT_TOML),
+        Verb::Default => output.text(&crate::config::default_toml()),
         Verb::Schema { of } => schema(*of, output),
     }
 }

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
+use super::declarations::KEYS;
 use super::error::{ConfigFault, Origin};
-use super::keys::{self, KEYS, Key};
+use super::keys::{self, Key};
 use super::{Environment, kubelet};
 
 /// The default configuration file. It is optional.
@@ -183,5 +184,5 @@ pub(super) fn is_section(key: &str) -> bool {
 /// needs quotes. A text setting also takes a number as text: a node may be named `12345`.
 fn typed(key: Option<&Key>, text: &str) -> Value {
     let value = text.parse().unwrap_or_else(|_| text.into());
-    if key.is_some_and(|key| !key.can_be(&value)) { text.into() } else { value }
+    if key.is_some_and(|key| !key.takes(&value)) { text.into() } else { value }
 }

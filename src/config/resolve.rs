@@ -7,7 +7,7 @@ use std::fmt;
 use super::error::{ConfigError, ConfigFault, Origin};
 use super::keys::{self, Key};
 use super::layers::{Entry, Layers, is_section};
-use super::slot::InvalidValue;
+use super::values::InvalidValue;
 use super::{Environment, Settings, Typed, environment};
 use crate::cri::{EndpointCandidates, Named};
 use crate::plan::Guards;

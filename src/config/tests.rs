@@ -69,9 +69,9 @@ fn messages(text: &str) -> Vec<String> {
 
 #[test]
 fn the_commented_file_says_what_the_code_says() {
-    assert_eq!(of_toml(DEFAULT_TOML).unwrap().settings, Settings::default());
+    assert_eq!(of_toml(&default_toml()).unwrap().settings, Settings::default());
     let mut layers = Layers::default();
-    layers.toml(Path::new("f"), DEFAULT_TOML);
+    layers.toml(Path::new("f"), &default_toml());
     let written: BTreeSet<_> = layers.entries.iter().map(|entry| entry.key.as_str()).collect();
     let known: BTreeSet<_> = KEYS.iter().map(|key| key.name).collect();
     assert_eq!(written, known);
@@ -82,17 +82,41 @@ fn the_commented_file_says_what_the_code_says() {
 
 #[test]
 fn the_commented_file_names_every_flag_of_its_key() {
-    for key in KEYS {
-        let Some(flag) = key.flag() else { continue };
-        assert!(DEFAULT_TOML.contains(&format!("--{flag}")), "--{flag}");
+    let text = default_toml();
+    for flag in KEYS.iter().filter_map(Key::flag) {
+        assert!(text.contains(&format!("# Flag: --{flag}\n")), "--{flag}");
     }
+}
+
+/// Compares a file with what the declarations make of it. `scripts/generate.sh` writes it instead.
+#[expect(clippy::disallowed_methods, reason = "scripts/generate.sh sets a variable for the test")]
+fn is_current(file: &str, generated: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    if std::env::var_os("KUBEGC_GENERATE").is_some() {
+        std::fs::write(&path, generated).unwrap();
+    }
+    assert!(std::fs::read_to_string(&path).unwrap() == generated, "{file} is not current: run scripts/generate.sh");
+}
+
+#[test]
+fn generated_files_are_current() {
+    is_current("config/default.toml", &default_toml());
+    is_current("docs/configuration.md", &reference());
+}
+
+#[test]
+fn generated_lines_have_at_most_120_columns() {
+    let (toml, markdown) = (default_toml(), reference());
+    let is_text = |line: &&str| !line.starts_with("- Value: ");
+    let long: Vec<_> = toml.lines().chain(markdown.lines().filter(is_text)).filter(|line| line.len() > 120).collect();
+    assert_eq!(long, Vec::<&str>::new());
 }
 
 #[test]
 fn the_schema_holds_the_commented_file_and_refuses_others() {
     let schema = jsonschema::validator_for(&schema()).unwrap();
     let valid = |text: &str| schema.is_valid(&serde_json::to_value(text.parse::<toml::Table>().unwrap()).unwrap());
-    assert!(valid(DEFAULT_TOML));
+    assert!(valid(&default_toml()));
     assert!(valid(""));
     assert!(!valid("colour = 1"));
     assert!(!valid("[images]\nkeep_all = true"));

@@ -13,6 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::plan_builder::{Context, PlanBuilder};
 use super::pods::{Completeness, PodStatus};
@@ -22,21 +23,21 @@ use crate::model::{Container, ContainerState, PodUid};
 /// Limits on dead containers (kubelet flags of the same meaning).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContainerPolicy {
-    /// Dead containers younger than this are kept and not counted. Default 0 = none is too young.
+    /// `containers.min_age`
     pub min_age: Duration,
-    /// Dead instances kept of each (pod, container name). Default 1; `None` = no limit.
+    /// `containers.max_per_pod_container`; `None` = no limit.
     pub max_per_pod_container: Option<u64>,
-    /// Dead containers kept on the node. Default `None` = no limit.
+    /// `containers.max_containers`; `None` = no limit.
     pub max_containers: Option<u64>,
-    /// The time from which `min_age` counts. Default `Created`, as in the kubelet.
+    /// `containers.age_from`
     pub age_from: AgeFrom,
-    /// Whether to remove all dead containers and sandboxes of terminated pods, as the kubelet does under disk pressure.
-    /// Default off.
+    /// `containers.evict_terminated_pods`
     pub evict_terminated_pods: bool,
 }
 
 /// The time from which a container's age counts.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum AgeFrom {
     /// When it was created, as in the kubelet.
     #[default]
