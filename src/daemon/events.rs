@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::{Pass, clock, node, pods};
+use super::{Pass, clock, pods};
 use crate::config::{PodSourceName, Settings};
 use crate::kubernetes::Connection;
 use crate::plan::Scope;
@@ -31,8 +31,8 @@ impl Events {
             return Self(None);
         }
         let connection = Arc::new(Connection::new(pods::ways_to_api_server(settings)));
-        let name = node::node_name(settings);
-        let (events, recorder) = start_recorder(&name, ApiSink::new(connection, &name));
+        let node = &settings.node;
+        let (events, recorder) = start_recorder(node, ApiSink::new(connection, node));
         Self(Some((events, tokio::spawn(recorder.run()))))
     }
 

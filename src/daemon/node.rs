@@ -28,7 +28,7 @@ impl LocalNode {
     pub fn of_host(settings: &Settings, endpoint: Endpoint) -> Self {
         let disks = Arc::new(HostDisks::new(&settings.host_root));
         let space_settle = Duration::from_secs(1);
-        Self { endpoint, disks, pods: pod_source(settings, &node_name(settings)), space_settle }
+        Self { endpoint, disks, pods: pod_source(settings, &settings.node), space_settle }
     }
 
     /// Creates a reader for its runtime.
@@ -39,7 +39,7 @@ impl LocalNode {
     /// Creates an observer for it.
     pub fn observer(&self, settings: &Settings) -> Observer {
         let (pods, disks) = (Arc::clone(&self.pods), Arc::clone(&self.disks));
-        Observer::new(self.reader(settings), places(settings), node_name(settings), pods, disks)
+        Observer::new(self.reader(settings), places(settings), settings.node.clone(), pods, disks)
     }
 }
 
@@ -50,10 +50,4 @@ fn places(settings: &Settings) -> Places {
         pod_logs: settings.policy.logs.pods_root.clone(),
         container_logs: settings.policy.logs.containers_root.clone(),
     }
-}
-
-/// Returns the node name from the settings, or else the host name.
-pub(super) fn node_name(settings: &Settings) -> String {
-    let host = || nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
-    if settings.node.is_empty() { host() } else { settings.node.clone() }
 }
