@@ -15,6 +15,7 @@ mod reference;
 mod resolve;
 mod settings;
 mod show;
+mod sockets;
 #[cfg(test)]
 mod tests;
 mod values;

@@ -22,7 +22,7 @@ mod writer;
 
 pub use crate::host_path;
 pub use breaker::Breaker;
-pub use endpoint::{Endpoint, EndpointCandidates, Named, Rule, WELL_KNOWN, resolve};
+pub use endpoint::{Endpoint, EndpointCandidates, Named, WELL_KNOWN, resolve};
 pub use error::CriError;
 pub use parts::List;
 pub use reader::{ContainerStatus, Only, RuntimeReader};

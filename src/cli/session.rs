@@ -25,8 +25,10 @@ pub(super) fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Re
 /// Finds the runtime and checks whether it answers.
 pub(super) async fn node(loaded: &Loaded) -> Result<LocalNode, CliError> {
     let settings = &loaded.settings;
-    let endpoint = cri::resolve(&loaded.candidates, &settings.runtime.options).await?;
-    tracing::info!(endpoint = endpoint.runtime, chosen_by = endpoint.chosen_by.as_str(), "runtime found");
+    let candidates = loaded.candidates();
+    let endpoint = cri::resolve(&candidates, &settings.runtime.options).await?;
+    let chosen_by = candidates.runtime.as_ref().map_or("well-known sockets", |named| &named.named_by);
+    tracing::info!(endpoint = endpoint.runtime, chosen_by, "runtime found");
     let reader = RuntimeReader::new(&endpoint.runtime, &endpoint.images, settings.runtime.options.clone());
     reader.check().await?;
     Ok(LocalNode::of_host(settings, endpoint))

@@ -1,15 +1,7 @@
 //! The environment variables that kubegc reads. No other module reads the environment.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-
-use crate::cri::Named;
-
-/// The default configuration file of crictl, below the host's root.
-const CRICTL_FILE: &str = "etc/crictl.yaml";
-const CRICTL_KEYS: [&str; 2] = ["runtime-endpoint", "image-endpoint"];
-/// The kubelet's keys for the same endpoints.
-pub(super) const KUBELET_KEYS: [&str; 2] = ["containerRuntimeEndpoint", "imageServiceEndpoint"];
+use std::path::PathBuf;
 
 /// The variables; `None` if unset or empty.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -59,20 +51,6 @@ impl Environment {
         ];
         all.into_iter().filter_map(|(variable, key, value)| Some((variable, key, value.as_deref()?)))
     }
-
-    /// Reads the endpoints in crictl's configuration. The file is optional and not kubegc's: if it cannot be read, it
-    /// names none.
-    pub(super) fn crictl(&self, host_root: &Path) -> Named {
-        let path = self.crictl_config.clone().unwrap_or_else(|| host_root.join(CRICTL_FILE));
-        std::fs::read_to_string(path).map_or_else(|_| Named::default(), |text| named(&text, CRICTL_KEYS))
-    }
-}
-
-/// Returns the endpoints in a YAML file, by the keys of the runtime and the image service.
-pub(super) fn named(text: &str, [runtime, images]: [&str; 2]) -> Named {
-    let document: serde_json::Value = serde_saphyr::from_str(text).unwrap_or_default();
-    let endpoint = |key| document.get(key).and_then(|value| value.as_str()).map(str::to_owned);
-    Named { runtime: endpoint(runtime), images: endpoint(images) }
 }
 
 /// Returns the first file of a list with the format of `PATH`.

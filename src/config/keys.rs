@@ -116,7 +116,7 @@ impl Key {
     /// Returns whether the value is unset, so that the next source applies, as for the empty endpoint of the commented
     /// file.
     pub fn says_nothing(&self, value: &Value) -> bool {
-        self.slot.allowed().may_be_empty && value.as_str() == Some("")
+        self.slot.allowed().may_be_empty && value.as_str().is_some_and(|text| text.trim().is_empty())
     }
 
     /// Returns whether the profile sets the default of this key.

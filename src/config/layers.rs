@@ -8,12 +8,11 @@ use toml::{Table, Value};
 use super::declarations::KEYS;
 use super::error::{ConfigFault, Origin};
 use super::keys::{self, Key};
+use super::sockets::OtherSockets;
 use super::{Environment, kubelet};
 
 /// The default configuration file. It is optional.
 const DEFAULT_FILE: &str = "/etc/kubegc/kubegc.toml";
-/// The host name in the kernel.
-const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// The input from the command line.
 #[derive(Clone, Debug, Default)]
@@ -46,8 +45,8 @@ pub(super) struct Layers {
     pub(super) entries: Vec<Entry>,
     /// Faults of sources that cannot be read.
     pub(super) faults: Vec<ConfigFault>,
-    /// The text of the kubelet's file, if one was given and read.
-    pub(super) kubelet: Option<String>,
+    /// The sockets in the kubelet's file, if one was given and read.
+    pub(super) kubelet: OtherSockets,
 }
 
 // === impl Layers ===
@@ -71,8 +70,8 @@ impl Layers {
     }
 
     fn host_name(&mut self) {
-        if let Ok(name) = std::fs::read_to_string(HOST_NAME) {
-            self.push("node", name.trim(), Origin::HostName);
+        if let Some(name) = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()) {
+            self.push("node", name, Origin::HostName);
         }
     }
 
@@ -83,7 +82,7 @@ impl Layers {
                 let (entries, faults) = kubelet::entries(path, &text);
                 self.entries.extend(entries);
                 self.faults.extend(faults);
-                self.kubelet = Some(text);
+                self.kubelet = OtherSockets::of_kubelet(path, &text);
             }
             Err(error) => self.unreadable(path, &error),
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kubegc::config::{Intervals, Settings};
-use kubegc::cri::{Endpoint, Rule};
+use kubegc::cri::Endpoint;
 use kubegc::daemon::schedule::Limits;
 use kubegc::daemon::{Cycle, node, service, signals};
 use kubegc::execute::stop;
@@ -74,7 +74,7 @@ async fn a_disk_that_gets_short_loses_what_finished_pods_left_and_every_unused_i
     let (sim, dir) = (sim(), tempfile::tempdir().unwrap());
     let store = dir.path().join("kubegc.db");
     let settings = settings(&sim);
-    let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint(), chosen_by: Rule::Flag };
+    let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint() };
     let disks = Arc::new(DiskFn(sim.disk_reader()));
     let node = node::LocalNode { endpoint, disks, pods: Arc::new(Listed), space_settle: Duration::ZERO };
     let intervals = settings.intervals.clone();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use kubegc::config::Settings;
-use kubegc::cri::{Endpoint, Rule};
+use kubegc::cri::Endpoint;
 use kubegc::daemon::node::LocalNode as Place;
 use kubegc::daemon::{Cycle, Pass, now};
 use kubegc::execute::{LiveRemover, Outcome, Stop};
@@ -186,7 +186,7 @@ fn past(sim: &Sim) -> Memory {
 fn cycle(sim: &Sim, limit: Duration) -> Cycle<LiveRemover> {
     let settings = settings(sim, limit);
     let store = Store::open(&settings.state.path).unwrap().store;
-    let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint(), chosen_by: Rule::Flag };
+    let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint() };
     let disks = Arc::new(DiskFn(sim.disk_reader()));
     let place = Place { endpoint, disks, pods: Arc::new(Listed(pods())), space_settle: Duration::ZERO };
     Cycle::live(settings, &place, store, now())

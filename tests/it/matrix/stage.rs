@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use kubegc::config::Settings;
-use kubegc::cri::{Endpoint, Rule};
+use kubegc::cri::Endpoint;
 use kubegc::daemon::node::LocalNode as Place;
 use kubegc::daemon::service::PATIENCE;
 use kubegc::daemon::{Cycle, Pass};
@@ -70,7 +70,7 @@ impl Stage {
     /// Stops the agent, if one runs, and starts one with this store.
     pub fn start_agent(&mut self, store: Store) {
         self.cycle = None;
-        let endpoint = Endpoint { runtime: self.sim.endpoint(), images: self.sim.endpoint(), chosen_by: Rule::Flag };
+        let endpoint = Endpoint { runtime: self.sim.endpoint(), images: self.sim.endpoint() };
         let disks = Arc::new(DiskFn(self.sim.disk_reader()));
         let pods = Arc::new(Listed(self.pods.clone()));
         let place = Place { endpoint, disks, pods, space_settle: Duration::ZERO };
