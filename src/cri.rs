@@ -49,8 +49,8 @@ pub struct CriOptions {
     pub max_message_bytes: usize,
     /// `runtime.answer_timeout`: for a Version call.
     pub answer_timeout: Duration,
-    /// The total back-off time of a read call while the runtime is unavailable. Default 0: the call fails at once. The
-    /// service sets a few seconds, because it outlives restarts of the runtime.
+    /// `runtime.patience`: the total back-off time of a read call while the runtime is unavailable. 0 = the call fails at
+    /// once, as for all clients but the service.
     pub patience: Duration,
 }
 

@@ -1,11 +1,13 @@
 //! Access to this node: finds the runtime, opens the store, takes a snapshot.
 
+use std::time::Duration;
+
 use anyhow::anyhow;
 use jiff::Timestamp;
 
 use super::{CliError, ErrorKind};
 use crate::config::{Loaded, Settings};
-use crate::cri::{self, CriError, RuntimeReader};
+use crate::cri::{self, CriError, CriOptions, RuntimeReader};
 use crate::daemon::node::LocalNode;
 use crate::daemon::{look_and_plan, now, recall};
 use crate::model::{Memory, Snapshot};
@@ -29,7 +31,8 @@ pub(super) async fn node(loaded: &Loaded) -> Result<LocalNode, CliError> {
     let endpoint = cri::resolve(&candidates, &settings.runtime.options).await?;
     let chosen_by = candidates.runtime.as_ref().map_or("well-known sockets", |named| &named.named_by);
     tracing::info!(endpoint = endpoint.runtime, chosen_by, "runtime found");
-    let reader = RuntimeReader::new(&endpoint.runtime, &endpoint.images, settings.runtime.options.clone());
+    let options = CriOptions { patience: Duration::ZERO, ..settings.runtime.options.clone() };
+    let reader = RuntimeReader::new(&endpoint.runtime, &endpoint.images, options);
     reader.check().await?;
     Ok(LocalNode::of_host(settings, endpoint))
 }

@@ -232,7 +232,9 @@ settings! {
     /// Timeout of the Version call: the first call, and the probe after a call without a response.
     "runtime.answer_timeout": INTERVAL = runtime.options.answer_timeout;
 
-    /// How long a reading call retries while the runtime is unavailable. 0 = no retry.
+    /// How long a reading call of the service retries while the runtime is unavailable. 0 = no retry.
+    ///
+    /// It covers a restart of the runtime. The other commands do not retry.
     "runtime.patience": DURATION = runtime.options.patience;
 
     /// The store: last use and history.

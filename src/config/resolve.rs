@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use super::error::{ConfigError, ConfigFault, Origin};
 use super::keys::{self, Key};
@@ -77,6 +78,13 @@ impl Loaded {
             }
             None => Origin::BuiltIn,
         }
+    }
+
+    /// Returns the settings for a command that ends after one pass: it does not retry while the runtime is unavailable.
+    #[must_use]
+    pub fn without_patience(mut self) -> Self {
+        self.settings.runtime.options.patience = Duration::ZERO;
+        self
     }
 
     /// Returns a warning, one sentence each, for settings that are allowed but probably not intended.

@@ -35,7 +35,7 @@ pub struct Settings {
 }
 
 /// The runtime's sockets and limits.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RuntimeSettings {
     /// `runtime.endpoint`
     pub endpoint: Option<String>,
@@ -151,6 +151,15 @@ impl Default for Settings {
             tells_events: true,
             log_format: LogFormat::Text,
         }
+    }
+}
+
+// === impl RuntimeSettings ===
+
+impl Default for RuntimeSettings {
+    fn default() -> Self {
+        let options = CriOptions { patience: Duration::from_secs(10), ..CriOptions::default() };
+        Self { endpoint: None, image_endpoint: None, options }
     }
 }
 

@@ -324,6 +324,14 @@ fn the_socket_that_the_search_finds_is_shown_with_its_origin() {
 }
 
 #[test]
+fn only_the_service_retries_for_the_patience() {
+    let etc = Etc::new(&[("kubegc.toml", "")]);
+    let loaded = etc.load(&set(&["runtime.patience=2s"])).unwrap();
+    assert_eq!(loaded.settings.runtime.options.patience, Duration::from_secs(2));
+    assert_eq!(loaded.without_patience().settings.runtime.options.patience, Duration::ZERO);
+}
+
+#[test]
 fn drop_ins_are_read_in_the_order_of_their_names() {
     // Enough files that no file system lists them in the right order by chance.
     let files: Vec<_> =

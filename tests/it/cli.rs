@@ -328,7 +328,7 @@ fn the_settings_in_force_are_shown_with_where_they_come_from() {
     removal_timeout = "10m"                      # built-in
     max_message_bytes = "256MiB"                 # built-in
     answer_timeout = "5s"                        # built-in
-    patience = "0s"                              # built-in
+    patience = "10s"                             # built-in
 
     [state]
     path = "/var/lib/kubegc/kubegc.db"           # built-in

@@ -199,6 +199,7 @@ fn settings(sim: &Sim, limit: Duration) -> Settings {
     settings.runtime.options.read_timeout = limit;
     settings.runtime.options.removal_timeout = limit;
     settings.runtime.options.answer_timeout = limit;
+    settings.runtime.options.patience = Duration::ZERO;
     let policy = &mut settings.policy;
     (policy.logs.pods_root, policy.logs.containers_root) = (roots.pods, roots.containers);
     policy.images.all_unused = true;

@@ -9,7 +9,6 @@ use jiff::SignedDuration;
 use kubegc::config::Settings;
 use kubegc::cri::Endpoint;
 use kubegc::daemon::node::LocalNode as Place;
-use kubegc::daemon::service::PATIENCE;
 use kubegc::daemon::{Cycle, Pass};
 use kubegc::execute::{LiveRemover, Stop};
 use kubegc::model::{Container, PodList, PodRef, Sandbox, Seen};
@@ -139,7 +138,7 @@ fn settings(sim: &Sim) -> Settings {
     let roots = sim.log_roots();
     let mut settings = Settings { kubelet_root: sim.dir().join("kubelet"), ..Settings::default() };
     let options = &mut settings.runtime.options;
-    (options.read_timeout, options.removal_timeout, options.patience) = (LIMIT, LIMIT, PATIENCE);
+    (options.read_timeout, options.removal_timeout) = (LIMIT, LIMIT);
     let policy = &mut settings.policy;
     (policy.logs.pods_root, policy.logs.containers_root) = (roots.pods, roots.containers);
     policy.images.keep = vec![Pattern::from(KEEP_PATTERN)];
