@@ -6,11 +6,15 @@
 
 mod declarations;
 mod duration;
+mod entry;
 mod environment;
 mod error;
+mod key;
 mod keys;
 mod kubelet;
 mod layers;
+mod loaded;
+mod parse;
 mod reference;
 mod resolve;
 mod settings;
@@ -22,14 +26,15 @@ mod values;
 
 pub use declarations::KEYS;
 pub use environment::Environment;
-pub use error::{ConfigError, ConfigFault, Origin};
-pub use keys::{Key, find, nearest};
+pub use error::{ConfigError, ConfigFault, InvalidValue, Origin};
+pub use key::Key;
+pub use keys::{find, nearest};
 pub use layers::Typed;
+pub use loaded::Loaded;
 pub use reference::{default_toml, reference};
-pub use resolve::{Loaded, load};
+pub use resolve::load;
 pub use settings::{
     Intervals, KubeletSettings, LogFormat, PodSettings, PodSourceName, PodSources, RuntimeSettings, Settings,
     StateSettings,
 };
 pub use show::schema;
-pub use values::InvalidValue;

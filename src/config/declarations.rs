@@ -4,7 +4,7 @@
 //! it. The defaults are those of [`Settings::default`](super::Settings). The first paragraph of a description is its
 //! summary, for the help of a flag.
 
-use super::keys::{Field, Key};
+use super::key::{Field, Key};
 use super::values::*;
 
 /// The descriptions of tables, by name.

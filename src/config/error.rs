@@ -32,6 +32,15 @@ pub enum Origin {
     SameAs(&'static str),
 }
 
+/// Why a value was rejected.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum InvalidValue {
+    /// The value is not allowed for this key.
+    NotAllowed,
+    /// A duration without a unit: it may mean seconds or minutes.
+    NoUnit,
+}
+
 /// One fault.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConfigFault {

@@ -9,8 +9,8 @@ use serde_json::Value as Json;
 use toml::Value;
 
 use super::duration;
+use super::entry::Entry;
 use super::error::{ConfigFault, Origin};
-use super::layers::Entry;
 use crate::model::duration_text;
 
 /// A field of `KubeletConfiguration` and its parser.

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use super::declarations::KEYS;
+use super::entry::Entry;
 use super::error::{ConfigFault, Origin};
-use super::keys::{self, Key};
+use super::key::Key;
+use super::keys;
 use super::sockets::OtherSockets;
 use super::{Environment, kubelet};
 
@@ -25,17 +27,6 @@ pub struct Typed {
     pub flags: Vec<(&'static str, String)>,
     /// `--set key=value`.
     pub set: Vec<String>,
-}
-
-/// One value from a source.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Entry {
-    /// The dotted key.
-    pub(super) key: String,
-    /// The value, of any type.
-    pub(super) value: Value,
-    /// The source of the value.
-    pub(super) origin: Origin,
 }
 
 /// All values, in order of precedence.

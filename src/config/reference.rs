@@ -2,7 +2,7 @@
 
 use super::Settings;
 use super::declarations::{KEYS, TABLES};
-use super::keys::Key;
+use super::key::Key;
 
 const SOURCES: &str = "\
 kubegc reads these sources in this order, and a later one overrides an earlier one: `--kubelet-config`,

@@ -3,23 +3,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
 
-use super::error::{ConfigError, ConfigFault, Origin};
-use super::keys::{self, Key};
-use super::layers::{Entry, Layers, is_section};
+use super::entry::Entry;
+use super::error::{ConfigError, ConfigFault, InvalidValue, Origin};
+use super::key::Key;
+use super::keys;
+use super::layers::{Layers, is_section};
+use super::loaded::Loaded;
 use super::sockets::OtherSockets;
-use super::values::InvalidValue;
 use super::{Environment, Settings, Typed};
 use crate::plan::Guards;
-
-/// The settings in force, and the origin of each.
-#[derive(Clone, Debug)]
-pub struct Loaded {
-    /// The resolved settings.
-    pub settings: Settings,
-    pub(super) origins: BTreeMap<&'static str, Origin>,
-}
 
 /// The state while resolving.
 #[derive(Default)]
@@ -63,43 +56,6 @@ pub(super) fn settle(layers: Layers) -> Result<Loaded, ConfigError> {
 fn forget_guards(entries: &mut Vec<Entry>) {
     if entries.iter().any(|entry| entry.key == "profile" && entry.origin.is_command_line()) {
         entries.retain(|entry| !entry.key.starts_with("guards.") || entry.origin.is_command_line());
-    }
-}
-
-// === impl Loaded ===
-
-impl Loaded {
-    /// Returns the origin of a key's value.
-    pub fn origin(&self, key: &Key) -> Origin {
-        match self.origins.get(key.name) {
-            Some(origin) => origin.clone(),
-            None if key.is_guard() && self.origins.contains_key("profile") => {
-                Origin::Profile(self.settings.policy.profile)
-            }
-            None => Origin::BuiltIn,
-        }
-    }
-
-    /// Returns the settings for a command that ends after one pass: it does not retry while the runtime is unavailable.
-    #[must_use]
-    pub fn without_patience(mut self) -> Self {
-        self.settings.runtime.options.patience = Duration::ZERO;
-        self
-    }
-
-    /// Returns a warning, one sentence each, for settings that are allowed but probably not intended.
-    pub fn warnings(&self) -> Vec<String> {
-        let high = self.origins.get("images.high_threshold_percent");
-        match high {
-            Some(Origin::OtherProgram(path, name)) if self.settings.policy.images.high_threshold_percent == 100 => {
-                vec![format!(
-                    "{}: {name} = 100 turns off kubegc's image collection for disk space too; set \
-                     images.high_threshold_percent",
-                    path.display()
-                )]
-            }
-            _ => Vec::new(),
-        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value as Json, json};
 
 use super::declarations::KEYS;
-use super::keys::Key;
+use super::key::Key;
 use super::{Loaded, Settings};
 
 /// The column of the comments, if the value is short enough.

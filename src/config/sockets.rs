@@ -1,24 +1,23 @@
-//! The runtime's sockets: those of the settings, otherwise those of crictl or of the kubelet, otherwise the one that the
-//! search finds.
+//! The runtime's sockets in the configuration of crictl and of the kubelet.
 
 use std::path::Path;
 
+use super::environment::Environment;
 use super::error::Origin;
-use super::{Environment, Loaded};
-use crate::cri::{CriError, Endpoint, EndpointCandidates, Named};
 
 /// The default configuration file of crictl, below the host's root.
 const CRICTL_FILE: &str = "etc/crictl.yaml";
 const CRICTL_KEYS: [&str; 2] = ["runtime-endpoint", "image-endpoint"];
 const KUBELET_KEYS: [&str; 2] = ["containerRuntimeEndpoint", "imageServiceEndpoint"];
-const RUNTIME: &str = "runtime.endpoint";
-const IMAGES: &str = "runtime.image_endpoint";
+/// The keys of the sockets.
+pub(super) const RUNTIME: &str = "runtime.endpoint";
+pub(super) const IMAGES: &str = "runtime.image_endpoint";
 
 /// The sockets that the configuration of another program names, with their origin.
 #[derive(Debug, Default)]
 pub(super) struct OtherSockets {
-    runtime: Option<(String, Origin)>,
-    images: Option<(String, Origin)>,
+    pub(super) runtime: Option<(String, Origin)>,
+    pub(super) images: Option<(String, Origin)>,
 }
 
 // === impl OtherSockets ===
@@ -42,63 +41,5 @@ impl OtherSockets {
             (!socket.is_empty()).then(|| (socket.to_owned(), Origin::OtherProgram(path.to_owned(), key)))
         });
         Self { runtime, images }
-    }
-}
-
-// === impl Loaded ===
-
-impl Loaded {
-    /// Takes the sockets from the first program that names the runtime's, unless a setting names it. The image service's
-    /// comes from the same program, unless a setting names it.
-    pub(super) fn adopt(&mut self, others: impl IntoIterator<Item = OtherSockets>) {
-        if self.settings.runtime.endpoint.is_none()
-            && let Some(OtherSockets { runtime, images }) = others.into_iter().find(|other| other.runtime.is_some())
-        {
-            self.default_socket(RUNTIME, runtime);
-            self.default_socket(IMAGES, images);
-        }
-    }
-
-    /// Returns the settings with the sockets that are used. If no runtime is found, the origin says why.
-    #[must_use]
-    pub fn with_endpoint(mut self, found: &Result<Endpoint, CriError>) -> Self {
-        match found {
-            Ok(endpoint) => {
-                self.default_socket(RUNTIME, Some((endpoint.runtime.clone(), Origin::Search)));
-                self.default_socket(IMAGES, Some((endpoint.images.clone(), Origin::SameAs(RUNTIME))));
-            }
-            Err(error) if self.settings.runtime.endpoint.is_none() => {
-                self.origins.insert(RUNTIME, Origin::NotFound(error.to_string()));
-            }
-            Err(_) => {}
-        }
-        self
-    }
-
-    /// Returns the sockets that are named, for the search.
-    pub fn candidates(&self) -> EndpointCandidates {
-        let named = |socket: &Option<String>, key| {
-            let named_by = || self.origins.get(key).map(ToString::to_string).unwrap_or_default();
-            socket.clone().map(|endpoint| Named { endpoint, named_by: named_by() })
-        };
-        let runtime = &self.settings.runtime;
-        EndpointCandidates {
-            runtime: named(&runtime.endpoint, RUNTIME),
-            images: named(&runtime.image_endpoint, IMAGES),
-            host_root: self.settings.host_root.clone(),
-            ..EndpointCandidates::default()
-        }
-    }
-
-    /// Sets a socket that is not set yet.
-    fn default_socket(&mut self, key: &'static str, socket: Option<(String, Origin)>) {
-        let runtime = &mut self.settings.runtime;
-        let field = if key == RUNTIME { &mut runtime.endpoint } else { &mut runtime.image_endpoint };
-        if field.is_none()
-            && let Some((socket, origin)) = socket
-        {
-            *field = Some(socket);
-            self.origins.insert(key, origin);
-        }
     }
 }
