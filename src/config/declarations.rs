@@ -101,10 +101,10 @@ settings! {
     /// Free bytes below which everything unused is removed, objects of terminated pods included. 0 = off.
     "pressure.free_bytes": BYTES = policy.pressure.free_bytes;
 
-    /// The same with free space in percent. 0 = off.
+    /// Free space in percent below which everything unused is removed. 0 = off.
     "pressure.free_percent": PERCENT = policy.pressure.free_percent;
 
-    /// The same with free inodes in percent. 0 = off.
+    /// Free inodes in percent below which everything unused is removed. 0 = off.
     "pressure.free_inodes_percent": PERCENT = policy.pressure.free_inodes_percent;
 
     /// Interval between checks for disk pressure.
