@@ -10,7 +10,7 @@ use crate::daemon::events::Events;
 use crate::daemon::node::LocalNode;
 use crate::daemon::notify::Notifier;
 use crate::daemon::schedule::Limits;
-use crate::daemon::service::{self, PATIENCE};
+use crate::daemon::service;
 use crate::daemon::signals::{self, Reload};
 use crate::daemon::{Cycle, Pass, now};
 use crate::execute::Stop;
@@ -62,12 +62,10 @@ async fn serve(
     reloads: Reload,
     notifier: &Notifier,
 ) -> Result<(), CliError> {
-    let mut settings = loaded.settings.clone();
+    let settings = loaded.settings.clone();
     let (mut lock, store) = lock_and_open(&settings, "run")?;
     log_settings(&loaded);
     let Some(node) = wait_for_node(&loaded, stop, notifier).await? else { return Ok(()) };
-    let patience = &mut settings.runtime.options.patience;
-    *patience = (*patience).max(PATIENCE);
     let (intervals, mut events) = (settings.intervals.clone(), Events::begin(&settings));
     let cycle = Cycle::live(settings, &node, store, now());
     notifier.ready("watching");

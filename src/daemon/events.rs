@@ -32,8 +32,8 @@ impl Events {
             return Self(None);
         }
         let connection = Arc::new(Connection::new(node::credential_candidates(settings)));
-        let name = node::node_name(settings);
-        let (events, recorder) = start_recorder(&name, ApiSink::new(connection, &name));
+        let node = &settings.node;
+        let (events, recorder) = start_recorder(node, ApiSink::new(connection, node));
         Self(Some((events, tokio::spawn(recorder.run()))))
     }
 

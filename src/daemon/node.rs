@@ -41,7 +41,7 @@ impl LocalNode {
     /// Creates an observer for it.
     pub fn observer(&self, settings: &Settings) -> Observer {
         let (pods, disks) = (Arc::clone(&self.pods), Arc::clone(&self.disks));
-        Observer::new(self.reader(settings), places(settings), node_name(settings), pods, disks)
+        Observer::new(self.reader(settings), places(settings), settings.node.clone(), pods, disks)
     }
 }
 
@@ -58,7 +58,7 @@ fn places(settings: &Settings) -> Places {
 fn pod_source_options(settings: &Settings) -> PodSourceOptions {
     PodSourceOptions {
         sources: settings.pods.sources.iter().collect(),
-        node: node_name(settings),
+        node: settings.node.clone(),
         credentials: credential_candidates(settings),
         max_silence: settings.pods.max_silence,
         kubelet: kubelet_access(settings),
@@ -82,7 +82,7 @@ fn kubelet_access(settings: &Settings) -> KubeletAccess {
     KubeletAccess {
         endpoint,
         // The kubelet derives its node name from the host name in the same way.
-        node: node_name(settings).trim().to_lowercase(),
+        node: settings.node.trim().to_lowercase(),
         ca,
         token_file,
         client: client_certificate.zip(client_key),
@@ -102,12 +102,6 @@ fn kubelet_key(kubelet: &KubeletSettings) -> Option<&'static str> {
         (kubelet.endpoint != unset.endpoint, "pods.kubelet_endpoint"),
     ];
     keys.into_iter().find(|(is_set, _)| *is_set).map(|(_, key)| key)
-}
-
-/// Returns the node name from the settings, or else the host name.
-pub(super) fn node_name(settings: &Settings) -> String {
-    let host = || nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
-    if settings.node.is_empty() { host() } else { settings.node.clone() }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::super::{clock, node, signals};
 use super::*;
 use crate::config::Settings;
-use crate::cri::{Endpoint, Rule};
+use crate::cri::Endpoint;
 use crate::execute::{Outcome, Stopper, stop};
 use crate::model::ListCounts;
 use crate::observe::{DiskFn, RuntimePods};
@@ -41,7 +41,7 @@ fn settings(sim: &Sim) -> Settings {
 }
 
 fn cycle(sim: &Sim, settings: Settings) -> Cycle<LiveRemover> {
-    let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint(), chosen_by: Rule::Flag };
+    let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint() };
     let disks = Arc::new(DiskFn(sim.disk_reader()));
     let node = node::LocalNode { endpoint, disks, pods: Arc::new(RuntimePods), space_settle: Duration::ZERO };
     let store = Store::open(&settings.state.path).unwrap().store;
