@@ -87,7 +87,8 @@ impl Cli {
             let verbose = if self.global.debug { 2 } else { self.global.verbose };
             let is_service = matches!(self.verb, Verb::Run(_));
             logging::start(is_service, verbose, loaded.settings.log_format, environment.plain);
-            Ok(loaded)
+            let shows_or_serves = is_service || matches!(self.verb, Verb::Config(_));
+            Ok(if shows_or_serves { loaded } else { loaded.without_patience() })
         };
         match &self.verb {
             Verb::Plan(args) => plan::run(args, &load()?, output),

@@ -4,26 +4,36 @@
 //! input into the result. One table, [`KEYS`], lists every key. Only this module reads the environment and the
 //! configuration files, and it reads them once. `plan` receives a [`crate::plan::Policy`], without its origin.
 
+mod declarations;
 mod duration;
+mod entry;
 mod environment;
 mod error;
+mod key;
 mod keys;
 mod kubelet;
 mod layers;
+mod loaded;
+mod parse;
+mod reference;
 mod resolve;
 mod settings;
 mod show;
-mod slot;
+mod sockets;
 #[cfg(test)]
 mod tests;
+mod values;
 
+pub use declarations::KEYS;
 pub use environment::Environment;
-pub use error::{ConfigError, ConfigFault, Origin};
-pub use keys::{KEYS, Key, find, nearest};
+pub use error::{ConfigError, ConfigFault, InvalidValue, Origin};
+pub use key::Key;
+pub use keys::{find, nearest};
 pub use layers::Typed;
-pub use resolve::{Loaded, load};
+pub use loaded::Loaded;
+pub use reference::{default_toml, reference};
+pub use resolve::load;
 pub use settings::{
     Intervals, KubeletSettings, LogFormat, PodSettings, PodSources, RuntimeSettings, Settings, StateSettings,
 };
-pub use show::{DEFAULT_TOML, schema};
-pub use slot::InvalidValue;
+pub use show::schema;

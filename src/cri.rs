@@ -19,7 +19,7 @@ mod tests;
 mod writer;
 
 pub use breaker::Breaker;
-pub use endpoint::{Endpoint, EndpointCandidates, Named, Rule, WELL_KNOWN, resolve};
+pub use endpoint::{Endpoint, EndpointCandidates, Named, WELL_KNOWN, resolve};
 pub use error::CriError;
 pub use parts::List;
 pub use reader::{ContainerStatus, Only, RuntimeReader};
@@ -37,19 +37,17 @@ use std::time::Duration;
 /// Settings of the CRI client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CriOptions {
-    /// The time limit of one read call. Default 2 min, like the kubelet's `runtimeRequestTimeout`.
+    /// `runtime.read_timeout`: for one read call, like the kubelet's `runtimeRequestTimeout`.
     pub read_timeout: Duration,
-    /// How long the client waits for one removal. After that it stops waiting, but does not cancel the call: a canceled
-    /// removal leaves stray records in containerd (containerd#13875). Default 10 min.
+    /// `runtime.removal_timeout`: how long the client waits for one removal. After that it stops waiting, but does not
+    /// cancel the call: a canceled removal leaves stray records in containerd (containerd#13875).
     pub removal_timeout: Duration,
-    /// The largest message that the client accepts. Default 256 MiB. About 3,000 containers exceed tonic's own limit of
-    /// 4 MiB.
+    /// `runtime.max_message_bytes`. About 3,000 containers exceed tonic's own limit of 4 MiB.
     pub max_message_bytes: usize,
-    /// The time limit of a Version call: the first call, and the probe after a call without an answer. Also of a lookup
-    /// of the socket file. Default 5 s.
+    /// `runtime.answer_timeout`: for a Version call, and for a lookup of the socket file.
     pub answer_timeout: Duration,
-    /// The total back-off time of a read call while the runtime is unavailable. Default 0: the call fails at once. The
-    /// service sets a few seconds, because it outlives restarts of the runtime.
+    /// `runtime.patience`: the total back-off time of a read call while the runtime is unavailable. 0 = the call fails at
+    /// once, as for all clients but the service.
     pub patience: Duration,
 }
 

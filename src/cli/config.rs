@@ -5,8 +5,10 @@ use schemars::schema_for;
 
 use super::collect::Collection;
 use super::render::Grid;
+use super::session::block_on;
 use super::{CliError, Format, Output, format};
-use crate::config::{DEFAULT_TOML, KEYS, Loaded};
+use crate::config::{KEYS, Loaded};
+use crate::cri;
 use crate::model::Snapshot;
 use crate::plan::Plan;
 
@@ -49,8 +51,8 @@ enum Document {
 pub fn run(args: &Args, load: impl Fn() -> Result<Loaded, CliError>, output: &mut Output) -> Result<(), CliError> {
     match &args.verb {
         Verb::Check => check(&load()?, output),
-        Verb::Show => show(&load()?, output),
-        Verb::Default => output.text(DEFAULT_TOML),
+        Verb::Show => show(&as_used(load()?)?, output),
+        Verb::Default => output.text(&crate::config::default_toml()),
         Verb::Schema { of } => schema(*of, output),
     }
 }
@@ -62,6 +64,13 @@ fn check(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
         count => format!(", with {}", format::count(count, "warning")),
     };
     output.text(&format!("{}the configuration is sound{count}\n", warnings.concat()))
+}
+
+/// Returns the settings with the sockets that a command would use. Without a runtime they are shown all the same.
+fn as_used(loaded: Loaded) -> Result<Loaded, CliError> {
+    let (candidates, options) = (loaded.candidates(), &loaded.settings.runtime.options);
+    let found = block_on(async { Ok(cri::resolve(&candidates, options).await) })?;
+    Ok(loaded.with_endpoint(&found))
 }
 
 fn show(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {

@@ -14,7 +14,7 @@ use super::render::{self, Paint};
 use super::session::block_on;
 use super::{CliError, ErrorKind, Output, format};
 use crate::config::Settings;
-use crate::cri::{Endpoint, Rule};
+use crate::cri::Endpoint;
 use crate::daemon::node::LocalNode;
 use crate::daemon::{Cycle, PassKind, look_and_plan, now};
 use crate::model::{FileSystem, Memory, PodList, Seen};
@@ -48,7 +48,7 @@ pub fn run(Args {}: &Args, output: &mut Output) -> Result<(), CliError> {
 async fn show(sim: &Sim, pods: PodList, memory: &Memory, output: &mut Output) -> Result<(), CliError> {
     let paint = Paint { on: output.color };
     let settings = settings(sim);
-    let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint(), chosen_by: Rule::Flag };
+    let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint() };
     let disks = Arc::new(DiskFn(sim.disk_reader()));
     let node = LocalNode { endpoint, disks, pods: Arc::new(DemoPods(pods)), space_settle: Duration::ZERO };
     let mut store = Store::in_memory()?;

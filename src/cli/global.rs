@@ -110,13 +110,13 @@ fn argument(key: &'static Key) -> Option<Arg> {
     let argument = Arg::new(*flag)
         .long(*flag)
         .visible_aliases(aliases.iter().copied())
-        .help(format!("{} [{}]", key.doc, key.name))
+        .help(format!("{} [{}]", key.summary(), key.name))
         .help_heading("Settings, also in the configuration file")
         .value_name("VALUE")
         .allow_negative_numbers(true)
         .hide_short_help(true)
         .global(true);
-    Some(match key.short {
+    Some(match key.short() {
         Some(short) => argument.short(short),
         None => argument,
     })

@@ -8,10 +8,10 @@ use tokio_util::sync::CancellationToken;
 use super::session::{block_on, lock_and_open, node};
 use super::{CliError, ErrorKind, format};
 use crate::config::Loaded;
-use crate::daemon::node::{LocalNode, connection_for_events, node_name};
+use crate::daemon::node::{LocalNode, connection_for_events};
 use crate::daemon::notify::Notifier;
 use crate::daemon::schedule::Limits;
-use crate::daemon::service::{self, PATIENCE};
+use crate::daemon::service;
 use crate::daemon::signals::{self, Reload};
 use crate::daemon::{Cycle, now};
 use crate::model::Backoff;
@@ -63,14 +63,12 @@ async fn serve(
     reloads: Reload,
     notifier: &Notifier,
 ) -> Result<(), CliError> {
-    let mut settings = loaded.settings.clone();
+    let settings = loaded.settings.clone();
     let (mut lock, store) = lock_and_open(&settings, "run").await?;
     log_settings(&loaded);
     let Some(node) = wait_for_node(&loaded, stop, notifier).await? else { return Ok(()) };
-    let patience = &mut settings.runtime.options.patience;
-    *patience = (*patience).max(PATIENCE);
     let intervals = settings.intervals.clone();
-    let mut events = Events::start(connection_for_events(&settings), &node_name(&settings));
+    let mut events = Events::start(connection_for_events(&settings), &settings.node);
     let cycle = Cycle::live(settings, &node, store, now());
     notifier.ready("watching");
     let reread = || reread(notifier, &mut reload);

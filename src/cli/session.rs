@@ -1,11 +1,13 @@
 //! Access to this node: finds the runtime, opens the store, takes a snapshot.
 
+use std::time::Duration;
+
 use anyhow::anyhow;
 use jiff::Timestamp;
 
 use super::{CliError, ErrorKind};
 use crate::config::{Loaded, Settings};
-use crate::cri::{self, CriError, RuntimeReader};
+use crate::cri::{self, CriError, CriOptions, RuntimeReader};
 use crate::daemon::node::LocalNode;
 use crate::daemon::{look_and_plan, now, recalled};
 use crate::model::{Memory, Snapshot};
@@ -25,9 +27,12 @@ pub(super) fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Re
 /// Finds the runtime and checks whether it answers.
 pub(super) async fn node(loaded: &Loaded) -> Result<LocalNode, CliError> {
     let settings = &loaded.settings;
-    let endpoint = cri::resolve(&loaded.candidates, &settings.runtime.options).await?;
-    tracing::info!(endpoint = endpoint.runtime, chosen_by = endpoint.chosen_by.as_str(), "runtime found");
-    let reader = RuntimeReader::new(&endpoint.runtime, &endpoint.images, settings.runtime.options.clone());
+    let candidates = loaded.candidates();
+    let endpoint = cri::resolve(&candidates, &settings.runtime.options).await?;
+    let chosen_by = candidates.runtime.as_ref().map_or("well-known sockets", |named| &named.named_by);
+    tracing::info!(endpoint = endpoint.runtime, chosen_by, "runtime found");
+    let options = CriOptions { patience: Duration::ZERO, ..settings.runtime.options.clone() };
+    let reader = RuntimeReader::new(&endpoint.runtime, &endpoint.images, options);
     reader.check().await?;
     Ok(LocalNode::of_host(settings, endpoint))
 }

@@ -3,15 +3,6 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::cri::Named;
-use crate::host_path::{HostFs, Resolved};
-
-/// The default configuration file of crictl, on the host.
-const CRICTL_FILE: &str = "/etc/crictl.yaml";
-const CRICTL_KEYS: [&str; 2] = ["runtime-endpoint", "image-endpoint"];
-/// The kubelet's keys for the same endpoints.
-pub(super) const KUBELET_KEYS: [&str; 2] = ["containerRuntimeEndpoint", "imageServiceEndpoint"];
-
 /// The variables; `None` if unset or empty.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Environment {
@@ -60,21 +51,6 @@ impl Environment {
         ];
         all.into_iter().filter_map(|(variable, key, value)| Some((variable, key, value.as_deref()?)))
     }
-
-    /// Reads the endpoints in crictl's configuration. The file is optional and not kubegc's: if it cannot be read, it
-    /// names none.
-    pub(super) fn crictl(&self, host: &HostFs) -> Named {
-        let on_host = || host.resolve(CRICTL_FILE.as_ref()).map(Resolved::into_path);
-        let path = self.crictl_config.clone().map_or_else(on_host, Ok);
-        path.and_then(std::fs::read_to_string).map_or_else(|_| Named::default(), |text| named(&text, CRICTL_KEYS))
-    }
-}
-
-/// Returns the endpoints in a YAML file, by the keys of the runtime and the image service.
-pub(super) fn named(text: &str, [runtime, images]: [&str; 2]) -> Named {
-    let document: serde_json::Value = serde_saphyr::from_str(text).unwrap_or_default();
-    let endpoint = |key| document.get(key).and_then(|value| value.as_str()).map(str::to_owned);
-    Named { runtime: endpoint(runtime), images: endpoint(images) }
 }
 
 /// Returns the first file of a list with the format of `PATH`.

@@ -16,14 +16,31 @@ pub enum Origin {
     HostName,
     /// The configuration file of kubegc, or one from `conf.d`.
     File(PathBuf),
-    /// The kubelet's file, and the kubelet's name of the setting.
-    Kubelet(PathBuf, &'static str),
+    /// The file of the kubelet or of crictl, and its name of the setting.
+    OtherProgram(PathBuf, &'static str),
     /// An environment variable.
     Environment(&'static str),
     /// A flag, by its name without dashes.
     Flag(&'static str),
     /// `--set`.
     Set,
+    /// The search for a well-known socket that answers.
+    Search,
+    /// The search failed for this reason, so there is no value.
+    NotFound(String),
+    /// The value of another key.
+    SameAs(&'static str),
+}
+
+/// Why a value was rejected.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum InvalidValue {
+    /// The value is not allowed for this key.
+    NotAllowed,
+    /// A duration without a unit: it may mean seconds or minutes.
+    NoUnit,
+    /// `kubelet-dir` as a pod source.
+    KubeletDir,
 }
 
 /// One fault.
@@ -61,10 +78,13 @@ impl fmt::Display for Origin {
             Self::Profile(profile) => write!(f, "profile {profile}"),
             Self::HostName => f.write_str("host name"),
             Self::File(path) => write!(f, "{}", path.display()),
-            Self::Kubelet(path, name) => write!(f, "{} ({name})", path.display()),
+            Self::OtherProgram(path, name) => write!(f, "{} ({name})", path.display()),
             Self::Environment(name) => write!(f, "${name}"),
             Self::Flag(name) => write!(f, "--{name}"),
             Self::Set => f.write_str("--set"),
+            Self::Search => f.write_str("well-known socket"),
+            Self::NotFound(cause) => f.write_str(cause),
+            Self::SameAs(key) => write!(f, "as {key}"),
         }
     }
 }

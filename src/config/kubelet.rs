@@ -1,7 +1,7 @@
 //! Garbage-collection settings from a kubelet's configuration file: `--kubelet-config`.
 //!
-//! Only the fields below are read, in the kubelet's spelling and meaning. All other fields are ignored. The code that
-//! finds the endpoints reads the endpoints of this file, because crictl's file has precedence over them.
+//! Only the fields below are read, in the kubelet's spelling and meaning. All other fields are ignored. `sockets` reads
+//! the endpoints of this file, because crictl's file has precedence over them.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use serde_json::Value as Json;
 use toml::Value;
 
 use super::duration;
+use super::entry::Entry;
 use super::error::{ConfigFault, Origin};
-use super::layers::Entry;
 use crate::model::duration_text;
 
 /// A field of `KubeletConfiguration` and its parser.
@@ -78,7 +78,7 @@ fn header(path: &Path, document: &Json) -> Vec<ConfigFault> {
 
 impl Field {
     fn entry(&self, path: &Path, value: Value) -> Entry {
-        Entry { key: self.key.to_owned(), value, origin: Origin::Kubelet(path.to_owned(), self.name) }
+        Entry { key: self.key.to_owned(), value, origin: Origin::OtherProgram(path.to_owned(), self.name) }
     }
 }
 

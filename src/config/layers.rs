@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
+use super::declarations::KEYS;
+use super::entry::Entry;
 use super::error::{ConfigFault, Origin};
-use super::keys::{self, KEYS, Key};
+use super::key::Key;
+use super::keys;
+use super::sockets::OtherSockets;
 use super::{Environment, kubelet};
 
 /// The default configuration file. It is optional.
 const DEFAULT_FILE: &str = "/etc/kubegc/kubegc.toml";
-/// The host name in the kernel.
-const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// The input from the command line.
 #[derive(Clone, Debug, Default)]
@@ -27,17 +29,6 @@ pub struct Typed {
     pub set: Vec<String>,
 }
 
-/// One value from a source.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Entry {
-    /// The dotted key.
-    pub(super) key: String,
-    /// The value, of any type.
-    pub(super) value: Value,
-    /// The source of the value.
-    pub(super) origin: Origin,
-}
-
 /// All values, in order of precedence.
 #[derive(Debug, Default)]
 pub(super) struct Layers {
@@ -45,8 +36,8 @@ pub(super) struct Layers {
     pub(super) entries: Vec<Entry>,
     /// Faults of sources that cannot be read.
     pub(super) faults: Vec<ConfigFault>,
-    /// The text of the kubelet's file, if one was given and read.
-    pub(super) kubelet: Option<String>,
+    /// The sockets in the kubelet's file, if one was given and read.
+    pub(super) kubelet: OtherSockets,
 }
 
 // === impl Layers ===
@@ -70,8 +61,8 @@ impl Layers {
     }
 
     fn host_name(&mut self) {
-        if let Ok(name) = std::fs::read_to_string(HOST_NAME) {
-            self.push("node", name.trim(), Origin::HostName);
+        if let Some(name) = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()) {
+            self.push("node", name, Origin::HostName);
         }
     }
 
@@ -82,7 +73,7 @@ impl Layers {
                 let (entries, faults) = kubelet::entries(path, &text);
                 self.entries.extend(entries);
                 self.faults.extend(faults);
-                self.kubelet = Some(text);
+                self.kubelet = OtherSockets::of_kubelet(path, &text);
             }
             Err(error) => self.unreadable(path, &error),
         }
@@ -183,5 +174,5 @@ pub(super) fn is_section(key: &str) -> bool {
 /// needs quotes. A text setting also takes a number as text: a node may be named `12345`.
 fn typed(key: Option<&Key>, text: &str) -> Value {
     let value = text.parse().unwrap_or_else(|_| text.into());
-    if key.is_some_and(|key| !key.can_be(&value)) { text.into() } else { value }
+    if key.is_some_and(|key| !key.takes(&value)) { text.into() } else { value }
 }

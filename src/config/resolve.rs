@@ -4,24 +4,16 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::error::{ConfigError, ConfigFault, Origin};
-use super::keys::{self, Key};
-use super::layers::{Entry, Layers, is_section};
-use super::slot::InvalidValue;
-use super::{Environment, Settings, Typed, environment};
-use crate::cri::{EndpointCandidates, Named};
+use super::entry::Entry;
+use super::error::{ConfigError, ConfigFault, InvalidValue, Origin};
+use super::key::Key;
+use super::keys;
+use super::layers::{Layers, is_section};
+use super::loaded::Loaded;
+use super::sockets::OtherSockets;
+use super::{Environment, Settings, Typed};
 use crate::host_path::HostFs;
 use crate::plan::Guards;
-
-/// The settings in force, and the origin of each.
-#[derive(Clone, Debug)]
-pub struct Loaded {
-    /// The resolved settings.
-    pub settings: Settings,
-    /// Where to look for the runtime's sockets.
-    pub candidates: EndpointCandidates,
-    origins: BTreeMap<&'static str, Origin>,
-}
 
 /// The state while resolving.
 #[derive(Default)]
@@ -35,33 +27,29 @@ struct Resolver {
 /// Reads and resolves all sources.
 ///
 /// From lowest to highest precedence: built-in, `--kubelet-config`, the configuration file, `conf.d/*.toml` by name,
-/// the environment, flags, `--set`.
+/// the environment, flags, `--set`. The sockets of crictl and of the kubelet count if none of these names one.
 ///
 /// # Errors
 ///
 /// All faults, not only the first.
 pub fn load(typed: &Typed, environment: &Environment) -> Result<Loaded, ConfigError> {
-    let mut loaded = settle(Layers::read(typed, environment))?;
-    loaded.candidates.crictl = environment.crictl(&loaded.candidates.host);
+    let mut layers = Layers::read(typed, environment);
+    let kubelet = std::mem::take(&mut layers.kubelet);
+    let mut loaded = settle(layers)?;
+    loaded.adopt([OtherSockets::of_crictl(environment, &HostFs::new(&loaded.settings.host_root)), kubelet]);
     Ok(loaded)
 }
 
 /// Resolves the layers.
 pub(super) fn settle(layers: Layers) -> Result<Loaded, ConfigError> {
-    let Layers { mut entries, faults, kubelet } = layers;
+    let Layers { mut entries, faults, .. } = layers;
     let mut resolver = Resolver { faults, ..Resolver::default() };
     forget_guards(&mut entries);
     resolver.profile(&entries);
     entries.iter().filter(|entry| entry.key != "profile").for_each(|entry| resolver.take(entry));
     resolver.check_together();
     let Resolver { settings, origins, faults, .. } = resolver;
-    if faults.is_empty() {
-        let kubelet = kubelet.map_or_else(Named::default, |text| environment::named(&text, environment::KUBELET_KEYS));
-        let candidates = EndpointCandidates { kubelet, host: HostFs::new(&settings.host_root), ..candidates(&entries) };
-        Ok(Loaded { settings, candidates, origins })
-    } else {
-        Err(ConfigError { faults })
-    }
+    if faults.is_empty() { Ok(Loaded { settings, origins }) } else { Err(ConfigError { faults }) }
 }
 
 /// A profile on the command line discards the guards that files set one by one, to show the effect of the profile
@@ -69,36 +57,6 @@ pub(super) fn settle(layers: Layers) -> Result<Loaded, ConfigError> {
 fn forget_guards(entries: &mut Vec<Entry>) {
     if entries.iter().any(|entry| entry.key == "profile" && entry.origin.is_command_line()) {
         entries.retain(|entry| !entry.key.starts_with("guards.") || entry.origin.is_command_line());
-    }
-}
-
-// === impl Loaded ===
-
-impl Loaded {
-    /// Returns the origin of a key's value.
-    pub fn origin(&self, key: &Key) -> Origin {
-        match self.origins.get(key.name) {
-            Some(origin) => origin.clone(),
-            None if key.is_guard() && self.origins.contains_key("profile") => {
-                Origin::Profile(self.settings.policy.profile)
-            }
-            None => Origin::BuiltIn,
-        }
-    }
-
-    /// Returns a warning, one sentence each, for settings that are allowed but probably not intended.
-    pub fn warnings(&self) -> Vec<String> {
-        let high = self.origins.get("images.high_threshold_percent");
-        match high {
-            Some(Origin::Kubelet(path, name)) if self.settings.policy.images.high_threshold_percent == 100 => {
-                vec![format!(
-                    "{}: {name} = 100 turns off kubegc's image collection for disk space too; set \
-                     images.high_threshold_percent",
-                    path.display()
-                )]
-            }
-            _ => Vec::new(),
-        }
     }
 }
 
@@ -210,23 +168,4 @@ fn wants(key: &Key, wrong: InvalidValue, value: &impl fmt::Display) -> String {
             "\"kubelet-dir\" is no pod source; set pods.require_kubelet_dirs = true instead".to_owned()
         }
     }
-}
-
-/// Groups the sockets by source. Within a source, the last value applies.
-fn candidates(entries: &[Entry]) -> EndpointCandidates {
-    let mut candidates = EndpointCandidates::default();
-    for entry in entries {
-        let named = match entry.origin {
-            Origin::Flag(_) | Origin::Set => &mut candidates.flag,
-            Origin::Environment(_) => &mut candidates.environment,
-            _ => &mut candidates.config,
-        };
-        let field = match entry.key.as_str() {
-            "runtime.endpoint" => &mut named.runtime,
-            "runtime.image_endpoint" => &mut named.images,
-            _ => continue,
-        };
-        *field = entry.value.as_str().filter(|value| !value.is_empty()).map(str::to_owned).or(field.take());
-    }
-    candidates
 }

@@ -1,7 +1,10 @@
-//! The resolved settings, with their defaults.
+//! The resolved settings. The `Default` impls here and in `plan` and `cri` are the only place of the defaults; each field
+//! names the key that describes it.
 
 use std::path::PathBuf;
 use std::time::Duration;
+
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use crate::cri::CriOptions;
 use crate::model::PodSourceName;
@@ -10,54 +13,51 @@ use crate::plan::Policy;
 /// All settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// The node's name (`node`). Default: the host name.
+    /// `node`
     pub node: String,
-    /// Where the host's root is mounted if the agent runs in a container (`host_root`). Default `/`.
+    /// `host_root`
     pub host_root: PathBuf,
-    /// The kubelet's directory (`kubelet_root`). Default `/var/lib/kubelet`.
+    /// `kubelet_root`
     pub kubelet_root: PathBuf,
-    /// The runtime (`runtime.*`).
+    /// `runtime.*`
     pub runtime: RuntimeSettings,
-    /// The pod sources (`pods.*`).
+    /// `pods.*`
     pub pods: PodSettings,
-    /// The rules (`profile`, `containers.*`, `images.*`, `logs.*`, `pressure.*`, `guards.*`).
+    /// `profile`, `containers.*`, `images.*`, `logs.*`, `pressure.*`, `guards.*`
     pub policy: Policy,
-    /// The store (`state.*`).
+    /// `state.*`
     pub state: StateSettings,
     /// The intervals of the service.
     pub intervals: Intervals,
-    /// Whether passes are reported as events on the Node (`events.enabled`). Default true; needs the API server as a
-    /// pod source.
+    /// `events.enabled`
     pub tells_events: bool,
-    /// How the service logs (`log.format`).
+    /// `log.format`
     pub log_format: LogFormat,
 }
 
 /// The runtime's sockets and limits.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RuntimeSettings {
-    /// The socket (`runtime.endpoint`); `None` = found in the order of DESIGN: environment, crictl, kubelet, well-known
-    /// sockets.
+    /// `runtime.endpoint`
     pub endpoint: Option<String>,
-    /// The image service's socket (`runtime.image_endpoint`); `None` = the same.
+    /// `runtime.image_endpoint`
     pub image_endpoint: Option<String>,
-    /// Deadlines and the message limit (`runtime.read_timeout`, `runtime.removal_timeout`, `runtime.max_message_bytes`).
+    /// The other settings of `runtime.*`.
     pub options: CriOptions,
 }
 
 /// The pod sources, and how to connect to them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodSettings {
-    /// Which sources are used (`pods.source`). Default `auto`.
+    /// `pods.source`
     pub sources: PodSources,
-    /// The kubeconfig for the API server (`pods.kubeconfig`); `None` = the in-cluster account, else the kubelet's
-    /// kubeconfig.
+    /// `pods.kubeconfig`
     pub kubeconfig: Option<PathBuf>,
-    /// Without the kubelet's directory of pods no pod counts as deleted (`pods.require_kubelet_dirs`). Default true.
+    /// `pods.require_kubelet_dirs`
     pub require_kubelet_dirs: bool,
-    /// A watch that is silent for longer is stale and counts as unavailable (`pods.max_silence`). Default 3 min.
+    /// `pods.max_silence`
     pub max_silence: Duration,
-    /// The kubelet's HTTP server (`pods.kubelet_*`).
+    /// `pods.kubelet_*`
     pub kubelet: KubeletSettings,
 }
 
@@ -65,16 +65,15 @@ pub struct PodSettings {
 /// renewed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KubeletSettings {
-    /// The address (`pods.kubelet_endpoint`). Default `https://127.0.0.1:10250`; `http://` = the read-only port.
+    /// `pods.kubelet_endpoint`
     pub endpoint: String,
-    /// The CA certificates, or the certificate itself, to verify the kubelet's certificate (`pods.kubelet_ca`). `None`
-    /// = the kubelet's own certificates below its root, and the in-cluster CA.
+    /// `pods.kubelet_ca`
     pub ca: Option<PathBuf>,
-    /// The bearer token (`pods.kubelet_token_file`). `None` = that of the in-cluster account, if there is one.
+    /// `pods.kubelet_token_file`
     pub token_file: Option<PathBuf>,
-    /// The client certificate (`pods.kubelet_client_certificate`).
+    /// `pods.kubelet_client_certificate`
     pub client_certificate: Option<PathBuf>,
-    /// The key of the client certificate (`pods.kubelet_client_key`).
+    /// `pods.kubelet_client_key`
     pub client_key: Option<PathBuf>,
 }
 
@@ -85,31 +84,32 @@ pub struct PodSources(Vec<PodSourceName>);
 /// The store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StateSettings {
-    /// The SQLite file (`state.path`). Default `/var/lib/kubegc/kubegc.db`.
+    /// `state.path`
     pub path: PathBuf,
-    /// The lock that only one agent of the node holds (`state.lock`). Default `/run/kubegc/kubegc.lock`.
+    /// `state.lock`
     pub lock: PathBuf,
-    /// History older than this is deleted (`state.history_max_age`). Default 30 days.
+    /// `state.history_max_age`
     pub history_max_age: Duration,
-    /// The most removals kept in the history (`state.history_max_rows`). Default 10,000.
+    /// `state.history_max_rows`
     pub history_max_rows: u64,
 }
 
 /// The intervals of the loops, from the end of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Intervals {
-    /// Containers, sandboxes and logs (`containers.interval`). Default 1 min, as the kubelet.
+    /// `containers.interval`
     pub containers: Duration,
-    /// Images (`images.interval`). Default 5 min, as the kubelet.
+    /// `images.interval`
     pub images: Duration,
-    /// Checks for disk pressure (`pressure.interval`). Default 10 s.
+    /// `pressure.interval`
     pub pressure: Duration,
-    /// The longest back-off after failed passes (`daemon.max_backoff`). Default 15 min.
+    /// `daemon.max_backoff`
     pub max_backoff: Duration,
 }
 
 /// The format of the service's log.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase")]
 pub enum LogFormat {
     /// Text lines for people and the journal.
     #[default]
@@ -134,6 +134,15 @@ impl Default for Settings {
             tells_events: true,
             log_format: LogFormat::Text,
         }
+    }
+}
+
+// === impl RuntimeSettings ===
+
+impl Default for RuntimeSettings {
+    fn default() -> Self {
+        let options = CriOptions { patience: Duration::from_secs(10), ..CriOptions::default() };
+        Self { endpoint: None, image_endpoint: None, options }
     }
 }
 

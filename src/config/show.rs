@@ -5,11 +5,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::keys::{KEYS, Key};
+use super::declarations::KEYS;
+use super::key::Key;
 use super::{Loaded, Settings};
-
-/// The configuration file with all defaults and a comment on each.
-pub const DEFAULT_TOML: &str = include_str!("../../config/default.toml");
 
 /// The column of the comments, if the value is short enough.
 const COMMENT_COLUMN: usize = 44;
@@ -21,12 +19,11 @@ impl Loaded {
     pub fn to_toml(&self) -> String {
         let (mut text, mut section) = (String::new(), "");
         for key in KEYS {
-            let (table, name) = key.name.rsplit_once('.').unwrap_or(("", key.name));
-            if table != section {
-                section = table;
-                let _ = write!(text, "\n[{table}]\n");
+            if key.table() != section {
+                section = key.table();
+                let _ = write!(text, "\n[{section}]\n");
             }
-            let line = format!("{name} = {}", key.get(&self.settings));
+            let line = format!("{} = {}", key.leaf(), key.get(&self.settings));
             let _ = writeln!(text, "{line:COMMENT_COLUMN$} # {}", self.origin(key));
         }
         text
@@ -43,10 +40,8 @@ impl Loaded {
 pub fn schema() -> Json {
     let (mut top, mut tables) = (Map::new(), BTreeMap::<_, Map<_, _>>::new());
     for key in KEYS {
-        match key.name.split_once('.') {
-            None => drop(top.insert(key.name.to_owned(), of_key(key))),
-            Some((table, name)) => drop(tables.entry(table).or_default().insert(name.to_owned(), of_key(key))),
-        }
+        let keys = if key.table().is_empty() { &mut top } else { tables.entry(key.table()).or_default() };
+        keys.insert(key.leaf().to_owned(), of_key(key));
     }
     top.extend(tables.into_iter().map(|(table, keys)| (table.to_owned(), object(&keys))));
     json!({
@@ -61,7 +56,7 @@ pub fn schema() -> Json {
 fn of_key(key: &Key) -> Json {
     let mut schema = key.schema();
     if let Some(object) = schema.as_object_mut() {
-        object.insert("description".to_owned(), key.doc.into());
+        object.insert("description".to_owned(), key.description().into());
         object.insert("default".to_owned(), json!(key.get(&Settings::default())));
     }
     schema

@@ -8,7 +8,7 @@ use super::error::ConfigError;
 use super::layers::Layers;
 use super::resolve::settle;
 use super::*;
-use crate::cri::{EndpointCandidates, Named};
+use crate::cri::{CriError, Endpoint, EndpointCandidates, Named};
 use crate::model::PodSourceName;
 use crate::plan::{Guards, Profile};
 
@@ -29,6 +29,11 @@ impl Etc {
         self.0.path().join(name)
     }
 
+    /// Returns the start of the paths in messages.
+    fn shown(&self) -> String {
+        format!("{}/", self.0.path().display())
+    }
+
     fn environment(&self) -> Environment {
         Environment {
             config: Some(self.path("kubegc.toml")),
@@ -43,14 +48,13 @@ impl Etc {
 
     fn origin(&self, loaded: &Loaded, key: &str) -> String {
         let origin = loaded.origin(find(key).unwrap()).to_string();
-        origin.replace(&format!("{}/", self.0.path().display()), "")
+        origin.replace(&self.shown(), "")
     }
 
     /// Returns the faults, one per line, without the directory's name.
     fn faults(&self, typed: &Typed) -> Vec<String> {
         let faults = self.load(typed).unwrap_err().faults;
-        let directory = format!("{}/", self.0.path().display());
-        faults.iter().map(|fault| fault.to_string().replace(&directory, "")).collect()
+        faults.iter().map(|fault| fault.to_string().replace(&self.shown(), "")).collect()
     }
 }
 
@@ -70,9 +74,9 @@ fn messages(text: &str) -> Vec<String> {
 
 #[test]
 fn the_commented_file_says_what_the_code_says() {
-    assert_eq!(of_toml(DEFAULT_TOML).unwrap().settings, Settings::default());
+    assert_eq!(of_toml(&default_toml()).unwrap().settings, Settings::default());
     let mut layers = Layers::default();
-    layers.toml(Path::new("f"), DEFAULT_TOML);
+    layers.toml(Path::new("f"), &default_toml());
     let written: BTreeSet<_> = layers.entries.iter().map(|entry| entry.key.as_str()).collect();
     let known: BTreeSet<_> = KEYS.iter().map(|key| key.name).collect();
     assert_eq!(written, known);
@@ -83,17 +87,41 @@ fn the_commented_file_says_what_the_code_says() {
 
 #[test]
 fn the_commented_file_names_every_flag_of_its_key() {
-    for key in KEYS {
-        let Some(flag) = key.flag() else { continue };
-        assert!(DEFAULT_TOML.contains(&format!("--{flag}")), "--{flag}");
+    let text = default_toml();
+    for flag in KEYS.iter().filter_map(Key::flag) {
+        assert!(text.contains(&format!("# Flag: --{flag}\n")), "--{flag}");
     }
+}
+
+/// Compares a file with what the declarations make of it. `scripts/generate.sh` writes it instead.
+#[expect(clippy::disallowed_methods, reason = "scripts/generate.sh sets a variable for the test")]
+fn is_current(file: &str, generated: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    if std::env::var_os("KUBEGC_GENERATE").is_some() {
+        std::fs::write(&path, generated).unwrap();
+    }
+    assert!(std::fs::read_to_string(&path).unwrap() == generated, "{file} is not current: run scripts/generate.sh");
+}
+
+#[test]
+fn generated_files_are_current() {
+    is_current("config/default.toml", &default_toml());
+    is_current("docs/configuration.md", &reference());
+}
+
+#[test]
+fn generated_lines_have_at_most_120_columns() {
+    let (toml, markdown) = (default_toml(), reference());
+    let is_text = |line: &&str| !line.starts_with("- Value: ");
+    let long: Vec<_> = toml.lines().chain(markdown.lines().filter(is_text)).filter(|line| line.len() > 120).collect();
+    assert_eq!(long, Vec::<&str>::new());
 }
 
 #[test]
 fn the_schema_holds_the_commented_file_and_refuses_others() {
     let schema = jsonschema::validator_for(&schema()).unwrap();
     let valid = |text: &str| schema.is_valid(&serde_json::to_value(text.parse::<toml::Table>().unwrap()).unwrap());
-    assert!(valid(DEFAULT_TOML));
+    assert!(valid(&default_toml()));
     assert!(valid(""));
     assert!(!valid("colour = 1"));
     assert!(!valid("[images]\nkeep_all = true"));
@@ -195,33 +223,113 @@ fn a_text_that_looks_like_a_number_stays_text_wherever_it_is_typed() {
     assert_eq!(keep, ["2024".into()]);
 }
 
-#[test]
-fn what_was_said_about_the_runtime_is_sorted_by_who_said_it() {
-    let kubelet = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\ncontainerRuntimeEndpoint: unix:///kubelet\n";
+/// Loads the sockets of the runtime and of the image service from five places: flags, environment, kubegc's file,
+/// crictl's, the kubelet's. Returns those that count, with their origin.
+fn sockets([flag, variable, own, crictl, kubelet]: [[&str; 2]; 5]) -> [String; 2] {
+    let text = |[runtime_key, images_key]: [&str; 2], is: &str, [runtime, images]: [&str; 2]| {
+        format!("{runtime_key}{is} \"{runtime}\"\n{images_key}{is} \"{images}\"\n")
+    };
+    let header = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n";
+    let kubelet = text(["containerRuntimeEndpoint", "imageServiceEndpoint"], ":", kubelet);
     let etc = Etc::new(&[
-        ("kubegc.toml", "runtime.endpoint = \"/own\"\n"),
+        ("kubegc.toml", &text(["runtime.endpoint", "runtime.image_endpoint"], " =", own)),
         ("conf.d/empty.toml", "runtime.endpoint = \"\"\n"),
-        ("kubelet.yaml", kubelet),
-        ("crictl.yaml", "runtime-endpoint: unix:///crictl\nimage-endpoint: /images\n"),
+        ("kubelet.yaml", &format!("{header}{kubelet}")),
+        ("crictl.yaml", &text(["runtime-endpoint", "image-endpoint"], ":", crictl)),
     ]);
-    let mut typed = Typed { kubelet_config: Some(etc.path("kubelet.yaml")), ..set(&["runtime.image_endpoint=/set"]) };
-    typed.flags.push(("runtime-endpoint", "unix:///flag".to_owned()));
-    let environment = Environment { runtime_endpoint: Some("/variable".to_owned()), ..etc.environment() };
-    let loaded = load(&typed, &environment).unwrap();
-    let named = |runtime: &str, images: Option<&str>| Named {
-        runtime: Some(runtime.to_owned()),
-        images: images.map(str::to_owned),
+    let flags = [("runtime-endpoint", flag[0].to_owned()), ("image-endpoint", flag[1].to_owned())];
+    let typed = Typed { kubelet_config: Some(etc.path("kubelet.yaml")), flags: flags.to_vec(), ..Typed::default() };
+    let [runtime_endpoint, image_endpoint] = variable.map(|socket| Some(socket.to_owned()));
+    let loaded = load(&typed, &Environment { runtime_endpoint, image_endpoint, ..etc.environment() }).unwrap();
+    let EndpointCandidates { runtime, images, .. } = loaded.candidates();
+    let text = |Named { endpoint, named_by }| format!("{endpoint} by {named_by}").replace(&etc.shown(), "");
+    [runtime, images].map(|named| named.map_or_else(String::new, text))
+}
+
+#[test]
+fn the_strongest_source_that_names_a_socket_wins() {
+    let mut places = [
+        ["/flag", "/flag-i"],
+        ["/env", "/env-i"],
+        ["/own", "/own-i"],
+        ["unix:///crictl", "/crictl-i"],
+        ["unix:///kubelet", "/kubelet-i"],
+    ];
+    assert_eq!(sockets(places), ["/flag by --runtime-endpoint", "/flag-i by --image-endpoint"]);
+    places[0] = ["", ""];
+    assert_eq!(sockets(places), ["/env by $CONTAINER_RUNTIME_ENDPOINT", "/env-i by $IMAGE_SERVICE_ENDPOINT"]);
+    places[1] = [" ", ""];
+    assert_eq!(sockets(places), ["/own by kubegc.toml", "/own-i by kubegc.toml"]);
+    places[2] = ["", ""];
+    let crictl = ["unix:///crictl by crictl.yaml (runtime-endpoint)", "/crictl-i by crictl.yaml (image-endpoint)"];
+    assert_eq!(sockets(places), crictl);
+    places[3] = ["", "/crictl-i"];
+    let kubelet = [
+        "unix:///kubelet by kubelet.yaml (containerRuntimeEndpoint)",
+        "/kubelet-i by kubelet.yaml (imageServiceEndpoint)",
+    ];
+    assert_eq!(sockets(places), kubelet);
+    places[4] = ["", "/kubelet-i"];
+    assert_eq!(sockets(places), ["", ""]);
+}
+
+#[test]
+fn the_image_endpoint_is_of_the_program_that_names_the_runtime_unless_a_setting_names_it() {
+    let none = ["", ""];
+    let crictl = ["/crictl", "/crictl-i"];
+    let by_crictl = "/crictl by crictl.yaml (runtime-endpoint)";
+    let rows = [
+        ("a flag alone", [["/a", ""], none, none, none, none], ["/a by --runtime-endpoint", ""]),
+        (
+            "the flag names the runtime, the file the images",
+            [["/a", ""], none, ["/b", "/b-i"], none, none],
+            ["/a by --runtime-endpoint", "/b-i by kubegc.toml"],
+        ),
+        (
+            "crictl's images do not go with another runtime",
+            [["/a", ""], none, none, crictl, none],
+            ["/a by --runtime-endpoint", ""],
+        ),
+        (
+            "crictl names the runtime, the flag the images",
+            [["", "/a-i"], none, none, crictl, none],
+            [by_crictl, "/a-i by --image-endpoint"],
+        ),
+        ("crictl names the runtime alone", [none, none, none, ["/crictl", ""], none], [by_crictl, ""]),
+    ];
+    for (row, places, expected) in rows {
+        assert_eq!(sockets(places), expected, "{row}");
+    }
+}
+
+#[test]
+fn the_socket_that_the_search_finds_is_shown_with_its_origin() {
+    let etc = Etc::new(&[("kubegc.toml", "")]);
+    let found = Endpoint { runtime: "/run/a.sock".to_owned(), images: "/run/a.sock".to_owned() };
+    let shown = |typed: &Typed, found| {
+        let text = etc.load(typed).unwrap().with_endpoint(&found).to_toml();
+        of_toml(&text).unwrap();
+        let lines = text.lines().filter(|line| line.contains("endpoint = ") && !line.starts_with("kubelet"));
+        lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
     };
-    let wanted = EndpointCandidates {
-        flag: named("unix:///flag", Some("/set")),
-        environment: named("/variable", None),
-        config: named("/own", None),
-        crictl: named("unix:///crictl", Some("/images")),
-        kubelet: named("unix:///kubelet", None),
-        ..EndpointCandidates::default()
-    };
-    assert_eq!(loaded.candidates, wanted);
-    assert_eq!(loaded.settings.runtime.endpoint.as_deref(), Some("unix:///flag"));
+    let searched =
+        ["endpoint = \"/run/a.sock\" # well-known socket", "image_endpoint = \"/run/a.sock\" # as runtime.endpoint"];
+    assert_eq!(shown(&Typed::default(), Ok(found.clone())), searched);
+    let named = ["endpoint = \"unix:///run/a.sock\" # --set", "image_endpoint = \"/run/a.sock\" # as runtime.endpoint"];
+    assert_eq!(shown(&set(&["runtime.endpoint=unix:///run/a.sock"]), Ok(found)), named);
+    let missing = || Err(CriError::NoEndpoint { tried: vec!["/run/b.sock".to_owned()] });
+    let cause =
+        "no runtime found; name its socket with --runtime-endpoint or runtime.endpoint (looked for /run/b.sock)";
+    let missed = [format!("endpoint = \"\" # {cause}"), "image_endpoint = \"\" # built-in".to_owned()];
+    assert_eq!(shown(&Typed::default(), missing()), missed);
+}
+
+#[test]
+fn only_the_service_retries_for_the_patience() {
+    let etc = Etc::new(&[("kubegc.toml", "")]);
+    let loaded = etc.load(&set(&["runtime.patience=2s"])).unwrap();
+    assert_eq!(loaded.settings.runtime.options.patience, Duration::from_secs(2));
+    assert_eq!(loaded.without_patience().settings.runtime.options.patience, Duration::ZERO);
 }
 
 #[test]
@@ -257,10 +365,10 @@ fn crictls_file_is_looked_for_on_the_host() {
     std::fs::write(etc.path("crictl"), "runtime-endpoint: /here\n").unwrap();
     let host_root = format!("host_root={}", etc.0.path().display());
     let environment = Environment { crictl_config: None, ..etc.environment() };
-    let candidates = load(&set(&[&host_root]), &environment).unwrap().candidates;
-    assert_eq!(candidates.crictl.runtime.as_deref(), Some("/here"));
-    assert_eq!(candidates.host.root(), etc.0.path());
-    assert_eq!(etc.load(&Typed::default()).unwrap().candidates.crictl, Named::default());
+    let loaded = load(&set(&[&host_root]), &environment).unwrap();
+    assert_eq!(loaded.settings.runtime.endpoint.as_deref(), Some("/here"));
+    assert_eq!(loaded.candidates().host.root(), etc.0.path());
+    assert_eq!(etc.load(&Typed::default()).unwrap().settings.runtime.endpoint, None);
 }
 
 #[test]

@@ -145,7 +145,7 @@ pub enum CriError {
         /// The endpoint.
         endpoint: String,
         /// The setting that names it.
-        named_by: &'static str,
+        named_by: String,
     },
     /// No endpoint was named, and none of the well-known sockets exists.
     #[error(

@@ -209,14 +209,14 @@ fn options(settings: &Settings, space_settle: Duration) -> ExecuteOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cri::{Endpoint, Rule};
+    use crate::cri::Endpoint;
     use crate::observe::{HostDisks, NoPods};
     use crate::plan::{Guards, LogPolicy, Profile};
 
     #[tokio::test]
     async fn other_rules_hold_for_the_rechecks_too_and_the_log_roots_stay() {
         let nowhere = || "unix:///nowhere".to_owned();
-        let endpoint = Endpoint { runtime: nowhere(), images: nowhere(), chosen_by: Rule::Flag };
+        let endpoint = Endpoint { runtime: nowhere(), images: nowhere() };
         let node = LocalNode {
             endpoint,
             disks: Arc::new(HostDisks::new("/")),

@@ -42,7 +42,7 @@ impl LocalNode {
     /// Creates an observer for it.
     pub fn observer(&self, settings: &Settings) -> Observer {
         let (pods, disks) = (Arc::clone(&self.pods), Arc::clone(&self.disks));
-        Observer::new(self.reader(settings), places(settings), node_name(settings), pods, disks)
+        Observer::new(self.reader(settings), places(settings), settings.node.clone(), pods, disks)
     }
 }
 
@@ -59,7 +59,7 @@ fn places(settings: &Settings) -> Places {
 fn pod_source_options(settings: &Settings) -> PodSourceOptions {
     PodSourceOptions {
         sources: settings.pods.sources.iter().collect(),
-        node: node_name(settings),
+        node: settings.node.clone(),
         credentials: credential_candidates(settings),
         max_silence: settings.pods.max_silence,
         kubelet: kubelet_access(settings),
@@ -83,7 +83,7 @@ fn kubelet_access(settings: &Settings) -> KubeletAccess {
     KubeletAccess {
         endpoint,
         // The kubelet derives its node name from the host name in the same way.
-        node: node_name(settings).trim().to_lowercase(),
+        node: settings.node.trim().to_lowercase(),
         ca,
         token_file,
         client: client_certificate.zip(client_key),
@@ -111,12 +111,6 @@ pub fn connection_for_events(settings: &Settings) -> Option<Connection> {
     let uses = |source| settings.pods.sources.contains(source);
     let has_server = uses(PodSourceName::Auto) || uses(PodSourceName::KubeApi);
     (settings.tells_events && has_server).then(|| Connection::new(credential_candidates(settings)))
-}
-
-/// Returns the node name from the settings, or else the host name.
-pub fn node_name(settings: &Settings) -> String {
-    let host = || nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
-    if settings.node.is_empty() { host() } else { settings.node.clone() }
 }
 
 #[cfg(test)]

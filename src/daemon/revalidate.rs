@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn limits_and_thresholds_that_are_set_otherwise_by_now_do_not_undo_the_plan() {
         let mut policy = Policy::default();
-        policy.containers.max_per_pod_container = -1;
+        policy.containers.max_per_pod_container = None;
         policy.containers.min_age = std::time::Duration::from_hours(24);
         policy.images.high_threshold_percent = 100;
         policy.images.min_age = std::time::Duration::from_hours(24);
@@ -107,8 +107,8 @@ mod tests {
     /// Checks a plan made without guards and limits against this node, under the default policy.
     fn compared(node: &Snapshot) -> Checked {
         let mut policy = Policy { guards: Guards::of(Profile::Kubelet), ..Policy::default() };
-        policy.containers.max_per_pod_container = 0;
-        policy.containers.max_containers = 0;
+        policy.containers.max_per_pod_container = Some(0);
+        policy.containers.max_containers = Some(0);
         let before = Snapshot { containers: crashed(), sandboxes: emptied(), ..node.clone() };
         let saved = decide(&before, &policy, Scope::All);
         assert_eq!(ids(&saved), ["old", "new", "s"]);

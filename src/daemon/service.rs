@@ -17,9 +17,6 @@ use crate::execute::LiveRemover;
 use crate::plan::{PlanError, Policy, Pressure, Scope};
 use crate::record::{Pass, StoreError};
 
-/// How long a call of the service waits for a runtime that is unavailable, for example during its restart.
-pub const PATIENCE: Duration = Duration::from_secs(10);
-
 /// The shared state of the loops. A borrow never lasts across an await.
 struct Service<'a, P, A> {
     cycle: Cycle<LiveRemover>,

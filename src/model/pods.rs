@@ -3,24 +3,26 @@
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::{Container, ContainerState, PodRef, PodUid, Sandbox, SandboxState};
 
 /// A pod source.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 pub enum PodSourceName {
     /// Every source that is found.
     #[default]
     Auto,
     /// No source: no pod ever counts as deleted.
     None,
-    /// The runtime: a pod without running containers and without a ready sandbox counts as deleted. For hosts without a
-    /// kubelet.
-    Runtime,
     /// The API server, by watch.
     KubeApi,
     /// The kubelet, by request.
     Kubelet,
+    /// The runtime: a pod without running containers and without a ready sandbox counts as deleted. For hosts without a
+    /// kubelet.
+    Runtime,
 }
 
 /// The pods of this node, from one pod source or several.

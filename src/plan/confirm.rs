@@ -138,8 +138,8 @@ impl Policy {
     fn without_limits(&self) -> Self {
         let mut policy = self.clone();
         policy.containers.min_age = Duration::ZERO;
-        policy.containers.max_per_pod_container = 0;
-        policy.containers.max_containers = 0;
+        policy.containers.max_per_pod_container = Some(0);
+        policy.containers.max_containers = Some(0);
         policy.images.min_age = Duration::ZERO;
         policy.images.all_unused = true;
         policy

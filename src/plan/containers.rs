@@ -13,6 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::plan_builder::{Context, PlanBuilder};
 use super::pods::{Completeness, PodStatus};
@@ -22,21 +23,21 @@ use crate::model::{Container, ContainerId, ContainerState, PodUid};
 /// Limits on dead containers (kubelet flags of the same meaning).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContainerPolicy {
-    /// Dead containers younger than this are kept and not counted. Default 0 = none is too young.
+    /// `containers.min_age`
     pub min_age: Duration,
-    /// Dead instances kept of each (pod, container name). Default 1; negative = no limit.
-    pub max_per_pod_container: i64,
-    /// Dead containers kept on the node. Default -1; negative = no limit.
-    pub max_containers: i64,
-    /// The time from which `min_age` counts. Default `Created`, as in the kubelet.
+    /// `containers.max_per_pod_container`; `None` = no limit.
+    pub max_per_pod_container: Option<u64>,
+    /// `containers.max_containers`; `None` = no limit.
+    pub max_containers: Option<u64>,
+    /// `containers.age_from`
     pub age_from: AgeFrom,
-    /// Whether to remove all dead containers and sandboxes of terminated pods, as the kubelet does under disk pressure.
-    /// Default off.
+    /// `containers.evict_terminated_pods`
     pub evict_terminated_pods: bool,
 }
 
 /// The time from which a container's age counts.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum AgeFrom {
     /// When it was created, as in the kubelet.
     #[default]
@@ -154,10 +155,9 @@ fn remove_whole_pods<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, s
 
 /// Removes the oldest containers of each slot beyond the limit.
 fn remove_over_slot_limit<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: &mut [Slot<'a>]) {
-    let limit = context.policy.containers.max_per_pod_container;
-    let Ok(count) = usize::try_from(limit) else { return };
+    let Some(limit) = context.policy.containers.max_per_pod_container else { return };
     for slot in slots {
-        remove_beyond(context, builder, slot, count, &RemoveReason::OverUnitLimit { limit });
+        remove_beyond(context, builder, slot, as_count(limit), &RemoveReason::OverUnitLimit { limit });
     }
 }
 
@@ -166,8 +166,8 @@ fn remove_over_slot_limit<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'
 /// The share is rounded down and is at least 1. It is not topped up: with 7 allowed, 3 slots of 3 containers keep 6.
 /// Slots of pods that only a guard keeps do not count, so a guard never causes the removal of other containers.
 fn remove_over_total_limit<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: &mut [Slot<'a>]) {
-    let limit = context.policy.containers.max_containers;
-    let Ok(allowed) = usize::try_from(limit) else { return };
+    let Some(limit) = context.policy.containers.max_containers else { return };
+    let allowed = as_count(limit);
     let is_counted = |slot: &&mut Slot| !slot.containers.is_empty() && !slot.status.is_guarded();
     let mut slots: Vec<_> = slots.iter_mut().filter(is_counted).collect();
     if count(&slots) <= allowed {
@@ -194,6 +194,10 @@ fn take_oldest<'a>(slots: &mut [&mut Slot<'a>], count: usize) -> Vec<Dead<'a>> {
         slot.containers.retain(|dead| !taken.contains(&dead.position));
     }
     all
+}
+
+fn as_count(limit: u64) -> usize {
+    usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
 fn count(slots: &[&mut Slot]) -> usize {
@@ -232,7 +236,7 @@ fn remove_unless_newest<'a>(
 fn keep_rest<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: Vec<Slot<'a>>) {
     let limit = context.policy.containers.max_per_pod_container;
     for slot in slots {
-        let within = if limit < 0 { KeepReason::NoLimit {} } else { KeepReason::WithinUnitLimit { limit } };
+        let within = limit.map_or(KeepReason::NoLimit {}, |limit| KeepReason::WithinUnitLimit { limit });
         let reason = slot.status.guard().unwrap_or(within);
         for dead in slot.containers {
             keep(builder, dead.container, reason.clone());
@@ -282,8 +286,8 @@ impl Default for ContainerPolicy {
     fn default() -> Self {
         Self {
             min_age: Duration::ZERO,
-            max_per_pod_container: 1,
-            max_containers: -1,
+            max_per_pod_container: Some(1),
+            max_containers: None,
             age_from: AgeFrom::Created,
             evict_terminated_pods: false,
         }

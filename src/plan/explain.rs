@@ -127,8 +127,8 @@ impl RemoveReason {
     }
 }
 
-fn dead(limit: i64) -> String {
-    count_text(limit.unsigned_abs(), "dead container")
+fn dead(limit: u64) -> String {
+    count_text(limit, "dead container")
 }
 
 #[cfg(test)]

@@ -7,10 +7,26 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
 /// A named set of guards.
-#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    Display,
+    EnumString,
+    Eq,
+    IntoStaticStr,
+    JsonSchema,
+    PartialEq,
+    Deserialize,
+    Serialize,
+    VariantNames,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Profile {
     /// All guards are on.
     #[default]
@@ -22,41 +38,35 @@ pub enum Profile {
 /// The guards. 0 or `false` disables a guard.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guards {
-    /// Keep the newest instance of each (pod, container name) until the pod is deleted (I3). Default on.
+    /// `guards.keep_newest_of_unit` (I3)
     pub keep_newest_of_unit: bool,
-    /// Keep CREATED containers younger than this, because they may be about to start (I4). Default 10 min.
+    /// `guards.created_grace` (I4)
     pub created_grace: Duration,
-    /// Keep containers and sandboxes without pod labels (I5). Default on.
+    /// `guards.keep_foreign` (I5)
     pub keep_foreign: bool,
-    /// Keep dead sandboxes younger than this, because a sandbox that is being created looks dead. Default 1 min.
+    /// `guards.sandbox_grace`
     pub sandbox_grace: Duration,
-    /// A pod counts as deleted only if a complete list does not contain it, nothing of it runs, the kubelet has no
-    /// directory for it, and all this was true for this long (I2, I11). Default 1 min; 0 = absence from the list is
-    /// enough, as for the kubelet.
+    /// `guards.gone_after` (I2, I11)
     pub gone_after: Duration,
-    /// Keep log entries whose names are not in the kubelet's format (I7). Default on.
+    /// `guards.keep_unrecognized_logs` (I7)
     pub keep_unrecognized_logs: bool,
-    /// Count an image as used if a container refers to it by ID, digest or tag, not by ID alone (I6). Default on.
+    /// `guards.match_image_names` (I6)
     pub match_image_names: bool,
-    /// Keep the sandbox image, whether it is pinned or not (I6). Default on.
+    /// `guards.keep_sandbox_image` (I6)
     pub keep_sandbox_image: bool,
-    /// Keep images that pods of this node use, and images that are being pulled (I6). Default on.
+    /// `guards.keep_pod_images` (I6)
     pub keep_pod_images: bool,
-    /// For a never-used image, count the maximum age from the time when it was first seen, and apply the minimum age
-    /// too. Default on.
+    /// `guards.age_from_first_seen`
     pub age_from_first_seen: bool,
-    /// Count nothing as unused or deleted for this long after the start of the runtime (I12). Default 1 min; 0 = off.
+    /// `guards.settle` (I12)
     pub settle: Duration,
-    /// Count nothing as unused or deleted if the runtime lists fewer containers, sandboxes or images than this
-    /// percentage of the last trusted list (I12). Range 0 to 100, default 50; 0 = off.
+    /// `guards.fall_percent` (I12)
     pub fall_percent: u64,
-    /// A list that became much shorter is trusted after it had its new length for this long, in at least three passes
-    /// (I12). Default 10 min.
+    /// `guards.fall_hold` (I12)
     pub fall_hold: Duration,
-    /// The back-off after a failed removal. It doubles up to one hour. Default 1 min; 0 = retry in each pass.
+    /// `guards.retry_after`
     pub retry_after: Duration,
-    /// Continue with the next images while the measured space is too small, whatever the sum of the sizes is (I9).
-    /// Default on.
+    /// `guards.measure_space` (I9)
     pub measure_space: bool,
 }
 
@@ -117,17 +127,6 @@ impl Guards {
 impl Default for Guards {
     fn default() -> Self {
         Self::safe()
-    }
-}
-
-// === impl Profile ===
-
-impl std::fmt::Display for Profile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Safe => "safe",
-            Self::Kubelet => "kubelet",
-        })
     }
 }
 

@@ -25,18 +25,17 @@ use crate::model::{Image, Seen};
 /// When to remove images (kubelet settings of the same meaning).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImagePolicy {
-    /// Used space in percent at which image removal starts. Range 0 to 100, default 85; 100 = never, unless `max_age`
-    /// is set.
+    /// `images.high_threshold_percent`
     pub high_threshold_percent: u64,
-    /// Used space in percent at which image removal stops. Range 0 to the high threshold, default 80.
+    /// `images.low_threshold_percent`
     pub low_threshold_percent: u64,
-    /// Images first seen less than this long ago are kept. Default 2 min.
+    /// `images.min_age`
     pub min_age: Duration,
-    /// Images unused for longer than this are removed regardless of the disk usage. Default 0 = off.
+    /// `images.max_age`
     pub max_age: Duration,
-    /// Images with a matching name are kept: `*` matches any text. Default none.
+    /// `images.keep`
     pub keep: Vec<super::Pattern>,
-    /// Whether to remove every unused image, as the kubelet does under disk pressure. Default off.
+    /// `images.all_unused`
     pub all_unused: bool,
 }
 

@@ -22,9 +22,9 @@ use crate::model::{
 /// The directories with logs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogPolicy {
-    /// The pod log root. Default `/var/log/pods`.
+    /// `logs.pods_root`
     pub pods_root: PathBuf,
-    /// The container log root. Default `/var/log/containers`.
+    /// `logs.containers_root`
     pub containers_root: PathBuf,
 }
 

@@ -17,11 +17,11 @@ use crate::model::FileSystem;
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[expect(clippy::struct_field_names, reason = "the keys of the settings")]
 pub struct PressurePolicy {
-    /// Free bytes below which there is disk pressure. Default 0 = off.
+    /// `pressure.free_bytes`
     pub free_bytes: u64,
-    /// Free space in percent below which there is disk pressure. Range 0 to 100, default 0 = off.
+    /// `pressure.free_percent`
     pub free_percent: u64,
-    /// Free inodes in percent below which there is disk pressure. Range 0 to 100, default 0 = off.
+    /// `pressure.free_inodes_percent`
     pub free_inodes_percent: u64,
 }
 

@@ -22,12 +22,12 @@ pub enum RemoveReason {
     /// The pod has more dead instances of this container than allowed.
     OverUnitLimit {
         /// `containers.max_per_pod_container`.
-        limit: i64,
+        limit: u64,
     },
     /// The node has more dead containers than allowed.
     OverTotalLimit {
         /// `containers.max_containers`.
-        limit: i64,
+        limit: u64,
     },
     /// The sandbox is dead, and its pod has a newer one.
     Superseded {},
@@ -67,7 +67,7 @@ pub enum KeepReason {
     /// Its pod has no more dead instances of it than allowed.
     WithinUnitLimit {
         /// `containers.max_per_pod_container`.
-        limit: i64,
+        limit: u64,
     },
     /// No limit on dead containers is set.
     NoLimit {},

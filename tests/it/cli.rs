@@ -283,8 +283,18 @@ fn the_settings_in_force_are_shown_with_their_origins() {
             "kubelet.yaml",
             "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nimageMinimumGCAge: 5m0s\n",
         );
-    let arguments =
-        ["config", "show", "--kubelet-config", "kubelet.yaml", "--node-name", "n1", "--set", "guards.settle=5m"];
+    let arguments = [
+        "config",
+        "show",
+        "--kubelet-config",
+        "kubelet.yaml",
+        "--node-name",
+        "n1",
+        "-r",
+        "/r",
+        "--set",
+        "guards.settle=5m",
+    ];
     insta::assert_snapshot!(shell.run(&arguments), @r#"
     profile = "kubelet"                          # kubegc.toml
     node = "n1"                                  # --node-name
@@ -347,13 +357,13 @@ fn the_settings_in_force_are_shown_with_their_origins() {
     kubelet_client_key = ""                      # built-in
 
     [runtime]
-    endpoint = ""                                # built-in
-    image_endpoint = ""                          # built-in
+    endpoint = "/r"                              # --runtime-endpoint
+    image_endpoint = "/r"                        # as runtime.endpoint
     read_timeout = "2m"                          # built-in
     removal_timeout = "10m"                      # built-in
     max_message_bytes = "256MiB"                 # built-in
     answer_timeout = "5s"                        # built-in
-    patience = "0s"                              # built-in
+    patience = "10s"                             # built-in
 
     [state]
     path = "/var/lib/kubegc/kubegc.db"           # built-in

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use kubegc::config::{Intervals, Settings};
-use kubegc::cri::{Endpoint, Rule};
+use kubegc::cri::Endpoint;
 use kubegc::daemon::schedule::Limits;
 use kubegc::daemon::{Cycle, node, service, signals};
 use kubegc::model::{Container, Phase, Pod, PodList, Sandbox, Seen};
@@ -76,7 +76,7 @@ async fn under_disk_pressure_objects_of_terminated_pods_and_unused_images_are_re
     let (sim, dir) = (sim(), tempfile::tempdir().unwrap());
     let store = dir.path().join("kubegc.db");
     let settings = settings(&sim);
-    let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint(), chosen_by: Rule::Flag };
+    let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint() };
     let disks = Arc::new(DiskFn(sim.disk_reader()));
     let node = node::LocalNode { endpoint, disks, pods: Arc::new(Listed), space_settle: Duration::ZERO };
     let intervals = settings.intervals.clone();

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::{clock, node, signals};
 use super::*;
 use crate::config::Settings;
-use crate::cri::{Endpoint, Rule};
+use crate::cri::Endpoint;
 use crate::model::ListCounts;
 use crate::observe::{DiskFn, RuntimePods};
 use crate::plan::Outcome;
@@ -49,7 +49,7 @@ fn cycle(sim: &Sim, settings: Settings) -> Cycle<LiveRemover> {
 }
 
 fn cycle_with(sim: &Sim, settings: Settings, store: SharedStore) -> Cycle<LiveRemover> {
-    let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint(), chosen_by: Rule::Flag };
+    let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint() };
     let disks = Arc::new(DiskFn(sim.disk_reader()));
     let node = node::LocalNode { endpoint, disks, pods: Arc::new(RuntimePods), space_settle: Duration::ZERO };
     Cycle::live(settings, &node, store, clock::now())

@@ -17,10 +17,10 @@ fn two() -> Node {
 
 impl Node {
     /// Sets the limits of each slot and of the node.
-    fn limits(self, per_slot: impl Into<Option<i64>>, total: impl Into<Option<i64>>) -> Self {
+    fn limits(self, per_slot: impl Into<Option<u64>>, total: impl Into<Option<u64>>) -> Self {
         self.set(|policy| {
-            policy.containers.max_per_pod_container = per_slot.into().unwrap_or(-1);
-            policy.containers.max_containers = total.into().unwrap_or(-1);
+            policy.containers.max_per_pod_container = per_slot.into();
+            policy.containers.max_containers = total.into();
         })
     }
 }

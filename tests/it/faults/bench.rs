@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 
 use kubegc::config::Settings;
-use kubegc::cri::{Endpoint, Rule};
+use kubegc::cri::Endpoint;
 use kubegc::daemon::node::LocalNode as Place;
 use kubegc::daemon::{Cycle, PassKind, now};
 use kubegc::execute::LiveRemover;
@@ -189,7 +189,7 @@ fn past(sim: &Sim) -> Memory {
 fn cycle(sim: &Sim, limit: Duration) -> Cycle<LiveRemover> {
     let settings = settings(sim, limit);
     let store = Store::open(&settings.state.path).unwrap().store;
-    let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint(), chosen_by: Rule::Flag };
+    let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint() };
     let disks = Arc::new(DiskFn(sim.disk_reader()));
     let place = Place { endpoint, disks, pods: Arc::new(Listed(pods())), space_settle: Duration::ZERO };
     Cycle::live(settings, &place, store, now())
@@ -202,6 +202,7 @@ fn settings(sim: &Sim, limit: Duration) -> Settings {
     settings.runtime.options.read_timeout = limit;
     settings.runtime.options.removal_timeout = limit;
     settings.runtime.options.answer_timeout = limit;
+    settings.runtime.options.patience = Duration::ZERO;
     let policy = &mut settings.policy;
     (policy.logs.pods_root, policy.logs.containers_root) = (roots.pods, roots.containers);
     policy.images.all_unused = true;

@@ -8,9 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::SignedDuration;
 use kubegc::config::Settings;
-use kubegc::cri::{Endpoint, Rule};
+use kubegc::cri::Endpoint;
 use kubegc::daemon::node::LocalNode as Place;
-use kubegc::daemon::service::PATIENCE;
 use kubegc::daemon::{Cycle, PassKind};
 use kubegc::execute::LiveRemover;
 use kubegc::model::{Container, PodList, PodRef, Sandbox, Seen};
@@ -72,7 +71,7 @@ impl Stage {
     /// Stops the agent, if one runs, and starts one with this store.
     pub fn start_agent(&mut self, store: Store) {
         self.cycle = None;
-        let endpoint = Endpoint { runtime: self.sim.endpoint(), images: self.sim.endpoint(), chosen_by: Rule::Flag };
+        let endpoint = Endpoint { runtime: self.sim.endpoint(), images: self.sim.endpoint() };
         let disks = Arc::new(DiskFn(self.sim.disk_reader()));
         let pods = Arc::new(Listed(self.pods.clone()));
         let place = Place { endpoint, disks, pods, space_settle: Duration::ZERO };
@@ -143,7 +142,7 @@ fn settings(sim: &Sim) -> Settings {
     let roots = sim.log_roots();
     let mut settings = Settings { kubelet_root: sim.dir().join("kubelet"), ..Settings::default() };
     let options = &mut settings.runtime.options;
-    (options.read_timeout, options.removal_timeout, options.patience) = (LIMIT, LIMIT, PATIENCE);
+    (options.read_timeout, options.removal_timeout) = (LIMIT, LIMIT);
     let policy = &mut settings.policy;
     (policy.logs.pods_root, policy.logs.containers_root) = (roots.pods, roots.containers);
     policy.images.keep = vec![Pattern::from(KEEP_PATTERN)];

@@ -267,8 +267,8 @@ pub fn a_policy() -> impl Strategy<Value = Policy> {
         |((min_age, per_unit, total, evict), (a, b, image_min_age, max_age, all_unused, keep))| {
             let mut policy = Policy::default();
             policy.containers.min_age = Duration::from_secs(min_age);
-            policy.containers.max_per_pod_container = per_unit;
-            policy.containers.max_containers = total;
+            policy.containers.max_per_pod_container = u64::try_from(per_unit).ok();
+            policy.containers.max_containers = u64::try_from(total).ok();
             policy.containers.evict_terminated_pods = evict;
             policy.images.high_threshold_percent = a.max(b);
             policy.images.low_threshold_percent = a.min(b);

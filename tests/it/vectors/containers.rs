@@ -91,8 +91,8 @@ fn policy(case: &Value) -> Policy {
     policy.containers.evict_terminated_pods = case["evict_terminated_pods"] == true;
     if let Some(limits) = case["policy"].as_object() {
         policy.containers.min_age = Duration::from_secs(limits["min_age_s"].as_u64().unwrap());
-        policy.containers.max_per_pod_container = limits["max_per_pod_container"].as_i64().unwrap();
-        policy.containers.max_containers = limits["max_containers"].as_i64().unwrap();
+        policy.containers.max_per_pod_container = limits["max_per_pod_container"].as_i64().unwrap().try_into().ok();
+        policy.containers.max_containers = limits["max_containers"].as_i64().unwrap().try_into().ok();
     } else {
         // Sandbox cases have containers only to make a sandbox active.
         policy.containers.min_age = Duration::from_hours(1_000_000);

@@ -178,7 +178,7 @@ fn link_policy(case: &Value) -> Policy {
     let mut policy = kubelet();
     policy.logs.containers_root = Path::new(text(case, "link")).parent().unwrap().into();
     // The container only provides a status. It must not be removed itself.
-    policy.containers.max_per_pod_container = -1;
+    policy.containers.max_per_pod_container = None;
     policy
 }
 

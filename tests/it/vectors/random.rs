@@ -68,8 +68,8 @@ fn age(from: &Value) -> jiff::Timestamp {
 fn node_policy(case: &Value) -> Policy {
     let mut policy = kubelet();
     policy.containers.min_age = Duration::from_secs(case["MinAgeS"].as_u64().unwrap());
-    policy.containers.max_per_pod_container = case["MaxPerPodContainer"].as_i64().unwrap();
-    policy.containers.max_containers = case["MaxContainers"].as_i64().unwrap();
+    policy.containers.max_per_pod_container = case["MaxPerPodContainer"].as_i64().unwrap().try_into().ok();
+    policy.containers.max_containers = case["MaxContainers"].as_i64().unwrap().try_into().ok();
     policy.containers.evict_terminated_pods = case["EvictTerminated"] == true;
     policy
 }

@@ -1,0 +1,273 @@
+//! The declaration of every setting: description, key, type, field and flags.
+//!
+//! `config default`, `config show`, the JSON Schema, the flags with their help, and `docs/configuration.md` are made from
+//! it. The defaults are those of [`Settings::default`](super::Settings). The first paragraph of a description is its
+//! summary, for the help of a flag.
+
+use super::key::{Field, Key};
+use super::values::*;
+
+/// The descriptions of tables, by name.
+pub(super) const TABLES: &[(&str, &str)] = &[
+    (
+        "pressure",
+        "Any one of the settings `free_*` is enough for disk pressure. They apply to the disk of the images and to the\n\
+         disks of the pod logs and of the kubelet. Under disk pressure kubegc removes every unused image, whatever the\n\
+         thresholds, and all dead containers and sandboxes of terminated pods, but not their logs. The guards still\n\
+         apply. The kubelet's eviction does the same before it evicts pods: set these values above its thresholds.",
+    ),
+    ("logs", "kubegc deletes no log outside these two directories."),
+    (
+        "guards",
+        "A guard keeps an object that the kubelet's own rules would remove. The kubelet's own records show what it still\n\
+         needs; kubegc cannot read them. The profile \"kubelet\" turns all guards off.",
+    ),
+];
+
+/// Declares the settings: `"key": TYPE = field.of.the.settings, flags [..], short '..';` below the description.
+macro_rules! settings {
+    ($($(#[doc = $doc:literal])+ $name:literal: $type:ident = $($field:ident).+
+        $(, flags [$($flag:literal),+])? $(, short $short:literal)?;)+) => {
+        /// All keys, in the order of `config show`.
+        pub static KEYS: &[Key] = &[$(Key {
+            name: $name,
+            doc: concat!($($doc, "\n"),+),
+            flags: &[$($($flag),+)?],
+            short: &[$($short)?],
+            slot: &Field { of: $type, get: |s| &s.$($field).+, get_mut: |s| &mut s.$($field).+ },
+        }),+];
+    };
+}
+
+settings! {
+    /// Set of guards: "safe" (all) or "kubelet" (those of the kubelet).
+    ///
+    /// "kubelet" turns off all of `[guards]` and applies only the kubelet's own rules. Guards set in a file apply on
+    /// top of the file's profile. `--profile` on the command line discards the guards of files.
+    "profile": PROFILE = policy.profile, flags ["profile"];
+
+    /// The node's name. Empty = $NODE_NAME, then the host name.
+    "node": TEXT = node, flags ["node-name"];
+
+    /// Mount point of the host's root, if the agent runs in a container.
+    "host_root": DIRECTORY = host_root, flags ["host-root"];
+
+    /// Root directory of the kubelet. A pod with a directory in it is not deleted.
+    "kubelet_root": DIRECTORY = kubelet_root;
+
+    /// Minimum age of dead containers. Younger ones are kept and not counted.
+    "containers.min_age": DURATION = policy.containers.min_age, flags ["minimum-container-ttl-duration"];
+
+    /// Dead instances to keep of each container of a pod. Negative = no limit.
+    "containers.max_per_pod_container": LIMIT = policy.containers.max_per_pod_container,
+        flags ["maximum-dead-containers-per-container"];
+
+    /// Dead containers to keep on the node. Negative = no limit.
+    "containers.max_containers": LIMIT = policy.containers.max_containers, flags ["maximum-dead-containers"];
+
+    /// Start of the age of a container, for min_age: "created", as in the kubelet, or "finished".
+    "containers.age_from": AGE_FROM = policy.containers.age_from;
+
+    /// Remove all dead containers and sandboxes of terminated pods, as the kubelet does under disk pressure.
+    "containers.evict_terminated_pods": SWITCH = policy.containers.evict_terminated_pods;
+
+    /// Wait of the service after a pass over containers, sandboxes and logs.
+    "containers.interval": INTERVAL = intervals.containers;
+
+    /// Disk usage in percent at which image removal starts. 100 = never for space.
+    "images.high_threshold_percent": PERCENT = policy.images.high_threshold_percent,
+        flags ["image-gc-high-threshold"];
+
+    /// Disk usage in percent at which image removal stops. At most the high threshold.
+    "images.low_threshold_percent": PERCENT = policy.images.low_threshold_percent, flags ["image-gc-low-threshold"];
+
+    /// Minimum age of images since they were first observed. Younger ones are kept.
+    "images.min_age": DURATION = policy.images.min_age, flags ["minimum-image-ttl-duration"];
+
+    /// Maximum time an image may be unused, whatever the disk usage. More than min_age. 0 = off.
+    "images.max_age": DURATION = policy.images.max_age, flags ["image-maximum-gc-age"];
+
+    /// Patterns of images to keep, with * for any text. Compared with tags, digests and ids.
+    ///
+    /// Example: `keep = ["registry.k8s.io/pause:*", "docker.io/library/base:*"]`
+    "images.keep": PATTERNS = policy.images.keep;
+
+    /// Remove every unused image, whatever the disk usage.
+    "images.all_unused": SWITCH = policy.images.all_unused;
+
+    /// Wait of the service after a pass over images.
+    "images.interval": INTERVAL = intervals.images;
+
+    /// Free bytes below which everything unused is removed, objects of terminated pods included. 0 = off.
+    "pressure.free_bytes": BYTES = policy.pressure.free_bytes;
+
+    /// Free space in percent below which everything unused is removed. 0 = off.
+    "pressure.free_percent": PERCENT = policy.pressure.free_percent;
+
+    /// Free inodes in percent below which everything unused is removed. 0 = off.
+    "pressure.free_inodes_percent": PERCENT = policy.pressure.free_inodes_percent;
+
+    /// Interval between checks for disk pressure.
+    "pressure.interval": INTERVAL = intervals.pressure;
+
+    /// Directory of the kubelet's pod log directories.
+    "logs.pods_root": LOG_ROOT = policy.logs.pods_root;
+
+    /// Directory of the kubelet's links to container logs.
+    "logs.containers_root": LOG_ROOT = policy.logs.containers_root;
+
+    /// Keep the newest instance of each container of a pod until the pod is deleted.
+    ///
+    /// Without it the kubelet would run the container again.
+    "guards.keep_newest_of_unit": SWITCH = policy.guards.keep_newest_of_unit;
+
+    /// Keep younger containers that are created and not started: they may be about to start. 0 = off.
+    "guards.created_grace": DURATION = policy.guards.created_grace;
+
+    /// Keep containers and sandboxes without pod labels.
+    "guards.keep_foreign": SWITCH = policy.guards.keep_foreign;
+
+    /// Keep younger dead sandboxes: a sandbox in creation looks dead. 0 = off.
+    "guards.sandbox_grace": DURATION = policy.guards.sandbox_grace;
+
+    /// How long a pod must be missing everywhere before it counts as deleted. 0 = missing in the list is enough.
+    "guards.gone_after": DURATION = policy.guards.gone_after;
+
+    /// Keep log entries whose names the kubelet does not use.
+    "guards.keep_unrecognized_logs": SWITCH = policy.guards.keep_unrecognized_logs;
+
+    /// Count an image as used if a container names its id, digest or tag, not its id alone.
+    "guards.match_image_names": SWITCH = policy.guards.match_image_names;
+
+    /// Keep the sandbox image of the runtime, pinned or not.
+    "guards.keep_sandbox_image": SWITCH = policy.guards.keep_sandbox_image;
+
+    /// Keep images named in specs of pods of this node, and images being pulled.
+    "guards.keep_pod_images": SWITCH = policy.guards.keep_pod_images;
+
+    /// Count the maximum age of a never-used image from its first observation, and apply the minimum age.
+    "guards.age_from_first_seen": SWITCH = policy.guards.age_from_first_seen;
+
+    /// Time after a start of the runtime in which nothing counts as unused or deleted. 0 = off.
+    "guards.settle": DURATION = policy.guards.settle;
+
+    /// Nothing counts as unused or deleted when a list of the runtime falls below this percentage. 0 = off.
+    ///
+    /// The lists are those of containers, sandboxes and images. 100 % is the length of the list when the lists were
+    /// last trusted.
+    "guards.fall_percent": PERCENT = policy.guards.fall_percent;
+
+    /// How long a list that fell must hold its new level before it is trusted.
+    ///
+    /// It must also hold it in at least three passes.
+    "guards.fall_hold": DURATION = policy.guards.fall_hold;
+
+    /// Back-off after a failed removal, doubling up to an hour. 0 = retry in each pass.
+    ///
+    /// It also applies to a removal that is refused again and again.
+    "guards.retry_after": DURATION = policy.guards.retry_after;
+
+    /// Remove further images while the measured free space is below the target, whatever the estimated sizes.
+    "guards.measure_space": SWITCH = policy.guards.measure_space;
+
+    /// Pod sources: "auto", "none", or any of kube-api,kubelet,runtime.
+    ///
+    /// Separate several with commas. A pod counts as deleted only if all of them agree.
+    ///
+    /// - `auto`: the sources that kubegc finds
+    /// - `none`: no source, so no pod counts as deleted
+    /// - `kube-api`: a watch of the API server, with a kubeconfig, the in-cluster service account, or the kubelet's
+    ///   kubeconfig
+    /// - `kubelet`: the kubelet's `/pods`
+    /// - `runtime`: for hosts without a kubelet; a pod with no running container and no ready sandbox is deleted
+    "pods.source": POD_SOURCES = pods.sources, flags ["pod-source"];
+
+    /// Treat no pod as deleted while the kubelet's directory of pods, kubelet_root/pods, is missing.
+    ///
+    /// It does not apply if "runtime" or "none" is the only source. A directory that exists and cannot be read always
+    /// has this effect.
+    "pods.require_kubelet_dirs": SWITCH = pods.require_kubelet_dirs;
+
+    /// Kubeconfig for the API server. Empty = $KUBECONFIG, the in-cluster service account, else the kubelet's
+    /// kubeconfig.
+    "pods.kubeconfig": OPTIONAL_FILE = pods.kubeconfig, flags ["kubeconfig"];
+
+    /// Longest silence of a watch of the API server before its list counts as unavailable.
+    "pods.max_silence": INTERVAL = pods.max_silence;
+
+    /// Address of the kubelet. "http://127.0.0.1:10255" is its read-only port.
+    ///
+    /// The read-only port is usually disabled.
+    "pods.kubelet_endpoint": HTTP = pods.kubelet.endpoint;
+
+    /// File with the authorities of the kubelet's certificate, or the certificate itself. Empty = search.
+    ///
+    /// The search looks for the kubelet's own certificate below kubelet_root, and for the in-cluster authority.
+    "pods.kubelet_ca": OPTIONAL_FILE = pods.kubelet.ca;
+
+    /// File with the token for the kubelet. Empty = that of the in-cluster service account, if it exists.
+    "pods.kubelet_token_file": OPTIONAL_FILE = pods.kubelet.token_file;
+
+    /// Client certificate for the kubelet, instead of a token.
+    "pods.kubelet_client_certificate": OPTIONAL_FILE = pods.kubelet.client_certificate;
+
+    /// Key of the client certificate. It may be in the same file.
+    "pods.kubelet_client_key": OPTIONAL_FILE = pods.kubelet.client_key;
+
+    /// Socket of the runtime. Empty = that of crictl, of the kubelet, or the first well-known one that answers.
+    ///
+    /// Example: `"unix:///run/containerd/containerd.sock"`. crictl's is in /etc/crictl.yaml, the kubelet's in the file
+    /// of `--kubelet-config`.
+    "runtime.endpoint": SOCKET = runtime.endpoint,
+        flags ["runtime-endpoint", "container-runtime-endpoint"], short 'r';
+
+    /// Socket of the image service. Empty = that of the runtime.
+    "runtime.image_endpoint": SOCKET = runtime.image_endpoint,
+        flags ["image-endpoint", "image-service-endpoint"], short 'i';
+
+    /// Timeout of one reading call.
+    "runtime.read_timeout": INTERVAL = runtime.options.read_timeout;
+
+    /// Timeout of one removal. The removal itself is never cancelled.
+    "runtime.removal_timeout": INTERVAL = runtime.options.removal_timeout;
+
+    /// Largest response accepted from the runtime.
+    "runtime.max_message_bytes": MESSAGE_SIZE = runtime.options.max_message_bytes;
+
+    /// Timeout of the Version call: the first call, and the probe after a call without a response.
+    "runtime.answer_timeout": INTERVAL = runtime.options.answer_timeout;
+
+    /// How long a reading call of the service retries while the runtime is unavailable. 0 = no retry.
+    ///
+    /// It covers a restart of the runtime. The other commands do not retry.
+    "runtime.patience": DURATION = runtime.options.patience;
+
+    /// The store: last use and history.
+    "state.path": FILE = state.path, flags ["state"];
+
+    /// Lock file: one agent per node, whatever its store.
+    ///
+    /// /run is in memory, so a full disk does not prevent a start. In a container, mount the host's directory at the
+    /// same path. If /run/kubegc is not writable, set another file on a local file system, the same for all agents of
+    /// the node.
+    "state.lock": FILE = state.lock, flags ["lock"];
+
+    /// Maximum age of history.
+    "state.history_max_age": DURATION = state.history_max_age;
+
+    /// Maximum number of removals in the history.
+    ///
+    /// The oldest are deleted first. Refused removals have a separate count with the same maximum.
+    "state.history_max_rows": COUNT = state.history_max_rows;
+
+    /// Longest back-off of the service after failed passes.
+    "daemon.max_backoff": INTERVAL = intervals.max_backoff;
+
+    /// Write events on the Node for passes that failed or removed images, if kube-api is a pod source.
+    ///
+    /// This needs permission to create events.
+    "events.enabled": SWITCH = tells_events;
+
+    /// How the service logs: "text" or "json".
+    "log.format": LOG_FORMAT = log_format;
+}

@@ -1,0 +1,110 @@
+//! The settings in force, the origin of each, and the sockets that they result in.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::error::Origin;
+use super::key::Key;
+use super::settings::Settings;
+use super::sockets::{IMAGES, OtherSockets, RUNTIME};
+use crate::cri::{CriError, Endpoint, EndpointCandidates, Named};
+use crate::host_path::HostFs;
+
+/// The settings in force, and the origin of each.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The resolved settings.
+    pub settings: Settings,
+    pub(super) origins: BTreeMap<&'static str, Origin>,
+}
+
+// === impl Loaded ===
+
+impl Loaded {
+    /// Returns the origin of a key's value.
+    pub fn origin(&self, key: &Key) -> Origin {
+        match self.origins.get(key.name) {
+            Some(origin) => origin.clone(),
+            None if key.is_guard() && self.origins.contains_key("profile") => {
+                Origin::Profile(self.settings.policy.profile)
+            }
+            None => Origin::BuiltIn,
+        }
+    }
+
+    /// Returns the settings for a command that ends after one pass: it does not retry while the runtime is unavailable.
+    #[must_use]
+    pub fn without_patience(mut self) -> Self {
+        self.settings.runtime.options.patience = Duration::ZERO;
+        self
+    }
+
+    /// Returns a warning, one sentence each, for settings that are allowed but probably not intended.
+    pub fn warnings(&self) -> Vec<String> {
+        let high = self.origins.get("images.high_threshold_percent");
+        match high {
+            Some(Origin::OtherProgram(path, name)) if self.settings.policy.images.high_threshold_percent == 100 => {
+                vec![format!(
+                    "{}: {name} = 100 turns off kubegc's image collection for disk space too; set \
+                     images.high_threshold_percent",
+                    path.display()
+                )]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Takes the sockets from the first program that names the runtime's, unless a setting names it. The image service's
+    /// comes from the same program, unless a setting names it.
+    pub(super) fn adopt(&mut self, others: impl IntoIterator<Item = OtherSockets>) {
+        if self.settings.runtime.endpoint.is_none()
+            && let Some(OtherSockets { runtime, images }) = others.into_iter().find(|other| other.runtime.is_some())
+        {
+            self.default_socket(RUNTIME, runtime);
+            self.default_socket(IMAGES, images);
+        }
+    }
+
+    /// Returns the settings with the sockets that are used. If no runtime is found, the origin says why.
+    #[must_use]
+    pub fn with_endpoint(mut self, found: &Result<Endpoint, CriError>) -> Self {
+        match found {
+            Ok(endpoint) => {
+                self.default_socket(RUNTIME, Some((endpoint.runtime.clone(), Origin::Search)));
+                self.default_socket(IMAGES, Some((endpoint.images.clone(), Origin::SameAs(RUNTIME))));
+            }
+            Err(error) if self.settings.runtime.endpoint.is_none() => {
+                self.origins.insert(RUNTIME, Origin::NotFound(error.to_string()));
+            }
+            Err(_) => {}
+        }
+        self
+    }
+
+    /// Returns the sockets that are named, for the search.
+    pub fn candidates(&self) -> EndpointCandidates {
+        let named = |socket: &Option<String>, key| {
+            let named_by = || self.origins.get(key).map(ToString::to_string).unwrap_or_default();
+            socket.clone().map(|endpoint| Named { endpoint, named_by: named_by() })
+        };
+        let runtime = &self.settings.runtime;
+        EndpointCandidates {
+            runtime: named(&runtime.endpoint, RUNTIME),
+            images: named(&runtime.image_endpoint, IMAGES),
+            host: HostFs::new(&self.settings.host_root),
+            ..EndpointCandidates::default()
+        }
+    }
+
+    /// Sets a socket that is not set yet.
+    fn default_socket(&mut self, key: &'static str, socket: Option<(String, Origin)>) {
+        let runtime = &mut self.settings.runtime;
+        let field = if key == RUNTIME { &mut runtime.endpoint } else { &mut runtime.image_endpoint };
+        if field.is_none()
+            && let Some((socket, origin)) = socket
+        {
+            *field = Some(socket);
+            self.origins.insert(key, origin);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Documents made from the declarations: the configuration file with comments, and `docs/configuration.md`.
+
+use super::Settings;
+use super::declarations::{KEYS, TABLES};
+use super::key::Key;
+
+const SOURCES: &str = "\
+kubegc reads these sources in this order, and a later one overrides an earlier one: `--kubelet-config`,
+`/etc/kubegc/kubegc.toml`, `conf.d/*.toml` next to it in the order of their names, the environment
+(CONTAINER_RUNTIME_ENDPOINT, IMAGE_SERVICE_ENDPOINT, KUBECONFIG, NODE_NAME), flags, `--set`. `kubegc config check`
+reports the errors in them. `kubegc config show` shows the settings in force and the origin of each.
+
+Durations have a unit: \"90s\", \"2m\", \"168h\", \"7d\". A negative limit means no limit.
+";
+
+/// Returns the configuration file with all defaults, and a comment on each key.
+pub fn default_toml() -> String {
+    let header = comment(&format!("kubegc: all config keys with their defaults.\n\n{SOURCES}"));
+    header
+        + &tables(|name, about, keys| {
+            let heading = if name.is_empty() { String::new() } else { format!("{}[{name}]\n", comment(about)) };
+            format!("\n{heading}{}", keys.iter().map(toml_key).collect::<Vec<_>>().join("\n"))
+        })
+}
+
+/// Returns the reference in Markdown.
+pub fn reference() -> String {
+    let header = "# Configuration reference\n\n\
+                  <!-- Made by scripts/generate.sh from src/config/declarations.rs. -->\n\n";
+    format!(
+        "{header}{SOURCES}{}",
+        tables(|name, about, keys| {
+            let heading = if name.is_empty() { "Top level".to_owned() } else { format!("`[{name}]`") };
+            let about = if about.is_empty() { String::new() } else { format!("{about}\n\n") };
+            format!("\n## {heading}\n\n{about}{}", keys.iter().map(markdown_key).collect::<Vec<_>>().join("\n"))
+        })
+    )
+}
+
+/// Formats each table, by its name, its description and its keys.
+fn tables(format: impl Fn(&str, &str, &[Key]) -> String) -> String {
+    let tables = KEYS.chunk_by(|one, next| one.table() == next.table());
+    let formatted = tables.map(|keys| {
+        let name = keys.first().map_or("", Key::table);
+        let about = TABLES.iter().find(|(table, _)| *table == name).map_or("", |(_, about)| about);
+        format(name, about, keys)
+    });
+    formatted.collect()
+}
+
+fn toml_key(key: &Key) -> String {
+    let about: String = key.lines().filter(|line| !line.is_empty()).map(comment).collect();
+    let flag = key.flag().map_or_else(String::new, |flag| format!("# Flag: --{flag}\n"));
+    format!("{about}{flag}{} = {}\n", key.leaf(), key.get(&Settings::default()))
+}
+
+fn markdown_key(key: &Key) -> String {
+    let (about, default) = (key.description(), key.get(&Settings::default()));
+    let short = key.short().map(|short| format!("`-{short}`"));
+    let flags: Vec<_> = key.flags.iter().map(|flag| format!("`--{flag}`")).chain(short).collect();
+    let flags = if flags.is_empty() { String::new() } else { format!("- Flag: {}\n", flags.join(", ")) };
+    format!("### `{}`\n\n{about}\n\n- Default: `{default}`\n- Value: {}\n{flags}", key.name, key.allowed())
+}
+
+fn comment(text: &str) -> String {
+    text.lines().map(|line| format!("# {line}").trim_end().to_owned() + "\n").collect()
+}
