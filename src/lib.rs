@@ -12,6 +12,7 @@ pub mod model;
 pub mod cri;
 pub mod kubernetes;
 pub mod observe;
+pub mod owners;
 pub mod plan;
 
 pub mod execute;
