@@ -14,6 +14,7 @@ pub mod kubernetes;
 pub mod observe;
 pub mod owners;
 pub mod plan;
+pub mod pod_gc;
 
 pub mod execute;
 pub mod record;
