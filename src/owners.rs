@@ -12,6 +12,7 @@
 mod absent;
 mod alternative;
 mod decide;
+mod explain;
 mod findings;
 mod graph;
 mod identity;
@@ -22,6 +23,7 @@ mod world;
 
 pub use absent::AbsentOwners;
 pub use decide::{DeleteReason, KeepReason, LiveObject, OwnerState, Propagation, Verdict, decide};
+pub use explain::{ClusterExplanation, DependentNode, OwnerNode, explain, find_objects};
 pub use findings::{Finding, FindingKind};
 pub use graph::{Dependent, Effect, Event, Graph, Item, Observed, ResourceId};
 pub use identity::{Identity, Kind, OwnerReference, Uid};

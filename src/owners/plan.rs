@@ -158,7 +158,7 @@ fn candidates<'w, 'a>(world: &'w World<'a>) -> impl Iterator<Item = &'w Object<'
     world.objects.iter().filter(|object| !object.is_removed() && (!object.owners().is_empty() || object.is_deleting()))
 }
 
-fn action(world: &World<'_>, object: &Object<'_>, verdict: &Verdict) -> Option<ClusterAction> {
+pub(super) fn action(world: &World<'_>, object: &Object<'_>, verdict: &Verdict) -> Option<ClusterAction> {
     let (action, propagation, reason) = match verdict {
         Verdict::Keep(_) | Verdict::WaitForDependents(_) => return None,
         Verdict::DropReferences(_) => (ActionWord::DropReferences, None, "another_owner_exists"),
@@ -189,7 +189,7 @@ fn kept(world: &World<'_>) -> Vec<ClusterKept> {
     .collect()
 }
 
-fn owners(world: &World<'_>, object: &Object<'_>) -> Vec<OwnerFinding> {
+pub(super) fn owners(world: &World<'_>, object: &Object<'_>) -> Vec<OwnerFinding> {
     let finding = |reference: &OwnerReference| {
         let state = world.state(object, reference);
         OwnerFinding {
@@ -255,4 +255,4 @@ pub(super) fn order(object: &Identity) -> impl Ord + use<> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

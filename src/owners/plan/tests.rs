@@ -12,7 +12,7 @@ use crate::owners::{
 };
 
 /// A cluster that serves `ConfigMap`, `Deployment` and `Node`.
-fn cluster(objects: &[(Identity, ObjectMeta)]) -> ClusterSnapshot {
+pub(in crate::owners) fn cluster(objects: &[(Identity, ObjectMeta)]) -> ClusterSnapshot {
     let served = [("v1", "ConfigMap", true), ("apps/v1", "Deployment", true), ("v1", "Node", false)];
     let served = served.map(|(api_version, kind, namespaced)| ServedKind {
         kind: Kind::new(api_version, kind),
@@ -40,11 +40,11 @@ fn identity(api_version: &str, kind: &str, namespace: &str, name: &str) -> Ident
     Identity { kind: Kind::new(api_version, kind), namespace: namespace.into(), name: name.into(), uid }
 }
 
-fn config_map(name: &str) -> Identity {
+pub(in crate::owners) fn config_map(name: &str) -> Identity {
     identity("v1", "ConfigMap", "ns1", name)
 }
 
-fn node(name: &str) -> Identity {
+pub(in crate::owners) fn node(name: &str) -> Identity {
     identity("v1", "Node", "", name)
 }
 
@@ -53,7 +53,7 @@ fn to(owner: &Identity) -> OwnerReference {
     OwnerReference { kind, name, uid, controller: false, blocking: true }
 }
 
-fn object(identity: &Identity, owners: &[&Identity]) -> (Identity, ObjectMeta) {
+pub(in crate::owners) fn object(identity: &Identity, owners: &[&Identity]) -> (Identity, ObjectMeta) {
     let Identity { namespace, name, uid, .. } = identity.clone();
     let owners = owners.iter().map(|owner| to(owner)).collect();
     let meta = ObjectMeta { namespace, name, uid, deletion_timestamp: None, finalizers: Vec::new(), owners };
