@@ -20,6 +20,7 @@ pub mod execute;
 pub mod record;
 
 pub mod config;
+pub mod controller;
 pub mod daemon;
 
 pub mod cli;
