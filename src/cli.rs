@@ -6,6 +6,7 @@
 mod collect;
 mod completions;
 mod config;
+mod controller;
 mod demo;
 mod documents;
 mod error;
@@ -40,7 +41,9 @@ pub use output::{Format, Output};
 /// `plan` shows what would be removed, and why. `collect` makes one GC pass. `run` is the service.
 #[derive(Debug, Parser)]
 #[command(name = "kubegc", version, max_term_width = 120, subcommand_required = true, arg_required_else_help = true)]
-#[command(after_help = "Exit status: 0 done, 1 failed in part, 2 usage or configuration, 3 runtime not reachable.")]
+#[command(
+    after_help = "Exit status: 0 done, 1 failed in part, 2 usage or configuration, 3 runtime or API server not reachable, 4 a --fail-on condition was met."
+)]
 struct Cli {
     #[command(flatten)]
     global: Global,
@@ -58,6 +61,7 @@ enum Verb {
     History(history::Args),
     Status(status::Args),
     Config(config::Args),
+    Controller(controller::Args),
     Demo(demo::Args),
     Completions(completions::Args),
 }
@@ -99,6 +103,7 @@ impl Cli {
             Verb::History(args) => history::run(args, &load()?, output),
             Verb::Status(args) => status::run(args, &load()?, output),
             Verb::Config(args) => config::run(args, load, output),
+            Verb::Controller(args) => controller::run(args, &load()?, output),
             Verb::Demo(args) => demo::run(args, output),
             Verb::Completions(args) => completions::run(args, output),
         }

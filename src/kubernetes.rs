@@ -7,9 +7,11 @@
 mod access;
 mod api_types;
 mod connection;
+mod discovery;
 mod error;
 mod kubelet;
 mod list;
+mod metadata;
 mod node;
 mod pod_lookup;
 mod watch;
@@ -20,8 +22,10 @@ mod tests;
 pub use access::{Access, CredentialCandidates, Credentials};
 pub use api_types::NodeInfo;
 pub use connection::Connection;
+pub use discovery::{ApiResource, Discovered, discover};
 pub use error::KubernetesError;
 pub use kubelet::{Kubelet, KubeletAccess, KubeletError, KubeletPod, KubeletPods, KubeletProcess};
+pub use metadata::{ObjectMetadata, OwnerReferenceMetadata, list_metadata, read_metadata};
 pub use pod_lookup::pod_exists;
 pub use watch::{KnownPods, PodWatch};
 

@@ -12,12 +12,15 @@ pub mod model;
 pub mod cri;
 pub mod kubernetes;
 pub mod observe;
+pub mod owners;
 pub mod plan;
+pub mod pod_gc;
 
 pub mod execute;
 pub mod record;
 
 pub mod config;
+pub mod controller;
 pub mod daemon;
 
 pub mod cli;

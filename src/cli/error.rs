@@ -20,8 +20,10 @@ pub enum ErrorKind {
     Usage,
     /// The configuration is invalid.
     Config,
-    /// The runtime is unavailable.
+    /// The runtime or the API server is unavailable.
     Runtime,
+    /// A condition of `--fail-on` was met.
+    Condition,
     /// A second signal aborted the command.
     Aborted(Signal),
 }
@@ -44,6 +46,7 @@ impl ErrorKind {
             Self::Partial | Self::Internal => 1,
             Self::Usage | Self::Config => 2,
             Self::Runtime => 3,
+            Self::Condition => 4,
             Self::Aborted(signal) => signal.exit_code(),
         }
     }

@@ -69,7 +69,7 @@ fn pod_source_options(settings: &Settings) -> PodSourceOptions {
 }
 
 /// Returns the candidates for the credentials at the API server.
-fn credential_candidates(settings: &Settings) -> CredentialCandidates {
+pub fn credential_candidates(settings: &Settings) -> CredentialCandidates {
     CredentialCandidates {
         kubeconfig: settings.pods.kubeconfig.clone(),
         host: HostFs::new(&settings.host_root),

@@ -149,6 +149,12 @@ impl KubernetesError {
         status.code == 404 && status.reason == "NotFound" && is_about
     }
 
+    /// Returns whether the API server itself reports that an object of this resource and name does not exist. As
+    /// [`Self::says_not_found`], but the server may leave out the resource: not every server fills it in.
+    pub fn proves_absence(&self, resource: &str, name: &str) -> bool {
+        self.says_not_found(resource, name) || self.says_not_found("", name)
+    }
+
     /// Returns whether other credentials or another connection may help. Then the client must be created again.
     pub(super) fn is_of_connection(&self) -> bool {
         self.code().is_none_or(|code| code == 401)

@@ -40,7 +40,7 @@ async fn is_listed(
 ) -> Result<bool, KubernetesError> {
     let fields = format!("{},metadata.name={}", on(node), pod.name);
     let listed = pods_at(connection, &pods_in(&pod.namespace), &fields, limit).await?;
-    Ok(listed.pods.iter().any(|listed| listed.uid == pod.uid))
+    Ok(listed.items.iter().any(|listed| listed.uid == pod.uid))
 }
 
 fn pods_in(namespace: &str) -> Path {

@@ -194,7 +194,7 @@ impl Watcher {
     async fn list(&mut self) -> Result<String, KubernetesError> {
         let listed = pods_at(&self.connection, &all_pods(), &on(&self.node), self.timing.answer).await?;
         self.version = Some(listed.version.clone());
-        self.apply(|pods| *pods = listed.pods.into_iter().map(|pod| (key(&pod), pod)).collect());
+        self.apply(|pods| *pods = listed.items.into_iter().map(|pod| (key(&pod), pod)).collect());
         Ok(listed.version)
     }
 

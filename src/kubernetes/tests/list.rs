@@ -64,7 +64,7 @@ async fn a_list_that_ends_while_more_is_left_is_no_list() {
         r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7","remainingItemCount":3},"items":[]}"#;
     api.plan(Call::List, [Answer::Text(200, page.into())]);
     let watch = follow(&api);
-    assert!(missing(&watch).await.unwrap().contains("3 pods are missing"));
+    assert!(missing(&watch).await.unwrap().contains("3 objects are missing"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -123,6 +123,15 @@ impl NodeRig {
         node
     }
 
+    /// Starts only an API server and its store.
+    pub async fn start_api_alone() -> Self {
+        let node = Self::lay_out(&Options::default()).await;
+        node.launch(Program::Etcd);
+        node.launch(Program::ApiServer);
+        node.await_api().await;
+        node
+    }
+
     async fn lay_out(options: &Options) -> Self {
         let dir = tempfile::Builder::new().prefix("kubegc-node-").tempdir().unwrap();
         let (address, cgroup) = (unique_address(), unique_cgroup());

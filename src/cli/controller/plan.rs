@@ -1,0 +1,79 @@
+//! `kubegc controller plan`.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+use super::{render, source};
+use crate::cli::render::Paint;
+use crate::cli::{CliError, ErrorKind, Format, Output};
+use crate::config::Loaded;
+use crate::owners::{ActionWord, ClusterPlan, FindingKind, plan};
+
+/// Show what would be deleted because of owner references, and why
+///
+/// One list of metadata for each resource, and one read for each owner that the lists lack. It changes nothing.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Plan for a snapshot in a file (- for standard input)
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<PathBuf>,
+    /// Show only objects of this namespace
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// Exit with status 4 if the plan has one of these
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "CONDITION")]
+    fail_on: Vec<Condition>,
+}
+
+/// What `--fail-on` looks for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Condition {
+    /// An object whose owners are all absent
+    Dangling,
+    /// An owner whose kind is not served, so that the object is never collected
+    Unresolvable,
+    /// A deletion that waits for a finalizer or for dependents
+    Stuck,
+}
+
+/// Makes a plan and prints it.
+pub(super) fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let mut plan = plan(&source::snapshot(args.snapshot.as_ref(), loaded)?);
+    if let Some(namespace) = &args.namespace {
+        keep_only(&mut plan, namespace);
+    }
+    match output.format.unwrap_or(Format::Table) {
+        Format::Json => output.json(&plan)?,
+        Format::Yaml => output.yaml(&plan)?,
+        format => output.text(&render::plan(&plan, format == Format::Wide, Paint { on: output.color }))?,
+    }
+    source::all_listed(&plan.errors)?;
+    let met: Vec<_> = args.fail_on.iter().filter(|condition| condition.is_met(&plan)).collect();
+    if met.is_empty() {
+        return Ok(());
+    }
+    let met: Vec<_> = met.into_iter().filter_map(ValueEnum::to_possible_value).collect();
+    let met: Vec<_> = met.iter().map(clap::builder::PossibleValue::get_name).collect();
+    Err(CliError::message(ErrorKind::Condition, format!("the plan has a condition of --fail-on: {}", met.join(", "))))
+}
+
+fn keep_only(plan: &mut ClusterPlan, namespace: &str) {
+    plan.actions.retain(|action| *action.object.namespace == *namespace);
+    plan.predicted.retain(|action| *action.object.namespace == *namespace);
+    plan.kept.retain(|kept| *kept.object.namespace == *namespace);
+    plan.findings.retain(|finding| *finding.object.namespace == *namespace);
+}
+
+// === impl Condition ===
+
+impl Condition {
+    fn is_met(self, plan: &ClusterPlan) -> bool {
+        let has = |kind| plan.findings.iter().any(|finding| finding.kind == kind);
+        match self {
+            Self::Dangling => plan.actions.iter().any(|action| action.action == ActionWord::Delete),
+            Self::Unresolvable => has(FindingKind::KindNotServed) || has(FindingKind::NamespacedOwner),
+            Self::Stuck => has(FindingKind::BeingDeleted),
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Formats plans and explanations of a cluster for people.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::why::Answer;
+use crate::cli::format;
+use crate::cli::render::{Grid, Paint};
+use crate::owners::{
+    ActionWord, ClusterAction, ClusterPlan, DependentNode, Finding, FindingKind, Identity, OwnerFinding, OwnerNode,
+};
+
+/// The longest name in a table, unless it is wide.
+const NAME: usize = 40;
+/// Predicted actions in a table, unless it is wide.
+const PREDICTED: usize = 20;
+
+/// Formats a plan as tables.
+pub(super) fn plan(plan: &ClusterPlan, wide: bool, paint: Paint) -> String {
+    let mut text = String::new();
+    if !plan.actions.is_empty() {
+        text += &actions(&plan.actions, wide);
+        text.push('\n');
+    }
+    if !plan.predicted.is_empty() {
+        let shown = if wide { plan.predicted.len() } else { plan.predicted.len().min(PREDICTED) };
+        let _ = writeln!(text, "{}", paint.bold("Then (predicted):"));
+        text += &actions(plan.predicted.get(..shown).unwrap_or_default(), wide);
+        if shown < plan.predicted.len() {
+            let _ = writeln!(text, "and {} more; -o wide shows all", plan.predicted.len() - shown);
+        }
+        text.push('\n');
+    }
+    if !plan.findings.is_empty() {
+        let _ = writeln!(text, "{}", paint.bold("Findings:"));
+        text += &findings(&plan.findings, wide);
+        text.push('\n');
+    }
+    for error in &plan.errors {
+        let _ = writeln!(text, "{} {}", paint.red("Error:"), format::printable(error));
+    }
+    text + &summary(plan)
+}
+
+fn actions(actions: &[ClusterAction], wide: bool) -> String {
+    let mut grid = Grid::new(&["ACTION", "KIND", "NAMESPACE", "NAME", "WHY"]);
+    for action in actions {
+        let object = &action.object;
+        grid.row([
+            action_text(action),
+            kind(object, wide),
+            object.namespace.to_string(),
+            name(&object.name, wide),
+            reason(action, wide),
+        ]);
+    }
+    grid.text(wide)
+}
+
+fn action_text(action: &ClusterAction) -> String {
+    let text = match action.action {
+        ActionWord::Delete => "delete",
+        ActionWord::DropReferences => "drop references",
+        ActionWord::EndForeground => "end foreground deletion",
+        ActionWord::Orphan => "orphan dependents",
+    };
+    match action.propagation {
+        None | Some(crate::owners::Propagation::Background) => text.to_owned(),
+        Some(propagation) => format!("{text} ({})", propagation.to_string().to_lowercase()),
+    }
+}
+
+/// Names the owners that decide: those that do not exist any more, or wait.
+fn reason(action: &ClusterAction, wide: bool) -> String {
+    let decides = |owner: &&OwnerFinding| owner.state != "exists";
+    let owners: Vec<_> = action.owners.iter().filter(decides).map(|owner| owner_text(owner, wide)).collect();
+    match action.action {
+        ActionWord::Delete | ActionWord::DropReferences => format::list(&owners),
+        ActionWord::EndForeground => "no blocking dependents left".to_owned(),
+        ActionWord::Orphan => "deleted with the policy orphan".to_owned(),
+    }
+}
+
+fn owner_text(owner: &OwnerFinding, wide: bool) -> String {
+    let name = name(&owner.reference.name, wide);
+    format!("owner {}/{name} {}", owner.reference.kind.kind, state(&owner.state))
+}
+
+/// Formats the word of an owner's state.
+fn state(word: &str) -> &str {
+    match word {
+        "exists" => "exists",
+        "waits_for_dependents" => "waits for its dependents",
+        "absent" => "absent",
+        "kind_not_served" => "of a kind that is not served",
+        "namespaced" => "namespaced",
+        _ => "unverified",
+    }
+}
+
+fn findings(findings: &[Finding], wide: bool) -> String {
+    let mut grid = Grid::new(&["FINDING", "KIND", "NAMESPACE", "NAME", "DETAIL"]);
+    for finding in findings {
+        let object = &finding.object;
+        grid.row([
+            finding_text(finding.kind).to_owned(),
+            kind(object, wide),
+            object.namespace.to_string(),
+            name(&object.name, wide),
+            detail(finding),
+        ]);
+    }
+    grid.text(wide)
+}
+
+fn finding_text(kind: FindingKind) -> &'static str {
+    match kind {
+        FindingKind::KindNotServed => "owner kind not served",
+        FindingKind::WrongNamespace => "owner in another namespace",
+        FindingKind::WrongOwner => "owner is another object",
+        FindingKind::NamespacedOwner => "namespaced owner",
+        FindingKind::OwnerUnverified => "owner unverified",
+        FindingKind::BeingDeleted => "being deleted",
+    }
+}
+
+fn detail(finding: &Finding) -> String {
+    if finding.kind == FindingKind::BeingDeleted {
+        let since = finding.since.map(|since| format!("since {since}"));
+        let finalizers =
+            (!finding.finalizers.is_empty()).then(|| format!("finalizers {}", finding.finalizers.join(", ")));
+        let waits = match finding.waits_for.as_slice() {
+            [] => None,
+            [one] => Some(format!("waits for {one}")),
+            [first, others @ ..] => Some(format!("waits for {first} and {} more", others.len())),
+        };
+        return [since, finalizers, waits].into_iter().flatten().collect::<Vec<_>>().join("; ");
+    }
+    let owner = finding.owner.as_ref().map(|owner| format!("owner {}/{}", owner.kind, owner.name)).unwrap_or_default();
+    match &finding.found {
+        Some(found) => format!("{owner}; its uid is that of {found}"),
+        None => owner,
+    }
+}
+
+fn summary(plan: &ClusterPlan) -> String {
+    let of = |actions: &[ClusterAction], word| actions.iter().filter(|action| action.action == word).count();
+    let deletes = of(&plan.actions, ActionWord::Delete);
+    let follow = of(&plan.predicted, ActionWord::Delete);
+    let mut reasons = BTreeMap::<_, usize>::new();
+    for kept in &plan.kept {
+        *reasons.entry(kept.reason.replace('_', " ")).or_default() += 1;
+    }
+    let reasons: Vec<_> = reasons.into_iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    let head = match (deletes, follow) {
+        (0, 0) => "Nothing to delete".to_owned(),
+        (deletes, 0) => format!("{} to delete", format::count(deletes, "object")),
+        (deletes, follow) => format!("{} to delete, then {follow} more", format::count(deletes, "object")),
+    };
+    let kept = if reasons.is_empty() { String::new() } else { format!("; kept: {}", reasons.join(", ")) };
+    format!("{head}{kept}.\n")
+}
+
+/// Formats an answer as a tree: the owners above, the object, the dependents below.
+pub(super) fn why(answer: &Answer, paint: Paint) -> String {
+    let found = &answer.explanation;
+    let decision = format!("{}, {}", found.decision.replace('_', " "), found.reason.replace('_', " "));
+    let mut text = format!("{}: {decision}\n", paint.bold(&format::printable(&found.object.to_string())));
+    if !found.owners.is_empty() {
+        text += "Owners:\n";
+        owner_tree(&mut text, &found.owners, "");
+    }
+    if !found.dependents.is_empty() {
+        text += "Dependents:\n";
+        dependent_tree(&mut text, &found.dependents, &found.object, "");
+    }
+    if let Some(actions_then) = &answer.if_deleted {
+        text += &match actions_then.as_slice() {
+            [] => "If it were deleted: nothing else would change\n".to_owned(),
+            then => format!("If it were deleted (predicted):\n{}", actions(then, true)),
+        };
+    }
+    text
+}
+
+fn owner_tree(text: &mut String, owners: &[OwnerNode], indent: &str) {
+    branches(
+        text,
+        owners,
+        indent,
+        |node| {
+            let OwnerFinding { reference, state: word, evidence } = &node.owner;
+            format!("{}/{}: {}, {evidence}", reference.kind, reference.name, state(word))
+        },
+        |text, node, indent| owner_tree(text, &node.owners, indent),
+    );
+}
+
+fn dependent_tree(text: &mut String, dependents: &[DependentNode], owner: &Identity, indent: &str) {
+    branches(
+        text,
+        dependents,
+        indent,
+        |node| {
+            let place = if node.object.namespace == owner.namespace {
+                format!("{}/{}", node.object.kind, node.object.name)
+            } else {
+                node.object.to_string()
+            };
+            if node.blocking { format!("{place} (blocks its deletion)") } else { place }
+        },
+        |text, node, indent| dependent_tree(text, &node.dependents, &node.object, indent),
+    );
+}
+
+/// Writes one line for each node, with the lines of a tree, and below it those of its own nodes.
+fn branches<N>(
+    text: &mut String,
+    nodes: &[N],
+    indent: &str,
+    line: impl Fn(&N) -> String,
+    mut below: impl FnMut(&mut String, &N, &str),
+) {
+    for (at, node) in nodes.iter().enumerate() {
+        let is_last = at + 1 == nodes.len();
+        let (branch, rest) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        let _ = writeln!(text, "{indent}{branch}{}", format::printable(&line(node)));
+        below(text, node, &format!("{indent}{rest}"));
+    }
+}
+
+fn kind(object: &Identity, wide: bool) -> String {
+    if wide { object.kind.to_string() } else { object.kind.kind.to_string() }
+}
+
+fn name(name: &str, wide: bool) -> String {
+    if wide { name.to_owned() } else { format::middle(name, NAME) }
+}

@@ -1,0 +1,107 @@
+//! `kubegc controller why`.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::{render, source};
+use crate::cli::render::Paint;
+use crate::cli::{CliError, ErrorKind, Format, Output};
+use crate::config::Loaded;
+use crate::owners::{
+    ClusterAction, ClusterExplanation, ClusterSnapshot, Identity, Propagation, explain, find_objects, predict_deletion,
+};
+
+/// Explain why an object is kept or deleted: its owners, its dependents
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Kind and name, as deployment/web or configmap/settings
+    #[arg(value_name = "KIND/NAME")]
+    object: String,
+    /// The namespace of the object [default: all]
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// Show what would follow from its deletion with this policy
+    #[arg(long, value_enum, value_name = "POLICY")]
+    if_deleted: Option<Policy>,
+    /// Explain a snapshot in a file (- for standard input)
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<PathBuf>,
+}
+
+/// A propagation policy.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Policy {
+    /// Delete the dependents afterward
+    Background,
+    /// Delete the dependents first
+    Foreground,
+    /// Keep the dependents, without the reference
+    Orphan,
+}
+
+/// The answer about one object.
+#[derive(Debug, Serialize)]
+pub(super) struct Answer {
+    #[serde(flatten)]
+    pub(super) explanation: ClusterExplanation,
+    /// What would follow from the deletion of the object, with `--if-deleted`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) if_deleted: Option<Vec<ClusterAction>>,
+}
+
+/// Explains each object of that name.
+pub(super) fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let Some((kind, name)) = args.object.split_once('/').filter(|(kind, name)| !kind.is_empty() && !name.is_empty())
+    else {
+        let message = format!("cannot explain {:?}: not of the form KIND/NAME", args.object);
+        return Err(CliError::message(ErrorKind::Usage, message).hint("write for example deployment/web"));
+    };
+    let snapshot = source::snapshot(args.snapshot.as_ref(), loaded)?;
+    let found = find_objects(&snapshot, kind, name, args.namespace.as_deref());
+    if found.is_empty() {
+        return Err(not_found(args, &snapshot));
+    }
+    for object in &found {
+        print(&answer(&snapshot, object, args.if_deleted), output)?;
+    }
+    Ok(())
+}
+
+fn answer(snapshot: &ClusterSnapshot, object: &Identity, policy: Option<Policy>) -> Option<Answer> {
+    let explanation = explain(snapshot, &object.uid)?;
+    let if_deleted = policy.and_then(|policy| predict_deletion(snapshot, &object.uid, policy.into()));
+    Some(Answer { explanation, if_deleted })
+}
+
+fn print(answer: &Option<Answer>, output: &mut Output) -> Result<(), CliError> {
+    let Some(answer) = answer else { return Ok(()) };
+    match output.format.unwrap_or(Format::Table) {
+        Format::Json => output.json(answer),
+        Format::Yaml => output.yaml(answer),
+        Format::Table | Format::Wide => output.text(&render::why(answer, Paint { on: output.color })),
+    }
+}
+
+fn not_found(args: &Args, snapshot: &ClusterSnapshot) -> CliError {
+    let place = args.namespace.as_ref().map_or(String::new(), |namespace| format!(" in namespace {namespace}"));
+    let error = CliError::message(ErrorKind::Usage, format!("no object matches {:?}{place}", args.object));
+    let missing = snapshot.resources.iter().filter(|listed| listed.objects.cause().is_some()).count();
+    match missing {
+        0 => error,
+        missing => error.hint(format!("{missing} resources cannot be listed; `kubegc controller plan` names them")),
+    }
+}
+
+// === impl Policy ===
+
+impl From<Policy> for Propagation {
+    fn from(policy: Policy) -> Self {
+        match policy {
+            Policy::Background => Self::Background,
+            Policy::Foreground => Self::Foreground,
+            Policy::Orphan => Self::Orphan,
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Errors of the controller.
+
+use crate::kubernetes::KubernetesError;
+
+/// A failure that leaves no snapshot at all.
+#[derive(Debug, thiserror::Error)]
+pub enum ControllerError {
+    /// What the API server serves is unknown.
+    #[error("cannot observe the cluster: {source}")]
+    Discover {
+        /// Why.
+        source: KubernetesError,
+    },
+}

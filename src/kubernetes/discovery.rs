@@ -1,0 +1,282 @@
+//! Which resources the API server serves: the aggregated form, or one request per group-version on a server before 1.26.
+//!
+//! A group-version that fails is unavailable: nothing in it counts as not served. The clients of kube either fail as a
+//! whole then, or take a server without the aggregated form for one without resources.
+
+use std::time::Duration;
+
+use futures::{StreamExt as _, stream};
+use http::{Request, header};
+use serde::Deserialize;
+
+use super::connection::{invalid_request, unreadable};
+use super::{Connection, KubernetesError};
+
+/// Both forms, the aggregated one preferred. A server takes the first that it knows.
+const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
+    application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+const WHAT: &str = "discover the resources of the API server";
+/// Requests for group-versions in flight at once.
+const AT_ONCE: usize = 8;
+
+/// What an API server serves.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Discovered {
+    /// All resources in all versions, subresources left out, in the order of the server.
+    pub resources: Vec<ApiResource>,
+    /// The group-versions whose discovery failed, and why.
+    pub unavailable: Vec<(String, String)>,
+}
+
+/// One resource in one version.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ApiResource {
+    /// As `apps/v1`, or `v1` for the core group.
+    pub api_version: String,
+    /// As `deployments`.
+    pub resource: String,
+    /// As `Deployment`.
+    pub kind: String,
+    /// Whether its objects have a namespace.
+    pub namespaced: bool,
+    /// As `list`.
+    pub verbs: Vec<String>,
+    /// It is the preferred version of this resource.
+    pub is_preferred: bool,
+}
+
+/// An answer in either form. What it lacks is empty.
+#[derive(Deserialize)]
+struct Answer {
+    kind: String,
+    /// Of the aggregated form.
+    #[serde(default)]
+    items: Vec<Group>,
+    /// Of `/apis`.
+    #[serde(default)]
+    groups: Vec<LegacyGroup>,
+    /// Of `/api`.
+    #[serde(default)]
+    versions: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    #[serde(default)]
+    metadata: GroupName,
+    #[serde(default)]
+    versions: Vec<GroupVersion>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct GroupName {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct GroupVersion {
+    version: String,
+    /// `Stale`: the server could not read this group-version.
+    #[serde(default)]
+    freshness: String,
+    #[serde(default)]
+    resources: Vec<Resource>,
+}
+
+#[derive(Deserialize)]
+struct Resource {
+    resource: String,
+    #[serde(rename = "responseKind")]
+    kind: Option<ResponseKind>,
+    scope: String,
+    #[serde(default)]
+    verbs: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct ResponseKind {
+    kind: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LegacyGroup {
+    versions: Vec<LegacyVersion>,
+    preferred_version: Option<LegacyVersion>,
+}
+
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase")]
+struct LegacyVersion {
+    group_version: String,
+}
+
+#[derive(Deserialize)]
+struct LegacyList {
+    kind: String,
+    #[serde(default)]
+    resources: Vec<LegacyResource>,
+}
+
+#[derive(Deserialize)]
+struct LegacyResource {
+    name: String,
+    kind: String,
+    namespaced: bool,
+    #[serde(default)]
+    verbs: Vec<String>,
+}
+
+/// Returns the resources that the API server serves.
+///
+/// # Errors
+///
+/// The server did not answer, or its answer has no resources or no core group: then every owner would look as if its kind
+/// were not served.
+pub async fn discover(connection: &Connection, limit: Duration) -> Result<Discovered, KubernetesError> {
+    let core: Answer = get(connection, "/api", limit).await?;
+    let groups: Answer = get(connection, "/apis", limit).await?;
+    let is_aggregated = |answer: &Answer| answer.kind == "APIGroupDiscoveryList";
+    let mut found = match (is_aggregated(&core), is_aggregated(&groups)) {
+        (true, true) => Discovered::aggregated(core.items.into_iter().chain(groups.items)),
+        (false, false) => legacy(connection, &core.versions, &groups.groups, limit).await,
+        _ => return Err(unreadable(WHAT, "/api and /apis have different forms".to_owned())),
+    };
+    if !found.resources.iter().any(|resource| resource.api_version == "v1") {
+        return Err(unreadable(WHAT, "it has no resources of the core group".to_owned()));
+    }
+    found.prefer();
+    Ok(found)
+}
+
+async fn get<T: serde::de::DeserializeOwned>(
+    connection: &Connection,
+    path: &str,
+    limit: Duration,
+) -> Result<T, KubernetesError> {
+    let request = Request::get(path).header(header::ACCEPT, ACCEPT).body(Vec::new());
+    let request = request.map_err(|error| invalid_request(WHAT, error.to_string()))?;
+    connection.request(WHAT, request, limit).await
+}
+
+/// Requests each group-version. One that fails is unavailable, and the others are used.
+async fn legacy(connection: &Connection, core: &[String], groups: &[LegacyGroup], limit: Duration) -> Discovered {
+    let core = core.iter().map(|version| (version.clone(), format!("/api/{version}")));
+    let groups = groups.iter().flat_map(LegacyGroup::versions).map(|version| {
+        let path = format!("/apis/{version}");
+        (version, path)
+    });
+    let lists = core.chain(groups).map(|(version, path)| async move {
+        let list = get::<LegacyList>(connection, &path, limit).await;
+        (version, list)
+    });
+    let mut found = Discovered::default();
+    let mut lists = stream::iter(lists).buffered(AT_ONCE);
+    while let Some((version, list)) = lists.next().await {
+        match list {
+            Ok(list) if list.kind == "APIResourceList" => found.add_legacy(&version, list),
+            Ok(list) => found.unavailable.push((version, format!("it answered with a {}", list.kind))),
+            Err(error) => found.unavailable.push((version, error.to_string())),
+        }
+    }
+    found
+}
+
+// === impl LegacyGroup ===
+
+impl LegacyGroup {
+    /// Lists the versions, the preferred one first, as in the aggregated form.
+    fn versions(&self) -> impl Iterator<Item = String> {
+        let preferred = self.preferred_version.iter();
+        let others = self.versions.iter().filter(|version| Some(*version) != self.preferred_version.as_ref());
+        preferred.chain(others).map(|version| version.group_version.clone())
+    }
+}
+
+// === impl Discovered ===
+
+impl Discovered {
+    fn aggregated(groups: impl Iterator<Item = Group>) -> Self {
+        let mut found = Self::default();
+        for group in groups {
+            for version in group.versions {
+                let api_version = match &*group.metadata.name {
+                    "" => version.version.clone(),
+                    group => format!("{group}/{}", version.version),
+                };
+                if version.freshness == "Stale" {
+                    let cause = "the API server reports it as stale".to_owned();
+                    found.unavailable.push((api_version, cause));
+                } else {
+                    let resources = version.resources.into_iter();
+                    found.resources.extend(resources.filter_map(|resource| resource.in_version(&api_version)));
+                }
+            }
+        }
+        found
+    }
+
+    fn add_legacy(&mut self, api_version: &str, list: LegacyList) {
+        let whole = list.resources.into_iter().filter(|resource| !resource.name.contains('/'));
+        self.resources.extend(whole.map(|resource| ApiResource {
+            api_version: api_version.to_owned(),
+            resource: resource.name,
+            kind: resource.kind,
+            namespaced: resource.namespaced,
+            verbs: resource.verbs,
+            is_preferred: false,
+        }));
+    }
+
+    /// Marks the first version that serves a resource of a group. The preferred version of a group comes first.
+    fn prefer(&mut self) {
+        let mut seen = std::collections::HashSet::new();
+        for resource in &mut self.resources {
+            let group = resource.api_version.rsplit_once('/').map_or("", |(group, _)| group);
+            resource.is_preferred = seen.insert((group.to_owned(), resource.resource.clone()));
+        }
+    }
+}
+
+// === impl Resource ===
+
+impl Resource {
+    /// A resource without a kind has only subresources.
+    fn in_version(self, api_version: &str) -> Option<ApiResource> {
+        Some(ApiResource {
+            api_version: api_version.to_owned(),
+            resource: self.resource,
+            kind: self.kind.map(|kind| kind.kind).filter(|kind| !kind.is_empty())?,
+            namespaced: self.scope == "Namespaced",
+            verbs: self.verbs,
+            is_preferred: false,
+        })
+    }
+}
+
+// === impl ApiResource ===
+
+impl ApiResource {
+    /// Returns whether objects of it can be collected. Events are left out: they are many, and never have owners.
+    pub fn is_collectable(&self) -> bool {
+        let can = |verb: &str| self.verbs.iter().any(|known| known == verb);
+        let is_event = self.resource == "events" && matches!(&*self.group(), "" | "events.k8s.io");
+        ["delete", "list", "watch"].into_iter().all(can) && !is_event
+    }
+
+    /// Returns the group; empty for the core group.
+    pub fn group(&self) -> String {
+        self.api_version.rsplit_once('/').map_or("", |(group, _)| group).to_owned()
+    }
+
+    /// Returns the path of its objects in a namespace; of all of them if that is empty.
+    pub fn path(&self, namespace: &str) -> String {
+        let root = if self.api_version.contains('/') { "/apis" } else { "/api" };
+        let Self { api_version, resource, .. } = self;
+        match namespace {
+            "" => format!("{root}/{api_version}/{resource}"),
+            namespace => format!("{root}/{api_version}/namespaces/{namespace}/{resource}"),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The metadata of any object: complete lists, and the live read of one object.
+
+use std::time::Duration;
+
+use http::{HeaderValue, Request, header};
+use jiff::Timestamp;
+use kube::core::Request as Path;
+use kube::core::params::{GetParams, ListParams};
+use serde::Deserialize;
+
+use super::connection::{invalid_request, unreadable};
+use super::list::List;
+use super::{ApiResource, Connection, KubernetesError};
+
+/// Only metadata, and whole objects from a server that does not know that form.
+const ACCEPT_ONE: HeaderValue =
+    HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
+const ACCEPT_LIST: HeaderValue =
+    HeaderValue::from_static("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json");
+/// As client-go.
+const PAGE: u32 = 500;
+/// How often a list begins again because its continue token has expired.
+const RESTARTS: usize = 3;
+
+/// The metadata of an object that garbage collection needs.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObjectMetadata {
+    /// Empty for cluster-scoped objects.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The uid.
+    pub uid: String,
+    /// The version of the object, for preconditions.
+    pub resource_version: String,
+    /// When its deletion is to be complete.
+    pub deletion_timestamp: Option<Timestamp>,
+    /// Its finalizers.
+    pub finalizers: Vec<String>,
+    /// Its owner references.
+    pub owner_references: Vec<OwnerReferenceMetadata>,
+}
+
+/// An owner reference.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OwnerReferenceMetadata {
+    /// As `apps/v1`.
+    pub api_version: String,
+    /// As `ReplicaSet`.
+    pub kind: String,
+    /// The name of the owner.
+    pub name: String,
+    /// The uid of the owner.
+    pub uid: String,
+    /// Whether the owner manages the object.
+    pub controller: bool,
+    /// Whether the object blocks the foreground deletion of the owner.
+    pub block_owner_deletion: bool,
+}
+
+/// An object, reduced to its metadata.
+#[derive(Clone, Deserialize)]
+struct Object {
+    metadata: ObjectMetadata,
+}
+
+/// Lists the metadata of all objects of a resource, past the server's cache.
+///
+/// # Errors
+///
+/// The list is not complete.
+pub async fn list_metadata(
+    connection: &Connection,
+    resource: &ApiResource,
+    limit: Duration,
+) -> Result<Vec<ObjectMetadata>, KubernetesError> {
+    let what = format!("list {} ({})", resource.resource, resource.api_version);
+    let path = Path::new(resource.path(""));
+    let request = |params: &ListParams| path.list_metadata(params).map(|request| accepting(request, ACCEPT_LIST));
+    let whole = format!("{}List", resource.kind);
+    let list = List { what: &what, kinds: &["PartialObjectMetadataList", &whole], limit };
+    for _ in 0..RESTARTS {
+        match list.pages::<Object>(connection, ListParams::default().limit(PAGE), request).await {
+            Err(error) if error.code() == Some(410) => {}
+            listed => return listed.map(|listed| listed.items.into_iter().map(|object| object.metadata).collect()),
+        }
+    }
+    Err(unreadable(&what, "its pages expire before the next one is read".to_owned()))
+}
+
+/// Reads the metadata of one object from the server's store. `None` = the API server itself answers that it does not
+/// exist.
+///
+/// # Errors
+///
+/// Any other answer, and none: it proves nothing.
+pub async fn read_metadata(
+    connection: &Connection,
+    resource: &ApiResource,
+    namespace: &str,
+    name: &str,
+    limit: Duration,
+) -> Result<Option<ObjectMetadata>, KubernetesError> {
+    let what = format!("read {} {name:?} ({})", resource.resource, resource.api_version);
+    let request = Path::new(resource.path(namespace)).get_metadata(name, &GetParams::default());
+    let request = request.map_err(|error| invalid_request(&what, error.to_string()))?;
+    match connection.request::<Object>(&what, accepting(request, ACCEPT_ONE), limit).await {
+        Ok(Object { metadata }) if metadata.name == name && !metadata.uid.is_empty() => Ok(Some(metadata)),
+        Ok(_) => Err(unreadable(&what, "it is of something else".to_owned())),
+        Err(error) if error.proves_absence(&resource.resource, name) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn accepting(mut request: Request<Vec<u8>>, form: HeaderValue) -> Request<Vec<u8>> {
+    request.headers_mut().insert(header::ACCEPT, form);
+    request
+}

@@ -1,0 +1,38 @@
+//! Decides which objects of a cluster are collected because of their owner references. Pure: no clock, no I/O, no async.
+//!
+//! [`Graph`] holds who owns whom, as the monitors show it. It only says which objects to check. What happens to an
+//! object is decided from a live read of the object and of each of its owners ([`decide`]).
+//!
+//! The rules are those of the garbage collector controller of kube-controller-manager 1.36. Two deliberate differences:
+//! foreground and orphan deletion are level-triggered (kubernetes#77081, kubernetes#115570), and a relist finds every
+//! object that was deleted during a gap of the watch.
+
+#![forbid(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod absent;
+mod alternative;
+mod decide;
+mod explain;
+mod findings;
+mod graph;
+mod identity;
+mod plan;
+mod served;
+mod snapshot;
+mod world;
+
+pub use absent::AbsentOwners;
+pub use decide::{DeleteReason, KeepReason, LiveObject, OwnerState, Propagation, Verdict, decide};
+pub use explain::{ClusterExplanation, DependentNode, OwnerNode, explain, find_objects};
+pub use findings::{Finding, FindingKind};
+pub use graph::{Dependent, Effect, Event, Graph, Item, Observed, ResourceId};
+pub use identity::{Identity, Kind, OwnerReference, Uid};
+pub use plan::{
+    ActionWord, ClusterAction, ClusterKept, ClusterPlan, ClusterPlanKind, OwnerFinding, doubtful_owners, plan,
+    predict_deletion,
+};
+pub use served::{Meaning, ServedKinds};
+pub use snapshot::{
+    ClusterSnapshot, ClusterSnapshotKind, Listed, ObjectMeta, OwnerAnswer, OwnerRead, ServedKind, UnavailableGroup,
+};
+pub use world::{FOREGROUND, ORPHAN};

@@ -1,0 +1,173 @@
+//! Decides what happens to one object, from a live read of it and of its owners. The graph supplies the dependents.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use strum::{Display, IntoStaticStr};
+
+use super::{Dependent, Identity, OwnerReference, Uid};
+
+/// An object as a live read shows it.
+#[derive(Clone, Debug)]
+pub struct LiveObject {
+    /// The object.
+    pub identity: Identity,
+    /// It has a deletionTimestamp.
+    pub is_deleting: bool,
+    /// It has the finalizer `orphan`.
+    pub orphans: bool,
+    /// It has the finalizer `foregroundDeletion`.
+    pub is_foreground: bool,
+    /// Its owner references, in order.
+    pub owners: Vec<OwnerReference>,
+}
+
+/// What a live read shows about the owner that a reference means.
+#[derive(Clone, Debug, Eq, IntoStaticStr, PartialEq)]
+#[strum(serialize_all = "snake_case")]
+pub enum OwnerState {
+    /// The owner exists.
+    Exists,
+    /// The owner exists, and its foreground deletion waits for its dependents.
+    WaitsForDependents,
+    /// The API server answered that no such object exists, or that the object of this name has another uid.
+    Absent,
+    /// No version of the API server serves this apiVersion and kind.
+    KindNotServed,
+    /// The owner's kind is namespaced and the dependent is cluster-scoped, which Kubernetes does not allow.
+    Namespaced,
+    /// The API server gave no answer that proves anything; the cause.
+    Unverified(String),
+}
+
+/// What happens to the object.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Verdict {
+    /// Nothing.
+    Keep(KeepReason),
+    /// These references are removed: their owners are absent or wait, and another owner exists.
+    DropReferences(Vec<OwnerReference>),
+    /// The object is deleted.
+    Delete {
+        /// What the API server does with its dependents.
+        propagation: Propagation,
+        /// Before the deletion, its references stop to block their owners: its dependents wait as well, so the
+        /// references may form a circle.
+        unblock: bool,
+        /// Why.
+        reason: DeleteReason,
+    },
+    /// Its foreground deletion waits for these dependents, which are to be checked.
+    WaitForDependents(Vec<Uid>),
+    /// Its foreground deletion has no more dependents to wait for: the finalizer is removed.
+    EndForeground,
+    /// Its dependents lose their reference to it, then the finalizer `orphan` is removed.
+    Orphan(Vec<Uid>),
+}
+
+/// The propagation policy of a deletion.
+#[derive(Clone, Copy, Debug, Deserialize, Display, Eq, IntoStaticStr, JsonSchema, PartialEq, Serialize)]
+pub enum Propagation {
+    /// The object is deleted at once, its dependents afterward.
+    Background,
+    /// Its dependents are deleted first.
+    Foreground,
+    /// Its dependents lose their reference and stay.
+    Orphan,
+}
+
+/// Why an object is kept.
+#[derive(Clone, Debug, Eq, IntoStaticStr, PartialEq)]
+#[strum(serialize_all = "snake_case")]
+pub enum KeepReason {
+    /// It names no owner.
+    NoOwner,
+    /// At least one owner exists.
+    OwnerExists,
+    /// Its deletion is in progress, and other finalizers hold it.
+    BeingDeleted,
+    /// The kind of an owner is not served, so its absence cannot be proven.
+    OwnerKindNotServed(OwnerReference),
+    /// It is cluster-scoped and names a namespaced owner.
+    OwnerNamespaced(OwnerReference),
+    /// The state of an owner is unknown; the cause.
+    OwnerUnverified(OwnerReference, String),
+}
+
+/// Why an object is deleted.
+#[derive(Clone, Copy, Debug, Eq, IntoStaticStr, PartialEq)]
+#[strum(serialize_all = "snake_case")]
+pub enum DeleteReason {
+    /// All owners are proven absent.
+    OwnersAbsent,
+    /// No owner exists that does not wait for its dependents to be deleted.
+    OwnerWaits,
+}
+
+/// Returns what happens to `live`. `owners` has the state of each of its owner references, in their order; what it lacks
+/// counts as unverified. `dependents` are those of the graph.
+///
+/// The table of kube-controller-manager: one owner that exists keeps the object; one whose state is unknown keeps it
+/// too, whatever the others are.
+pub fn decide(live: &LiveObject, owners: &[OwnerState], dependents: &[Dependent]) -> Verdict {
+    if live.is_deleting {
+        return continue_deletion(live, dependents);
+    }
+    if live.owners.is_empty() {
+        return Verdict::Keep(KeepReason::NoOwner);
+    }
+    let missing = OwnerState::Unverified("it was not read".to_owned());
+    let states = owners.iter().chain(std::iter::repeat(&missing));
+    let states: Vec<_> = live.owners.iter().zip(states).collect();
+    if let Some(reason) = states.iter().find_map(|(reference, state)| unknown(reference, state)) {
+        return Verdict::Keep(reason);
+    }
+    let (exist, others): (Vec<_>, Vec<_>) = states.into_iter().partition(|(_, state)| **state == OwnerState::Exists);
+    let waits = others.iter().any(|(_, state)| **state == OwnerState::WaitsForDependents);
+    match (exist.is_empty(), others.is_empty()) {
+        (false, true) => Verdict::Keep(KeepReason::OwnerExists),
+        (false, false) => Verdict::DropReferences(others.into_iter().map(|(reference, _)| reference.clone()).collect()),
+        (true, _) => delete(live, waits, dependents),
+    }
+}
+
+/// An object that is deleted stays until its finalizers are removed. Only the two of garbage collection concern us.
+fn continue_deletion(live: &LiveObject, dependents: &[Dependent]) -> Verdict {
+    if live.orphans {
+        return Verdict::Orphan(dependents.iter().map(|dependent| dependent.item.identity.uid.clone()).collect());
+    }
+    if !live.is_foreground {
+        return Verdict::Keep(KeepReason::BeingDeleted);
+    }
+    let blocking: Vec<_> = dependents.iter().filter(|dependent| dependent.reference.blocking).collect();
+    if blocking.is_empty() {
+        return Verdict::EndForeground;
+    }
+    // One that waits for its own dependents is checked when they are deleted.
+    let to_check = blocking.into_iter().filter(|dependent| !dependent.item.waits_for_dependents);
+    Verdict::WaitForDependents(to_check.map(|dependent| dependent.item.identity.uid.clone()).collect())
+}
+
+fn unknown(reference: &OwnerReference, state: &OwnerState) -> Option<KeepReason> {
+    match state {
+        OwnerState::Exists | OwnerState::WaitsForDependents | OwnerState::Absent => None,
+        OwnerState::KindNotServed => Some(KeepReason::OwnerKindNotServed(reference.clone())),
+        OwnerState::Namespaced => Some(KeepReason::OwnerNamespaced(reference.clone())),
+        OwnerState::Unverified(cause) => Some(KeepReason::OwnerUnverified(reference.clone(), cause.clone())),
+    }
+}
+
+/// Without a waiting owner, a finalizer that is on the object already selects the policy: somebody wants it.
+fn delete(live: &LiveObject, waits: bool, dependents: &[Dependent]) -> Verdict {
+    let in_foreground = waits && !dependents.is_empty();
+    let propagation = match (in_foreground, live.orphans, live.is_foreground) {
+        (false, true, _) => Propagation::Orphan,
+        (false, false, false) => Propagation::Background,
+        (true, _, _) | (false, false, true) => Propagation::Foreground,
+    };
+    let unblock = in_foreground && dependents.iter().any(|dependent| dependent.item.waits_for_dependents);
+    let reason = if waits { DeleteReason::OwnerWaits } else { DeleteReason::OwnersAbsent };
+    Verdict::Delete { propagation, unblock, reason }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! Explains one object: what happens to it, its owners upward, its dependents downward.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::plan::{self, OwnerFinding, order};
+use super::world::{Object, World};
+use super::{ClusterSnapshot, Identity, Uid, Verdict};
+
+/// What `kubegc controller why` shows about an object.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct ClusterExplanation {
+    /// The object.
+    pub object: Identity,
+    /// What happens: `keep`, `wait`, or the word of a [`super::ActionWord`].
+    pub decision: String,
+    /// Why, as in plans.
+    pub reason: String,
+    /// Its owners, and theirs.
+    pub owners: Vec<OwnerNode>,
+    /// Its dependents, and theirs.
+    pub dependents: Vec<DependentNode>,
+}
+
+/// An owner, and its own owners.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct OwnerNode {
+    /// The reference to it, and its state.
+    #[serde(flatten)]
+    pub owner: OwnerFinding,
+    /// Its owners; empty if it was named above already.
+    pub owners: Vec<OwnerNode>,
+}
+
+/// A dependent, and its own dependents.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct DependentNode {
+    /// The dependent.
+    pub object: Identity,
+    /// It blocks the foreground deletion of its owner.
+    pub blocking: bool,
+    /// Its dependents; empty if it was named above already.
+    pub dependents: Vec<DependentNode>,
+}
+
+/// Explains the object with this uid. `None` if no list has it.
+pub fn explain(snapshot: &ClusterSnapshot, uid: &Uid) -> Option<ClusterExplanation> {
+    let world = World::new(snapshot);
+    let object = world.find(uid)?;
+    let verdict = world.verdict(object);
+    let (decision, reason) = match (plan::action(&world, object, &verdict), &verdict) {
+        (Some(action), _) => (action.action.to_string(), action.reason),
+        (None, Verdict::Keep(reason)) => ("keep".to_owned(), <&str>::from(reason).to_owned()),
+        (None, _) => ("wait".to_owned(), "waits_for_dependents".to_owned()),
+    };
+    let mut above = vec![uid.clone()];
+    let owners = owners(&world, object, &mut above);
+    let dependents = dependents(&world, uid, &mut vec![uid.clone()]);
+    Some(ClusterExplanation { object: object.identity.clone(), decision, reason, owners, dependents })
+}
+
+/// Returns the objects of a snapshot that a name means: `KIND/NAME`, where the kind may also be the resource, in any
+/// case. Without a namespace, every object of that name.
+pub fn find_objects(snapshot: &ClusterSnapshot, kind: &str, name: &str, namespace: Option<&str>) -> Vec<Identity> {
+    let is_kind = |object: &Identity, resource: &str| {
+        let whole = [object.kind.to_string(), format!("{}.{}", object.kind.kind, object.kind.group())];
+        let names = [resource, &*object.kind.kind, &*whole[0], &*whole[1]];
+        names.into_iter().any(|known| known.eq_ignore_ascii_case(kind))
+    };
+    let mut found = Vec::new();
+    for listed in &snapshot.resources {
+        for meta in listed.objects.as_ref().into_iter().flatten() {
+            let (namespace, name, uid) = (meta.namespace.clone(), meta.name.clone(), meta.uid.clone());
+            let object = Identity { kind: listed.served.kind.clone(), namespace, name, uid };
+            if is_kind(&object, &listed.served.resource) {
+                found.push(object);
+            }
+        }
+    }
+    let in_namespace = |object: &Identity| {
+        object.is_cluster_scoped() || namespace.is_none_or(|namespace| *object.namespace == *namespace)
+    };
+    found.retain(|object| *object.name == *name && in_namespace(object));
+    found.sort_by_cached_key(order);
+    found
+}
+
+/// `above` holds the objects on the way here, so that a circle ends.
+fn owners(world: &World<'_>, object: &Object<'_>, above: &mut Vec<Uid>) -> Vec<OwnerNode> {
+    let node = |owner: OwnerFinding| {
+        let uid = owner.reference.uid.clone();
+        let known = world.find(&uid).filter(|_| !above.contains(&uid));
+        let owners = known.map(|known| {
+            above.push(uid.clone());
+            let owners = owners(world, known, above);
+            above.pop();
+            owners
+        });
+        OwnerNode { owner, owners: owners.unwrap_or_default() }
+    };
+    plan::owners(world, object).into_iter().map(node).collect()
+}
+
+fn dependents(world: &World<'_>, uid: &Uid, above: &mut Vec<Uid>) -> Vec<DependentNode> {
+    let mut found = world.dependents(uid);
+    found.sort_by_cached_key(|dependent| order(&dependent.item.identity));
+    let node = |dependent: super::Dependent| {
+        let object = dependent.item.identity;
+        let below = if above.contains(&object.uid) {
+            Vec::new()
+        } else {
+            above.push(object.uid.clone());
+            let below = dependents(world, &object.uid, above);
+            above.pop();
+            below
+        };
+        DependentNode { object, blocking: dependent.reference.blocking, dependents: below }
+    };
+    found.into_iter().map(node).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::tests::{cluster, config_map, node, object};
+    use super::*;
+
+    #[test]
+    fn an_object_is_explained_with_the_owners_above_it_and_the_dependents_below() {
+        let (top, middle, leaf) = (config_map("top"), config_map("middle"), config_map("leaf"));
+        let snapshot = cluster(&[object(&top, &[]), object(&middle, &[&top]), object(&leaf, &[&middle])]);
+        let found = explain(&snapshot, &middle.uid).unwrap();
+        assert_eq!((&*found.decision, &*found.reason), ("keep", "owner_exists"));
+        assert_eq!(&*found.owners[0].owner.reference.name, "top");
+        assert_eq!(found.dependents[0].object, leaf);
+        let found = explain(&snapshot, &leaf.uid).unwrap();
+        assert_eq!(&*found.owners[0].owners[0].owner.reference.name, "top");
+        assert_eq!(explain(&snapshot, &Uid::new("unknown")), None);
+    }
+
+    #[test]
+    fn a_circle_of_owners_ends() {
+        let (a, b) = (config_map("a"), config_map("b"));
+        let snapshot = cluster(&[object(&a, &[&b]), object(&b, &[&a])]);
+        let found = explain(&snapshot, &a.uid).unwrap();
+        assert_eq!((found.owners.len(), found.owners[0].owners.len()), (1, 1));
+        assert_eq!(found.owners[0].owners[0].owners.len(), 0);
+        assert_eq!(found.dependents[0].dependents[0].dependents.len(), 0);
+    }
+
+    #[test]
+    fn an_object_is_found_by_kind_or_resource_in_any_case() {
+        let (one, other) = (config_map("x"), node("x"));
+        let snapshot = cluster(&[object(&one, &[]), object(&other, &[])]);
+        for kind in ["ConfigMap", "configmaps", "CONFIGMAP", "ConfigMap.v1"] {
+            assert_eq!(find_objects(&snapshot, kind, "x", Some("ns1")), [one.clone()], "{kind}");
+        }
+        assert_eq!(find_objects(&snapshot, "ConfigMap", "x", Some("ns2")), []);
+        assert_eq!(find_objects(&snapshot, "node", "x", Some("ns2")), [other]);
+        assert_eq!(find_objects(&snapshot, "ConfigMap", "y", None), []);
+    }
+}

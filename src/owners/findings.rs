@@ -1,0 +1,109 @@
+//! What is wrong with owner references, and which deletions hang. A finding changes nothing.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::plan::order;
+use super::world::{Object, World};
+use super::{Identity, KeepReason, OwnerReference, OwnerState, Verdict};
+
+/// Something that a person should look at.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Finding {
+    /// What it is.
+    pub kind: FindingKind,
+    /// The object.
+    pub object: Identity,
+    /// The owner that is meant, if it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<OwnerReference>,
+    /// The object that has the uid of the owner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<Identity>,
+    /// Since when the deletion is in progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// The finalizers of others that hold the object.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<String>,
+    /// The dependents that the deletion waits for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits_for: Vec<Identity>,
+}
+
+/// The kind of a finding.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize, strum::Display)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum FindingKind {
+    /// The API server does not serve the kind of an owner, so the object is never collected.
+    KindNotServed,
+    /// The owner is in another namespace. Kubernetes takes it for absent.
+    WrongNamespace,
+    /// The object with the uid of the owner has another kind, version or name. Kubernetes takes the owner for absent.
+    WrongOwner,
+    /// The object is cluster-scoped and its owner namespaced, so the object is never collected.
+    NamespacedOwner,
+    /// The state of an owner could not be read.
+    OwnerUnverified,
+    /// The deletion of the object is in progress.
+    BeingDeleted,
+}
+
+/// Returns all findings, sorted.
+pub(super) fn findings(world: &World<'_>) -> Vec<Finding> {
+    let objects = || world.objects.iter().filter(|object| !object.is_removed());
+    let of_owners =
+        objects().flat_map(|object| object.owners().iter().filter_map(|owner| of_owner(world, object, owner)));
+    let mut findings: Vec<_> = of_owners.chain(objects().filter_map(|object| of_deletion(world, object))).collect();
+    findings.sort_by_cached_key(|finding| (finding.kind, order(&finding.object)));
+    findings
+}
+
+fn of_owner(world: &World<'_>, object: &Object<'_>, owner: &OwnerReference) -> Option<Finding> {
+    let found = world.find(&owner.uid).map(|found| found.identity.clone());
+    let is_elsewhere = |found: &Identity| !found.is_cluster_scoped() && found.namespace != object.identity.namespace;
+    let kind = match (world.state(object, owner), &found) {
+        (OwnerState::KindNotServed, _) => FindingKind::KindNotServed,
+        (OwnerState::Namespaced, _) => FindingKind::NamespacedOwner,
+        (OwnerState::Unverified(_), _) => FindingKind::OwnerUnverified,
+        (OwnerState::Absent, Some(found)) if is_elsewhere(found) => FindingKind::WrongNamespace,
+        (OwnerState::Absent, Some(_)) => FindingKind::WrongOwner,
+        _ => return None,
+    };
+    Some(Finding { owner: Some(owner.clone()), found, ..Finding::about(kind, object) })
+}
+
+fn of_deletion(world: &World<'_>, object: &Object<'_>) -> Option<Finding> {
+    let waits_for = match world.verdict(object) {
+        Verdict::Keep(KeepReason::BeingDeleted) => Vec::new(),
+        Verdict::WaitForDependents(_) => {
+            let dependents = world.dependents(&object.identity.uid);
+            let blocking = dependents.into_iter().filter(|dependent| dependent.reference.blocking);
+            let mut blocking: Vec<_> = blocking.map(|dependent| dependent.item.identity).collect();
+            blocking.sort_by_cached_key(order);
+            blocking
+        }
+        _ => return None,
+    };
+    let finalizers = object.foreign_finalizers().map(str::to_owned).collect();
+    let since = object.meta.deletion_timestamp;
+    Some(Finding { since, finalizers, waits_for, ..Finding::about(FindingKind::BeingDeleted, object) })
+}
+
+// === impl Finding ===
+
+impl Finding {
+    fn about(kind: FindingKind, object: &Object<'_>) -> Self {
+        Self {
+            kind,
+            object: object.identity.clone(),
+            owner: None,
+            found: None,
+            since: None,
+            finalizers: Vec::new(),
+            waits_for: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The ownership graph: a node for each object that a monitor has shown or a reference names, and an edge for each owner
+//! reference.
+//!
+//! The graph never proves that an object is absent: an owner that no monitor has shown is a guess, to be verified by a
+//! live read. [`Graph::apply`] takes one event and returns what to do next.
+
+mod changes;
+mod intern;
+mod rows;
+mod store;
+
+pub use changes::{Effect, Event, Observed};
+use store::{NodeId, State, Store};
+
+use super::{AbsentOwners, Identity, OwnerReference, Uid};
+
+/// The number of a resource, as deployments.apps; the caller assigns it.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct ResourceId(pub u16);
+
+/// Who owns whom.
+#[derive(Debug, Default)]
+pub struct Graph {
+    store: Store,
+    /// Owners that were proven absent.
+    pub absent: AbsentOwners,
+}
+
+/// What the graph contains about one object.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Item {
+    /// Its identity; a guess if `is_virtual`.
+    pub identity: Identity,
+    /// Only references name it; no monitor has shown it.
+    pub is_virtual: bool,
+    /// It has a deletionTimestamp.
+    pub is_deleting: bool,
+    /// It has a deletionTimestamp and the finalizer `foregroundDeletion`.
+    pub waits_for_dependents: bool,
+}
+
+/// A dependent, and its reference to the owner.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Dependent {
+    /// The dependent.
+    pub item: Item,
+    /// Its reference.
+    pub reference: OwnerReference,
+}
+
+// === impl Graph ===
+
+impl Graph {
+    /// Returns what is known of an object. `None` if neither a monitor nor a reference names it, and for a deleted
+    /// owner that references still name.
+    pub fn item(&self, uid: &Uid) -> Option<Item> {
+        self.store.find(uid).and_then(|node| self.item_of(node))
+    }
+
+    /// Lists the dependents of an object, one entry for each reference, in no order.
+    pub fn dependents(&self, uid: &Uid) -> Vec<Dependent> {
+        let Some(owner) = self.store.find(uid) else { return Vec::new() };
+        let edges = self.store.edges_to(owner);
+        edges
+            .filter_map(|(edge, dependent)| {
+                Some(Dependent { item: self.item_of(dependent)?, reference: self.store.reference(edge)? })
+            })
+            .collect()
+    }
+
+    /// Lists the owner references of an object in their order.
+    pub fn owners(&self, uid: &Uid) -> Vec<OwnerReference> {
+        self.store.find(uid).map(|node| self.store.references(node)).unwrap_or_default()
+    }
+
+    /// Returns the number of objects that a monitor has shown and that still exist.
+    pub fn len(&self) -> usize {
+        self.store.nodes().filter(|(_, node)| node.state == State::Observed).count()
+    }
+
+    /// Returns whether no monitor has shown an object.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn item_of(&self, node: NodeId) -> Option<Item> {
+        let identity = self.store.identity(node)?;
+        let node = self.store.node(node).filter(|node| node.state != State::Absent)?;
+        Some(Item {
+            identity,
+            is_virtual: node.state == State::Guess,
+            is_deleting: node.is_deleting,
+            waits_for_dependents: node.waits_for_dependents,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,305 @@
+//! The graph after orders of events, and the effects of each event.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::super::{Identity, Kind, OwnerReference, Uid};
+use super::{Effect, Event, Graph, Observed, ResourceId};
+
+const PODS: ResourceId = ResourceId(1);
+const NODES: ResourceId = ResourceId(2);
+
+/// A pod of namespace `ns1` whose uid is its name.
+fn pod(name: &str) -> Identity {
+    of("v1", "Pod", "ns1", name, name)
+}
+
+fn of(api_version: &str, kind: &str, namespace: &str, name: &str, uid: &str) -> Identity {
+    Identity { kind: Kind::new(api_version, kind), namespace: namespace.into(), name: name.into(), uid: Uid::new(uid) }
+}
+
+fn to(owner: &Identity) -> OwnerReference {
+    let Identity { kind, name, uid, .. } = owner.clone();
+    OwnerReference { kind, name, uid, controller: false, blocking: false }
+}
+
+fn blocking(owner: &Identity) -> OwnerReference {
+    OwnerReference { blocking: true, ..to(owner) }
+}
+
+fn seen(identity: &Identity, owners: &[OwnerReference]) -> Observed {
+    Observed {
+        identity: identity.clone(),
+        resource: if identity.is_cluster_scoped() { NODES } else { PODS },
+        is_deleting: false,
+        orphans: false,
+        is_foreground: false,
+        owners: owners.to_vec(),
+    }
+}
+
+fn foreground(identity: &Identity, owners: &[OwnerReference]) -> Observed {
+    Observed { is_deleting: true, is_foreground: true, ..seen(identity, owners) }
+}
+
+fn try_delete(name: &str) -> Effect {
+    Effect::TryDelete(Uid::new(name))
+}
+
+impl Graph {
+    fn see(&mut self, identity: &Identity, owners: &[OwnerReference]) -> Vec<Effect> {
+        self.apply(Event::Seen(seen(identity, owners)))
+    }
+
+    /// Both directions agree: an object is among the dependents of an owner exactly if it names the owner.
+    fn check(&self) {
+        let ids: Vec<_> = self.store.nodes().map(|(id, _)| id).collect();
+        let edges = |(edge, other)| (edge, other);
+        let down: BTreeSet<_> = ids.iter().flat_map(|id| self.store.edges_to(*id).map(edges)).collect();
+        let down: BTreeSet<_> = down.into_iter().map(|(edge, _)| edge).collect();
+        let up: BTreeSet<_> =
+            ids.iter().flat_map(|id| self.store.edges_of(*id).map(edges)).map(|(edge, _)| edge).collect();
+        assert_eq!(down, up);
+        for id in &ids {
+            for (edge, owner) in self.store.edges_of(*id) {
+                assert!(self.store.edges_to(owner).any(|found| found == (edge, *id)));
+                assert_eq!(self.store.find(&self.store.reference(edge).unwrap().uid), Some(owner));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_dependent_of_an_owner_that_exists_is_not_checked() {
+    let mut graph = Graph::default();
+    assert_eq!(graph.see(&pod("owner"), &[]), []);
+    assert_eq!(graph.see(&pod("dependent"), &[to(&pod("owner"))]), []);
+    graph.check();
+    let dependents = graph.dependents(&Uid::new("owner"));
+    assert_eq!(dependents.len(), 1);
+    assert_eq!(dependents[0].item.identity, pod("dependent"));
+}
+
+#[test]
+fn an_owner_that_no_monitor_has_shown_is_verified_and_then_becomes_real() {
+    let mut graph = Graph::default();
+    assert_eq!(graph.see(&pod("dependent"), &[to(&pod("owner"))]), [try_delete("owner")]);
+    assert!(graph.item(&Uid::new("owner")).unwrap().is_virtual);
+    assert_eq!(graph.see(&pod("owner"), &[]), []);
+    assert!(!graph.item(&Uid::new("owner")).unwrap().is_virtual);
+    assert_eq!(graph.len(), 2);
+}
+
+#[test]
+fn a_deleted_owner_makes_its_dependents_checked_and_stays_proven_absent() {
+    let mut graph = Graph::default();
+    graph.see(&pod("owner"), &[]);
+    graph.see(&pod("a"), &[to(&pod("owner"))]);
+    assert_eq!(graph.apply(Event::Deleted(pod("owner"))), [try_delete("a")]);
+    assert_eq!(graph.item(&Uid::new("owner")), None);
+    assert!(graph.absent.touch(&pod("owner")));
+    // A later dependent of it is checked at once.
+    assert_eq!(graph.see(&pod("b"), &[to(&pod("owner"))]), [try_delete("b")]);
+    graph.apply(Event::Deleted(pod("a")));
+    graph.apply(Event::Deleted(pod("b")));
+    graph.check();
+    assert_eq!(graph.store.nodes().count(), 0);
+}
+
+#[test]
+fn an_owner_that_appears_after_all_is_no_longer_absent() {
+    let mut graph = Graph::default();
+    graph.see(&pod("a"), &[to(&pod("owner"))]);
+    graph.apply(Event::ProvenAbsent(pod("owner")));
+    assert!(graph.absent.touch(&pod("owner")));
+    assert_eq!(graph.see(&pod("owner"), &[]), []);
+    assert!(!graph.absent.touch(&pod("owner")));
+    assert_eq!(graph.dependents(&Uid::new("owner")).len(), 1);
+}
+
+#[test]
+fn a_namespaced_dependent_of_a_cluster_scoped_owner_is_checked_until_the_owner_is_shown() {
+    let node = of("v1", "Node", "", "node1", "node1");
+    let mut graph = Graph::default();
+    assert_eq!(graph.see(&pod("a"), &[to(&node)]), [try_delete("node1")]);
+    assert_eq!(&*graph.item(&Uid::new("node1")).unwrap().identity.namespace, "ns1");
+    assert_eq!(graph.see(&node, &[]), []);
+    assert_eq!(&*graph.item(&Uid::new("node1")).unwrap().identity.namespace, "");
+}
+
+#[test]
+fn a_reference_to_another_namespace_is_reported_whoever_appears_first() {
+    let (owner, child) = (of("v1", "Pod", "ns2", "owner", "owner"), pod("child"));
+    let wrong = Effect::WrongNamespace { dependent: child.clone(), reference: to(&owner) };
+    let mut graph = Graph::default();
+    assert_eq!(graph.see(&child, &[to(&owner)]), [try_delete("owner")]);
+    assert_eq!(graph.see(&owner, &[]), [try_delete("child"), wrong.clone()]);
+    let mut graph = Graph::default();
+    assert_eq!(graph.see(&owner, &[]), []);
+    assert_eq!(graph.see(&child, &[to(&owner)]), [wrong, try_delete("child")]);
+}
+
+#[test]
+fn dependents_that_mean_another_object_are_checked_when_the_owner_is_shown() {
+    let mut graph = Graph::default();
+    let secret = of("v1", "Secret", "ns1", "owner", "owner");
+    graph.see(&pod("bad"), &[to(&secret)]);
+    assert_eq!(graph.see(&pod("good"), &[to(&pod("owner"))]), [try_delete("good")]);
+    assert_eq!(graph.see(&pod("owner"), &[]), [try_delete("bad")]);
+    graph.check();
+    assert_eq!(graph.owners(&Uid::new("bad")), [to(&secret)]);
+    assert_eq!(graph.owners(&Uid::new("good")), [to(&pod("owner"))]);
+}
+
+#[test]
+fn a_guess_that_is_absent_rotates_to_the_identity_that_another_dependent_means() {
+    let mut graph = Graph::default();
+    let secret = of("v1", "Secret", "ns1", "owner", "owner");
+    graph.see(&pod("bad"), &[to(&secret)]);
+    graph.see(&pod("good"), &[to(&pod("owner"))]);
+    let effects = graph.apply(Event::ProvenAbsent(secret.clone()));
+    assert_eq!(effects, [try_delete("bad"), Effect::RetryDelete(Uid::new("owner"))]);
+    assert_eq!(graph.item(&Uid::new("owner")).unwrap().identity, pod("owner"));
+    assert!(graph.absent.touch(&secret) && !graph.absent.touch(&pod("owner")));
+    // A second proof of the same does not make it rotate again.
+    assert_eq!(graph.apply(Event::ProvenAbsent(secret)), [try_delete("bad")]);
+    assert_eq!(graph.item(&Uid::new("owner")).unwrap().identity, pod("owner"));
+}
+
+#[test]
+fn a_proof_about_another_identity_does_not_remove_a_real_object() {
+    let mut graph = Graph::default();
+    let secret = of("v1", "Secret", "ns1", "owner", "owner");
+    graph.see(&pod("owner"), &[]);
+    graph.see(&pod("bad"), &[to(&secret)]);
+    graph.see(&pod("good"), &[to(&pod("owner"))]);
+    assert_eq!(graph.apply(Event::ProvenAbsent(secret)), [try_delete("bad")]);
+    assert!(graph.item(&Uid::new("owner")).is_some());
+    assert_eq!(graph.apply(Event::ProvenAbsent(pod("owner"))).len(), 2);
+    assert_eq!(graph.item(&Uid::new("owner")), None);
+}
+
+#[test]
+fn foreground_deletion_checks_all_dependents_and_then_the_owner_on_every_event() {
+    let mut graph = Graph::default();
+    graph.see(&pod("owner"), &[]);
+    graph.see(&pod("a"), &[blocking(&pod("owner"))]);
+    let expected = [try_delete("a"), try_delete("owner")];
+    assert_eq!(graph.apply(Event::Seen(foreground(&pod("owner"), &[]))), expected);
+    assert_eq!(graph.apply(Event::Seen(foreground(&pod("owner"), &[]))), expected);
+    // Each way in which a dependent stops to block frees the owner.
+    assert_eq!(graph.see(&pod("a"), &[to(&pod("owner"))]), [try_delete("owner")]);
+    graph.see(&pod("a"), &[blocking(&pod("owner"))]);
+    assert_eq!(graph.see(&pod("a"), &[]), [try_delete("owner")]);
+    graph.see(&pod("a"), &[blocking(&pod("owner"))]);
+    assert_eq!(graph.apply(Event::Deleted(pod("a"))), [try_delete("owner")]);
+}
+
+#[test]
+fn orphan_deletion_is_handled_on_every_event_and_checks_no_dependent() {
+    let mut graph = Graph::default();
+    graph.see(&pod("a"), &[to(&pod("owner"))]);
+    let owner = Observed { is_deleting: true, orphans: true, ..seen(&pod("owner"), &[]) };
+    assert_eq!(graph.apply(Event::Seen(owner.clone())), [Effect::TryOrphan(Uid::new("owner"))]);
+    assert_eq!(graph.apply(Event::Seen(owner)), [Effect::TryOrphan(Uid::new("owner"))]);
+}
+
+#[test]
+fn a_list_without_an_object_deletes_it_even_if_its_name_is_there_again() {
+    let mut graph = Graph::default();
+    let again = of("v1", "Pod", "ns1", "owner", "owner-2");
+    graph.see(&pod("owner"), &[]);
+    graph.see(&pod("old"), &[to(&pod("owner"))]);
+    graph.apply(Event::ListBegins(PODS));
+    for (identity, owners) in
+        [(&again, vec![]), (&pod("old"), vec![to(&pod("owner"))]), (&pod("new"), vec![to(&again)])]
+    {
+        graph.see(identity, &owners);
+    }
+    assert_eq!(graph.apply(Event::ListEnds(NODES)), []);
+    assert_eq!(graph.apply(Event::ListEnds(PODS)), [try_delete("old")]);
+    assert_eq!(graph.item(&Uid::new("owner")), None);
+    assert!(graph.item(&Uid::new("owner-2")).is_some());
+}
+
+#[test]
+fn objects_of_a_resource_that_is_no_longer_served_are_verified_again_and_block_nobody() {
+    let mut graph = Graph::default();
+    let node = of("v1", "Node", "", "node1", "node1");
+    graph.see(&pod("owner"), &[to(&node)]);
+    graph.see(&node, &[blocking(&node)]);
+    graph.see(&pod("a"), &[to(&pod("owner"))]);
+    assert_eq!(graph.apply(Event::Unserved(PODS)), [try_delete("owner")]);
+    graph.check();
+    assert_eq!(graph.len(), 1);
+    assert_eq!(graph.item(&Uid::new("a")), None);
+}
+
+/// The steps of upstream's `TestProcessEvent`: adds, a deletion in the middle, a cycle, the reverse order.
+#[test]
+fn the_directions_agree_after_every_event_in_any_order() {
+    let adds = [("1", vec![]), ("2", vec!["1"]), ("3", vec!["1", "2"]), ("4", vec!["2"]), ("5", vec!["3", "5"])];
+    for is_reverse in [false, true] {
+        let mut graph = Graph::default();
+        let mut order: Vec<_> = adds.iter().collect();
+        order.sort_by_key(|(name, _)| if is_reverse { std::cmp::Reverse(*name) } else { std::cmp::Reverse("") });
+        for (name, owners) in order {
+            graph.see(&pod(name), &owners.iter().map(|owner| to(&pod(owner))).collect::<Vec<_>>());
+            graph.check();
+        }
+        graph.apply(Event::Deleted(pod("2")));
+        graph.check();
+        graph.see(&pod("1"), &[to(&pod("3"))]);
+        graph.check();
+        assert_eq!(graph.len(), 4);
+    }
+}
+
+/// Events on eight uids under two kinds and two namespaces.
+fn event() -> impl Strategy<Value = Event> {
+    let identity = (0..8u8, 0..2u8, 0..3u8).prop_map(|(uid, kind, namespace)| {
+        let namespace = ["ns1", "ns2", ""][usize::from(namespace)];
+        of("v1", ["Pod", "Secret"][usize::from(kind)], namespace, &format!("n{uid}"), &format!("u{uid}"))
+    });
+    let owners = prop::collection::vec((identity.clone(), any::<bool>()), 0..4);
+    let owners = owners.prop_map(|owners| {
+        let reference = |(owner, blocking): (Identity, bool)| OwnerReference { blocking, ..to(&owner) };
+        owners.into_iter().map(reference).collect::<Vec<_>>()
+    });
+    prop_oneof![
+        6 => (identity.clone(), owners, any::<[bool; 3]>()).prop_map(|(identity, owners, [is_deleting, orphans, is_foreground])| {
+            Event::Seen(Observed { is_deleting, orphans, is_foreground, ..seen(&identity, &owners) })
+        }),
+        3 => identity.clone().prop_map(Event::Deleted),
+        3 => identity.prop_map(Event::ProvenAbsent),
+        1 => Just(Event::ListBegins(PODS)),
+        1 => Just(Event::ListEnds(PODS)),
+        1 => Just(Event::Unserved(NODES)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_graph_stays_consistent_and_holds_what_was_shown_last(events in prop::collection::vec(event(), 1..60)) {
+        let mut graph = Graph::default();
+        for event in events {
+            let shown = match &event {
+                Event::Seen(observed) => Some(observed.clone()),
+                _ => None,
+            };
+            graph.apply(event);
+            graph.check();
+            if let Some(observed) = shown {
+                prop_assert_eq!(graph.owners(&observed.identity.uid), observed.owners);
+                prop_assert!(!graph.item(&observed.identity.uid).unwrap().is_virtual);
+            }
+        }
+        // Without any object, nothing stays in memory.
+        let shown: Vec<_> = graph.store.nodes().filter_map(|(id, _)| graph.store.identity(id)).collect();
+        for identity in shown {
+            graph.apply(Event::Deleted(identity));
+        }
+        prop_assert_eq!(graph.store.nodes().count(), 0);
+    }
+}

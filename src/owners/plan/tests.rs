@@ -1,0 +1,245 @@
+//! Plans of small clusters, and the forests that kube-controller-manager 1.36.2 collected.
+
+mod forests;
+mod properties;
+
+use jiff::Timestamp;
+
+use super::*;
+use crate::model::Seen;
+use crate::owners::{
+    ClusterSnapshotKind, FOREGROUND, FindingKind, Kind, Listed, ObjectMeta, ServedKind, UnavailableGroup,
+};
+
+/// A cluster that serves `ConfigMap`, `Deployment` and `Node`.
+pub(in crate::owners) fn cluster(objects: &[(Identity, ObjectMeta)]) -> ClusterSnapshot {
+    let served = [("v1", "ConfigMap", true), ("apps/v1", "Deployment", true), ("v1", "Node", false)];
+    let served = served.map(|(api_version, kind, namespaced)| ServedKind {
+        kind: Kind::new(api_version, kind),
+        resource: format!("{}s", kind.to_lowercase()),
+        namespaced,
+    });
+    let of = |kind: &Kind| {
+        let of_kind = objects.iter().filter(|(identity, _)| identity.kind == *kind);
+        Seen::Seen(of_kind.map(|(_, meta)| meta.clone()).collect())
+    };
+    ClusterSnapshot {
+        kind: ClusterSnapshotKind::ClusterSnapshot,
+        version: 1,
+        taken_at: Timestamp::UNIX_EPOCH,
+        server: "https://api.example".to_owned(),
+        unavailable: Vec::new(),
+        resources: served.iter().map(|served| Listed { served: served.clone(), objects: of(&served.kind) }).collect(),
+        served: served.to_vec(),
+        owners: Vec::new(),
+    }
+}
+
+fn identity(api_version: &str, kind: &str, namespace: &str, name: &str) -> Identity {
+    let uid = Uid::new(&format!("{name}-uid"));
+    Identity { kind: Kind::new(api_version, kind), namespace: namespace.into(), name: name.into(), uid }
+}
+
+pub(in crate::owners) fn config_map(name: &str) -> Identity {
+    identity("v1", "ConfigMap", "ns1", name)
+}
+
+pub(in crate::owners) fn node(name: &str) -> Identity {
+    identity("v1", "Node", "", name)
+}
+
+fn to(owner: &Identity) -> OwnerReference {
+    let Identity { kind, name, uid, .. } = owner.clone();
+    OwnerReference { kind, name, uid, controller: false, blocking: true }
+}
+
+pub(in crate::owners) fn object(identity: &Identity, owners: &[&Identity]) -> (Identity, ObjectMeta) {
+    let Identity { namespace, name, uid, .. } = identity.clone();
+    let owners = owners.iter().map(|owner| to(owner)).collect();
+    let meta = ObjectMeta { namespace, name, uid, deletion_timestamp: None, finalizers: Vec::new(), owners };
+    (identity.clone(), meta)
+}
+
+fn deleting(identity: &Identity, finalizers: &[&str]) -> (Identity, ObjectMeta) {
+    let (identity, meta) = object(identity, &[]);
+    let finalizers = finalizers.iter().map(|finalizer| (*finalizer).to_owned()).collect();
+    (identity, ObjectMeta { deletion_timestamp: Some(Timestamp::UNIX_EPOCH), finalizers, ..meta })
+}
+
+/// Adds the answer of a live read for every doubtful owner.
+fn read(snapshot: &mut ClusterSnapshot, answer: &OwnerAnswer) {
+    let read = |owner| OwnerRead { owner, read_at: snapshot.taken_at, answer: answer.clone() };
+    snapshot.owners = doubtful_owners(snapshot).into_iter().map(read).collect();
+}
+
+fn names(actions: &[ClusterAction]) -> Vec<String> {
+    actions.iter().map(|action| format!("{} {}", action.action, action.object.name)).collect()
+}
+
+fn finding_kinds(plan: &ClusterPlan) -> Vec<FindingKind> {
+    plan.findings.iter().map(|finding| finding.kind).collect()
+}
+
+#[test]
+fn only_a_live_read_proves_that_an_owner_is_absent() {
+    let (child, owner) = (config_map("child"), config_map("owner"));
+    let mut snapshot = cluster(&[object(&child, &[&owner])]);
+    assert_eq!(doubtful_owners(&snapshot), std::slice::from_ref(&owner));
+    // Not read: kept, and reported.
+    let kept = plan(&snapshot);
+    assert_eq!((names(&kept.actions), &*kept.kept[0].reason), (vec![], "owner_unverified"));
+    assert_eq!(finding_kinds(&kept), [FindingKind::OwnerUnverified]);
+    read(&mut snapshot, &OwnerAnswer::Unavailable("timeout".to_owned()));
+    assert_eq!(plan(&snapshot).kept[0].owners[0].evidence, "timeout");
+    read(&mut snapshot, &OwnerAnswer::Exists { waits_for_dependents: false });
+    assert_eq!(plan(&snapshot).kept[0].reason, "owner_exists");
+    for answer in [OwnerAnswer::NotFound, OwnerAnswer::OtherUid(Uid::new("new"))] {
+        read(&mut snapshot, &answer);
+        let deletes = plan(&snapshot);
+        assert_eq!((names(&deletes.actions), deletes.kept.len()), (vec!["delete child".to_owned()], 0));
+    }
+}
+
+#[test]
+fn a_plan_says_what_proves_the_state_of_each_owner() {
+    let (child, owner) = (config_map("child"), config_map("owner"));
+    let mut snapshot = cluster(&[object(&child, &[&owner])]);
+    read(&mut snapshot, &OwnerAnswer::NotFound);
+    let [action] = &plan(&snapshot).actions[..] else { panic!("one action") };
+    assert_eq!((&*action.reason, action.propagation), ("owners_absent", Some(Propagation::Background)));
+    assert_eq!(action.owners[0].state, "absent");
+    let expected = "the API server answered NotFound for ConfigMap.v1/owner in namespace ns1 at 1970-01-01T00:00:00Z";
+    assert_eq!(action.owners[0].evidence, expected);
+}
+
+#[test]
+fn what_follows_from_a_deletion_is_predicted_in_waves() {
+    let (absent, a, b, c) = (config_map("absent"), config_map("a"), config_map("b"), config_map("c"));
+    let mut snapshot = cluster(&[object(&a, &[&absent]), object(&b, &[&a]), object(&c, &[&b])]);
+    read(&mut snapshot, &OwnerAnswer::NotFound);
+    let plan = plan(&snapshot);
+    assert_eq!(names(&plan.actions), ["delete a"]);
+    assert_eq!(names(&plan.predicted), ["delete b", "delete c"]);
+    assert_eq!(plan.predicted[0].owners[0].evidence, "deleted by an earlier action");
+}
+
+#[test]
+fn the_deletion_of_an_object_is_predicted_for_each_policy() {
+    let (owner, a, b, other) = (config_map("owner"), config_map("a"), config_map("b"), config_map("other"));
+    let objects = [object(&owner, &[]), object(&a, &[&owner]), object(&b, &[&owner, &other]), object(&other, &[])];
+    let snapshot = cluster(&objects);
+    let predicted = |propagation| names(&predict_deletion(&snapshot, &owner.uid, propagation).unwrap());
+    assert_eq!(predicted(Propagation::Background), ["delete a", "drop_references b"]);
+    assert_eq!(predicted(Propagation::Foreground), ["delete a", "drop_references b", "end_foreground owner"]);
+    assert_eq!(predicted(Propagation::Orphan), ["orphan owner"]);
+    assert_eq!(predict_deletion(&snapshot, &Uid::new("unknown"), Propagation::Background), None);
+}
+
+#[test]
+fn kinds_that_are_not_served_are_kept_and_reported_with_the_version_that_is() {
+    let child = config_map("child");
+    let old = identity("apps/v1beta1", "Deployment", "ns1", "web");
+    let list = identity("v1", "ConfigMapList", "ns1", "web");
+    let snapshot = cluster(&[object(&child, &[&old]), object(&config_map("other"), &[&list])]);
+    assert_eq!(doubtful_owners(&snapshot), []);
+    let plan = plan(&snapshot);
+    assert_eq!(finding_kinds(&plan), [FindingKind::KindNotServed; 2]);
+    assert_eq!(plan.kept[0].reason, "owner_kind_not_served");
+    let evidence = "the API server does not serve Deployment.v1beta1.apps; it serves apps/v1";
+    assert_eq!(plan.kept[0].owners[0].evidence, evidence);
+}
+
+#[test]
+fn a_kind_of_a_group_whose_discovery_failed_is_unverified() {
+    let old = identity("apps/v2", "Deployment", "ns1", "web");
+    let mut snapshot = cluster(&[object(&config_map("child"), &[&old])]);
+    let cause = "503 Service Unavailable".to_owned();
+    snapshot.unavailable = vec![UnavailableGroup { api_version: "apps/v2".to_owned(), cause }];
+    snapshot.resources[2].objects = Seen::NotSeen("forbidden".to_owned());
+    let plan = plan(&snapshot);
+    assert_eq!(plan.kept[0].reason, "owner_unverified");
+    assert_eq!(
+        plan.errors,
+        ["cannot list nodes (Node.v1): forbidden", "discovery of apps/v2: 503 Service Unavailable"]
+    );
+}
+
+#[test]
+fn a_kind_in_lower_case_is_the_same_kind_and_any_other_case_is_not() {
+    let owner = config_map("owner");
+    for (kind, is_known) in [("configmap", true), ("CONFIGMAP", false), ("Configmap", false), ("configmaps", false)] {
+        let reference = Identity { kind: Kind::new("v1", kind), ..owner.clone() };
+        let mut snapshot = cluster(&[object(&owner, &[]), object(&config_map("child"), &[&reference])]);
+        read(&mut snapshot, &OwnerAnswer::Exists { waits_for_dependents: false });
+        let reason = if is_known { "owner_exists" } else { "owner_kind_not_served" };
+        assert_eq!(plan(&snapshot).kept[0].reason, reason, "{kind}");
+    }
+}
+
+#[test]
+fn an_owner_in_another_namespace_counts_as_absent_and_is_reported() {
+    let owner = identity("v1", "ConfigMap", "ns2", "owner");
+    let mut snapshot = cluster(&[object(&owner, &[]), object(&config_map("child"), &[&owner])]);
+    read(&mut snapshot, &OwnerAnswer::NotFound);
+    let plan = plan(&snapshot);
+    assert_eq!(names(&plan.actions), ["delete child"]);
+    assert_eq!(finding_kinds(&plan), [FindingKind::WrongNamespace]);
+    assert_eq!(plan.findings[0].found.as_ref(), Some(&owner));
+}
+
+#[test]
+fn a_uid_with_another_kind_counts_as_absent_and_is_reported() {
+    let owner = config_map("owner");
+    let wrong = Identity { kind: Kind::new("apps/v1", "Deployment"), ..owner.clone() };
+    let mut snapshot = cluster(&[object(&owner, &[]), object(&config_map("child"), &[&wrong])]);
+    read(&mut snapshot, &OwnerAnswer::NotFound);
+    let plan = plan(&snapshot);
+    assert_eq!(names(&plan.actions), ["delete child"]);
+    assert_eq!(finding_kinds(&plan), [FindingKind::WrongOwner]);
+}
+
+#[test]
+fn a_cluster_scoped_object_with_a_namespaced_owner_is_kept_and_reported() {
+    let snapshot = cluster(&[object(&node("n"), &[&config_map("owner")])]);
+    assert_eq!(doubtful_owners(&snapshot), []);
+    let plan = plan(&snapshot);
+    assert_eq!((&*plan.kept[0].reason, finding_kinds(&plan)), ("owner_namespaced", vec![FindingKind::NamespacedOwner]));
+}
+
+#[test]
+fn a_deletion_in_progress_names_what_it_waits_for() {
+    let (owner, child) = (config_map("owner"), config_map("child"));
+    let held = deleting(&config_map("held"), &["example.com/hold"]);
+    let (child, mut meta) = object(&child, &[&owner]);
+    meta.finalizers = vec!["example.com/hold".to_owned()];
+    meta.deletion_timestamp = Some(Timestamp::UNIX_EPOCH);
+    let plan = plan(&cluster(&[deleting(&owner, &[FOREGROUND]), held, (child.clone(), meta)]));
+    assert_eq!(names(&plan.actions), [""; 0]);
+    assert_eq!(finding_kinds(&plan), [FindingKind::BeingDeleted; 3]);
+    let [of_child, of_held, of_owner] = &plan.findings[..] else { panic!("three findings") };
+    assert_eq!((&*of_child.object.name, &of_child.finalizers[..]), ("child", &["example.com/hold".to_owned()][..]));
+    assert_eq!((&*of_held.object.name, of_held.since), ("held", Some(Timestamp::UNIX_EPOCH)));
+    assert_eq!((&*of_owner.object.name, &of_owner.waits_for[..]), ("owner", &[child][..]));
+}
+
+#[test]
+fn an_object_that_two_groups_serve_counts_once() {
+    let as_deployment = Identity { kind: Kind::new("apps/v1", "Deployment"), ..config_map("twice") };
+    let owner = config_map("owner");
+    let mut snapshot = cluster(&[object(&config_map("twice"), &[&owner]), object(&as_deployment, &[&owner])]);
+    read(&mut snapshot, &OwnerAnswer::NotFound);
+    assert_eq!(names(&plan(&snapshot).actions), ["delete twice"]);
+}
+
+#[test]
+fn a_snapshot_and_a_plan_are_the_same_after_writing_and_reading() {
+    let mut snapshot =
+        cluster(&[object(&config_map("child"), &[&config_map("owner")]), deleting(&node("n"), &["x/y"])]);
+    read(&mut snapshot, &OwnerAnswer::OtherUid(Uid::new("new")));
+    let text = serde_json::to_string(&snapshot).unwrap();
+    let again: ClusterSnapshot = serde_json::from_str(&text).unwrap();
+    assert_eq!(plan(&again), plan(&snapshot));
+    assert_eq!(serde_json::to_string(&again).unwrap(), text);
+    let plan = plan(&snapshot);
+    assert_eq!(serde_json::from_str::<ClusterPlan>(&serde_json::to_string(&plan).unwrap()).unwrap(), plan);
+}

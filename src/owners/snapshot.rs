@@ -1,0 +1,124 @@
+//! The cluster at one moment, as plain data: what `kubegc controller snapshot` writes. Only metadata, and of it only what
+//! decides: no labels, no annotations, no data.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Identity, Kind, OwnerReference, Uid};
+use crate::model::Seen;
+
+/// All that a plan of the cluster depends on.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct ClusterSnapshot {
+    /// The type of the document.
+    pub kind: ClusterSnapshotKind,
+    /// The version of the document, 1.
+    pub version: u32,
+    /// When the first list began.
+    pub taken_at: Timestamp,
+    /// The address of the API server.
+    pub server: String,
+    /// Every kind that the API server serves, in all its versions.
+    pub served: Vec<ServedKind>,
+    /// The group-versions whose discovery failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unavailable: Vec<UnavailableGroup>,
+    /// Every resource that can be listed and deleted, in its preferred version, with its objects.
+    pub resources: Vec<Listed>,
+    /// Live reads of the owners that the lists leave doubtful.
+    #[serde(default)]
+    pub owners: Vec<OwnerRead>,
+}
+
+/// The type of the document.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum ClusterSnapshotKind {
+    /// A snapshot of a cluster.
+    #[default]
+    #[serde(rename = "kubegc.controller.snapshot")]
+    ClusterSnapshot,
+}
+
+/// A kind that the API server serves.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct ServedKind {
+    /// The version and the kind.
+    #[serde(flatten)]
+    pub kind: Kind,
+    /// As `deployments`.
+    pub resource: String,
+    /// Whether its objects have a namespace.
+    pub namespaced: bool,
+}
+
+/// A group-version whose discovery failed. What it serves is unknown, so nothing in it counts as absent.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct UnavailableGroup {
+    /// As `metrics.k8s.io/v1beta1`.
+    pub api_version: String,
+    /// Why.
+    pub cause: String,
+}
+
+/// The objects of one resource.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Listed {
+    /// The resource.
+    #[serde(flatten)]
+    pub served: ServedKind,
+    /// Its objects.
+    pub objects: Seen<Vec<ObjectMeta>>,
+}
+
+/// The metadata of an object that decide about it.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct ObjectMeta {
+    /// Empty for cluster-scoped objects.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub namespace: Arc<str>,
+    /// The name.
+    pub name: Arc<str>,
+    /// The uid.
+    pub uid: Uid,
+    /// When its deletion began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_timestamp: Option<Timestamp>,
+    /// Its finalizers, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<String>,
+    /// Its owner references, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub owners: Vec<OwnerReference>,
+}
+
+/// The answer to a live read of an owner.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct OwnerRead {
+    /// What was read.
+    #[serde(flatten)]
+    pub owner: Identity,
+    /// When.
+    pub read_at: Timestamp,
+    /// The answer.
+    pub answer: OwnerAnswer,
+}
+
+/// What the API server answered to the read of an owner.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OwnerAnswer {
+    /// The object exists, with this uid.
+    Exists {
+        /// It has a deletionTimestamp and the finalizer `foregroundDeletion`.
+        waits_for_dependents: bool,
+    },
+    /// A `Status` with the reason `NotFound` and the name of the object.
+    NotFound,
+    /// An object of this name exists, with another uid.
+    OtherUid(Uid),
+    /// No answer that proves anything; the cause.
+    Unavailable(String),
+}

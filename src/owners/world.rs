@@ -1,0 +1,267 @@
+//! The objects of a snapshot, and what would become of them. A plan looks at it once; a prediction carries out each
+//! verdict on it and looks again.
+
+use std::collections::{HashMap, HashSet};
+
+use super::served::{Meaning, ServedKinds};
+use super::snapshot::{ClusterSnapshot, ObjectMeta, OwnerAnswer, OwnerRead};
+use super::{
+    Dependent, Identity, Item, Kind, LiveObject, OwnerReference, OwnerState, Propagation, Uid, Verdict, decide,
+};
+
+/// The finalizers of garbage collection.
+pub const ORPHAN: &str = "orphan";
+/// As [`ORPHAN`].
+pub const FOREGROUND: &str = "foregroundDeletion";
+
+pub(super) struct World<'a> {
+    pub(super) served: ServedKinds,
+    pub(super) objects: Vec<Object<'a>>,
+    by_uid: HashMap<Uid, usize>,
+    /// The objects whose owner references name this uid.
+    dependents: HashMap<Uid, Vec<usize>>,
+    reads: HashMap<&'a Identity, &'a OwnerRead>,
+    /// Removed by a prediction.
+    removed: HashSet<Uid>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Object<'a> {
+    pub(super) identity: Identity,
+    pub(super) meta: &'a ObjectMeta,
+    // What follows changes as a prediction goes on.
+    is_deleting: bool,
+    orphans: bool,
+    is_foreground: bool,
+    owners: Vec<OwnerReference>,
+    is_removed: bool,
+}
+
+// === impl World ===
+
+impl<'a> World<'a> {
+    pub(super) fn new(snapshot: &'a ClusterSnapshot) -> Self {
+        let mut world = Self {
+            served: ServedKinds::from(snapshot),
+            objects: Vec::new(),
+            by_uid: HashMap::new(),
+            dependents: HashMap::new(),
+            reads: snapshot.owners.iter().map(|read| (&read.owner, read)).collect(),
+            removed: HashSet::new(),
+        };
+        // Sorted, so that of an object that two groups serve always the same one counts.
+        let mut resources: Vec<_> = snapshot.resources.iter().collect();
+        resources.sort_by(|a, b| a.served.kind.cmp(&b.served.kind));
+        for listed in resources {
+            for meta in listed.objects.as_ref().into_iter().flatten() {
+                world.add(Object::new(&listed.served.kind, meta));
+            }
+        }
+        world
+    }
+
+    fn add(&mut self, object: Object<'a>) {
+        let at = self.objects.len();
+        if self.by_uid.contains_key(&object.identity.uid) {
+            return;
+        }
+        self.by_uid.insert(object.identity.uid.clone(), at);
+        for owner in &object.owners {
+            let known = self.dependents.entry(owner.uid.clone()).or_default();
+            if known.last() != Some(&at) {
+                known.push(at);
+            }
+        }
+        self.objects.push(object);
+    }
+
+    pub(super) fn find(&self, uid: &Uid) -> Option<&Object<'a>> {
+        self.by_uid.get(uid).and_then(|at| self.objects.get(*at)).filter(|object| !object.is_removed)
+    }
+
+    /// Returns the state of the owner that a reference of `object` means.
+    pub(super) fn state(&self, object: &Object<'_>, reference: &OwnerReference) -> OwnerState {
+        let owner = match self.served.meaning(reference, &object.identity.namespace) {
+            Meaning::Object(owner) => owner,
+            Meaning::NotServed => return OwnerState::KindNotServed,
+            Meaning::Namespaced => return OwnerState::Namespaced,
+            Meaning::Unavailable(cause) => return OwnerState::Unverified(cause),
+        };
+        if self.removed.contains(&reference.uid) {
+            return OwnerState::Absent;
+        }
+        match self.find(&reference.uid).filter(|known| known.identity == owner) {
+            Some(known) if known.is_deleting && known.is_foreground => OwnerState::WaitsForDependents,
+            Some(_) => OwnerState::Exists,
+            None => self.read(&owner).map_or_else(not_read, |read| state_of(&read.answer)),
+        }
+    }
+
+    /// Returns the object that a reference of `object` means.
+    pub(super) fn meant(&self, reference: &OwnerReference, object: &Object<'_>) -> Option<Identity> {
+        match self.served.meaning(reference, &object.identity.namespace) {
+            Meaning::Object(owner) => Some(owner),
+            _ => None,
+        }
+    }
+
+    pub(super) fn read(&self, owner: &Identity) -> Option<&'a OwnerRead> {
+        self.reads.get(owner).copied()
+    }
+
+    /// Lists the owners that the lists leave doubtful: those that a live read must find or prove absent.
+    pub(super) fn doubtful(&self) -> Vec<Identity> {
+        let mut seen = HashSet::new();
+        let references = self.objects.iter().flat_map(|object| object.owners.iter().map(move |owner| (object, owner)));
+        let meant = references.filter_map(|(object, owner)| self.meant(owner, object));
+        let unknown = meant.filter(|owner| self.find(&owner.uid).is_none_or(|known| known.identity != *owner));
+        unknown.filter(|owner| seen.insert(owner.clone())).collect()
+    }
+
+    pub(super) fn verdict(&self, object: &Object<'_>) -> Verdict {
+        let states: Vec<_> = object.owners.iter().map(|owner| self.state(object, owner)).collect();
+        decide(&object.live(), &states, &self.dependents(&object.identity.uid))
+    }
+
+    pub(super) fn dependents(&self, uid: &Uid) -> Vec<Dependent> {
+        let named_by = self.dependents.get(uid).into_iter().flatten();
+        let objects = named_by.filter_map(|at| self.objects.get(*at)).filter(|object| !object.is_removed);
+        objects
+            .flat_map(|object| {
+                let references = object.owners.iter().filter(|owner| owner.uid == *uid);
+                references.map(|reference| Dependent { item: object.item(), reference: reference.clone() })
+            })
+            .collect()
+    }
+}
+
+// === impl World: predictions ===
+
+impl<'a> World<'a> {
+    /// Carries out what a verdict says.
+    pub(super) fn carry_out(&mut self, uid: &Uid, verdict: &Verdict) {
+        match verdict {
+            Verdict::Keep(_) | Verdict::WaitForDependents(_) => {}
+            Verdict::DropReferences(references) => self.change(uid, |object| {
+                object.owners.retain(|owner| !references.contains(owner));
+            }),
+            Verdict::Delete { propagation, unblock, .. } => {
+                self.change(uid, |object| object.owners.iter_mut().for_each(|owner| owner.blocking &= !unblock));
+                self.delete(uid, *propagation);
+            }
+            Verdict::EndForeground => self.change(uid, |object| object.is_foreground = false),
+            Verdict::Orphan(dependents) => {
+                for dependent in dependents {
+                    self.change(dependent, |object| object.owners.retain(|owner| owner.uid != *uid));
+                }
+                self.change(uid, |object| object.orphans = false);
+            }
+        }
+    }
+
+    /// Deletes as the API server does: a policy replaces the finalizers of garbage collection, and an object without
+    /// finalizers is removed at once.
+    pub(super) fn delete(&mut self, uid: &Uid, propagation: Propagation) {
+        self.change(uid, |object| {
+            object.is_deleting = true;
+            object.orphans = propagation == Propagation::Orphan;
+            object.is_foreground = propagation == Propagation::Foreground;
+        });
+    }
+
+    fn change(&mut self, uid: &Uid, change: impl FnOnce(&mut Object<'a>)) {
+        let Some(object) = self.by_uid.get(uid).and_then(|at| self.objects.get_mut(*at)) else { return };
+        change(object);
+        if object.is_deleting && !object.has_finalizers() {
+            object.is_removed = true;
+            self.removed.insert(uid.clone());
+        }
+    }
+}
+
+// === impl Object ===
+
+impl<'a> Object<'a> {
+    fn new(kind: &Kind, meta: &'a ObjectMeta) -> Self {
+        let ObjectMeta { namespace, name, uid, .. } = meta.clone();
+        let has = |finalizer: &str| meta.finalizers.iter().any(|known| known == finalizer);
+        Self {
+            identity: Identity { kind: kind.clone(), namespace, name, uid },
+            is_deleting: meta.deletion_timestamp.is_some(),
+            orphans: has(ORPHAN),
+            is_foreground: has(FOREGROUND),
+            owners: meta.owners.clone(),
+            is_removed: false,
+            meta,
+        }
+    }
+
+    pub(super) fn live(&self) -> LiveObject {
+        LiveObject {
+            identity: self.identity.clone(),
+            is_deleting: self.is_deleting,
+            orphans: self.orphans,
+            is_foreground: self.is_foreground,
+            owners: self.owners.clone(),
+        }
+    }
+
+    fn item(&self) -> Item {
+        Item {
+            identity: self.identity.clone(),
+            is_virtual: false,
+            is_deleting: self.is_deleting,
+            waits_for_dependents: self.is_deleting && self.is_foreground,
+        }
+    }
+
+    pub(super) fn owners(&self) -> &[OwnerReference] {
+        &self.owners
+    }
+
+    pub(super) fn is_deleting(&self) -> bool {
+        self.is_deleting
+    }
+
+    pub(super) fn is_removed(&self) -> bool {
+        self.is_removed
+    }
+
+    /// Lists the finalizers of others, which kubegc never removes.
+    pub(super) fn foreign_finalizers(&self) -> impl Iterator<Item = &str> {
+        let all = self.meta.finalizers.iter().map(String::as_str);
+        all.filter(|finalizer| ![ORPHAN, FOREGROUND].contains(finalizer))
+    }
+
+    fn has_finalizers(&self) -> bool {
+        self.orphans || self.is_foreground || self.foreign_finalizers().next().is_some()
+    }
+}
+
+fn not_read() -> OwnerState {
+    OwnerState::Unverified("it is in no list and was not read".to_owned())
+}
+
+fn state_of(answer: &OwnerAnswer) -> OwnerState {
+    match answer {
+        OwnerAnswer::Exists { waits_for_dependents: true } => OwnerState::WaitsForDependents,
+        OwnerAnswer::Exists { waits_for_dependents: false } => OwnerState::Exists,
+        OwnerAnswer::NotFound | OwnerAnswer::OtherUid(_) => OwnerState::Absent,
+        OwnerAnswer::Unavailable(cause) => OwnerState::Unverified(cause.clone()),
+    }
+}
+
+#[cfg(test)]
+impl Object<'_> {
+    /// Returns the metadata as a prediction left them.
+    pub(super) fn as_served(&self) -> ObjectMeta {
+        let ours = [(self.is_foreground, FOREGROUND), (self.orphans, ORPHAN)].into_iter();
+        let ours = ours.filter_map(|(has, finalizer)| has.then_some(finalizer));
+        ObjectMeta {
+            deletion_timestamp: self.is_deleting.then(jiff::Timestamp::default),
+            finalizers: self.foreign_finalizers().chain(ours).map(str::to_owned).collect(),
+            owners: self.owners.clone(),
+            ..self.meta.clone()
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! `kubegc controller plan` and `why` on a real API server, without any controller beside it.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, ListParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::rig::{NodeRig, Program};
+
+/// Creates a ConfigMap in the namespace `default` and returns its uid.
+async fn create(node: &NodeRig, name: &str, owners: &[Value]) -> String {
+    let object = json!({"metadata": {"name": name, "ownerReferences": owners}});
+    let object: ConfigMap = serde_json::from_value(object).unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(node.kube(), "default");
+    maps.create(&PostParams::default(), &object).await.unwrap().metadata.uid.unwrap()
+}
+
+fn owner(name: &str, uid: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid})
+}
+
+/// An owner that never existed.
+fn absent() -> Value {
+    owner("absent", "00000000-0000-4000-8000-000000000001")
+}
+
+fn controller(node: &NodeRig, args: &[&str]) -> crate::rig::Ran {
+    let kubeconfig = node.kubeconfig("admin").display().to_string();
+    let args = [&["controller"][..], args, &["--kubeconfig", &kubeconfig]].concat();
+    node.kubegc(&args)
+}
+
+fn names(plan: &Value, list: &str) -> Vec<String> {
+    let of_test = plan[list].as_array().unwrap().iter().filter(|entry| entry["object"]["namespace"] == "default");
+    of_test.map(|entry| entry["object"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Server 1.20 has neither aggregated discovery nor any object that only a newer one has.
+#[tokio::test]
+async fn a_plan_shows_what_would_be_deleted_and_what_follows_and_changes_nothing() {
+    let node = NodeRig::start_api_alone().await;
+    let parent = create(&node, "parent", &[]).await;
+    create(&node, "child", &[owner("parent", &parent)]).await;
+    let dangling = create(&node, "dangling", &[absent()]).await;
+    create(&node, "below", &[owner("dangling", &dangling)]).await;
+    create(&node, "half", &[absent(), owner("parent", &parent)]).await;
+    create(&node, "other-name", &[owner("another-name", &parent)]).await;
+    create(
+        &node,
+        "list-kind",
+        &[json!({"apiVersion": "v1", "kind": "ConfigMapList", "name": "parent", "uid": parent})],
+    )
+    .await;
+    create(
+        &node,
+        "old-version",
+        &[json!({"apiVersion": "apps/v1beta7", "kind": "Deployment", "name": "x", "uid": "u"})],
+    )
+    .await;
+
+    let ran = controller(&node, &["plan", "-o", "json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let plan: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(names(&plan, "actions"), ["dangling", "half", "other-name"]);
+    assert_eq!(names(&plan, "predicted"), ["below"]);
+    assert_eq!(names(&plan, "kept"), ["below", "child", "list-kind", "old-version"]);
+    let findings: Vec<_> =
+        plan["findings"].as_array().unwrap().iter().map(|finding| finding["kind"].as_str().unwrap()).collect();
+    assert_eq!(findings, ["kind_not_served", "kind_not_served", "wrong_owner"]);
+    let evidence = plan["actions"][0]["owners"][0]["evidence"].as_str().unwrap();
+    assert!(
+        evidence.starts_with("the API server answered NotFound for ConfigMap.v1/absent in namespace default"),
+        "{evidence}"
+    );
+
+    let failed = controller(&node, &["plan", "--fail-on", "unresolvable,stuck"]);
+    assert_eq!(failed.code, 4, "{}", failed.stderr);
+    assert!(failed.stderr.ends_with("the plan has a condition of --fail-on: unresolvable\n"), "{}", failed.stderr);
+    let maps: Api<ConfigMap> = Api::namespaced(node.kube(), "default");
+    assert_eq!(maps.list(&ListParams::default()).await.unwrap().items.len(), 8);
+}
+
+#[tokio::test]
+async fn why_shows_the_owners_above_and_the_dependents_below_and_what_a_deletion_would_do() {
+    let node = NodeRig::start_api_alone().await;
+    let parent = create(&node, "parent", &[]).await;
+    let child = create(&node, "child", &[owner("parent", &parent)]).await;
+    create(&node, "grandchild", &[owner("child", &child)]).await;
+
+    let ran = controller(&node, &["why", "configmap/child", "-n", "default"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let expected = "ConfigMap.v1/child in namespace default: keep, owner exists\n\
+        Owners:\n└─ ConfigMap.v1/parent: exists, in the list of its resource\n\
+        Dependents:\n└─ ConfigMap.v1/grandchild\n";
+    assert_eq!(ran.stdout, expected);
+    let ran = controller(&node, &["why", "configmap/parent", "--if-deleted", "background", "-o", "json"]);
+    let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let then: Vec<_> =
+        answer["if_deleted"].as_array().unwrap().iter().map(|action| action["object"]["name"].clone()).collect();
+    assert_eq!(then, ["child", "grandchild"]);
+    assert_eq!(controller(&node, &["why", "configmap/nothing"]).code, 2);
+    assert_eq!(controller(&node, &["why", "nothing"]).code, 2);
+}
+
+#[tokio::test]
+async fn a_snapshot_gives_the_same_plan_without_the_api_server() {
+    let node = NodeRig::start_api_alone().await;
+    create(&node, "dangling", &[absent()]).await;
+    let snapshot = controller(&node, &["snapshot"]);
+    assert_eq!(snapshot.code, 0, "{}", snapshot.stderr);
+    let file = node.write_config("snapshot", &snapshot.stdout);
+    node.end(Program::ApiServer);
+    let ran = controller(&node, &["plan", "--snapshot", &file, "-o", "json"]);
+    let plan: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(names(&plan, "actions"), ["dangling"]);
+    let down = controller(&node, &["plan"]);
+    assert_eq!(down.code, 3, "{}", down.stderr);
+    assert!(down.stderr.contains("the API server cannot be reached"), "{}", down.stderr);
+}
+
+/// Reading is not allowed, so nothing counts as absent.
+#[tokio::test]
+async fn what_may_not_be_read_is_named_and_deletes_nothing() {
+    let node = NodeRig::start_api_alone().await;
+    create(&node, "dangling", &[absent()]).await;
+    let kubeconfig = node.kubeconfig("restricted").display().to_string();
+    let ran = node.kubegc(&["controller", "plan", "-o", "json", "--kubeconfig", &kubeconfig]);
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
+    let plan: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(names(&plan, "actions"), [""; 0]);
+    let errors: Vec<_> = plan["errors"].as_array().unwrap().iter().map(|error| error.as_str().unwrap()).collect();
+    assert!(
+        errors.iter().any(|error| error.starts_with("cannot list configmaps (ConfigMap.v1): may not list")),
+        "{errors:?}"
+    );
+    let missing = node.kubegc(&["controller", "plan", "--kubeconfig", "/nowhere"]);
+    assert_eq!(missing.code, 3);
+    assert!(missing.stderr.contains("/nowhere: there is no such kubeconfig"), "{}", missing.stderr);
+}
