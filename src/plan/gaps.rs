@@ -198,11 +198,13 @@ mod tests {
 
     #[test]
     fn the_memory_counts_the_absence_of_a_pod_that_only_a_partial_list_shows() {
-        let mut node = node(&json!([{ "state": "exited", "sandbox_id": "s-a", "pod": { "uid": "a" } }]));
-        node.memory.absent_since.clear();
-        node.sandboxes = crate::model::Seen::Seen(Vec::new());
-        let memory = crate::plan::update_memory(&node, &Policy::default());
-        let absent: Vec<_> = memory.absent_since.iter().map(|absence| absence.uid.as_str()).collect();
-        assert_eq!(absent, ["b"]);
+        for (state, missing_pods) in [("exited", &["b"][..]), ("running", &[])] {
+            let mut node = node(&json!([{ "state": state, "sandbox_id": "s-a", "pod": { "uid": "a" } }]));
+            node.memory.absent_since.clear();
+            node.sandboxes = crate::model::Seen::Seen(Vec::new());
+            let memory = crate::plan::update_memory(&node, &Policy::default());
+            let absent: Vec<_> = memory.absent_since.iter().map(|absence| absence.uid.as_str()).collect();
+            assert_eq!(absent, missing_pods, "a container that is {state} may be missing");
+        }
     }
 }

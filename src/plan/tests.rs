@@ -58,3 +58,9 @@ fn a_plan_says_why_the_directories_of_the_pods_are_unavailable() {
     assert_eq!(dirs_unavailable(node::node().but(no_dirs)), Seen::Seen(Some("permission denied".to_owned())));
     assert_eq!(dirs_unavailable(node::node().without_pod_list()), Seen::NotSeen("no answer".to_owned()));
 }
+
+#[test]
+fn an_existing_pod_is_shown_with_its_source() {
+    let kept = node::node().pod("web").dir("default_web_web").plan().kept;
+    assert_eq!(kept[0].reason, KeepReason::PodPresent { source: "test".to_owned() });
+}

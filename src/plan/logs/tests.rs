@@ -94,7 +94,7 @@ fn a_log_symlink_is_removed_when_it_is_dangling_and_its_container_exited() {
         ("another container runs", whole().running("web/app", "f00", 9), "", name),
         ("a shortened name of a running container", short().running("web/app", ID, 9), cut_kept, ""),
         ("a shortened name of several containers",
-            short().exited("web/app", ID, 9).running("web/b", "0123456799", 9).exited("web/c", "02", 9), cut_kept, ""),
+            short().exited("web/d", "00", 9).exited("web/app", ID, 9).running("web/b", "0123456799", 9), cut_kept, ""),
         ("a shortened name of an exited container",
             short().exited("web/app", ID, 9).running("web/b", "00", 9).running("web/c", "02", 9), "", cut),
         ("a whole ID that another one begins with", short().exited("web/app", "01234567", 9).running("web/b", ID, 9),
