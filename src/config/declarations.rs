@@ -1,8 +1,8 @@
 //! The declaration of every setting: description, key, type, field and flags.
 //!
-//! `config default`, `config show`, the JSON Schema, the flags with their help, and `docs/configuration.md` are made from
-//! it. The defaults are those of [`Settings::default`](super::Settings). The first paragraph of a description is its
-//! summary, for the help of a flag.
+//! `config default`, `config show`, the JSON Schema, the flags with their help, and `docs/configuration.md` are made
+//! from it. The defaults are those of [`Settings::default`](super::Settings). The first paragraph of a description is
+//! its summary, for the help of a flag.
 
 use super::key::{Field, Key};
 use super::values::*;

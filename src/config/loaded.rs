@@ -54,8 +54,8 @@ impl Loaded {
         }
     }
 
-    /// Takes the sockets from the first program that names the runtime's, unless a setting names it. The image service's
-    /// comes from the same program, unless a setting names it.
+    /// Takes the sockets from the first program that names the runtime's, unless a setting names it. The image
+    /// service's comes from the same program, unless a setting names it.
     pub(super) fn adopt(&mut self, others: impl IntoIterator<Item = OtherSockets>) {
         if self.settings.runtime.endpoint.is_none()
             && let Some(OtherSockets { runtime, images }) = others.into_iter().find(|other| other.runtime.is_some())
@@ -65,7 +65,8 @@ impl Loaded {
         }
     }
 
-    /// Returns the settings with the sockets that are used. If no runtime is found, the origin says why.
+    /// Returns the settings with the sockets that are used, for `config show`. If no runtime is found, the origin says
+    /// why.
     #[must_use]
     pub fn with_endpoint(mut self, found: &Result<Endpoint, CriError>) -> Self {
         match found {
@@ -74,7 +75,10 @@ impl Loaded {
                 self.default_socket(IMAGES, Some((endpoint.images.clone(), Origin::SameAs(RUNTIME))));
             }
             Err(error) if self.settings.runtime.endpoint.is_none() => {
-                self.origins.insert(RUNTIME, Origin::NotFound(error.to_string()));
+                // Without the list of the sockets that were tried, the comment fits beside the value.
+                let is_plain = matches!(error, CriError::NoEndpoint { .. });
+                let cause = if is_plain { "no runtime found".to_owned() } else { error.to_string() };
+                self.origins.insert(RUNTIME, Origin::NotFound(cause));
             }
             Err(_) => {}
         }

@@ -1,5 +1,5 @@
-//! The resolved settings. The `Default` impls here and in `plan` and `cri` are the only place of the defaults; each field
-//! names the key that describes it.
+//! The resolved settings. The `Default` impls here and in `plan` and `cri` are the only place of the defaults; each
+//! field names the key that describes it.
 
 use std::path::PathBuf;
 use std::time::Duration;

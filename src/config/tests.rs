@@ -317,11 +317,15 @@ fn the_socket_that_the_search_finds_is_shown_with_its_origin() {
     assert_eq!(shown(&Typed::default(), Ok(found.clone())), searched);
     let named = ["endpoint = \"unix:///run/a.sock\" # --set", "image_endpoint = \"/run/a.sock\" # as runtime.endpoint"];
     assert_eq!(shown(&set(&["runtime.endpoint=unix:///run/a.sock"]), Ok(found)), named);
-    let missing = || Err(CriError::NoEndpoint { tried: vec!["/run/b.sock".to_owned()] });
-    let cause =
-        "no runtime found; name its socket with --runtime-endpoint or runtime.endpoint (looked for /run/b.sock)";
-    let missed = [format!("endpoint = \"\" # {cause}"), "image_endpoint = \"\" # built-in".to_owned()];
-    assert_eq!(shown(&Typed::default(), missing()), missed);
+    let missing = [
+        (CriError::NoEndpoint { tried: vec!["/run/b.sock".to_owned()] }, "no runtime found"),
+        (CriError::Refused { endpoint: "/run/b.sock".into() }, "/run/b.sock: nothing listens on this socket"),
+    ];
+    for (error, cause) in missing {
+        let missed = shown(&Typed::default(), Err(error));
+        assert!(missed[0].starts_with(&format!("endpoint = \"\" # {cause}")), "{missed:?}");
+        assert_eq!(missed[1], "image_endpoint = \"\" # built-in");
+    }
 }
 
 #[test]
