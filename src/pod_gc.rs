@@ -1,4 +1,4 @@
-//! Decides which pods are deleted because nobody else finishes them: terminated pods over a limit, pods of nodes that
+//! Decides which pods are deleted because no kubelet finishes them: terminated pods over a limit, pods of nodes that
 //! are out of service or deleted, and pods in deletion that no node runs. Pure: no clock, no I/O, no async.
 //!
 //! The rules are those of the pod garbage collector of kube-controller-manager 1.36, in its order. What goes beyond them
@@ -31,7 +31,7 @@ pub struct PodAction {
     pub uid: String,
     /// Why.
     pub reason: PodReason,
-    /// Before the deletion, the phase becomes Failed: the pod has not terminated, and nobody else will report that.
+    /// Before the deletion, the phase becomes Failed: the pod has not terminated, and no kubelet will report that.
     pub marks_failed: bool,
     /// With the phase, the condition `DisruptionTarget` is set.
     pub marks_disrupted: bool,

@@ -132,7 +132,7 @@ mod tests {
     fn without_a_manager_nothing_is_said() {
         let missing = OsStr::new("/nonexistent/notify");
         for notifier in [Notifier::disabled(), Notifier::to(None), Notifier::to(Some(missing))] {
-            notifier.ready("to nobody");
+            notifier.ready("without a receiver");
         }
     }
 }

@@ -169,7 +169,7 @@ mod tests {
         let policy = PressurePolicy { free_percent: 10, ..PressurePolicy::default() };
         let mut monitor = PressureMonitor::new(reader, Arc::new(Free(free)), vec!["/logs".into(), "/kubelet".into()]);
         assert_eq!(monitor.look(&PressurePolicy::default()).await, None, "off");
-        assert_eq!(sim.calls().len(), 0, "off, nobody is asked");
+        assert_eq!(sim.calls().len(), 0, "off: no call");
         let all = monitor.look(&policy).await.map(|pressure| pressure.to_string());
         (all, monitor.look_at_images(&policy).await.is_some())
     }

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hangups_ask_for_settings_and_stop_nobody() {
+    async fn a_hangup_requests_a_reload_and_stops_no_pass() {
         let _alone = alone().await;
         let (abort, stop, mut reload) = start();
         for _ in 0..3 {

@@ -16,7 +16,7 @@ pub(super) struct Space {
 #[derive(Debug)]
 enum Mountpoint {
     NotAsked,
-    Told(PathBuf),
+    Known(PathBuf),
     NotTold,
 }
 
@@ -46,11 +46,11 @@ impl<H: Remover> Run<'_, H> {
     pub(super) async fn available(&mut self) -> Option<u64> {
         if let Mountpoint::NotAsked = self.space.mountpoint {
             self.space.mountpoint = match self.exec.reader.image_filesystem().await {
-                Ok(Some(path)) => Mountpoint::Told(path),
+                Ok(Some(path)) => Mountpoint::Known(path),
                 Ok(None) | Err(_) => Mountpoint::NotTold,
             };
         }
-        let Mountpoint::Told(path) = &self.space.mountpoint else { return None };
+        let Mountpoint::Known(path) = &self.space.mountpoint else { return None };
         self.exec.disks.measure(path).await.ok().map(|disk| disk.available_bytes)
     }
 

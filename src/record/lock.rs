@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(Lock::trouble(&path), None);
         lock.report(Some("cannot use the store"));
         drop(lock);
-        assert_eq!(Lock::trouble(&path), None, "nobody holds it");
+        assert_eq!(Lock::trouble(&path), None, "it is not held");
     }
 
     #[test]

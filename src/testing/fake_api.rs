@@ -131,7 +131,7 @@ impl FakeApi {
     pub async fn watched(&self) -> Watched {
         let mut opened = self.opened.lock().await;
         let watched = tokio::time::timeout(std::time::Duration::from_hours(1), opened.recv()).await;
-        watched.expect("nobody watched within an hour of the test's clock").unwrap()
+        watched.expect("no watch within an hour of the test's clock").unwrap()
     }
 
     /// Returns all requests so far, as path and query.

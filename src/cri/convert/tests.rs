@@ -76,8 +76,8 @@ fn a_static_pod_is_reported_by_where_the_kubelet_has_it_from() {
         ("a manifest file", vec![("kubernetes.io/config.source", "file")], true),
         ("a manifest address", vec![("a", "b"), ("kubernetes.io/config.source", "http")], true),
         ("the API server", vec![("kubernetes.io/config.source", "api")], false),
-        ("not told", vec![("kubernetes.io/config.hash", "file")], false),
-        ("told by another annotation's text", vec![("note", "kubernetes.io/config.source=file")], false),
+        ("without the annotation", vec![("kubernetes.io/config.hash", "file")], false),
+        ("named in another annotation's text", vec![("note", "kubernetes.io/config.source=file")], false),
     ] {
         let from = lists::PodSandbox { annotations: raw_labels(&annotations), ..Default::default() };
         assert_eq!(sandbox(from).is_static, expected, "{row}");

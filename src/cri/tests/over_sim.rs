@@ -46,9 +46,9 @@ async fn lists(reader: &RuntimeReader) -> (Vec<Container>, Vec<Sandbox>, Vec<Ima
 async fn streamed_lists_are_the_same_as_unary_ones() {
     let unary = Sim::start(node()).unwrap();
     let streamed = Sim::start(node().streaming(Streaming::Batches(1))).unwrap();
-    let told = lists(&reader(&unary)).await;
-    assert_eq!((told.0.len(), told.1.len(), told.2.len()), (4, 3, 2));
-    assert_eq!(lists(&reader(&streamed)).await, told);
+    let listed = lists(&reader(&unary)).await;
+    assert_eq!((listed.0.len(), listed.1.len(), listed.2.len()), (4, 3, 2));
+    assert_eq!(lists(&reader(&streamed)).await, listed);
     assert_eq!(streamed.calls_of(Rpc::ListContainers).len(), 0);
     assert_eq!(unary.calls_of(Rpc::ListContainers).len(), 1);
 }

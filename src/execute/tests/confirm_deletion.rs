@@ -24,7 +24,7 @@ impl PodSource for Scripted {
     }
 
     async fn list(&self, _: &Seen<Vec<Container>>, _: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
-        Seen::NotSeen("nobody lists here".to_owned())
+        Seen::NotSeen("no list here".to_owned())
     }
 
     async fn cached_pods(&self) -> Vec<Pod> {
@@ -127,7 +127,7 @@ async fn the_next_pass_asks_again() {
 }
 
 #[tokio::test]
-async fn what_goes_for_another_reason_is_nobodys_to_ask() {
+async fn a_removal_for_another_reason_needs_no_lookup() {
     let (bench, journal) = bench(|_| Seen::Seen(true));
     let because = |reason: RemoveReason, action: Action| Action { reason, ..action };
     let actions = vec![
@@ -149,7 +149,7 @@ async fn a_dry_run_asks_too() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_where_absence_from_the_list_is_enough() {
+async fn no_lookup_where_absence_from_the_list_is_enough() {
     let (mut bench, journal) = bench(|_| Seen::Seen(true));
     bench.options.asks_for_pods = false;
     assert_eq!(bench.carry_out(vec![exited("c1")]).await, ["c1 removed"]);

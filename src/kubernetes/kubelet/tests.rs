@@ -95,7 +95,7 @@ async fn a_client_certificate_is_shown() {
     kubelet.set_pods(&[]);
     let ca = kubelet.file("ca.pem", &own.certificate);
     let both = kubelet.file("both.pem", &format!("{}{}", me.certificate, me.key));
-    assert!(with(&kubelet, |access| access.ca = Some(ca.clone())).pods().await.is_err(), "nobody asks");
+    assert!(with(&kubelet, |access| access.ca = Some(ca.clone())).pods().await.is_err(), "no certificate is shown");
     let access = |access: &mut KubeletAccess| {
         (access.ca, access.client) = (Some(ca.clone()), Some((both.clone(), both.clone())));
     };

@@ -130,7 +130,7 @@ async fn a_node_that_may_not_get_what_is_gone_lists_its_pods_of_that_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_but_the_node_itself_takes_that_way() {
+async fn only_the_node_itself_may_use_the_list_as_a_proof() {
     let api = FakeApi::new();
     for user in ["system:serviceaccount:kubegc-system:kubegc", "system:node:node-12", "system:node:other"] {
         api.plan(Call::Get, [refused_to(user)]);

@@ -152,7 +152,7 @@ async fn events_are_read_whatever_pieces_they_come_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_watches_on_when_the_watch_is_dropped() {
+async fn the_watch_ends_when_it_is_dropped() {
     let api = FakeApi::new();
     let watch = follow(&api);
     let mut server = api.watched().await;

@@ -129,7 +129,7 @@ fn a_namespaced_dependent_of_a_cluster_scoped_owner_is_checked_until_the_owner_i
 }
 
 #[test]
-fn a_reference_to_another_namespace_is_reported_whoever_appears_first() {
+fn a_reference_to_another_namespace_is_reported_in_either_order() {
     let (owner, child) = (of("v1", "Pod", "ns2", "owner", "owner"), pod("child"));
     let wrong = Effect::WrongNamespace { dependent: child.clone(), reference: to(&owner) };
     let mut graph = Graph::default();
@@ -224,7 +224,7 @@ fn a_list_without_an_object_deletes_it_even_if_its_name_is_there_again() {
 }
 
 #[test]
-fn objects_of_a_resource_that_is_no_longer_served_are_verified_again_and_block_nobody() {
+fn objects_of_a_resource_that_is_no_longer_served_are_verified_again_and_block_no_owner() {
     let mut graph = Graph::default();
     let node = of("v1", "Node", "", "node1", "node1");
     graph.see(&pod("owner"), &[to(&node)]);

@@ -73,13 +73,13 @@ impl<S: EventSink> EventRecorder<S> {
     pub async fn run(mut self) {
         while let Some((now, notices)) = self.queue.recv().await {
             for notice in notices {
-                self.tell(now, notice).await;
+                self.send(now, notice).await;
             }
         }
     }
 
     /// Counts a notice, and writes it if the limit allows. Otherwise the next write includes it in its count.
-    async fn tell(&mut self, now: Timestamp, notice: Notice) {
+    async fn send(&mut self, now: Timestamp, notice: Notice) {
         let key = (notice.reason, notice.class.clone());
         let mut event = match self.written.remove(&key) {
             Some(event) => event.again(now, notice.message),
@@ -96,7 +96,7 @@ impl<S: EventSink> EventRecorder<S> {
     async fn write(&self, event: &mut NodeEvent) -> Result<(), SinkError> {
         if event.is_written {
             match within(self.sink.update(event)).await {
-                Err(SinkError::Gone) => event.begin_anew(&self.node),
+                Err(SinkError::Gone) => event.restart(&self.node),
                 updated => return updated,
             }
         }
@@ -141,7 +141,7 @@ impl NodeEvent {
         Self { message, count: self.count.saturating_add(1), last: now, ..self }
     }
 
-    fn begin_anew(&mut self, node: &str) {
+    fn restart(&mut self, node: &str) {
         (self.name, self.count) = (name(node, self.reason, self.last), 1);
         (self.first, self.is_written) = (self.last, false);
     }

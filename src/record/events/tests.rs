@@ -67,7 +67,7 @@ fn notices(notices: &mut Notices, scope: Scope, pass: &Pass) -> Vec<Notice> {
 }
 
 /// Returns the reasons and messages for the last of several passes.
-fn told(scope: Scope, passes: &[&Pass]) -> Vec<(&'static str, String)> {
+fn sent(scope: Scope, passes: &[&Pass]) -> Vec<(&'static str, String)> {
     let (mut state, mut last) = (Notices::default(), Vec::new());
     for pass in passes {
         last = notices(&mut state, scope, pass);
@@ -76,19 +76,19 @@ fn told(scope: Scope, passes: &[&Pass]) -> Vec<(&'static str, String)> {
 }
 
 fn reasons(scope: Scope, passes: &[&Pass]) -> Vec<&'static str> {
-    told(scope, passes).into_iter().map(|(reason, _)| reason).collect()
+    sent(scope, passes).into_iter().map(|(reason, _)| reason).collect()
 }
 
 #[test]
 fn a_containers_pass_that_saw_nothing_is_reported_each_time() {
     let mut pass = blind("containers");
     assert_eq!(
-        told(Scope::Containers, &[&pass]),
+        sent(Scope::Containers, &[&pass]),
         [("ContainerGCFailed", "containers unavailable: the runtime hangs".to_owned())]
     );
     pass.plan.errors.extend(blind("sandboxes").plan.errors);
     let expected = "containers unavailable: the runtime hangs; sandboxes unavailable: the runtime hangs";
-    assert_eq!(told(Scope::Containers, &[&pass, &pass]), [("ContainerGCFailed", expected.to_owned())]);
+    assert_eq!(sent(Scope::Containers, &[&pass, &pass]), [("ContainerGCFailed", expected.to_owned())]);
 }
 
 #[test]
@@ -96,15 +96,15 @@ fn a_containers_pass_that_a_hanging_runtime_ended_is_an_event() {
     let mut pass = quiet();
     pass.summary.halts = vec![Halt { kind: None, cause: "Version: no answer".to_owned(), not_begun: 3 }];
     let expected = "pass ended early: Version: no answer (3 actions not begun)";
-    assert_eq!(told(Scope::Containers, &[&pass]), [("ContainerGCFailed", expected.to_owned())]);
+    assert_eq!(sent(Scope::Containers, &[&pass]), [("ContainerGCFailed", expected.to_owned())]);
     pass.summary.halts[0].kind = Some(crate::plan::Kind::Container);
-    assert_eq!(told(Scope::Containers, &[&pass]), [], "failed removals are no event");
+    assert_eq!(sent(Scope::Containers, &[&pass]), [], "failed removals are no event");
 }
 
 #[test]
 fn a_pass_that_did_its_work_is_worth_nothing() {
-    assert_eq!(told(Scope::Containers, &[&quiet()]), []);
-    assert_eq!(told(Scope::Images, &[&quiet(), &quiet()]), []);
+    assert_eq!(sent(Scope::Containers, &[&quiet()]), []);
+    assert_eq!(sent(Scope::Images, &[&quiet(), &quiet()]), []);
 }
 
 #[test]
@@ -133,23 +133,23 @@ fn the_two_loops_do_not_count_each_others_failures() {
 fn an_image_that_cannot_be_removed_is_a_failure_of_the_pass() {
     let pass = with_images(quiet(), &[(failed(), 0), (failed(), 0)]);
     let expected = ("ImageGCFailed", "2 images could not be removed".to_owned());
-    assert_eq!(told(Scope::Images, &[&pass, &pass]), [expected]);
-    assert_eq!(reasons(Scope::Containers, &[&pass, &pass]), [""; 0], "removals of containers are not told");
+    assert_eq!(sent(Scope::Images, &[&pass, &pass]), [expected]);
+    assert_eq!(reasons(Scope::Containers, &[&pass, &pass]), [""; 0], "removals of containers are no event");
 }
 
 #[test]
 fn a_disk_without_capacity_is_reported_at_once() {
     let pass = failing(PlanError::InvalidDiskCapacity { mountpoint: PathBuf::from("/images") });
     let expected = ("InvalidDiskCapacity", "invalid capacity 0 on image filesystem /images".to_owned());
-    assert_eq!(told(Scope::Images, &[&pass]), [expected]);
+    assert_eq!(sent(Scope::Images, &[&pass]), [expected]);
     assert_eq!(reasons(Scope::Images, &[&pass, &pass]), ["InvalidDiskCapacity", "ImageGCFailed"]);
 }
 
 #[test]
 fn a_disk_that_stays_full_is_reported_at_once_with_the_measured_bytes() {
     let pass = with_images(full_disk(), &[(Outcome::Removed {}, 250)]);
-    let told_at_once = told(Scope::Images, &[&pass]);
-    let (reason, words) = &told_at_once[0];
+    let sent_at_once = sent(Scope::Images, &[&pass]);
+    let (reason, words) = &sent_at_once[0];
     assert_eq!(*reason, "FreeDiskSpaceFailed");
     assert!(words.contains("93 %") && words.contains("1000 bytes") && words.contains("250 bytes"), "{words}");
     assert_eq!(reasons(Scope::Images, &[&pass, &pass]), ["FreeDiskSpaceFailed", "ImagesRemoved", "ImageGCFailed"]);
@@ -175,7 +175,7 @@ fn removed_images_are_one_event_a_pass() {
     let pass =
         with_images(quiet(), &[(Outcome::Removed {}, 10), (Outcome::AlreadyGone {}, 0), (Outcome::Removed {}, 20)]);
     let expected = ("ImagesRemoved", "Removed 2 unused images; 30 bytes came back.".to_owned());
-    assert_eq!(told(Scope::Images, &[&pass]), [expected]);
+    assert_eq!(sent(Scope::Images, &[&pass]), [expected]);
     assert!(!Reason::ImagesRemoved.is_warning());
 }
 

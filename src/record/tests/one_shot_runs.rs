@@ -28,20 +28,20 @@ fn run(path: &Path, seconds: i64, pods: &serde_json::Value) -> Vec<String> {
 #[test]
 fn a_pod_is_gone_in_the_second_of_two_runs_that_are_far_enough_apart() {
     let (_dir, path) = place();
-    let nobody = json!({ "seen": { "source": "kube-api", "complete": true } });
-    assert_eq!(run(&path, 0, &nobody), Vec::<String>::new(), "the first look");
-    assert_eq!(run(&path, 59, &nobody), Vec::<String>::new(), "too early");
-    assert_eq!(run(&path, 60, &json!({ "not_seen": "no answer" })), Vec::<String>::new(), "could not tell");
-    assert_eq!(run(&path, 61, &nobody), ["c1"]);
+    let no_pods = json!({ "seen": { "source": "kube-api", "complete": true } });
+    assert_eq!(run(&path, 0, &no_pods), Vec::<String>::new(), "the first look");
+    assert_eq!(run(&path, 59, &no_pods), Vec::<String>::new(), "too early");
+    assert_eq!(run(&path, 60, &json!({ "not_seen": "no answer" })), Vec::<String>::new(), "unavailable");
+    assert_eq!(run(&path, 61, &no_pods), ["c1"]);
 }
 
 #[test]
 fn a_run_that_finds_the_pod_makes_the_next_ones_begin_again() {
     let (_dir, path) = place();
-    let nobody = json!({ "seen": { "source": "kube-api", "complete": true } });
+    let no_pods = json!({ "seen": { "source": "kube-api", "complete": true } });
     let here = json!({ "seen": { "source": "kube-api", "complete": true, "pods": [{ "uid": "u1" }] } });
-    for (seconds, pods) in [(0, &nobody), (30, &here), (90, &nobody), (149, &nobody)] {
+    for (seconds, pods) in [(0, &no_pods), (30, &here), (90, &no_pods), (149, &no_pods)] {
         assert_eq!(run(&path, seconds, pods), Vec::<String>::new(), "at {seconds} s");
     }
-    assert_eq!(run(&path, 150, &nobody), ["c1"]);
+    assert_eq!(run(&path, 150, &no_pods), ["c1"]);
 }

@@ -162,9 +162,9 @@ async fn a_pod_exists_if_anybody_says_so_and_is_away_if_all_do() {
     let rows = [
         ("all know it away", vec![Seen::Seen(false), Seen::Seen(false)], Seen::Seen(false)),
         ("one has it", vec![Seen::Seen(false), Seen::Seen(true)], Seen::Seen(true)),
-        ("one has it and one cannot tell", vec![unsure("a"), Seen::Seen(true)], Seen::Seen(true)),
-        ("one cannot tell", vec![Seen::Seen(false), unsure("a")], unsure("y: a")),
-        ("none can tell", vec![unsure("a"), unsure("b")], unsure("x: a; y: b")),
+        ("one has it and one is unsure", vec![unsure("a"), Seen::Seen(true)], Seen::Seen(true)),
+        ("one is unsure", vec![Seen::Seen(false), unsure("a")], unsure("y: a")),
+        ("both are unsure", vec![unsure("a"), unsure("b")], unsure("x: a; y: b")),
     ];
     for (row, answers, expected) in rows {
         let source = |(name, exists)| Fixed { name, list: unseen(""), exists };

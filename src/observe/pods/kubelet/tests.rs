@@ -120,7 +120,7 @@ async fn a_proof_counts_until_the_kubelet_restarts() {
     kubelet.set_answer("/metrics", 200, metrics("11:00:00", ""));
     assert_eq!(missing(&source, Vec::new()).await, None, "its last pod went");
     kubelet.set_answer("/metrics", 200, metrics("12:10:00", ""));
-    assert!(missing(&source, Vec::new()).await.unwrap().contains("may not have heard"), "it started anew");
+    assert!(missing(&source, Vec::new()).await.unwrap().contains("may not have heard"), "it restarted");
 }
 
 #[tokio::test]
@@ -189,7 +189,7 @@ async fn a_pod_is_looked_for_again_right_before_its_things_go() {
     assert_eq!(exists("c").await, Seen::Seen(false));
     kubelet.set_pods(&[pod("b", "api", "11:59:59")]);
     kubelet.set_answer("/metrics", 200, metrics("11:59:55", ""));
-    assert_eq!(exists("b").await, Seen::Seen(true), "it started anew, and knows this one");
+    assert_eq!(exists("b").await, Seen::Seen(true), "it restarted, and knows this one");
     assert!(exists("c").await.cause().unwrap().contains("started only at"));
     kubelet.set_answer("/pods", 403, "");
     assert!(exists("b").await.cause().unwrap().contains("nodes/proxy"));
