@@ -2,6 +2,7 @@
 
 mod access;
 mod api_types;
+mod discovery;
 mod failing_server;
 mod list;
 mod pod_lookup;

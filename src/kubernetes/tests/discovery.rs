@@ -1,0 +1,207 @@
+//! Discovery in both forms, lists of metadata, and live reads, from answers of an API server.
+
+use std::sync::{Arc, Mutex};
+
+use http::{Request, Response};
+use kube::client::{Body, Client};
+use serde_json::{Value, json};
+use tower::{BoxError, service_fn};
+
+use super::*;
+use crate::kubernetes::{ApiResource, Connection, Discovered, KubernetesError, discover, list_metadata, read_metadata};
+use crate::testing::fake_api::not_found;
+
+/// The requests of a test: path, query and `Accept`.
+type Requests = Arc<Mutex<Vec<(String, String)>>>;
+
+/// An API server that answers each path with a code and a text.
+fn server(answer: impl Fn(&str) -> (u16, String) + Clone + Send + 'static) -> (Connection, Requests) {
+    let requests = Requests::default();
+    let seen = Arc::clone(&requests);
+    let serve = service_fn(move |request: Request<Body>| {
+        let path = request.uri().path_and_query().unwrap().to_string();
+        let accept = request.headers()[http::header::ACCEPT].to_str().unwrap().to_owned();
+        let (code, text) = answer(&path);
+        seen.lock().unwrap().push((path, accept));
+        async move { Ok::<_, BoxError>(Response::builder().status(code).body(Body::from(text.into_bytes())).unwrap()) }
+    });
+    (Connection::through(Client::new(serve, "default"), "a test"), requests)
+}
+
+async fn discovered(
+    answer: impl Fn(&str) -> (u16, String) + Clone + Send + 'static,
+) -> Result<Discovered, KubernetesError> {
+    discover(&server(answer).0, seconds(1)).await
+}
+
+fn missing() -> (u16, String) {
+    (404, "404 page not found\n".to_owned())
+}
+
+fn aggregated(groups: &Value) -> String {
+    json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": groups}).to_string()
+}
+
+fn core_group() -> String {
+    aggregated(&json!([{"metadata": {}, "versions": [{"version": "v1", "freshness": "Current", "resources": [
+        {"resource": "pods", "responseKind": {"kind": "Pod"}, "scope": "Namespaced", "verbs": ["delete", "list", "watch"]},
+        {"resource": "events", "responseKind": {"kind": "Event"}, "scope": "Namespaced", "verbs": ["delete", "list", "watch"]},
+        {"resource": "bindings", "responseKind": {"kind": "Binding"}, "scope": "Namespaced", "verbs": ["create"]},
+        {"resource": "only-subresources", "scope": "Cluster"},
+    ]}]}]))
+}
+
+fn names(found: &Discovered) -> Vec<String> {
+    found
+        .resources
+        .iter()
+        .map(|it| format!("{}/{}{}", it.api_version, it.resource, if it.is_preferred { "!" } else { "" }))
+        .collect()
+}
+
+fn pods() -> ApiResource {
+    ApiResource {
+        api_version: "v1".to_owned(),
+        resource: "pods".to_owned(),
+        kind: "Pod".to_owned(),
+        namespaced: true,
+        verbs: Vec::new(),
+        is_preferred: true,
+    }
+}
+
+#[tokio::test]
+async fn the_aggregated_form_has_every_version_and_the_first_is_preferred() {
+    let other = aggregated(&json!([
+        {"metadata": {"name": "example.com"}, "versions": [
+            {"version": "v2", "resources": [
+                {"resource": "widgets", "responseKind": {"kind": "Widget"}, "scope": "Cluster", "verbs": []}]},
+            {"version": "v1", "resources": [
+                {"resource": "widgets", "responseKind": {"kind": "Widget"}, "scope": "Cluster", "verbs": []},
+                {"resource": "gadgets", "responseKind": {"kind": "Gadget"}, "scope": "Cluster", "verbs": []}]}]},
+        {"metadata": {"name": "metrics.k8s.io"}, "versions": [{"version": "v1beta1", "freshness": "Stale"}]},
+    ]));
+    let found = discovered(move |path| (200, if path == "/api" { core_group() } else { other.clone() })).await.unwrap();
+    let expected = [
+        "v1/pods!",
+        "v1/events!",
+        "v1/bindings!",
+        "example.com/v2/widgets!",
+        "example.com/v1/widgets",
+        "example.com/v1/gadgets!",
+    ];
+    assert_eq!(names(&found), expected);
+    assert_eq!(
+        found.unavailable,
+        [("metrics.k8s.io/v1beta1".to_owned(), "the API server reports it as stale".to_owned())]
+    );
+    let collectable: Vec<_> = found.resources.iter().filter(|it| it.is_collectable()).map(|it| &*it.resource).collect();
+    assert_eq!(collectable, ["pods"]);
+    assert_eq!((found.resources[0].namespaced, found.resources[3].namespaced), (true, false));
+}
+
+/// A server of version 1.20 answers both paths with the older form, whatever the client accepts.
+#[tokio::test]
+async fn a_group_version_that_fails_is_unavailable_and_the_others_are_used() {
+    let list = |resources: Value| json!({"kind": "APIResourceList", "resources": resources}).to_string();
+    let resource = |name: &str, kind: &str| json!({"name": name, "kind": kind, "namespaced": true, "verbs": ["list"]});
+    let answer = move |path: &str| match path {
+        "/api" => (200, json!({"kind": "APIVersions", "versions": ["v1"]}).to_string()),
+        "/apis" => {
+            let versions =
+                |versions: &[&str]| versions.iter().map(|it| json!({"groupVersion": it})).collect::<Vec<_>>();
+            let apps = json!({"name": "apps", "versions": versions(&["apps/v1beta1", "apps/v1"]),
+                "preferredVersion": {"groupVersion": "apps/v1"}});
+            let metrics = json!({"name": "metrics", "versions": versions(&["metrics/v1"])});
+            (200, json!({"kind": "APIGroupList", "groups": [apps, metrics]}).to_string())
+        }
+        "/api/v1" => (200, list(json!([resource("pods", "Pod"), resource("pods/log", "Pod")]))),
+        "/apis/apps/v1" | "/apis/apps/v1beta1" => (200, list(json!([resource("deployments", "Deployment")]))),
+        _ => (503, "service unavailable".to_owned()),
+    };
+    let found = discovered(answer).await.unwrap();
+    assert_eq!(names(&found), ["v1/pods!", "apps/v1/deployments!", "apps/v1beta1/deployments"]);
+    let [(version, cause)] = &found.unavailable[..] else { panic!("{:?}", found.unavailable) };
+    assert!(version == "metrics/v1" && cause.contains("503"), "{version}: {cause}");
+}
+
+#[tokio::test]
+async fn without_the_core_group_there_is_no_result() {
+    let empty = || aggregated(&json!([]));
+    let legacy = || json!({"kind": "APIGroupList", "groups": []}).to_string();
+    let rows: [(&str, (u16, String), (u16, String), &str); 5] = [
+        ("no core group", (200, empty()), (200, empty()), "no resources of the core group"),
+        ("no path for the core group", missing(), (200, empty()), "404"),
+        ("an answer in each form", (200, core_group()), (200, legacy()), "have different forms"),
+        ("a page of a proxy", (200, "<html>".to_owned()), (200, empty()), "the response is incomplete or invalid"),
+        ("no permission", (403, status_text(403, "Forbidden")), (200, empty()), "may not discover"),
+    ];
+    for (name, core, groups, expected) in rows {
+        let error =
+            discovered(move |path| if path == "/api" { core.clone() } else { groups.clone() }).await.unwrap_err();
+        assert!(error.to_string().contains(expected), "{name}: {error}");
+    }
+}
+
+fn status_text(code: u16, reason: &str) -> String {
+    json!({"kind": "Status", "code": code, "reason": reason, "message": reason, "status": "Failure"}).to_string()
+}
+
+#[tokio::test]
+async fn a_list_asks_for_metadata_and_takes_whole_objects_too() {
+    for kind in ["PartialObjectMetadataList", "PodList"] {
+        let object = json!({"metadata": {"name": "a", "namespace": "n", "uid": "u", "finalizers": ["x/y"],
+            "deletionTimestamp": "2026-01-01T00:00:00Z", "ownerReferences": [
+                {"apiVersion": "v1", "kind": "Node", "name": "o", "uid": "uo", "blockOwnerDeletion": true}]}});
+        let list = json!({"kind": kind, "metadata": {"resourceVersion": "7"}, "items": [object]}).to_string();
+        let (connection, requests) = server(move |_| (200, list.clone()));
+        let listed = list_metadata(&connection, &pods(), seconds(1)).await.unwrap();
+        assert_eq!((&*listed[0].name, &*listed[0].uid, listed[0].deletion_timestamp.is_some()), ("a", "u", true));
+        let owner = &listed[0].owner_references[0];
+        assert_eq!((&*owner.name, owner.block_owner_deletion, owner.controller), ("o", true, false));
+        let [(path, accept)] = &requests.lock().unwrap()[..] else { panic!("one request") };
+        assert!(path.starts_with("/api/v1/pods?") && path.contains("limit=500"), "{path}");
+        assert!(accept.starts_with("application/json;as=PartialObjectMetadataList;"), "{accept}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_whose_pages_expire_begins_again_a_few_times() {
+    let page = json!({"kind": "PodList", "metadata": {"resourceVersion": "7", "continue": "more"}, "items": []});
+    let answer = move |path: &str| match path.contains("continue=") {
+        true => (410, status_text(410, "Expired")),
+        false => (200, page.to_string()),
+    };
+    let (connection, requests) = server(answer);
+    let error = list_metadata(&connection, &pods(), seconds(1)).await.unwrap_err();
+    assert!(error.to_string().contains("its pages expire"), "{error}");
+    assert_eq!(requests.lock().unwrap().len(), 6);
+}
+
+async fn read(code: u16, text: String) -> Result<Option<String>, KubernetesError> {
+    let (connection, _) = server(move |_| (code, text.clone()));
+    let found = read_metadata(&connection, &pods(), "n", "a", seconds(1)).await?;
+    Ok(found.map(|found| found.uid))
+}
+
+#[tokio::test]
+async fn only_a_status_that_names_the_object_proves_that_it_does_not_exist() {
+    let object = |name: &str| json!({"metadata": {"name": name, "uid": "u"}}).to_string();
+    assert_eq!(read(200, object("a")).await.unwrap().as_deref(), Some("u"));
+    assert_eq!(read(404, not_found("pods", "a").to_string()).await.unwrap(), None);
+    assert_eq!(read(404, not_found("", "a").to_string()).await.unwrap(), None, "not every server names the resource");
+    let mut unserved = not_found("", "");
+    unserved["message"] = json!("the server could not find the requested resource");
+    for (name, code, text) in [
+        ("an unserved resource of a known group", 404, unserved.to_string()),
+        ("an unserved group", 404, missing().1),
+        ("another object", 404, not_found("pods", "b").to_string()),
+        ("another resource", 404, not_found("nodes", "a").to_string()),
+        ("another object is returned", 200, object("b")),
+        ("a page of a proxy", 200, "<html>".to_owned()),
+        ("no permission", 403, status_text(403, "Forbidden")),
+        ("an error", 500, status_text(500, "InternalError")),
+    ] {
+        assert!(read(code, text).await.is_err(), "{name}");
+    }
+}
