@@ -86,7 +86,8 @@ struct GroupVersion {
 
 #[derive(Deserialize)]
 struct Resource {
-    resource: String,
+    #[serde(rename = "resource")]
+    name: String,
     #[serde(rename = "responseKind")]
     kind: Option<ResponseKind>,
     scope: String,
@@ -246,7 +247,7 @@ impl Resource {
     fn in_version(self, api_version: &str) -> Option<ApiResource> {
         Some(ApiResource {
             api_version: api_version.to_owned(),
-            resource: self.resource,
+            resource: self.name,
             kind: self.kind.map(|kind| kind.kind).filter(|kind| !kind.is_empty())?,
             namespaced: self.scope == "Namespaced",
             verbs: self.verbs,

@@ -152,7 +152,7 @@ mod tests {
         let (one, other) = (config_map("x"), node("x"));
         let snapshot = cluster(&[object(&one, &[]), object(&other, &[])]);
         for kind in ["ConfigMap", "configmaps", "CONFIGMAP", "ConfigMap.v1"] {
-            assert_eq!(find_objects(&snapshot, kind, "x", Some("ns1")), [one.clone()], "{kind}");
+            assert_eq!(find_objects(&snapshot, kind, "x", Some("ns1")), std::slice::from_ref(&one), "{kind}");
         }
         assert_eq!(find_objects(&snapshot, "ConfigMap", "x", Some("ns2")), []);
         assert_eq!(find_objects(&snapshot, "node", "x", Some("ns2")), [other]);

@@ -175,10 +175,13 @@ pub(super) fn why(answer: &Answer, paint: Paint) -> String {
         dependent_tree(&mut text, &found.dependents, &found.object, "");
     }
     if let Some(actions_then) = &answer.if_deleted {
-        text += &match actions_then.as_slice() {
-            [] => "If it were deleted: nothing else would change\n".to_owned(),
-            then => format!("If it were deleted (predicted):\n{}", actions(then, true)),
+        text += match actions_then.as_slice() {
+            [] => "If it were deleted: nothing else would change\n",
+            _ => "If it were deleted (predicted):\n",
         };
+        if !actions_then.is_empty() {
+            text += &actions(actions_then, true);
+        }
     }
     text
 }

@@ -64,7 +64,9 @@ pub(super) fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(
         return Err(not_found(args, &snapshot));
     }
     for object in &found {
-        print(&answer(&snapshot, object, args.if_deleted), output)?;
+        if let Some(answer) = answer(&snapshot, object, args.if_deleted) {
+            print(&answer, output)?;
+        }
     }
     Ok(())
 }
@@ -75,8 +77,7 @@ fn answer(snapshot: &ClusterSnapshot, object: &Identity, policy: Option<Policy>)
     Some(Answer { explanation, if_deleted })
 }
 
-fn print(answer: &Option<Answer>, output: &mut Output) -> Result<(), CliError> {
-    let Some(answer) = answer else { return Ok(()) };
+fn print(answer: &Answer, output: &mut Output) -> Result<(), CliError> {
     match output.format.unwrap_or(Format::Table) {
         Format::Json => output.json(answer),
         Format::Yaml => output.yaml(answer),

@@ -129,7 +129,7 @@ async fn a_group_version_that_fails_is_unavailable_and_the_others_are_used() {
 async fn without_the_core_group_there_is_no_result() {
     let empty = || aggregated(&json!([]));
     let legacy = || json!({"kind": "APIGroupList", "groups": []}).to_string();
-    let rows: [(&str, (u16, String), (u16, String), &str); 5] = [
+    let rows = [
         ("no core group", (200, empty()), (200, empty()), "no resources of the core group"),
         ("no path for the core group", missing(), (200, empty()), "404"),
         ("an answer in each form", (200, core_group()), (200, legacy()), "have different forms"),
@@ -168,9 +168,8 @@ async fn a_list_asks_for_metadata_and_takes_whole_objects_too() {
 #[tokio::test]
 async fn a_list_whose_pages_expire_begins_again_a_few_times() {
     let page = json!({"kind": "PodList", "metadata": {"resourceVersion": "7", "continue": "more"}, "items": []});
-    let answer = move |path: &str| match path.contains("continue=") {
-        true => (410, status_text(410, "Expired")),
-        false => (200, page.to_string()),
+    let answer = move |path: &str| {
+        if path.contains("continue=") { (410, status_text(410, "Expired")) } else { (200, page.to_string()) }
     };
     let (connection, requests) = server(answer);
     let error = list_metadata(&connection, &pods(), seconds(1)).await.unwrap_err();

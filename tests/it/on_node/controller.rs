@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::rig::{NodeRig, Program};
 
-/// Creates a ConfigMap in the namespace `default` and returns its uid.
+/// Creates a `ConfigMap` in the namespace `default` and returns its uid.
 async fn create(node: &NodeRig, name: &str, owners: &[Value]) -> String {
     let object = json!({"metadata": {"name": name, "ownerReferences": owners}});
     let object: ConfigMap = serde_json::from_value(object).unwrap();
