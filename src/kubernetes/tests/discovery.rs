@@ -153,7 +153,8 @@ async fn a_list_asks_for_metadata_and_takes_whole_objects_too() {
         let object = json!({"metadata": {"name": "a", "namespace": "n", "uid": "u", "finalizers": ["x/y"],
             "deletionTimestamp": "2026-01-01T00:00:00Z", "ownerReferences": [
                 {"apiVersion": "v1", "kind": "Node", "name": "o", "uid": "uo", "blockOwnerDeletion": true}]}});
-        let list = json!({"kind": kind, "metadata": {"resourceVersion": "7"}, "items": [object]}).to_string();
+        let list = json!({"apiVersion": "v1", "kind": kind, "metadata": {"resourceVersion": "7"}, "items": [object]})
+            .to_string();
         let (connection, requests) = server(move |_| (200, list.clone()));
         let listed = list_metadata(&connection, &pods(), seconds(1)).await.unwrap();
         assert_eq!((&*listed[0].name, &*listed[0].uid, listed[0].deletion_timestamp.is_some()), ("a", "u", true));
@@ -167,7 +168,7 @@ async fn a_list_asks_for_metadata_and_takes_whole_objects_too() {
 
 #[tokio::test]
 async fn a_list_whose_pages_expire_begins_again_a_few_times() {
-    let page = json!({"kind": "PodList", "metadata": {"resourceVersion": "7", "continue": "more"}, "items": []});
+    let page = json!({"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "7", "continue": "more"}, "items": []});
     let answer = move |path: &str| {
         if path.contains("continue=") { (410, status_text(410, "Expired")) } else { (200, page.to_string()) }
     };
