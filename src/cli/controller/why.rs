@@ -73,7 +73,8 @@ pub(super) fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(
 
 fn answer(snapshot: &ClusterSnapshot, object: &Identity, policy: Option<Policy>) -> Option<Answer> {
     let explanation = explain(snapshot, &object.uid)?;
-    let if_deleted = policy.and_then(|policy| predict_deletion(snapshot, &object.uid, policy.into()));
+    // An object that is deleted anyway has no consequences of its own.
+    let if_deleted = policy.map(|policy| predict_deletion(snapshot, &object.uid, policy.into()).unwrap_or_default());
     Some(Answer { explanation, if_deleted })
 }
 
