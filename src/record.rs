@@ -46,7 +46,7 @@ pub use error::{StoreError, StoreNote};
 pub use faults::StoreFault;
 pub use history::{HistoryEntry, HistoryFilter};
 pub use lock::{Lock, LockError};
-pub use outcome_log::log_outcome;
+pub use outcome_log::{OUTCOMES, log_outcome};
 pub use outcomes::after_outcomes;
 pub use pass::Pass;
 pub use runs::{RunEntry, RunId};

@@ -8,6 +8,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, fmt};
 
 use crate::config::LogFormat;
+use crate::record;
 
 /// Starts logging. By default the service logs each removal, and other commands log warnings only.
 pub(super) fn start(is_service: bool, verbose: u8, format: LogFormat, plain: bool) {
@@ -22,7 +23,7 @@ pub(super) fn start(is_service: bool, verbose: u8, format: LogFormat, plain: boo
     // The table at the end of `collect` shows the result of each action.
     let outcomes = if level == LevelFilter::WARN { LevelFilter::OFF } else { level };
     let filter = Targets::new().with_default(libraries).with_target("kubegc", level);
-    let filter = filter.with_target("kubegc::record::report", outcomes);
+    let filter = filter.with_target(record::OUTCOMES, outcomes);
     // The caller of a failed request logs it once.
     let filter =
         filter.with_target("kube_client", if level == LevelFilter::TRACE { libraries } else { LevelFilter::OFF });

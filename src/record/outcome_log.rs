@@ -3,6 +3,9 @@
 use super::reason::word_and_values;
 use crate::plan::{Outcome, Report};
 
+/// The target of these log events.
+pub const OUTCOMES: &str = module_path!();
+
 /// Logs the outcome of an action: removals at info, failures at warn, and kept objects at debug.
 pub fn log_outcome(report: &Report) {
     let (reason, values) = word_and_values(&report.action.reason);
@@ -11,6 +14,7 @@ pub fn log_outcome(report: &Report) {
     macro_rules! event {
         ($level:ident, $message:literal $(, $field:ident = $value:expr)*) => {
             tracing::$level!(
+                target: OUTCOMES,
                 kind = report.action.target.kind().as_str(),
                 id = report.action.target.id(),
                 name = report.action.target.name(),
