@@ -12,7 +12,7 @@ use super::overrides::Overrides;
 use super::plan::ScopeArg;
 use super::render::{self, Paint};
 use super::session::{begun, block_on, lock_and_open, memory_only, node};
-use super::{CliError, ErrorKind, Output, format, saved_plan};
+use super::{CliError, ErrorKind, Output, format, one_document};
 use crate::config::Loaded;
 use crate::daemon::schedule::Limits;
 use crate::daemon::{Cycle, PassKind, now, signals};
@@ -59,7 +59,7 @@ pub(super) struct Collection<'a> {
 
 /// Makes one pass.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let saved = args.plan.as_deref().map(saved_plan::read).transpose()?;
+    let saved = args.plan.as_deref().map(one_document::plan).transpose()?;
     let loaded = &args.what_if.applied(loaded);
     let shutdown = Limits::default().shutdown;
     let pass = block_on(async {

@@ -48,5 +48,5 @@ fn snapshot(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
         Some(Format::Yaml) => output.yaml(&snapshot)?,
         _ => output.json(&snapshot)?,
     }
-    source::all_listed(&crate::owners::plan(&snapshot).errors)
+    source::all_listed(&snapshot.missing())
 }

@@ -1,15 +1,14 @@
 //! Where the snapshot of a cluster comes from: the API server, or a file.
 
-use std::io::{IsTerminal as _, Read as _};
-use std::path::{Path, PathBuf};
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::session::block_on;
-use crate::cli::{CliError, ErrorKind};
+use crate::cli::{CliError, ErrorKind, one_document};
 use crate::config::Loaded;
 use crate::controller::{ClusterObserver, ControllerError, Limits};
 use crate::daemon::node::credential_candidates;
@@ -17,12 +16,9 @@ use crate::daemon::now;
 use crate::kubernetes::Connection;
 use crate::owners::ClusterSnapshot;
 
-/// The supported version of snapshots.
-const VERSION: u32 = 1;
-
 /// Returns the snapshot in `file`, or that of the cluster.
 pub(super) fn snapshot(file: Option<&PathBuf>, loaded: &Loaded) -> Result<ClusterSnapshot, CliError> {
-    file.map_or_else(|| observe(loaded), |file| read(file))
+    file.map_or_else(|| observe(loaded), |file| one_document::cluster_snapshot(file))
 }
 
 /// Takes a snapshot of the cluster.
@@ -58,28 +54,6 @@ fn progress() -> ProgressBar {
     let bar = ProgressBar::new(0).with_style(style);
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
-}
-
-fn read(file: &Path) -> Result<ClusterSnapshot, CliError> {
-    let usage = |error| CliError::new(ErrorKind::Usage, error);
-    let name = file.display();
-    let text = if file.as_os_str() == "-" {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
-    } else {
-        std::fs::read_to_string(file)
-    };
-    let text = text.with_context(|| format!("cannot read {name}")).map_err(usage)?;
-    let snapshot = serde_json::from_str::<ClusterSnapshot>(&text);
-    let hint = "`kubegc controller snapshot` prints one";
-    let snapshot = snapshot.with_context(|| format!("{name}: not a snapshot of a cluster"));
-    let snapshot = snapshot.map_err(|error| usage(error).hint(hint))?;
-    if snapshot.version != VERSION {
-        let message =
-            format!("{name}: a snapshot of version {}; this program reads version {VERSION}", snapshot.version);
-        return Err(CliError::message(ErrorKind::Usage, message));
-    }
-    Ok(snapshot)
 }
 
 impl From<ControllerError> for CliError {
