@@ -13,7 +13,7 @@ use crate::kubernetes::{
 };
 use crate::owners::{
     ClusterSnapshot, ClusterSnapshotKind, FOREGROUND, Identity, Kind, Listed, ObjectMeta, OwnerAnswer, OwnerRead,
-    OwnerReference, ServedKind, Uid, UnavailableGroup, doubtful_owners,
+    OwnerReference, ServedKind, ServedKinds, Uid, UnavailableGroup, doubtful_owners,
 };
 
 /// Limits on requests to the API server.
@@ -64,7 +64,7 @@ impl ClusterObserver {
             resources,
             owners: Vec::new(),
         };
-        snapshot.owners = self.reads(&found, doubtful_owners(&snapshot)).await;
+        snapshot.owners = self.reads(&found, &snapshot).await;
         Ok(snapshot)
     }
 
@@ -88,13 +88,12 @@ impl ClusterObserver {
         }
     }
 
-    async fn reads(&self, found: &Discovered, owners: Vec<Identity>) -> Vec<OwnerRead> {
-        let by_kind = found.resources.iter().flat_map(|resource| {
-            let lower = Kind::new(&resource.api_version, &resource.kind.to_lowercase());
-            [(lower, resource), (Kind::new(&resource.api_version, &resource.kind), resource)]
-        });
-        let by_kind: HashMap<_, _> = by_kind.collect();
-        let reads = owners.into_iter().filter_map(|owner| Some((*by_kind.get(&owner.kind)?, owner)));
+    async fn reads(&self, found: &Discovered, snapshot: &ClusterSnapshot) -> Vec<OwnerRead> {
+        let kinds = ServedKinds::from(snapshot);
+        let by_kind: HashMap<_, _> = found.resources.iter().map(|resource| (served(resource).kind, resource)).collect();
+        let resource = |owner: &Identity| by_kind.get(&kinds.find(&owner.kind)?.kind).copied();
+        let owners = doubtful_owners(snapshot).into_iter();
+        let reads = owners.filter_map(|owner| Some((resource(&owner)?, owner)));
         let reads = reads.map(|(resource, owner)| self.read(resource, owner));
         stream::iter(reads).buffered(self.limits.reads).collect().await
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::{self, OwnerFinding, order};
 use super::world::{Object, World};
-use super::{ClusterSnapshot, Identity, Uid, Verdict};
+use super::{ClusterSnapshot, Identity, ObjectMeta, ServedKind, Uid, Verdict};
 
 /// What `kubegc controller why` shows about an object.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -62,25 +62,20 @@ pub fn explain(snapshot: &ClusterSnapshot, uid: &Uid) -> Option<ClusterExplanati
 /// Returns the objects of a snapshot that a name means: `KIND/NAME`, where the kind may also be the resource, in any
 /// case. Without a namespace, every object of that name.
 pub fn find_objects(snapshot: &ClusterSnapshot, kind: &str, name: &str, namespace: Option<&str>) -> Vec<Identity> {
-    let is_kind = |object: &Identity, resource: &str| {
-        let whole = [object.kind.to_string(), format!("{}.{}", object.kind.kind, object.kind.group())];
-        let names = [resource, &*object.kind.kind, &*whole[0], &*whole[1]];
-        names.into_iter().any(|known| known.eq_ignore_ascii_case(kind))
+    let is_kind = |served: &ServedKind| {
+        let short = format!("{}.{}", served.kind.kind, served.kind.group());
+        let names = [served.resource.clone(), served.kind.kind.to_string(), served.kind.to_string(), short];
+        names.iter().any(|known| known.eq_ignore_ascii_case(kind))
+    };
+    let in_namespace = |meta: &ObjectMeta| {
+        meta.namespace.is_empty() || namespace.is_none_or(|namespace| *meta.namespace == *namespace)
     };
     let mut found = Vec::new();
-    for listed in &snapshot.resources {
-        for meta in listed.objects.as_ref().into_iter().flatten() {
-            let (namespace, name, uid) = (meta.namespace.clone(), meta.name.clone(), meta.uid.clone());
-            let object = Identity { kind: listed.served.kind.clone(), namespace, name, uid };
-            if is_kind(&object, &listed.served.resource) {
-                found.push(object);
-            }
-        }
+    for listed in snapshot.resources.iter().filter(|listed| is_kind(&listed.served)) {
+        let objects = listed.objects.as_ref().into_iter().flatten();
+        let named = objects.filter(|meta| *meta.name == *name && in_namespace(meta));
+        found.extend(named.map(|meta| meta.identity(&listed.served.kind)));
     }
-    let in_namespace = |object: &Identity| {
-        object.is_cluster_scoped() || namespace.is_none_or(|namespace| *object.namespace == *namespace)
-    };
-    found.retain(|object| *object.name == *name && in_namespace(object));
     found.sort_by_cached_key(order);
     found
 }

@@ -76,6 +76,9 @@ fn of_owner(world: &World<'_>, object: &Object<'_>, owner: &OwnerReference) -> O
 }
 
 fn of_deletion(world: &World<'_>, object: &Object<'_>) -> Option<Finding> {
+    if !object.is_deleting() {
+        return None;
+    }
     let waits_for = match world.verdict(object) {
         Verdict::Keep(KeepReason::BeingDeleted) => Vec::new(),
         Verdict::WaitForDependents(_) => {

@@ -118,7 +118,7 @@ pub fn plan(snapshot: &ClusterSnapshot) -> ClusterPlan {
         predicted,
         kept,
         findings,
-        errors: errors(snapshot),
+        errors: snapshot.missing(),
     }
 }
 
@@ -235,18 +235,6 @@ fn answered(read: &OwnerRead) -> String {
         OwnerAnswer::Unavailable(cause) => return cause.clone(),
     };
     format!("the API server answered {answer} at {}", read.read_at)
-}
-
-fn errors(snapshot: &ClusterSnapshot) -> Vec<String> {
-    let groups =
-        snapshot.unavailable.iter().map(|group| format!("discovery of {}: {}", group.api_version, group.cause));
-    let lists = snapshot.resources.iter().filter_map(|listed| {
-        let cause = listed.objects.cause()?;
-        Some(format!("cannot list {} ({}): {cause}", listed.served.resource, listed.served.kind))
-    });
-    let mut errors: Vec<_> = groups.chain(lists).collect();
-    errors.sort();
-    errors
 }
 
 pub(super) fn order(object: &Identity) -> impl Ord + use<> {

@@ -33,6 +33,23 @@ pub struct ClusterSnapshot {
     pub owners: Vec<OwnerRead>,
 }
 
+// === impl ClusterSnapshot ===
+
+impl ClusterSnapshot {
+    /// Lists what could not be read, and why, as text.
+    pub fn missing(&self) -> Vec<String> {
+        let groups = self.unavailable.iter();
+        let groups = groups.map(|group| format!("discovery of {}: {}", group.api_version, group.cause));
+        let lists = self.resources.iter().filter_map(|listed| {
+            let cause = listed.objects.cause()?;
+            Some(format!("cannot list {} ({}): {cause}", listed.served.resource, listed.served.kind))
+        });
+        let mut missing: Vec<_> = groups.chain(lists).collect();
+        missing.sort();
+        missing
+    }
+}
+
 /// The type of the document.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum ClusterSnapshotKind {
@@ -92,6 +109,16 @@ pub struct ObjectMeta {
     /// Its owner references, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owners: Vec<OwnerReference>,
+}
+
+// === impl ObjectMeta ===
+
+impl ObjectMeta {
+    /// Returns the identity of this object of a kind.
+    pub fn identity(&self, kind: &Kind) -> Identity {
+        let Self { namespace, name, uid, .. } = self;
+        Identity { kind: kind.clone(), namespace: Arc::clone(namespace), name: Arc::clone(name), uid: uid.clone() }
+    }
 }
 
 /// The answer to a live read of an owner.

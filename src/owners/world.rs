@@ -183,10 +183,9 @@ impl<'a> World<'a> {
 
 impl<'a> Object<'a> {
     fn new(kind: &Kind, meta: &'a ObjectMeta) -> Self {
-        let ObjectMeta { namespace, name, uid, .. } = meta.clone();
         let has = |finalizer: &str| meta.finalizers.iter().any(|known| known == finalizer);
         Self {
-            identity: Identity { kind: kind.clone(), namespace, name, uid },
+            identity: meta.identity(kind),
             is_deleting: meta.deletion_timestamp.is_some(),
             orphans: has(ORPHAN),
             is_foreground: has(FOREGROUND),
