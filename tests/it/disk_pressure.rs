@@ -3,47 +3,35 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use kubegc::config::{Intervals, Settings};
 use kubegc::cri::Endpoint;
 use kubegc::daemon::schedule::Limits;
 use kubegc::daemon::{Cycle, node, service, signals};
-use kubegc::model::{Container, Phase, Pod, PodList, Sandbox, Seen};
-use kubegc::observe::{DiskFn, PodSource};
+use kubegc::model::{Phase, Pod, PodList};
+use kubegc::observe::DiskFn;
 use kubegc::plan::{Pressure, Scope};
 use kubegc::record::{HistoryFilter, Store};
 use kubegc::sim::{GIB, Node, Sim};
 use tokio_util::sync::CancellationToken;
 
+use crate::listed::Listed;
+
 const IMAGE: &str = "r.example/job:1";
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// A terminated pod and a running one.
-struct Listed;
-
-#[async_trait]
-impl PodSource for Listed {
-    fn name(&self) -> &'static str {
-        "listed"
-    }
-
-    fn has_kubelet(&self) -> bool {
-        false
-    }
-
-    async fn list(&self, _: &Seen<Vec<Container>>, _: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
-        let pod = |uid: &str, phase, image: &str| Pod {
-            uid: uid.into(),
-            namespace: "default".into(),
-            name: uid.into(),
-            phase,
-            images: vec![image.to_owned()],
-            ..Pod::default()
-        };
-        let pods = vec![pod("u-job", Phase::Succeeded, IMAGE), pod("u-web", Phase::Running, "r.example/next:1")];
-        Seen::Seen(PodList { source: "listed".into(), complete: true, pods, ..PodList::default() })
-    }
+/// Returns a terminated pod and a running one.
+fn pods() -> PodList {
+    let pod = |uid: &str, phase, image: &str| Pod {
+        uid: uid.into(),
+        namespace: "default".into(),
+        name: uid.into(),
+        phase,
+        images: vec![image.to_owned()],
+        ..Pod::default()
+    };
+    let pods = vec![pod("u-job", Phase::Succeeded, IMAGE), pod("u-web", Phase::Running, "r.example/next:1")];
+    PodList { source: "listed".into(), complete: true, pods, ..PodList::default() }
 }
 
 /// Returns a disk of 100 GiB with 30 free, a terminated pod, a pod that crashed and will be restarted, and three images
@@ -78,7 +66,7 @@ async fn under_disk_pressure_objects_of_terminated_pods_and_unused_images_are_re
     let settings = settings(&sim);
     let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint() };
     let disks = Arc::new(DiskFn(sim.disk_reader()));
-    let node = node::LocalNode { endpoint, disks, pods: Arc::new(Listed), space_settle: Duration::ZERO };
+    let node = node::LocalNode { endpoint, disks, pods: Arc::new(Listed(pods())), space_settle: Duration::ZERO };
     let intervals = settings.intervals.clone();
     let cycle = Cycle::live(settings, &node, Store::open(&store).unwrap().store, Timestamp::now());
     let (_signals, _, reload) = signals::listen().unwrap();

@@ -24,6 +24,7 @@ mod contract;
 mod disk_pressure;
 mod faults;
 mod kill;
+mod listed;
 mod manifests;
 mod matrix;
 mod node_lock;

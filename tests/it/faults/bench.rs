@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 
 use kubegc::config::Settings;
@@ -13,12 +12,14 @@ use kubegc::cri::Endpoint;
 use kubegc::daemon::node::LocalNode as Place;
 use kubegc::daemon::{Cycle, PassKind, now};
 use kubegc::execute::LiveRemover;
-use kubegc::model::{Absence, Container, ImageMemory, Memory, Phase, Pod, PodList, Sandbox, Seen};
-use kubegc::observe::{DiskFn, PodSource};
+use kubegc::model::{Absence, ImageMemory, Memory, Phase, Pod, PodList};
+use kubegc::observe::DiskFn;
 use kubegc::plan::{Outcome, Scope};
 use kubegc::record::{Pass, RunEntry, Store};
 use kubegc::sim::{GIB, MIB, Node, Sim, Streaming};
 use tokio_util::sync::CancellationToken;
+
+use crate::listed::Listed;
 
 pub const WEB: &str = "docker.io/library/web:2";
 pub const OLD: [&str; 2] = ["docker.io/library/web:0", "docker.io/library/web:1"];
@@ -38,9 +39,6 @@ pub struct Bench {
     pub sim: Sim,
     cycle: Cycle<LiveRemover>,
 }
-
-/// A complete list that never changes.
-struct Listed(PodList);
 
 // === impl Bench ===
 
@@ -108,23 +106,6 @@ impl Bench {
     pub fn last_run(&self) -> RunEntry {
         let store = Store::open_read_only(&self.sim.dir().join("state/kubegc.db")).unwrap().unwrap();
         store.runs(1).unwrap().remove(0)
-    }
-}
-
-// === impl Listed ===
-
-#[async_trait]
-impl PodSource for Listed {
-    fn name(&self) -> &'static str {
-        "test"
-    }
-
-    fn has_kubelet(&self) -> bool {
-        false
-    }
-
-    async fn list(&self, _: &Seen<Vec<Container>>, _: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
-        Seen::Seen(self.0.clone())
     }
 }
 

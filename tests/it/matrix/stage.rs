@@ -5,15 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use jiff::SignedDuration;
 use kubegc::config::Settings;
 use kubegc::cri::Endpoint;
 use kubegc::daemon::node::LocalNode as Place;
 use kubegc::daemon::{Cycle, PassKind};
 use kubegc::execute::LiveRemover;
-use kubegc::model::{Container, PodList, PodRef, Sandbox, Seen};
-use kubegc::observe::{DiskFn, PodSource};
+use kubegc::model::PodList;
+use kubegc::observe::DiskFn;
 use kubegc::plan::{Pattern, Pressure, Scope};
 use kubegc::record::{Pass, Store, StoreError};
 use kubegc::sim::{Sim, Streaming};
@@ -21,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::clock::TestClock;
 use super::node::{self, KEEP_PATTERN, POD_WITH_DIRECTORY, PULLING, Size};
+use crate::listed::Listed;
 
 /// The limit for one call.
 pub const LIMIT: Duration = Duration::from_secs(10);
@@ -43,9 +43,6 @@ pub enum Kind {
     ContainersUnderPressure,
     ImagesUnderPressure,
 }
-
-/// A complete list that never changes.
-struct Listed(PodList);
 
 // === impl Stage ===
 
@@ -99,28 +96,6 @@ impl Stage {
 impl Kind {
     pub fn is_under_pressure(self) -> bool {
         matches!(self, Self::ContainersUnderPressure | Self::ImagesUnderPressure)
-    }
-}
-
-// === impl Listed ===
-
-#[async_trait]
-impl PodSource for Listed {
-    fn name(&self) -> &'static str {
-        "test"
-    }
-
-    async fn list(&self, _: &Seen<Vec<Container>>, _: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
-        Seen::Seen(self.0.clone())
-    }
-
-    /// The directories of running pods are not created.
-    fn has_kubelet(&self) -> bool {
-        false
-    }
-
-    async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
-        Seen::Seen(self.0.pods.iter().any(|listed| listed.uid == pod.uid))
     }
 }
 
