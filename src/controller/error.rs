@@ -6,7 +6,7 @@ use crate::kubernetes::KubernetesError;
 #[derive(Debug, thiserror::Error)]
 pub enum ControllerError {
     /// What the API server serves is unknown.
-    #[error("cannot observe the cluster: {source}")]
+    #[error("cannot observe the cluster")]
     Discover {
         /// Why.
         source: KubernetesError,

@@ -61,3 +61,16 @@ impl From<ControllerError> for CliError {
         Self::new(ErrorKind::Runtime, error).hint("--kubeconfig selects the credentials and the API server")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kubernetes::KubernetesError;
+
+    #[test]
+    fn an_error_names_its_cause_once() {
+        let source = KubernetesError::NoKubeconfig { path: "/nowhere".into() };
+        let error = CliError::from(ControllerError::Discover { source });
+        assert_eq!(error.to_string(), "cannot observe the cluster: /nowhere: there is no such kubeconfig");
+    }
+}
