@@ -1,7 +1,8 @@
 //! Readable names of the objects on a rig, for assertions about what is left.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use ::kubegc::cri::generated as pb;
 
@@ -31,28 +32,45 @@ impl Rig {
         Names(names)
     }
 
+    /// Names the log entries beneath a directory. What is removed meanwhile, by the agent or the kubelet, has no name.
     fn name_logs(&self, dir: &Path, names: &mut BTreeMap<String, String>) {
-        let pod_logs = self.pod_logs();
-        // On a real node the symlinks contain the root in the kubelet's mount namespace.
-        let root = [pod_logs.as_path(), Path::new("/var/log/pods")];
-        let short = |path: &Path| {
-            root.iter().find_map(|root| path.strip_prefix(root).ok()).unwrap_or(path).display().to_string()
-        };
-        for entry in std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
-            let name = if let Ok(target) = entry.read_link() {
-                format!("link to {}", short(&target))
-            } else if entry.is_file() {
-                format!("file {}", short(&entry))
-            } else {
-                self.name_logs(&entry, names);
-                // The files in the directories of containers are enough.
-                if dir != pod_logs {
-                    continue;
+        let Some(entries) = present(std::fs::read_dir(dir)) else { return };
+        for entry in entries.filter_map(present) {
+            let path = entry.path();
+            let name = match present(entry.file_type()) {
+                None => continue,
+                Some(kind) if kind.is_symlink() => match present(path.read_link()) {
+                    Some(target) => format!("link to {}", self.short_log(&target)),
+                    None => continue,
+                },
+                Some(kind) if kind.is_file() => format!("file {}", self.short_log(&path)),
+                Some(_) => {
+                    self.name_logs(&path, names);
+                    // The files in the directories of containers are enough.
+                    if dir != self.pod_logs() {
+                        continue;
+                    }
+                    format!("dir {}", self.short_log(&path))
                 }
-                format!("dir {}", short(&entry))
             };
-            names.insert(entry.display().to_string(), name);
+            names.insert(path.display().to_string(), name);
         }
+    }
+
+    /// Returns the path beneath the pods' logs. On a real node the symlinks contain the root in the kubelet's mount
+    /// namespace.
+    fn short_log(&self, path: &Path) -> String {
+        let roots = [self.pod_logs(), PathBuf::from("/var/log/pods")];
+        let short = roots.iter().find_map(|root| path.strip_prefix(root).ok());
+        short.unwrap_or(path).display().to_string()
+    }
+}
+
+/// Returns what was read, or nothing if it was removed meanwhile.
+fn present<T>(read: std::io::Result<T>) -> Option<T> {
+    match read {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        read => Some(read.unwrap()),
     }
 }
 
