@@ -12,9 +12,12 @@ mod error;
 mod kubelet;
 mod list;
 mod metadata;
+mod monitor;
 mod node;
 mod pod_lookup;
 mod watch;
+mod watch_lines;
+mod writer;
 
 #[cfg(test)]
 mod tests;
@@ -25,9 +28,11 @@ pub use connection::Connection;
 pub use discovery::{ApiResource, Discovered, discover};
 pub use error::KubernetesError;
 pub use kubelet::{Kubelet, KubeletAccess, KubeletError, KubeletPod, KubeletPods, KubeletProcess};
-pub use metadata::{ObjectMetadata, OwnerReferenceMetadata, list_metadata, read_metadata};
+pub use metadata::{MetadataOnly, ObjectMetadata, OwnerReferenceMetadata, list_metadata, read_metadata};
+pub use monitor::{Form, Monitor, Sink, Watched};
 pub use pod_lookup::pod_exists;
 pub use watch::{KnownPods, PodWatch};
+pub use writer::{Deleted, Deletion, DeletionPropagation, Target, delete_object, patch_object, patch_status};
 
 use std::time::Duration;
 

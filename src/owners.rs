@@ -9,28 +9,32 @@
 
 #![forbid(clippy::disallowed_methods, clippy::disallowed_types)]
 
-mod absent;
 mod alternative;
+mod brake;
 mod decide;
 mod explain;
 mod findings;
 mod graph;
+mod guards;
 mod identity;
 mod plan;
+mod recent;
 mod served;
 mod snapshot;
 mod world;
 
-pub use absent::AbsentOwners;
+pub use brake::{Brake, BrakeAnswer};
 pub use decide::{DeleteReason, KeepReason, LiveObject, OwnerState, Propagation, Verdict, decide};
 pub use explain::{ClusterExplanation, DependentNode, OwnerNode, explain, find_objects};
 pub use findings::{Finding, FindingKind};
 pub use graph::{Dependent, Effect, Event, Graph, Item, Observed, ResourceId};
+pub use guards::OwnerGuards;
 pub use identity::{Identity, Kind, OwnerReference, Uid};
 pub use plan::{
     ActionWord, ClusterAction, ClusterKept, ClusterPlan, ClusterPlanKind, OwnerFinding, doubtful_owners, plan,
     predict_deletion,
 };
+pub use recent::Recent;
 pub use served::{Meaning, ServedKinds};
 pub use snapshot::{
     ClusterSnapshot, ClusterSnapshotKind, Listed, ObjectMeta, OwnerAnswer, OwnerRead, ServedKind, UnavailableGroup,

@@ -1,19 +1,20 @@
 //! Takes a snapshot of a cluster: discovery, one list of metadata for each resource, one live read for each owner that
 //! the lists leave doubtful.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 
 use super::ControllerError;
+use super::convert::{meta, waits_for_dependents};
+use super::served::{Served, served};
 use crate::kubernetes::{
     ApiResource, Clock, Connection, Discovered, KubernetesError, ObjectMetadata, discover, list_metadata, read_metadata,
 };
 use crate::owners::{
-    ClusterSnapshot, ClusterSnapshotKind, FOREGROUND, Identity, Kind, Listed, ObjectMeta, OwnerAnswer, OwnerRead,
-    OwnerReference, ServedKind, ServedKinds, Uid, UnavailableGroup, doubtful_owners,
+    ClusterSnapshot, ClusterSnapshotKind, Identity, Listed, OwnerAnswer, OwnerRead, Uid, UnavailableGroup,
+    doubtful_owners,
 };
 
 /// Limits on requests to the API server.
@@ -89,11 +90,9 @@ impl ClusterObserver {
     }
 
     async fn reads(&self, found: &Discovered, snapshot: &ClusterSnapshot) -> Vec<OwnerRead> {
-        let kinds = ServedKinds::from(snapshot);
-        let by_kind: HashMap<_, _> = found.resources.iter().map(|resource| (served(resource).kind, resource)).collect();
-        let resource = |owner: &Identity| by_kind.get(&kinds.find(&owner.kind)?.kind).copied();
+        let served = Served::from(found);
         let owners = doubtful_owners(snapshot).into_iter();
-        let reads = owners.filter_map(|owner| Some((resource(&owner)?, owner)));
+        let reads = owners.filter_map(|owner| Some((served.resource(&owner.kind)?, owner)));
         let reads = reads.map(|(resource, owner)| self.read(resource, owner));
         stream::iter(reads).buffered(self.limits.reads).collect().await
     }
@@ -117,35 +116,6 @@ fn answer(owner: &Identity, read: Result<Option<ObjectMetadata>, KubernetesError
         Err(error) => OwnerAnswer::Unavailable(error.to_string()),
         Ok(None) => OwnerAnswer::NotFound,
         Ok(Some(found)) if Uid::new(&found.uid) != owner.uid => OwnerAnswer::OtherUid(Uid::new(&found.uid)),
-        Ok(Some(found)) => OwnerAnswer::Exists {
-            waits_for_dependents: found.deletion_timestamp.is_some()
-                && found.finalizers.iter().any(|finalizer| finalizer == FOREGROUND),
-        },
-    }
-}
-
-fn served(resource: &ApiResource) -> ServedKind {
-    ServedKind {
-        kind: Kind::new(&resource.api_version, &resource.kind),
-        resource: resource.resource.clone(),
-        namespaced: resource.namespaced,
-    }
-}
-
-fn meta(object: ObjectMetadata) -> ObjectMeta {
-    let owner = |owner: crate::kubernetes::OwnerReferenceMetadata| OwnerReference {
-        kind: Kind::new(&owner.api_version, &owner.kind),
-        name: owner.name.into(),
-        uid: Uid::new(&owner.uid),
-        controller: owner.controller,
-        blocking: owner.block_owner_deletion,
-    };
-    ObjectMeta {
-        namespace: object.namespace.into(),
-        name: object.name.into(),
-        uid: Uid::new(&object.uid),
-        deletion_timestamp: object.deletion_timestamp,
-        finalizers: object.finalizers,
-        owners: object.owner_references.into_iter().map(owner).collect(),
+        Ok(Some(found)) => OwnerAnswer::Exists { waits_for_dependents: waits_for_dependents(&found) },
     }
 }

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use kube::core::Status;
 
@@ -122,8 +123,10 @@ pub enum KubernetesError {
         cause: String,
     },
     /// A watch that sent neither events nor bookmarks.
-    #[error("the watch of pods was silent for {seconds} s")]
+    #[error("cannot {what}: the watch was silent for {seconds} s")]
     Silent {
+        /// The action that failed.
+        what: String,
         /// The limit that passed.
         seconds: u64,
     },
@@ -139,6 +142,23 @@ impl KubernetesError {
             Self::Refused { status, .. } => Some(status.code),
             _ => None,
         }
+    }
+
+    /// Returns whether the answer has the code 404, whoever sent it. It proves nothing.
+    pub fn is_any_404(&self) -> bool {
+        self.code() == Some(404) || matches!(self, Self::Foreign { code: 404, .. })
+    }
+
+    /// Returns whether a precondition of a change failed (409).
+    pub fn is_conflict(&self) -> bool {
+        self.code() == Some(409)
+    }
+
+    /// Returns how long the API server wants to be left alone before the next try.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let Self::Refused { status, .. } = self else { return None };
+        let seconds = status.details.as_ref()?.retry_after_seconds;
+        (seconds > 0).then(|| Duration::from_secs(seconds.into()))
     }
 
     /// Returns whether the API server itself reports that an object of this kind and name does not exist. Only this 404

@@ -44,7 +44,7 @@ pub(super) async fn pods_at(
     let params = ListParams::default().fields(fields).limit(PAGE);
     let list = List { what: LIST_PODS, kinds: &["PodList"], limit };
     let request = |params: &ListParams| resource.list(params);
-    let Listed { items, version } = list.pages::<ApiPod>(connection, params, request).await?;
+    let Listed { items, version } = list.whole::<ApiPod>(connection, params, request).await?;
     let pods = items.into_iter().map(ApiPod::into_pod).collect::<Result<_, _>>();
     Ok(Listed { items: pods.map_err(|cause| unreadable(LIST_PODS, cause))?, version })
 }
@@ -52,43 +52,54 @@ pub(super) async fn pods_at(
 // === impl List ===
 
 impl List<'_> {
-    /// Requests all pages. They have one resource version. If one page fails, there is no list.
+    /// Requests all pages and returns their objects. If one page fails, there is no list.
+    pub(super) async fn whole<T: Clone + DeserializeOwned>(
+        &self,
+        connection: &Connection,
+        params: ListParams,
+        request: impl Fn(&ListParams) -> Result<Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<Listed<T>, KubernetesError> {
+        let mut items = Vec::new();
+        let version = self.pages(connection, params, request, |page| items.extend(page)).await?;
+        Ok(Listed { items, version })
+    }
+
+    /// Requests all pages, hands over the objects of each, and returns the resource version, which all pages have. If one
+    /// page fails, what was handed over is no list.
     pub(super) async fn pages<T: Clone + DeserializeOwned>(
         &self,
         connection: &Connection,
         mut params: ListParams,
         request: impl Fn(&ListParams) -> Result<Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> Result<Listed<T>, KubernetesError> {
-        let mut listed = Listed { items: Vec::new(), version: String::new() };
+        mut hand_over: impl FnMut(Vec<T>),
+    ) -> Result<String, KubernetesError> {
+        let mut version = String::new();
         loop {
             let request = request(&params).map_err(|error| invalid_request(self.what, error.to_string()))?;
             let page: ObjectList<T> = connection.request_once(self.what, request, self.limit).await?;
             params.continue_token = page.metadata.continue_.clone().filter(|token| !token.is_empty());
-            listed.add(page, self.kinds).map_err(|cause| unreadable(self.what, cause))?;
+            self.check(&page, &mut version).map_err(|cause| unreadable(self.what, cause))?;
+            hand_over(page.items);
             if params.continue_token.is_none() {
-                return Ok(listed);
+                return Ok(version);
             }
         }
     }
-}
 
-// === impl Listed ===
-
-impl<T: Clone> Listed<T> {
-    /// Adds a page.
-    fn add(&mut self, page: ObjectList<T>, kinds: &[&str]) -> Result<(), String> {
-        let head = page.metadata;
-        let version = head.resource_version.filter(|version| !version.is_empty() && kinds.contains(&&*page.types.kind));
-        let version = version.ok_or_else(|| format!("not a {}", kinds.join(" or a ")))?;
-        if !self.version.is_empty() && self.version != version {
+    /// Checks a page against the version of the pages before it.
+    fn check<T: Clone>(&self, page: &ObjectList<T>, version: &mut String) -> Result<(), String> {
+        let head = &page.metadata;
+        let found = head.resource_version.as_ref();
+        let found = found.filter(|found| !found.is_empty() && self.kinds.contains(&&*page.types.kind));
+        let found = found.ok_or_else(|| format!("not a {}", self.kinds.join(" or a ")))?;
+        if !version.is_empty() && version != found {
             return Err("its pages are of different moments".to_owned());
         }
-        let (token, more) = (head.continue_.unwrap_or_default(), head.remaining_item_count.unwrap_or(0));
+        let (token, more) = (head.continue_.as_deref().unwrap_or_default(), head.remaining_item_count.unwrap_or(0));
         if token.is_empty() && more > 0 {
             return Err(format!("{more} objects are missing"));
         }
-        self.version = version;
-        self.items.extend(page.items);
+        version.clone_from(found);
         Ok(())
     }
 }

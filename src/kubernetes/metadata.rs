@@ -6,16 +6,16 @@ use http::{HeaderValue, Request, header};
 use jiff::Timestamp;
 use kube::core::Request as Path;
 use kube::core::params::{GetParams, ListParams};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::connection::{invalid_request, unreadable};
 use super::list::List;
-use super::{ApiResource, Connection, KubernetesError};
+use super::{ApiResource, Connection, KubernetesError, Watched};
 
 /// Only metadata, and whole objects from a server that does not know that form.
-const ACCEPT_ONE: HeaderValue =
+pub(super) const ACCEPT_ONE: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
-const ACCEPT_LIST: HeaderValue =
+pub(super) const ACCEPT_LIST: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json");
 /// As client-go.
 const PAGE: u32 = 500;
@@ -36,14 +36,16 @@ pub struct ObjectMetadata {
     pub resource_version: String,
     /// When its deletion is to be complete.
     pub deletion_timestamp: Option<Timestamp>,
+    /// The grace period of its deletion, in seconds.
+    pub deletion_grace_period_seconds: Option<i64>,
     /// Its finalizers.
     pub finalizers: Vec<String>,
     /// Its owner references.
     pub owner_references: Vec<OwnerReferenceMetadata>,
 }
 
-/// An owner reference.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+/// An owner reference, with all its fields, so that it can be written back unchanged.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OwnerReferenceMetadata {
     /// As `apps/v1`.
@@ -55,15 +57,24 @@ pub struct OwnerReferenceMetadata {
     /// The uid of the owner.
     pub uid: String,
     /// Whether the owner manages the object.
-    pub controller: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<bool>,
     /// Whether the object blocks the foreground deletion of the owner.
-    pub block_owner_deletion: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_owner_deletion: Option<bool>,
 }
 
 /// An object, reduced to its metadata.
-#[derive(Clone, Deserialize)]
-struct Object {
-    metadata: ObjectMetadata,
+#[derive(Clone, Debug, Deserialize)]
+pub struct MetadataOnly {
+    /// The metadata.
+    pub metadata: ObjectMetadata,
+}
+
+impl Watched for MetadataOnly {
+    fn resource_version(&self) -> &str {
+        &self.metadata.resource_version
+    }
 }
 
 /// Lists the metadata of all objects of a resource, past the server's cache.
@@ -82,7 +93,7 @@ pub async fn list_metadata(
     let whole = format!("{}List", resource.kind);
     let list = List { what: &what, kinds: &["PartialObjectMetadataList", &whole], limit };
     for _ in 0..RESTARTS {
-        match list.pages::<Object>(connection, ListParams::default().limit(PAGE), request).await {
+        match list.whole::<MetadataOnly>(connection, ListParams::default().limit(PAGE), request).await {
             Err(error) if error.code() == Some(410) => {}
             listed => return listed.map(|listed| listed.items.into_iter().map(|object| object.metadata).collect()),
         }
@@ -106,15 +117,16 @@ pub async fn read_metadata(
     let what = format!("read {} {name:?} ({})", resource.resource, resource.api_version);
     let request = Path::new(resource.path(namespace)).get_metadata(name, &GetParams::default());
     let request = request.map_err(|error| invalid_request(&what, error.to_string()))?;
-    match connection.request::<Object>(&what, accepting(request, ACCEPT_ONE), limit).await {
-        Ok(Object { metadata }) if metadata.name == name && !metadata.uid.is_empty() => Ok(Some(metadata)),
+    match connection.request::<MetadataOnly>(&what, accepting(request, ACCEPT_ONE), limit).await {
+        Ok(MetadataOnly { metadata }) if metadata.name == name && !metadata.uid.is_empty() => Ok(Some(metadata)),
         Ok(_) => Err(unreadable(&what, "it is of something else".to_owned())),
         Err(error) if error.proves_absence(&resource.resource, name) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-fn accepting(mut request: Request<Vec<u8>>, form: HeaderValue) -> Request<Vec<u8>> {
+/// Sets the forms that an answer may have.
+pub(super) fn accepting(mut request: Request<Vec<u8>>, form: HeaderValue) -> Request<Vec<u8>> {
     request.headers_mut().insert(header::ACCEPT, form);
     request
 }

@@ -22,15 +22,14 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::api_types::{ApiPod, NodeInfo};
-use super::connection::{invalid_request, piece, refused, unreadable};
+use super::connection::{invalid_request, refused, unreadable};
 use super::list::{all_pods, on, pods_at};
 use super::node::NodeProblem;
+use super::watch_lines::WatchLines;
 use super::{Clock, Connection, KubernetesError, Timing, node};
 use crate::model::{Backoff, Pod, Seen, is_object_name};
 
 const WATCH_PODS: &str = "watch the pods of all namespaces";
-/// Far larger than any event: the API accepts objects of about 3 MiB at most.
-const LONGEST_LINE_BYTES: usize = 16 << 20;
 /// The length of the first watch after a failure. The failure is over when this watch ends in order or sends anything.
 const PROBE: Duration = Duration::from_secs(5);
 /// A watch that ends sooner without a complete line counts as a failure.
@@ -199,31 +198,19 @@ impl Watcher {
     }
 
     /// Applies the events of a watch until the server ends it.
-    async fn follow(&mut self, mut body: Body) -> Result<(), KubernetesError> {
-        let limit = self.timing.max_silence / 2;
-        let (begun, mut dead, mut line) = (Instant::now(), Instant::now() + limit, Vec::new());
-        let mut has_line = false;
-        loop {
-            let next = timeout_at(dead, piece(WATCH_PODS, &mut body)).await;
-            let Some(piece) = next.map_err(|_| KubernetesError::Silent { seconds: limit.as_secs() })?? else { break };
-            for part in piece.as_ref().split_inclusive(|byte| *byte == b'\n') {
-                line.extend_from_slice(part);
-                if line.len() > LONGEST_LINE_BYTES {
-                    return Err(unreadable(WATCH_PODS, "an endless event".to_owned()));
-                }
-                if line.ends_with(b"\n") {
-                    self.line(&line)?;
-                    line.clear();
-                    (has_line, dead) = (true, Instant::now() + limit);
-                    self.backoff.reset();
-                }
-            }
+    async fn follow(&mut self, body: Body) -> Result<(), KubernetesError> {
+        let (begun, mut has_line) = (Instant::now(), false);
+        let mut lines = WatchLines::new(WATCH_PODS, body, self.timing.max_silence / 2);
+        while let Some(line) = lines.next().await? {
+            self.line(line)?;
+            has_line = true;
+            self.backoff.reset();
         }
         // An incomplete last line is not lost: the next watch continues from the last complete one.
         if !has_line && begun.elapsed() < SHORT {
             return Err(unreadable(WATCH_PODS, "it ended at once".to_owned()));
         }
-        if line.is_empty() {
+        if !lines.is_cut() {
             // The server had no more events up to now. Not every server sends bookmarks while nothing happens.
             self.apply(|_| {});
             self.backoff.reset();

@@ -35,6 +35,11 @@ pub enum OwnerState {
     KindNotServed,
     /// The owner's kind is namespaced and the dependent is cluster-scoped, which Kubernetes does not allow.
     Namespaced,
+    /// The owner has no namespace of the dependent, but its uid is that of an object in another one. Only with the guard
+    /// `keep_cross_namespace`; without it such an owner is absent.
+    InOtherNamespace,
+    /// The owner was deleted with the policy orphan, and the dependent came late: it loses the reference and lives.
+    Orphaned,
     /// The API server gave no answer that proves anything; the cause.
     Unverified(String),
 }
@@ -89,6 +94,8 @@ pub enum KeepReason {
     OwnerKindNotServed(OwnerReference),
     /// It is cluster-scoped and names a namespaced owner.
     OwnerNamespaced(OwnerReference),
+    /// An owner is in another namespace, and the guard `keep_cross_namespace` is on.
+    OwnerInOtherNamespace(OwnerReference),
     /// The state of an owner is unknown; the cause.
     OwnerUnverified(OwnerReference, String),
 }
@@ -121,6 +128,11 @@ pub fn decide(live: &LiveObject, owners: &[OwnerState], dependents: &[Dependent]
     if let Some(reason) = states.iter().find_map(|(reference, state)| unknown(reference, state)) {
         return Verdict::Keep(reason);
     }
+    let is_orphaned = |(_, state): &&(&OwnerReference, &OwnerState)| **state == OwnerState::Orphaned;
+    let orphaned: Vec<_> = states.iter().filter(is_orphaned).map(|(reference, _)| (*reference).clone()).collect();
+    if !orphaned.is_empty() {
+        return Verdict::DropReferences(orphaned);
+    }
     let (exist, others): (Vec<_>, Vec<_>) = states.into_iter().partition(|(_, state)| **state == OwnerState::Exists);
     let waits = others.iter().any(|(_, state)| **state == OwnerState::WaitsForDependents);
     match (exist.is_empty(), others.is_empty()) {
@@ -149,7 +161,8 @@ fn continue_deletion(live: &LiveObject, dependents: &[Dependent]) -> Verdict {
 
 fn unknown(reference: &OwnerReference, state: &OwnerState) -> Option<KeepReason> {
     match state {
-        OwnerState::Exists | OwnerState::WaitsForDependents | OwnerState::Absent => None,
+        OwnerState::Exists | OwnerState::WaitsForDependents | OwnerState::Absent | OwnerState::Orphaned => None,
+        OwnerState::InOtherNamespace => Some(KeepReason::OwnerInOtherNamespace(reference.clone())),
         OwnerState::KindNotServed => Some(KeepReason::OwnerKindNotServed(reference.clone())),
         OwnerState::Namespaced => Some(KeepReason::OwnerNamespaced(reference.clone())),
         OwnerState::Unverified(cause) => Some(KeepReason::OwnerUnverified(reference.clone(), cause.clone())),

@@ -12,18 +12,23 @@ mod store;
 pub use changes::{Effect, Event, Observed};
 use store::{NodeId, State, Store};
 
-use super::{AbsentOwners, Identity, OwnerReference, Uid};
+use super::{Identity, OwnerReference, Recent, Uid};
 
 /// The number of a resource, as deployments.apps; the caller assigns it.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct ResourceId(pub u16);
 
+/// How many owners proven absent are remembered, as in kube-controller-manager. So the dependents of one owner need one
+/// live read and not one each.
+const ABSENT_OWNERS: usize = 500;
+
 /// Who owns whom.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Graph {
     store: Store,
-    /// Owners that were proven absent.
-    pub absent: AbsentOwners,
+    /// Owners that were proven absent last. A uid never returns, so an entry stays true; it is removed only if the object
+    /// appears after all.
+    pub absent: Recent<Identity>,
 }
 
 /// What the graph contains about one object.
@@ -37,6 +42,8 @@ pub struct Item {
     pub is_deleting: bool,
     /// It has a deletionTimestamp and the finalizer `foregroundDeletion`.
     pub waits_for_dependents: bool,
+    /// The resource of the monitor that showed it; meaningless if none did.
+    pub resource: ResourceId,
 }
 
 /// A dependent, and its reference to the owner.
@@ -78,6 +85,17 @@ impl Graph {
         self.store.nodes().filter(|(_, node)| node.state == State::Observed).count()
     }
 
+    /// Returns the number of objects that the monitor of a resource has shown and that still exist.
+    pub fn count(&self, resource: ResourceId) -> usize {
+        let is_of = |node: &&store::Node| node.state == State::Observed && node.resource == resource;
+        self.store.nodes().map(|(_, node)| node).filter(is_of).count()
+    }
+
+    /// Returns whether a monitor has ever shown the object, as long as it exists or references name it.
+    pub fn was_seen(&self, uid: &Uid) -> bool {
+        self.store.find(uid).and_then(|id| self.store.node(id)).is_some_and(|node| node.was_seen)
+    }
+
     /// Returns whether no monitor has shown an object.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -91,7 +109,14 @@ impl Graph {
             is_virtual: node.state == State::Guess,
             is_deleting: node.is_deleting,
             waits_for_dependents: node.waits_for_dependents,
+            resource: node.resource,
         })
+    }
+}
+
+impl Default for Graph {
+    fn default() -> Self {
+        Self { store: Store::default(), absent: Recent::with_capacity(ABSENT_OWNERS) }
     }
 }
 

@@ -214,6 +214,8 @@ fn evidence(world: &World<'_>, object: &Object<'_>, reference: &OwnerReference, 
         },
         OwnerState::Namespaced => format!("{kind} is namespaced, and a cluster-scoped object has no namespace"),
         OwnerState::Unverified(cause) => cause.clone(),
+        OwnerState::InOtherNamespace => format!("{kind} {} is in another namespace", reference.name),
+        OwnerState::Orphaned => "it was deleted with the policy orphan".to_owned(),
         OwnerState::Exists | OwnerState::WaitsForDependents | OwnerState::Absent => {
             let owner = world.meant(reference, object);
             owner.and_then(|owner| world.read(&owner)).map_or_else(|| listed(state), answered)

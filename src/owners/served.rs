@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::snapshot::{ClusterSnapshot, ServedKind};
+use super::snapshot::{ClusterSnapshot, ServedKind, UnavailableGroup};
 use super::{Identity, Kind, OwnerReference};
 
 /// Finds the resource of a kind. Only kinds that the API server itself names are found, exactly or in lower case; a
@@ -29,6 +29,19 @@ pub enum Meaning {
 // === impl ServedKinds ===
 
 impl ServedKinds {
+    /// Creates the table of what the API server serves, and of the group-versions for which this is unknown.
+    pub fn new(served: &[ServedKind], unavailable: &[UnavailableGroup]) -> Self {
+        let lower = |served: &ServedKind| Kind::new(&served.kind.api_version, &served.kind.kind.to_lowercase());
+        // The exact form overrides the lower-case form of another kind.
+        let lower = served.iter().map(|served| (lower(served), served.clone()));
+        let exact = served.iter().map(|served| (served.kind.clone(), served.clone()));
+        let unavailable = unavailable.iter();
+        Self {
+            kinds: lower.chain(exact).collect(),
+            unavailable: unavailable.map(|group| (group.api_version.clone(), group.cause.clone())).collect(),
+        }
+    }
+
     /// Returns what the owner reference of an object in `namespace` means.
     pub fn meaning(&self, reference: &OwnerReference, namespace: &str) -> Meaning {
         let Some(served) = self.kinds.get(&reference.kind) else {
@@ -58,14 +71,6 @@ impl ServedKinds {
 
 impl From<&ClusterSnapshot> for ServedKinds {
     fn from(snapshot: &ClusterSnapshot) -> Self {
-        let lower = |served: &ServedKind| Kind::new(&served.kind.api_version, &served.kind.kind.to_lowercase());
-        // The exact form overrides the lower-case form of another kind.
-        let lower = snapshot.served.iter().map(|served| (lower(served), served.clone()));
-        let exact = snapshot.served.iter().map(|served| (served.kind.clone(), served.clone()));
-        let unavailable = snapshot.unavailable.iter();
-        Self {
-            kinds: lower.chain(exact).collect(),
-            unavailable: unavailable.map(|group| (group.api_version.clone(), group.cause.clone())).collect(),
-        }
+        Self::new(&snapshot.served, &snapshot.unavailable)
     }
 }

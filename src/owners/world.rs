@@ -6,7 +6,8 @@ use std::collections::{HashMap, HashSet};
 use super::served::{Meaning, ServedKinds};
 use super::snapshot::{ClusterSnapshot, ObjectMeta, OwnerAnswer, OwnerRead};
 use super::{
-    Dependent, Identity, Item, Kind, LiveObject, OwnerReference, OwnerState, Propagation, Uid, Verdict, decide,
+    Dependent, Identity, Item, Kind, LiveObject, OwnerReference, OwnerState, Propagation, ResourceId, Uid, Verdict,
+    decide,
 };
 
 /// The finalizers of garbage collection.
@@ -211,6 +212,7 @@ impl<'a> Object<'a> {
             is_virtual: false,
             is_deleting: self.is_deleting,
             waits_for_dependents: self.is_deleting && self.is_foreground,
+            resource: ResourceId::default(),
         }
     }
 

@@ -159,7 +159,7 @@ async fn a_list_asks_for_metadata_and_takes_whole_objects_too() {
         let listed = list_metadata(&connection, &pods(), seconds(1)).await.unwrap();
         assert_eq!((&*listed[0].name, &*listed[0].uid, listed[0].deletion_timestamp.is_some()), ("a", "u", true));
         let owner = &listed[0].owner_references[0];
-        assert_eq!((&*owner.name, owner.block_owner_deletion, owner.controller), ("o", true, false));
+        assert_eq!((&*owner.name, owner.block_owner_deletion, owner.controller), ("o", Some(true), None));
         let [(path, accept)] = &requests.lock().unwrap()[..] else { panic!("one request") };
         assert!(path.starts_with("/api/v1/pods?") && path.contains("limit=500"), "{path}");
         assert!(accept.starts_with("application/json;as=PartialObjectMetadataList;"), "{accept}");

@@ -56,7 +56,10 @@ async fn a_server_that_falls_silent_is_not_believed_until_it_speaks_again() {
     let _silent = api.watched().await;
     api.plan(Call::Node, vec![Answer::Never; 10]);
     pass(seconds(91)).await;
-    assert_eq!(missing(&watch).await.as_deref(), Some("the watch of pods was silent for 90 s"));
+    assert_eq!(
+        missing(&watch).await.as_deref(),
+        Some("cannot watch the pods of all namespaces: the watch was silent for 90 s")
+    );
     assert_eq!(names(&watch).await, ["a"], "what was known is still text");
     pass(seconds(60)).await;
     assert!(missing(&watch).await.unwrap().contains("no answer within 15 s"));

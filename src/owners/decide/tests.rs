@@ -1,7 +1,7 @@
 //! The table of decisions: the state of each owner, and what happens to the object.
 
 use super::*;
-use crate::owners::{Item, Kind};
+use crate::owners::{Item, Kind, ResourceId};
 
 fn identity(name: &str) -> Identity {
     Identity { kind: Kind::new("v1", "Pod"), namespace: "ns1".into(), name: name.into(), uid: Uid::new(name) }
@@ -23,8 +23,13 @@ fn deleting(orphans: bool, is_foreground: bool) -> LiveObject {
 }
 
 fn dependent(name: &str, blocking: bool, waits_for_dependents: bool) -> Dependent {
-    let item =
-        Item { identity: identity(name), is_virtual: false, is_deleting: waits_for_dependents, waits_for_dependents };
+    let item = Item {
+        identity: identity(name),
+        is_virtual: false,
+        is_deleting: waits_for_dependents,
+        waits_for_dependents,
+        resource: ResourceId::default(),
+    };
     Dependent { item, reference: OwnerReference { blocking, ..reference("object") } }
 }
 
@@ -48,6 +53,12 @@ fn the_states_of_the_owners_decide() {
         ("an absent owner deletes", vec![Absent], delete(Background, OwnersAbsent)),
         ("two absent owners delete", vec![Absent, Absent], delete(Background, OwnersAbsent)),
         ("a waiting owner deletes", vec![WaitsForDependents], delete(Background, OwnerWaits)),
+        ("an owner that was orphaned is dropped, whatever the others are", vec![Absent, Orphaned], drops(&["b"])),
+        (
+            "an owner in another namespace keeps",
+            vec![Absent, InOtherNamespace],
+            Verdict::Keep(KeepReason::OwnerInOtherNamespace(reference("b"))),
+        ),
         ("one of two exists: the other reference is dropped", vec![Absent, Exists], drops(&["a"])),
         ("one exists, one waits: the waiting one is freed", vec![Exists, WaitsForDependents], drops(&["b"])),
         ("both kinds are dropped", vec![WaitsForDependents, Exists, Absent], drops(&["a", "c"])),

@@ -86,6 +86,7 @@ impl Graph {
         let node = self.store.node_mut(id)?;
         (node.resource, node.list, node.is_deleting) = (observed.resource, list, observed.is_deleting);
         node.waits_for_dependents = observed.is_deleting && observed.is_foreground;
+        node.was_seen = true;
         if observed.is_deleting && observed.orphans {
             effects.push(Effect::TryOrphan(observed.identity.uid.clone()));
         } else if node.waits_for_dependents {

@@ -44,6 +44,8 @@ pub(super) struct Node {
     pub(super) state: State,
     pub(super) is_deleting: bool,
     pub(super) waits_for_dependents: bool,
+    /// A monitor has shown it, now or earlier.
+    pub(super) was_seen: bool,
 }
 
 #[derive(Debug)]
@@ -108,6 +110,7 @@ impl Store {
             state,
             is_deleting: false,
             waits_for_dependents: false,
+            was_seen: false,
         };
         let id = self.nodes.insert(node)?;
         let Self { nodes, index, hasher, .. } = self;

@@ -1,0 +1,117 @@
+//! Calls to the API server, limited in number and rate. Only [`super::changes`] makes changes.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, sleep_until};
+
+use crate::kubernetes::{ApiResource, Connection, KubernetesError, ObjectMetadata, read_metadata};
+
+/// Limits on the calls of the workers to the API server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallLimits {
+    /// Calls per second. Default 100.
+    pub per_second: u32,
+    /// Calls at once after a pause. Default 200.
+    pub burst: u32,
+    /// Calls in flight. Default 64.
+    pub in_flight: usize,
+    /// The longest wait for one answer. Default 30 s.
+    pub answer: Duration,
+}
+
+/// The API server, for the workers.
+pub(super) struct Calls {
+    pub(super) connection: Arc<Connection>,
+    pub(super) answer: Duration,
+    in_flight: Semaphore,
+    bucket: Mutex<Bucket>,
+    /// Any 404 proves that an object is absent, as in kube-controller-manager.
+    trusts_any_404: bool,
+}
+
+/// A token bucket that hands out the moment of the next call.
+#[derive(Debug)]
+struct Bucket {
+    interval: Duration,
+    burst: Duration,
+    /// When the bucket was or is empty of calls.
+    next: Instant,
+}
+
+// === impl Calls ===
+
+impl Calls {
+    pub(super) fn new(connection: Arc<Connection>, limits: &CallLimits, trusts_any_404: bool) -> Self {
+        let interval = Duration::from_secs(1) / limits.per_second.max(1);
+        Self {
+            connection,
+            answer: limits.answer,
+            in_flight: Semaphore::new(limits.in_flight.max(1)),
+            bucket: Mutex::new(Bucket::full(interval, limits.burst)),
+            trusts_any_404,
+        }
+    }
+
+    /// Waits until a call may be made. The call counts as in flight while the permit is held.
+    pub(super) async fn permit(&self) -> Option<SemaphorePermit<'_>> {
+        let at = self.bucket.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
+        sleep_until(at).await;
+        // The semaphore is never closed.
+        self.in_flight.acquire().await.ok()
+    }
+
+    /// Reads the metadata of an object. `None` = it is proven absent.
+    pub(super) async fn read(
+        &self,
+        resource: &ApiResource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<ObjectMetadata>, KubernetesError> {
+        let _permit = self.permit().await;
+        match read_metadata(&self.connection, resource, namespace, name, self.answer).await {
+            Err(error) if self.trusts_any_404 && error.is_any_404() => Ok(None),
+            read => read,
+        }
+    }
+}
+
+// === impl CallLimits ===
+
+impl Default for CallLimits {
+    fn default() -> Self {
+        Self { per_second: 100, burst: 200, in_flight: 64, answer: Duration::from_secs(30) }
+    }
+}
+
+// === impl Bucket ===
+
+impl Bucket {
+    fn full(interval: Duration, burst: u32) -> Self {
+        let (burst, now) = (interval * burst.max(1), Instant::now());
+        Self { interval, burst, next: now.checked_sub(burst).unwrap_or(now) }
+    }
+
+    fn take(&mut self, now: Instant) -> Instant {
+        // Calls that were not made are saved up, at most a burst of them.
+        let earliest = now.checked_sub(self.burst).unwrap_or(now);
+        self.next = self.next.max(earliest) + self.interval;
+        self.next.max(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_passes_at_once_and_then_one_call_for_each_interval() {
+        let mut bucket = Bucket::full(Duration::from_millis(10), 3);
+        let now = Instant::now();
+        let waits: Vec<_> = (0..6).map(|_| (bucket.take(now) - now).as_millis()).collect();
+        assert_eq!(waits, [0, 0, 0, 10, 20, 30]);
+        let later = now + Duration::from_secs(1);
+        assert_eq!(bucket.take(later), later);
+    }
+}

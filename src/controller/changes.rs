@@ -1,0 +1,114 @@
+//! The changes that garbage collection makes, as calls. Nothing else in this room writes, apart from the lease and events.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+
+use super::calls::Calls;
+use crate::kubernetes::{
+    Deleted, Deletion, DeletionPropagation, KubernetesError, ObjectMetadata, OwnerReferenceMetadata, Target,
+    delete_object, patch_object,
+};
+use crate::owners::Propagation;
+
+/// Makes the changes, or only counts them.
+pub(super) struct Changes {
+    mode: Mode,
+    made: AtomicUsize,
+}
+
+/// What a change does.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Mode {
+    /// Changes are made.
+    Live,
+    /// Nothing is changed: the cluster stays as it is.
+    DryRun,
+}
+
+// === impl Changes ===
+
+impl Changes {
+    pub(super) fn new(mode: Mode) -> Self {
+        Self { mode, made: AtomicUsize::new(0) }
+    }
+
+    /// Returns the number of changes so far.
+    pub(super) fn count(&self) -> usize {
+        self.made.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether nothing is changed.
+    pub(super) fn is_dry_run(&self) -> bool {
+        self.mode == Mode::DryRun
+    }
+
+    /// Deletes an object that has this uid, and this version unless it is `None`.
+    pub(super) async fn delete(
+        &self,
+        calls: &Calls,
+        target: Target<'_>,
+        live: &ObjectMetadata,
+        version: Option<String>,
+        propagation: Propagation,
+    ) -> Result<Deleted, KubernetesError> {
+        let propagation = Some(match propagation {
+            Propagation::Background => DeletionPropagation::Background,
+            Propagation::Foreground => DeletionPropagation::Foreground,
+            Propagation::Orphan => DeletionPropagation::Orphan,
+        });
+        let deletion =
+            Deletion { uid: live.uid.clone(), resource_version: version, propagation, ..Deletion::default() };
+        if self.mode == Mode::DryRun {
+            return Ok(Deleted::Accepted(Box::new(live.clone())));
+        }
+        let _permit = calls.permit().await;
+        self.counted(delete_object(&calls.connection, target, &deletion, calls.answer).await)
+    }
+
+    /// Replaces the owner references of the object that was read.
+    pub(super) async fn set_references(
+        &self,
+        calls: &Calls,
+        target: Target<'_>,
+        live: &ObjectMetadata,
+        references: &[OwnerReferenceMetadata],
+    ) -> Result<ObjectMetadata, KubernetesError> {
+        self.patch(calls, target, live, "ownerReferences", json!(references)).await
+    }
+
+    /// Removes a finalizer of the object that was read.
+    pub(super) async fn remove_finalizer(
+        &self,
+        calls: &Calls,
+        target: Target<'_>,
+        live: &ObjectMetadata,
+        finalizer: &str,
+    ) -> Result<ObjectMetadata, KubernetesError> {
+        let rest: Vec<_> = live.finalizers.iter().filter(|known| *known != finalizer).collect();
+        self.patch(calls, target, live, "finalizers", json!(rest)).await
+    }
+
+    /// The resource version makes the API server refuse a patch of an object that has changed since the read.
+    async fn patch(
+        &self,
+        calls: &Calls,
+        target: Target<'_>,
+        live: &ObjectMetadata,
+        field: &str,
+        value: Value,
+    ) -> Result<ObjectMetadata, KubernetesError> {
+        if self.mode == Mode::DryRun {
+            return Ok(live.clone());
+        }
+        let value = if value == json!([]) { Value::Null } else { value };
+        let patch = json!({"metadata": {"resourceVersion": live.resource_version, field: value}});
+        let _permit = calls.permit().await;
+        self.counted(patch_object(&calls.connection, target, &patch, calls.answer).await)
+    }
+
+    fn counted<T>(&self, made: Result<T, KubernetesError>) -> Result<T, KubernetesError> {
+        self.made.fetch_add(usize::from(made.is_ok()), Ordering::Relaxed);
+        made
+    }
+}

@@ -1,0 +1,223 @@
+//! Collection from a shell: lists everything, processes what the graph names, and begins again until a whole round
+//! changes nothing. It needs no watch.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::future::join_all;
+use futures::{StreamExt as _, stream};
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::calls::Calls;
+use super::changes::{Changes, Mode};
+use super::convert;
+use super::engine::{Engine, Notice};
+use super::served::{Served, served};
+use super::{ClusterFailure, ClusterOutcome, ClusterResult, ControllerError, ControllerSettings};
+use crate::kubernetes::{ApiResource, Clock, Connection, ObjectMetadata, discover, list_metadata};
+use crate::owners::{Event, FOREGROUND, Identity, ORPHAN};
+
+/// After so many failures of an object the others do not wait for it any longer: about 2.5 s.
+const FAILURES: u32 = 9;
+/// The wait for pods whose grace period has not ended.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How a collection is carried out.
+#[derive(Clone, Debug)]
+pub struct CollectOptions {
+    /// Nothing is changed.
+    pub dry_run: bool,
+    /// The most changes; `None` = no limit.
+    pub max_changes: Option<usize>,
+    /// When the collection ends, whatever is left.
+    pub timeout: Duration,
+}
+
+/// What a collection did.
+#[derive(Clone, Debug, Default, JsonSchema, Serialize)]
+pub struct ClusterReport {
+    /// The type of the document.
+    pub kind: ClusterReportKind,
+    /// The version of the document, 1.
+    pub version: u32,
+    /// What was done, in order.
+    pub outcomes: Vec<ClusterOutcome>,
+    /// Objects in deletion that are still there, and what holds them.
+    pub waiting: Vec<WaitingObject>,
+    /// Objects whose check or change failed.
+    pub failures: Vec<ClusterFailure>,
+    /// What could not be read, so that garbage may be left.
+    pub errors: Vec<String>,
+    /// Rounds over all objects; the last one had nothing to do.
+    pub rounds: u32,
+    /// It was ended by its timeout or by a signal.
+    pub interrupted: bool,
+}
+
+/// The type of the document.
+#[derive(Clone, Copy, Debug, Default, JsonSchema, Serialize)]
+pub enum ClusterReportKind {
+    /// A report of a collection.
+    #[default]
+    #[serde(rename = "kubegc.controller.report")]
+    ClusterReport,
+}
+
+/// An object whose deletion has begun and not ended.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct WaitingObject {
+    /// The object.
+    pub object: Identity,
+    /// The finalizers that hold it.
+    pub finalizers: Vec<String>,
+    /// The seconds that it may take to terminate, if it is a pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace_seconds: Option<i64>,
+}
+
+/// One collection.
+struct Collection {
+    engine: Engine,
+    settings: ControllerSettings,
+    outcomes: Arc<Mutex<Vec<ClusterOutcome>>>,
+    report: ClusterReport,
+    until: Instant,
+    stop: CancellationToken,
+}
+
+/// Collects until nothing is left to do. `watch` receives each outcome at once.
+///
+/// # Errors
+///
+/// Discovery failed. Everything else is in the report.
+pub async fn collect(
+    connection: Arc<Connection>,
+    settings: ControllerSettings,
+    options: &CollectOptions,
+    clock: Clock,
+    stop: CancellationToken,
+    watch: impl Fn(&ClusterOutcome) + Send + Sync + 'static,
+) -> Result<ClusterReport, ControllerError> {
+    let outcomes = Arc::<Mutex<Vec<_>>>::default();
+    let kept = Arc::clone(&outcomes);
+    let report = move |notice| {
+        if let Notice::Done(outcome) = notice {
+            watch(&outcome);
+            kept.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
+        }
+    };
+    let calls = Calls::new(connection, &settings.calls, !settings.guards.strict_not_found);
+    let changes = Changes::new(if options.dry_run { Mode::DryRun } else { Mode::Live });
+    let mut engine = Engine::new(calls, changes, settings.guards.clone(), clock, report);
+    engine.max_changes = options.max_changes;
+    let until = Instant::now() + options.timeout;
+    let report = ClusterReport { version: 1, ..ClusterReport::default() };
+    let collection = Collection { engine, settings, outcomes, report, until, stop };
+    collection.run(options.dry_run).await
+}
+
+// === impl Collection ===
+
+impl Collection {
+    async fn run(mut self, dry_run: bool) -> Result<ClusterReport, ControllerError> {
+        loop {
+            let before = self.engine.changes.count();
+            self.list().await?;
+            self.report.rounds += 1;
+            self.report.interrupted = !self.work().await;
+            let is_idle = self.engine.changes.count() == before;
+            let ends = dry_run || self.report.interrupted || self.engine.is_exhausted();
+            if ends || is_idle && !self.awaits_termination() {
+                break;
+            }
+            if is_idle {
+                sleep(GRACE).await;
+            }
+        }
+        self.report.failures = self.engine.failures();
+        self.report.outcomes = std::mem::take(&mut *self.outcomes.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(self.report)
+    }
+
+    /// Shows the graph all objects. A resource that cannot be listed is an error in the report.
+    async fn list(&mut self) -> Result<(), ControllerError> {
+        let Self { engine, settings, report, .. } = self;
+        let found = discover(&engine.calls.connection, settings.calls.answer).await;
+        let found = found.map_err(|source| ControllerError::Discover { source })?;
+        let now = Served::from(&found);
+        (report.errors, report.waiting) = (Vec::new(), Vec::new());
+        report
+            .errors
+            .extend(now.unavailable.iter().map(|group| format!("discovery of {}: {}", group.api_version, group.cause)));
+        engine.set_served(now);
+        let wanted = found.resources.iter().filter(|it| it.is_preferred && it.is_collectable());
+        let (connection, limit) = (&engine.calls.connection, settings.calls.answer);
+        let lists = wanted.map(|resource| async move { (resource, list_metadata(connection, resource, limit).await) });
+        let mut lists = stream::iter(lists).buffered(settings.lists);
+        while let Some((resource, list)) = lists.next().await {
+            match list {
+                Ok(objects) => show(engine, resource, &objects, &mut report.waiting),
+                Err(error) => {
+                    engine.awaits_list(engine.number(&resource.group(), &resource.resource));
+                    report.errors.push(error.to_string());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Processes the queue until it is settled. Returns false if the time is up or a signal came before that; the calls in
+    /// flight have ended then.
+    async fn work(&self) -> bool {
+        let mut workers = std::pin::pin!(join_all((0..self.settings.workers).map(|_| self.engine.work())));
+        tokio::select! {
+            _ = &mut workers => false,
+            () = self.engine.queue.settled(FAILURES) => true,
+            () = async { tokio::select! { () = sleep_until(self.until) => {}, () = self.stop.cancelled() => {} } } => {
+                self.engine.queue.close();
+                workers.await;
+                false
+            }
+        }
+    }
+
+    /// Returns whether an object that this collection deleted only needs its grace period to end.
+    fn awaits_termination(&self) -> bool {
+        let outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_ours = |waiting: &WaitingObject| {
+            outcomes.iter().any(|it| it.result == ClusterResult::Accepted && it.object.uid == waiting.object.uid)
+        };
+        self.report.waiting.iter().any(|waiting| waiting.finalizers.is_empty() && is_ours(waiting))
+    }
+}
+
+/// Shows the graph all objects of a resource, and names those whose deletion others hold up.
+fn show(engine: &Engine, resource: &ApiResource, objects: &[ObjectMetadata], waiting: &mut Vec<WaitingObject>) {
+    let (kind, id) = (served(resource).kind, engine.number(&resource.group(), &resource.resource));
+    engine.apply(Event::ListBegins(id));
+    for object in objects {
+        engine.show(&kind, id, object);
+        if object.deletion_timestamp.is_some() {
+            waiting.push(WaitingObject {
+                object: convert::identity(&kind, object),
+                finalizers: object.finalizers.clone(),
+                grace_seconds: object.deletion_grace_period_seconds.filter(|grace| *grace > 0),
+            });
+        }
+    }
+    engine.apply(Event::ListEnds(id));
+    engine.has_list(id);
+}
+
+// === impl WaitingObject ===
+
+impl WaitingObject {
+    /// Lists the finalizers of others, which kubegc never removes.
+    pub fn foreign_finalizers(&self) -> impl Iterator<Item = &str> {
+        let all = self.finalizers.iter().map(String::as_str);
+        all.filter(|finalizer| ![ORPHAN, FOREGROUND].contains(finalizer))
+    }
+}

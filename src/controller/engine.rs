@@ -1,0 +1,219 @@
+//! What the workers share: the graph, the queue, the calls.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::calls::Calls;
+use super::changes::Changes;
+use super::convert;
+use super::outcome::{ClusterFailure, ClusterOutcome};
+use super::queue::WorkQueue;
+use super::served::Served;
+use crate::kubernetes::{Clock, ObjectMetadata};
+use crate::owners::{Brake, Effect, Event, Graph, Identity, Kind, OwnerGuards, Recent, ResourceId, Uid};
+
+/// How many owners are remembered whose dependents were orphaned.
+const ORPHANED: usize = 10_000;
+
+/// What a worker processes.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Key {
+    /// Check whether this object is to be deleted, or whether its foreground deletion can end.
+    Check(Uid),
+    /// Remove this owner from its dependents, then its finalizer `orphan`.
+    Orphan(Uid),
+}
+
+/// The state of the collection by owner references.
+pub(super) struct Engine {
+    pub(super) calls: Calls,
+    pub(super) changes: Changes,
+    pub(super) queue: WorkQueue<Key>,
+    pub(super) guards: OwnerGuards,
+    pub(super) clock: Clock,
+    /// Monitors will show each object sooner or later. Without them lists show all at once.
+    pub(super) has_monitors: bool,
+    /// The most changes; `None` = no limit.
+    pub(super) max_changes: Option<usize>,
+    /// Receives what was done.
+    pub(super) report: Box<dyn Fn(Notice) + Send + Sync>,
+    graph: Mutex<Graph>,
+    served: Mutex<Arc<Served>>,
+    brake: Mutex<Brake>,
+    orphaned: Mutex<Recent<Uid>>,
+    failures: Mutex<BTreeMap<Uid, ClusterFailure>>,
+    parked: Mutex<HashSet<Key>>,
+    resources: Mutex<Resources>,
+}
+
+/// News for the log, for events and for the output of a command.
+#[derive(Clone, Debug)]
+pub(super) enum Notice {
+    /// An action was carried out.
+    Done(ClusterOutcome),
+    /// An object failed for the first time, or for another cause than before.
+    Failed(ClusterFailure),
+    /// A reference names an owner in another namespace, or a namespaced owner of a cluster-scoped object.
+    WrongNamespace(Identity, crate::owners::OwnerReference),
+    /// The kind of an owner is not served.
+    NotServed(Identity, crate::owners::OwnerReference),
+    /// Deletions in a resource are paused.
+    Paused(String),
+}
+
+/// The resources that were ever listed, by number.
+#[derive(Debug, Default)]
+struct Resources {
+    names: Vec<(String, String)>,
+    /// The resources without a complete list so far, since when.
+    unlisted: HashMap<ResourceId, Instant>,
+}
+
+// === impl Engine ===
+
+impl Engine {
+    pub(super) fn new(
+        calls: Calls,
+        changes: Changes,
+        guards: OwnerGuards,
+        clock: Clock,
+        report: impl Fn(Notice) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            calls,
+            changes,
+            queue: WorkQueue::default(),
+            guards,
+            clock,
+            has_monitors: false,
+            max_changes: None,
+            report: Box::new(report),
+            graph: Mutex::default(),
+            served: Mutex::default(),
+            brake: Mutex::default(),
+            orphaned: Mutex::new(Recent::with_capacity(ORPHANED)),
+            failures: Mutex::default(),
+            parked: Mutex::default(),
+            resources: Mutex::default(),
+        }
+    }
+
+    /// Applies one event to the graph and adds what is to be done to the queue.
+    pub(super) fn apply(&self, event: Event) {
+        let effects = self.graph().apply(event);
+        for effect in effects {
+            match effect {
+                Effect::TryDelete(uid) => self.queue.add(Key::Check(uid)),
+                // The worker that proved the absence of one identity checks the next one.
+                Effect::RetryDelete(_) => {}
+                Effect::TryOrphan(uid) => self.queue.add(Key::Orphan(uid)),
+                Effect::WrongNamespace { dependent, reference } => {
+                    (self.report)(Notice::WrongNamespace(dependent, reference));
+                }
+            }
+        }
+    }
+
+    /// Applies what the API server shows of an object.
+    pub(super) fn show(&self, kind: &Kind, resource: ResourceId, object: &ObjectMetadata) {
+        self.apply(Event::Seen(convert::observed(kind, resource, object)));
+    }
+
+    pub(super) fn graph(&self) -> MutexGuard<'_, Graph> {
+        lock(&self.graph)
+    }
+
+    pub(super) fn brake(&self) -> MutexGuard<'_, Brake> {
+        lock(&self.brake)
+    }
+
+    pub(super) fn orphaned(&self) -> MutexGuard<'_, Recent<Uid>> {
+        lock(&self.orphaned)
+    }
+
+    pub(super) fn served(&self) -> Arc<Served> {
+        Arc::clone(&lock(&self.served))
+    }
+
+    /// Takes over what the API server serves, and checks the objects again that waited for another answer.
+    pub(super) fn set_served(&self, served: Served) {
+        *lock(&self.served) = Arc::new(served);
+        std::mem::take(&mut *lock(&self.parked)).into_iter().for_each(|key| self.queue.add(key));
+    }
+
+    /// Processes a key again when the API server serves something else.
+    pub(super) fn park(&self, key: &Key) {
+        lock(&self.parked).insert(key.clone());
+    }
+
+    /// Returns the number of a resource.
+    pub(super) fn number(&self, group: &str, resource: &str) -> ResourceId {
+        let mut resources = lock(&self.resources);
+        let is_it = |(known_group, known): &(String, String)| known_group == group && known == resource;
+        let at = resources.names.iter().position(is_it).unwrap_or_else(|| {
+            resources.names.push((group.to_owned(), resource.to_owned()));
+            resources.names.len() - 1
+        });
+        // An API server with 65,536 resources has failed long before.
+        ResourceId(u16::try_from(at).unwrap_or(u16::MAX))
+    }
+
+    /// Returns the name of a resource, as `deployments.apps`.
+    pub(super) fn name(&self, resource: ResourceId) -> String {
+        match lock(&self.resources).names.get(usize::from(resource.0)) {
+            Some((group, resource)) if group.is_empty() => resource.clone(),
+            Some((group, resource)) => format!("{resource}.{group}"),
+            None => "an unknown resource".to_owned(),
+        }
+    }
+
+    /// Records that a resource has no complete list yet.
+    pub(super) fn awaits_list(&self, resource: ResourceId) {
+        lock(&self.resources).unlisted.entry(resource).or_insert_with(Instant::now);
+    }
+
+    /// Records that a resource has a complete list, or is not served any more.
+    pub(super) fn has_list(&self, resource: ResourceId) {
+        lock(&self.resources).unlisted.remove(&resource);
+    }
+
+    /// Lists the resources without a complete list, and for how long.
+    pub(super) fn unlisted(&self) -> Vec<(ResourceId, Duration)> {
+        let resources = lock(&self.resources);
+        let mut unlisted: Vec<_> = resources.unlisted.iter().map(|(id, since)| (*id, since.elapsed())).collect();
+        unlisted.sort_by_key(|(id, _)| id.0);
+        unlisted
+    }
+
+    /// Records a failure; the same cause is reported once.
+    pub(super) fn failed(&self, object: Identity, cause: String) {
+        let failure = ClusterFailure { object, cause };
+        let before = lock(&self.failures).insert(failure.object.uid.clone(), failure.clone());
+        if before.is_none_or(|before| before.cause != failure.cause) {
+            (self.report)(Notice::Failed(failure));
+        }
+    }
+
+    /// Forgets the failure of an object.
+    pub(super) fn recovered(&self, uid: &Uid) {
+        lock(&self.failures).remove(uid);
+    }
+
+    /// Lists the objects that fail now.
+    pub(super) fn failures(&self) -> Vec<ClusterFailure> {
+        lock(&self.failures).values().cloned().collect()
+    }
+
+    /// Returns whether the limit on changes is reached.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.max_changes.is_some_and(|max| self.changes.count() >= max)
+    }
+}
+
+/// No code panics while it holds one of the locks, and none is held across an await.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,86 @@
+//! Orphaning: the dependents of an owner lose their reference, then the owner its finalizer `orphan`.
+
+use std::time::Duration;
+
+use futures::{StreamExt as _, stream};
+
+use super::check::{Next, namespace, unless_conflict};
+use super::convert;
+use super::engine::Engine;
+use crate::kubernetes::{KubernetesError, Target};
+use crate::owners::{ActionWord, Dependent, ORPHAN, Uid};
+
+/// Dependents of one owner that are changed at once.
+const AT_ONCE: usize = 16;
+/// How often the change of one dependent begins again because it was changed meanwhile.
+const CONFLICTS: usize = 5;
+/// The interval of the checks for resources that were never listed.
+const RECHECK: Duration = Duration::from_secs(1);
+
+impl Engine {
+    pub(super) async fn orphan(&self, uid: &Uid) -> Result<Next, KubernetesError> {
+        let Some(item) = self.graph().item(uid) else { return Ok(Next::Done) };
+        let served = self.served();
+        let Some(resource) = served.resource(&item.identity.kind) else { return Ok(Next::Parked) };
+        let Some(namespace) = namespace(&item, resource) else { return Ok(Next::Done) };
+        let live = self.calls.read(resource, &namespace, &item.identity.name).await?;
+        // It may be deleted with another policy meanwhile.
+        let wants = |live: &crate::kubernetes::ObjectMetadata| {
+            Uid::new(&live.uid) == *uid && live.deletion_timestamp.is_some() && convert::has(live, ORPHAN)
+        };
+        let Some(live) = live.filter(wants).filter(|_| !self.is_exhausted()) else { return Ok(Next::Done) };
+        if let Some(cause) = self.missing_lists() {
+            self.failed(item.identity.clone(), cause);
+            return Ok(Next::Later(RECHECK));
+        }
+        self.release_dependents(uid).await?;
+        let target = Target { resource, namespace: &live.namespace, name: &live.name };
+        let changed = self.changes.remove_finalizer(&self.calls, target, &live, ORPHAN).await;
+        let Some(changed) = unless_conflict(changed)? else { return Ok(Next::Again) };
+        if !self.guards.orphan_wait.is_zero() {
+            self.orphaned().insert(uid.clone());
+        }
+        self.patched(&item, ActionWord::Orphan, "orphan_requested", &changed);
+        Ok(Next::Done)
+    }
+
+    /// Says which resources may have dependents that are not known. The wait for them is limited.
+    fn missing_lists(&self) -> Option<String> {
+        let missing = self.unlisted().into_iter().filter(|(_, since)| *since < self.guards.orphan_wait);
+        let names: Vec<_> = missing.map(|(resource, _)| self.name(resource)).collect();
+        (!names.is_empty()).then(|| format!("its dependents are not all known: {} not listed yet", names.join(", ")))
+    }
+
+    /// Changes all dependents; one that fails does not stop the others.
+    async fn release_dependents(&self, owner: &Uid) -> Result<(), KubernetesError> {
+        let dependents = self.graph().dependents(owner);
+        let released = dependents.into_iter().map(|dependent| self.release(dependent, owner));
+        let released: Vec<_> = stream::iter(released).buffer_unordered(AT_ONCE).collect().await;
+        released.into_iter().collect()
+    }
+
+    async fn release(&self, Dependent { item, .. }: Dependent, owner: &Uid) -> Result<(), KubernetesError> {
+        let served = self.served();
+        let Some(resource) = served.resource(&item.identity.kind) else { return Ok(()) };
+        let mut conflicts = 0;
+        loop {
+            let live = self.calls.read(resource, &item.identity.namespace, &item.identity.name).await?;
+            let Some(live) = live.filter(|live| Uid::new(&live.uid) == item.identity.uid) else { return Ok(()) };
+            let is_owner = |reference: &crate::kubernetes::OwnerReferenceMetadata| Uid::new(&reference.uid) == *owner;
+            let rest: Vec<_> = live.owner_references.iter().filter(|it| !is_owner(it)).cloned().collect();
+            if rest.len() == live.owner_references.len() {
+                return Ok(());
+            }
+            let target = Target { resource, namespace: &live.namespace, name: &live.name };
+            match self.changes.set_references(&self.calls, target, &live, &rest).await {
+                Err(error) if error.is_conflict() && conflicts < CONFLICTS => conflicts += 1,
+                Err(error) if error.proves_absence(&resource.resource, &live.name) => return Ok(()),
+                Err(error) => return Err(error),
+                Ok(changed) => {
+                    self.patched(&item, ActionWord::DropReferences, "orphan_requested", &changed);
+                    return Ok(());
+                }
+            }
+        }
+    }
+}

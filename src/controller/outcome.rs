@@ -1,0 +1,48 @@
+//! What the workers did, as data.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::owners::{ActionWord, Identity, Propagation};
+
+/// One action on an object, and its result.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct ClusterOutcome {
+    /// What was done.
+    pub action: ActionWord,
+    /// The object.
+    pub object: Identity,
+    /// Of a deletion: what happens to the dependents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub propagation: Option<Propagation>,
+    /// Why, as in a plan.
+    pub reason: String,
+    /// The result.
+    pub result: ClusterResult,
+}
+
+/// The result of an action.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize, strum::Display)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum ClusterResult {
+    /// The object does not exist any more.
+    Removed,
+    /// Its deletion has begun; finalizers or a grace period hold the object.
+    Accepted,
+    /// References or a finalizer were removed.
+    Changed,
+    /// Somebody else has deleted it.
+    AlreadyDeleted,
+    /// A dry run: nothing was changed.
+    DryRun,
+}
+
+/// An object whose check or change failed, and the last cause.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct ClusterFailure {
+    /// The object.
+    pub object: Identity,
+    /// Why.
+    pub cause: String,
+}

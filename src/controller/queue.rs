@@ -1,0 +1,318 @@
+//! The work queue: each key waits at most once, and is processed by one worker at a time.
+//!
+//! As in client-go: a key that is added while it is processed is processed again afterward, and a key that failed waits
+//! with a back-off of its own.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::hash::Hash;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use crate::model::Backoff;
+
+/// The first back-off of a key.
+const FIRST: Duration = Duration::from_millis(5);
+/// The longest back-off of a key.
+const LONGEST: Duration = Duration::from_mins(5);
+
+/// Keys to process, in order.
+#[derive(Debug)]
+pub(super) struct WorkQueue<K> {
+    state: Mutex<State<K>>,
+    /// A key is ready, or the moment of the next one has changed. Wakes one worker.
+    ready: Notify,
+    /// A key was processed.
+    ended: Notify,
+}
+
+#[derive(Debug)]
+struct State<K> {
+    ready: VecDeque<K>,
+    /// The keys that wait in `ready` or are to be processed again.
+    dirty: HashSet<K>,
+    processing: HashSet<K>,
+    /// The keys that wait for a moment, by that moment and the order of their arrival.
+    delayed: BTreeMap<(Instant, u64), K>,
+    due: HashMap<K, (Instant, u64)>,
+    failures: HashMap<K, u32>,
+    arrivals: u64,
+    is_closed: bool,
+}
+
+/// How many keys are in which state.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct QueueLength {
+    /// Ready to be processed.
+    pub ready: usize,
+    /// Being processed.
+    pub processing: usize,
+    /// Waiting after a failure.
+    pub delayed: usize,
+}
+
+// === impl WorkQueue ===
+
+impl<K: Clone + Eq + Hash> WorkQueue<K> {
+    /// Adds a key. A key that waits after a failure becomes ready at once.
+    pub(super) fn add(&self, key: K) {
+        self.state().add(key);
+        self.ready.notify_one();
+    }
+
+    /// Returns the next key, when there is one. `None` = the queue is closed.
+    pub(super) async fn next(&self) -> Option<K> {
+        loop {
+            let changed = self.ready.notified();
+            let due = {
+                let mut state = self.state();
+                if state.is_closed {
+                    return None;
+                }
+                if let Some(key) = state.take(Instant::now()) {
+                    return Some(key);
+                }
+                state.next_due()
+            };
+            match due {
+                None => changed.await,
+                Some(due) => tokio::select! { () = changed => {}, () = sleep_until(due) => {} },
+            }
+        }
+    }
+
+    /// Ends the processing of a key. Its earlier failures are forgotten.
+    pub(super) fn done(&self, key: &K) {
+        let mut state = self.state();
+        state.failures.remove(key);
+        self.end(state, key);
+    }
+
+    /// Ends the processing of a key that failed. It is ready again after its back-off, and not before `at_least`.
+    pub(super) fn fail(&self, key: &K, at_least: Duration) {
+        let mut state = self.state();
+        let failures = state.failures.entry(key.clone()).or_default();
+        let wait = Backoff::new(FIRST, LONGEST).after(*failures).wait().max(at_least);
+        *failures += 1;
+        state.delay(key.clone(), Instant::now() + wait);
+        self.end(state, key);
+    }
+
+    /// Ends the processing of a key that is not processed again before `wait` is over or it is added again.
+    pub(super) fn defer(&self, key: &K, wait: Duration) {
+        let mut state = self.state();
+        state.delay(key.clone(), Instant::now() + wait);
+        self.end(state, key);
+    }
+
+    /// Waits until no key is ready or being processed, and each that waits has failed `failures` times or was deferred.
+    pub(super) async fn settled(&self, failures: u32) {
+        loop {
+            let ended = self.ended.notified();
+            if self.state().is_settled(failures) {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// Ends [`Self::next`]: no key is handed out any more.
+    pub(super) fn close(&self) {
+        self.state().is_closed = true;
+        self.ready.notify_waiters();
+    }
+
+    /// Returns the number of keys.
+    pub(super) fn len(&self) -> QueueLength {
+        let state = self.state();
+        let (ready, processing, delayed) = (state.ready.len(), state.processing.len(), state.delayed.len());
+        QueueLength { ready, processing, delayed }
+    }
+
+    fn end(&self, mut state: MutexGuard<'_, State<K>>, key: &K) {
+        state.end(key);
+        drop(state);
+        self.ready.notify_one();
+        self.ended.notify_waiters();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<K>> {
+        // No code panics while it holds the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K> Default for WorkQueue<K> {
+    fn default() -> Self {
+        let state = State {
+            ready: VecDeque::new(),
+            dirty: HashSet::new(),
+            processing: HashSet::new(),
+            delayed: BTreeMap::new(),
+            due: HashMap::new(),
+            failures: HashMap::new(),
+            arrivals: 0,
+            is_closed: false,
+        };
+        Self { state: Mutex::new(state), ready: Notify::new(), ended: Notify::new() }
+    }
+}
+
+// === impl State ===
+
+impl<K: Clone + Eq + Hash> State<K> {
+    fn add(&mut self, key: K) {
+        if let Some(at) = self.due.remove(&key) {
+            self.delayed.remove(&at);
+        }
+        if self.dirty.insert(key.clone()) && !self.processing.contains(&key) {
+            self.ready.push_back(key);
+        }
+    }
+
+    fn take(&mut self, now: Instant) -> Option<K> {
+        while let Some(entry) = self.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
+            let key = entry.remove();
+            self.due.remove(&key);
+            self.add(key);
+        }
+        let key = self.ready.pop_front()?;
+        self.dirty.remove(&key);
+        self.processing.insert(key.clone());
+        Some(key)
+    }
+
+    fn end(&mut self, key: &K) {
+        self.processing.remove(key);
+        if self.dirty.contains(key) {
+            self.ready.push_back(key.clone());
+        }
+    }
+
+    /// A key that is to be processed again anyway does not wait.
+    fn delay(&mut self, key: K, until: Instant) {
+        if self.dirty.contains(&key) || self.due.contains_key(&key) {
+            return;
+        }
+        self.arrivals += 1;
+        self.due.insert(key.clone(), (until, self.arrivals));
+        self.delayed.insert((until, self.arrivals), key);
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.delayed.first_key_value().map(|((due, _), _)| *due)
+    }
+
+    fn is_settled(&self, failures: u32) -> bool {
+        let has_failed = |key: &K| self.failures.get(key).is_none_or(|count| *count >= failures);
+        self.ready.is_empty() && self.processing.is_empty() && self.delayed.values().all(has_failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_waits_once_and_is_processed_again_if_it_is_added_meanwhile() {
+        let queue = WorkQueue::default();
+        queue.add("a");
+        queue.add("b");
+        queue.add("a");
+        assert_eq!(queue.next().await, Some("a"));
+        queue.add("a");
+        assert_eq!(queue.next().await, Some("b"), "one worker at a time has a key");
+        assert_eq!(queue.len(), QueueLength { ready: 0, processing: 2, delayed: 0 });
+        queue.done(&"a");
+        assert_eq!(queue.next().await, Some("a"));
+        queue.done(&"a");
+        queue.done(&"b");
+        assert_eq!(queue.len(), QueueLength::default());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_doubles_the_wait_and_success_forgets_it() {
+        let (queue, begun) = (WorkQueue::default(), Instant::now());
+        queue.add("a");
+        let mut waits = Vec::new();
+        for _ in 0..4 {
+            assert_eq!(queue.next().await, Some("a"));
+            waits.push(begun.elapsed().as_millis());
+            queue.fail(&"a", Duration::ZERO);
+        }
+        assert_eq!(waits, [0, 5, 15, 35]);
+        assert_eq!(queue.next().await, Some("a"));
+        queue.done(&"a");
+        queue.add("a");
+        queue.next().await;
+        let again = Instant::now();
+        queue.fail(&"a", Duration::ZERO);
+        queue.next().await;
+        assert_eq!(again.elapsed(), FIRST);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_wait_is_as_long_as_the_server_wants_and_at_most_five_minutes_otherwise() {
+        let queue = WorkQueue::default();
+        queue.add("a");
+        for wanted in [Duration::from_secs(7), Duration::ZERO] {
+            queue.next().await;
+            let begun = Instant::now();
+            queue.fail(&"a", wanted);
+            queue.next().await;
+            assert_eq!(begun.elapsed(), wanted.max(FIRST * 2_u32.pow(u32::from(wanted.is_zero()) * 2)));
+            queue.fail(&"a", Duration::ZERO);
+        }
+        for _ in 0..30 {
+            queue.next().await;
+            queue.fail(&"a", Duration::ZERO);
+        }
+        let begun = Instant::now();
+        queue.next().await;
+        assert_eq!(begun.elapsed(), LONGEST);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_added_key_does_not_wait_any_longer() {
+        let queue = WorkQueue::default();
+        queue.add("a");
+        queue.next().await;
+        queue.defer(&"a", LONGEST);
+        let begun = Instant::now();
+        queue.add("a");
+        assert_eq!((queue.next().await, begun.elapsed()), (Some("a"), Duration::ZERO));
+        queue.done(&"a");
+        assert_eq!(queue.len(), QueueLength::default());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_queue_settles_when_only_failures_and_deferred_keys_are_left() {
+        let (queue, begun) = (WorkQueue::default(), Instant::now());
+        queue.add("fails");
+        queue.add("deferred");
+        let work = async {
+            while let Some(key) = queue.next().await {
+                match key {
+                    "fails" => queue.fail(&key, Duration::ZERO),
+                    _ => queue.defer(&key, LONGEST),
+                }
+            }
+        };
+        let wait = async {
+            queue.settled(4).await;
+            queue.close();
+        };
+        tokio::join!(work, wait);
+        assert_eq!(begun.elapsed().as_millis(), 35, "the fourth failure");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_closed_queue_hands_out_nothing() {
+        let queue = WorkQueue::default();
+        queue.add("a");
+        queue.close();
+        assert_eq!(queue.next().await, None::<&str>);
+    }
+}

@@ -1,0 +1,38 @@
+//! The settings of the controller. The `Default` impls are the only place of the defaults.
+
+use std::time::Duration;
+
+use super::CallLimits;
+use crate::owners::OwnerGuards;
+
+/// All settings of the collection by owner references.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ControllerSettings {
+    /// Limits on the calls of the workers.
+    pub calls: CallLimits,
+    /// The guards.
+    pub guards: OwnerGuards,
+    /// How many objects are checked at once. Default 20, as in kube-controller-manager.
+    pub workers: usize,
+    /// Lists in flight at once. Default 8.
+    pub lists: usize,
+    /// The interval of discovery. Default 30 s, as in kube-controller-manager.
+    pub discovery: Duration,
+    /// How long a start waits for the first list of each resource before objects are checked. Default 30 s.
+    pub first_lists: Duration,
+}
+
+// === impl ControllerSettings ===
+
+impl Default for ControllerSettings {
+    fn default() -> Self {
+        Self {
+            calls: CallLimits::default(),
+            guards: OwnerGuards::default(),
+            workers: 20,
+            lists: 8,
+            discovery: Duration::from_secs(30),
+            first_lists: Duration::from_secs(30),
+        }
+    }
+}

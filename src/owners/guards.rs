@@ -1,0 +1,59 @@
+//! The guards of the collection by owner references: each keeps an object that kube-controller-manager would delete.
+
+use std::time::Duration;
+
+/// The guards. The defaults are those of the profile `safe`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnerGuards {
+    /// An owner is absent only if a `Status` of the API server names it. Off: any answer with the code 404 is a proof,
+    /// even for a version that is not served any more, and then data are deleted.
+    pub strict_not_found: bool,
+    /// After a conflict, an object is deleted only if its owner references, finalizers and deletionTimestamp are those
+    /// of the first read. Off: only the owner references count, so a finalizer `orphan` set in between is lost.
+    pub compare_after_conflict: bool,
+    /// How long the dependents of an owner with the finalizer `orphan` wait for resources that were never listed. A
+    /// dependent that appears later loses its reference. 0 = no wait, and a late dependent is deleted
+    /// (kubernetes#125796).
+    pub orphan_wait: Duration,
+    /// An owner in another namespace keeps its dependent. Off, also in the profile `safe`: such a reference is invalid, so
+    /// the owner counts as absent.
+    pub keep_cross_namespace: bool,
+    /// In `run`: how many objects of a resource may be deleted within [`Self::brake_window`] if no owner of them was ever
+    /// seen alive, before this pauses. 0 = no limit.
+    pub brake_count: usize,
+    /// As [`Self::brake_count`], in percent of the objects of the resource; the larger of the two counts.
+    pub brake_percent: u32,
+    /// See [`Self::brake_count`].
+    pub brake_window: Duration,
+}
+
+// === impl OwnerGuards ===
+
+impl OwnerGuards {
+    /// Returns the profile of kube-controller-manager: no guard.
+    pub fn none() -> Self {
+        Self {
+            strict_not_found: false,
+            compare_after_conflict: false,
+            orphan_wait: Duration::ZERO,
+            keep_cross_namespace: false,
+            brake_count: 0,
+            brake_percent: 0,
+            brake_window: Duration::ZERO,
+        }
+    }
+}
+
+impl Default for OwnerGuards {
+    fn default() -> Self {
+        Self {
+            strict_not_found: true,
+            compare_after_conflict: true,
+            orphan_wait: Duration::from_mins(5),
+            keep_cross_namespace: false,
+            brake_count: 100,
+            brake_percent: 5,
+            brake_window: Duration::from_mins(10),
+        }
+    }
+}

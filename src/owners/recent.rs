@@ -1,0 +1,80 @@
+//! Remembers a limited number of things: the least recently used one makes room.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+
+/// The things used last, at most as many as its capacity.
+#[derive(Debug)]
+pub struct Recent<T> {
+    last_use: HashMap<T, u64>,
+    by_use: BTreeMap<u64, T>,
+    uses: u64,
+    capacity: usize,
+}
+
+// === impl Recent ===
+
+impl<T: Clone + Eq + Hash> Recent<T> {
+    /// Creates an empty memory of this many things.
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { last_use: HashMap::new(), by_use: BTreeMap::new(), uses: 0, capacity }
+    }
+
+    /// Adds a thing, or counts as its use.
+    pub fn insert(&mut self, thing: T) {
+        if !self.touch(&thing) {
+            self.used(thing);
+        }
+        if self.last_use.len() > self.capacity
+            && let Some((_, oldest)) = self.by_use.pop_first()
+        {
+            self.last_use.remove(&oldest);
+        }
+    }
+
+    /// Returns whether the thing is remembered, and counts as its use.
+    pub fn touch(&mut self, thing: &T) -> bool {
+        let known = self.last_use.get(thing).and_then(|last| self.by_use.remove(last));
+        let is_known = known.is_some();
+        known.into_iter().for_each(|thing| self.used(thing));
+        is_known
+    }
+
+    /// Forgets a thing.
+    pub fn remove(&mut self, thing: &T) {
+        if let Some(last) = self.last_use.remove(thing) {
+            self.by_use.remove(&last);
+        }
+    }
+
+    /// Lists the things, least recently used first.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.by_use.values()
+    }
+
+    fn used(&mut self, thing: T) {
+        self.uses += 1;
+        self.last_use.insert(thing.clone(), self.uses);
+        self.by_use.insert(self.uses, thing);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_recently_used_thing_makes_room() {
+        let mut recent = Recent::with_capacity(2);
+        recent.insert("1");
+        recent.insert("2");
+        assert!(recent.touch(&"1"));
+        recent.insert("3");
+        assert_eq!(recent.iter().copied().collect::<Vec<_>>(), ["1", "3"]);
+        assert!(!recent.touch(&"2"));
+        recent.insert("1");
+        assert_eq!(recent.iter().copied().collect::<Vec<_>>(), ["3", "1"]);
+        recent.remove(&"3");
+        assert_eq!(recent.iter().copied().collect::<Vec<_>>(), ["1"]);
+    }
+}
