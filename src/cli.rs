@@ -89,7 +89,11 @@ impl Cli {
         let load = || {
             let loaded = self.global.load(environment)?;
             let verbose = if self.global.debug { 2 } else { self.global.verbose };
-            let is_service = matches!(self.verb, Verb::Run(_));
+            let is_service = match &self.verb {
+                Verb::Run(_) => true,
+                Verb::Controller(args) => args.is_service(),
+                _ => false,
+            };
             logging::start(is_service, verbose, loaded.settings.log_format, environment.plain);
             let shows_or_serves = is_service || matches!(self.verb, Verb::Config(_));
             Ok(if shows_or_serves { loaded } else { loaded.without_patience() })

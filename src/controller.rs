@@ -4,6 +4,7 @@
 //! [`ClusterObserver`] takes snapshots and cannot write. The engine keeps the ownership graph; lists ([`collect`]) or
 //! monitors show it the objects, and its workers check what the graph names, with live reads. Only `changes` writes.
 
+mod act;
 mod calls;
 mod changes;
 mod check;
@@ -11,9 +12,13 @@ mod collect;
 mod convert;
 mod engine;
 mod error;
+mod events;
+mod filter;
+mod monitors;
 mod orphan;
 mod outcome;
 mod queue;
+mod run;
 mod served;
 mod settings;
 mod snapshot;
@@ -21,7 +26,9 @@ mod snapshot;
 pub use calls::CallLimits;
 pub use collect::{ClusterReport, ClusterReportKind, CollectOptions, WaitingObject, collect};
 pub use error::ControllerError;
+pub use filter::{InvalidResourceName, ResourceFilter, ResourceName};
 pub use outcome::{ClusterFailure, ClusterOutcome, ClusterResult};
 pub use queue::QueueLength;
+pub use run::OwnersService;
 pub use settings::ControllerSettings;
 pub use snapshot::{ClusterObserver, Limits};

@@ -32,7 +32,9 @@ pub use metadata::{MetadataOnly, ObjectMetadata, OwnerReferenceMetadata, list_me
 pub use monitor::{Form, Monitor, Sink, Watched};
 pub use pod_lookup::pod_exists;
 pub use watch::{KnownPods, PodWatch};
-pub use writer::{Deleted, Deletion, DeletionPropagation, Target, delete_object, patch_object, patch_status};
+pub use writer::{
+    Deleted, Deletion, DeletionPropagation, Target, create_event, delete_object, patch_object, patch_status,
+};
 
 use std::time::Duration;
 

@@ -1,7 +1,9 @@
-//! `kubegc controller`: garbage collection at cluster level. So far it only reads.
+//! `kubegc controller`: garbage collection at cluster level.
 
+mod collect;
 mod plan;
 mod render;
+mod run;
 mod source;
 mod why;
 
@@ -10,9 +12,9 @@ use clap::Subcommand;
 use super::{CliError, Format, Output};
 use crate::config::Loaded;
 
-/// Show which objects of a cluster are garbage-collected, and why (read-only)
+/// Collect the garbage of a cluster: objects whose owners are deleted
 ///
-/// Reads the owner references of all objects. The credentials are those of --kubeconfig, $KUBECONFIG, or the pod's
+/// `plan` and `why` only read. `collect` deletes what is left now, and `run` is the service. The credentials are those of --kubeconfig, $KUBECONFIG, or the pod's
 /// service account.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -24,6 +26,8 @@ pub struct Args {
 enum Command {
     Plan(plan::Args),
     Why(why::Args),
+    Collect(collect::Args),
+    Run(run::Args),
     Snapshot(SnapshotArgs),
 }
 
@@ -33,11 +37,22 @@ enum Command {
 #[derive(Debug, clap::Args)]
 struct SnapshotArgs {}
 
+// === impl Args ===
+
+impl Args {
+    /// Returns whether the command is a service.
+    pub fn is_service(&self) -> bool {
+        matches!(self.command, Command::Run(_))
+    }
+}
+
 /// Runs a command of the controller.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     match &args.command {
         Command::Plan(args) => plan::run(args, loaded, output),
         Command::Why(args) => why::run(args, loaded, output),
+        Command::Collect(args) => collect::run(args, loaded, output),
+        Command::Run(args) => run::run(args, loaded),
         Command::Snapshot(SnapshotArgs {}) => snapshot(loaded, output),
     }
 }

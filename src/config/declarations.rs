@@ -20,7 +20,12 @@ pub(super) const TABLES: &[(&str, &str)] = &[
     (
         "guards",
         "A guard keeps an object that the kubelet's own rules would remove. The kubelet's own records show what it still\n\
-         needs; kubegc cannot read them. The profile \"kubelet\" turns all guards off.",
+         needs; kubegc cannot read them. The profiles \"kubelet\" and \"upstream\" turn all guards off. The guards of the\n\
+         controller are those from strict_not_found on.",
+    ),
+    (
+        "controller",
+        "These settings are for `kubegc controller`, which collects at cluster level. The agent on a node ignores them.",
     ),
 ];
 
@@ -40,9 +45,9 @@ macro_rules! settings {
 }
 
 settings! {
-    /// Set of guards: "safe" (all) or "kubelet" (those of the kubelet).
+    /// Set of guards: "safe" (all), or "kubelet" or "upstream" (none).
     ///
-    /// "kubelet" turns off all of `[guards]` and applies only the kubelet's own rules. Guards set in a file apply on
+    /// "kubelet" and "upstream", which mean the same, turn off all of `[guards]` and apply only Kubernetes's own rules. Guards set in a file apply on
     /// top of the file's profile. `--profile` on the command line discards the guards of files.
     "profile": PROFILE = policy.profile, flags ["profile"];
 
@@ -170,6 +175,31 @@ settings! {
     /// Remove further images while the measured free space is below the target, whatever the estimated sizes.
     "guards.measure_space": SWITCH = policy.guards.measure_space;
 
+    /// Take an owner for absent only if a `Status` of the API server names it, not for any answer with the code 404.
+    ///
+    /// A version of a kind that is not served any more is answered with 404 too, although the owner exists.
+    "guards.strict_not_found": SWITCH = controller.guards.strict_not_found;
+
+    /// After a conflict, delete an object only if its owners, finalizers and deletionTimestamp are still the same.
+    "guards.compare_after_conflict": SWITCH = controller.guards.compare_after_conflict;
+
+    /// Wait with orphaning for resources that were never listed. Later dependents lose the reference. 0 = off.
+    "guards.orphan_wait": DURATION = controller.guards.orphan_wait;
+
+    /// Keep an object whose owner is in another namespace, although such a reference is invalid.
+    "guards.keep_cross_namespace": SWITCH = controller.guards.keep_cross_namespace;
+
+    /// `controller run` pauses a resource after so many deletions of objects whose owners were never seen alive. 0 = off.
+    ///
+    /// A restore from a backup or a replication writes such objects, because the uids of their owners have changed.
+    "guards.brake_count": COUNT = controller.guards.brake_count;
+
+    /// As brake_count, in percent of the objects of the resource. The larger of the two counts.
+    "guards.brake_percent": PERCENT = controller.guards.brake_percent;
+
+    /// The time in which brake_count and brake_percent count.
+    "guards.brake_window": DURATION = controller.guards.brake_window;
+
     /// Pod sources: "auto", "none", or any of kube-api,kubelet,runtime.
     ///
     /// Separate several with commas. A pod counts as deleted only if all of them agree.
@@ -270,4 +300,33 @@ settings! {
 
     /// How the service logs: "text" or "json".
     "log.format": LOG_FORMAT = log_format;
+
+    /// Objects that are checked at once.
+    "controller.workers": COUNT = controller.workers, flags ["concurrent-gc-syncs"];
+
+    /// Calls to the API server per second.
+    "controller.calls_per_second": COUNT = controller.calls.per_second, flags ["kube-api-qps"];
+
+    /// Calls to the API server at once after a pause.
+    "controller.burst": COUNT = controller.calls.burst, flags ["kube-api-burst"];
+
+    /// Calls to the API server in flight at once.
+    "controller.calls_in_flight": COUNT = controller.calls.in_flight;
+
+    /// Longest wait for an answer of the API server.
+    "controller.answer_timeout": INTERVAL = controller.calls.answer;
+
+    /// Lists of resources in flight at once.
+    "controller.lists_in_flight": COUNT = controller.lists;
+
+    /// Interval between two discoveries of what the API server serves.
+    ///
+    /// A changed CustomResourceDefinition or APIService causes one too.
+    "controller.discovery_interval": INTERVAL = controller.discovery;
+
+    /// Time after which the API server ends a watch, and the next one continues. At most 290 s.
+    "controller.watch_timeout": INTERVAL = controller.watch;
+
+    /// Longest wait of a start for the first list of each resource.
+    "controller.first_lists": DURATION = controller.first_lists;
 }

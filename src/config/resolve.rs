@@ -13,7 +13,8 @@ use super::loaded::Loaded;
 use super::sockets::OtherSockets;
 use super::{Environment, Settings, Typed};
 use crate::host_path::HostFs;
-use crate::plan::Guards;
+use crate::owners::OwnerGuards;
+use crate::plan::{Guards, Profile};
 
 /// The state while resolving.
 #[derive(Default)]
@@ -66,7 +67,11 @@ impl Resolver {
     /// Applies the profile first, wherever it is in the input: single guards override it.
     fn profile(&mut self, entries: &[Entry]) {
         entries.iter().filter(|entry| entry.key == "profile").for_each(|entry| self.take(entry));
-        self.settings.policy.guards = Guards::of(self.settings.policy.profile);
+        let profile = self.settings.policy.profile;
+        self.settings.policy.guards = Guards::of(profile);
+        if profile != Profile::Safe {
+            self.settings.controller.guards = OwnerGuards::none();
+        }
     }
 
     fn take(&mut self, entry: &Entry) {

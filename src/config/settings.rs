@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
+use crate::controller::ControllerSettings;
 use crate::cri::CriOptions;
 use crate::model::PodSourceName;
 use crate::plan::Policy;
@@ -33,6 +34,8 @@ pub struct Settings {
     pub tells_events: bool,
     /// `log.format`
     pub log_format: LogFormat,
+    /// `controller.*`, and the guards of the controller in `guards.*`
+    pub controller: ControllerSettings,
 }
 
 /// The runtime's sockets and limits.
@@ -133,6 +136,7 @@ impl Default for Settings {
             intervals: Intervals::default(),
             tells_events: true,
             log_format: LogFormat::Text,
+            controller: ControllerSettings::default(),
         }
     }
 }

@@ -12,11 +12,11 @@ use crate::kubernetes::{ApiResource, Connection, KubernetesError, ObjectMetadata
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallLimits {
     /// Calls per second. Default 100.
-    pub per_second: u32,
+    pub per_second: u64,
     /// Calls at once after a pause. Default 200.
-    pub burst: u32,
+    pub burst: u64,
     /// Calls in flight. Default 64.
-    pub in_flight: usize,
+    pub in_flight: u64,
     /// The longest wait for one answer. Default 30 s.
     pub answer: Duration,
 }
@@ -44,12 +44,14 @@ struct Bucket {
 
 impl Calls {
     pub(super) fn new(connection: Arc<Connection>, limits: &CallLimits, trusts_any_404: bool) -> Self {
-        let interval = Duration::from_secs(1) / limits.per_second.max(1);
+        let [per_second, burst, in_flight] = [limits.per_second, limits.burst, limits.in_flight]
+            .map(|limit| u32::try_from(limit).unwrap_or(u32::MAX).max(1));
+        let interval = Duration::from_secs(1) / per_second;
         Self {
             connection,
             answer: limits.answer,
-            in_flight: Semaphore::new(limits.in_flight.max(1)),
-            bucket: Mutex::new(Bucket::full(interval, limits.burst)),
+            in_flight: Semaphore::new(in_flight as usize),
+            bucket: Mutex::new(Bucket::full(interval, burst)),
             trusts_any_404,
         }
     }
@@ -89,7 +91,7 @@ impl Default for CallLimits {
 
 impl Bucket {
     fn full(interval: Duration, burst: u32) -> Self {
-        let (burst, now) = (interval * burst.max(1), Instant::now());
+        let (burst, now) = (interval.saturating_mul(burst), Instant::now());
         Self { interval, burst, next: now.checked_sub(burst).unwrap_or(now) }
     }
 

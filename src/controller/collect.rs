@@ -13,12 +13,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::calls::Calls;
 use super::changes::{Changes, Mode};
+use super::check::Next;
 use super::convert;
-use super::engine::{Engine, Notice};
+use super::engine::{Engine, Key, Notice, Wave};
 use super::served::{Served, served};
 use super::{ClusterFailure, ClusterOutcome, ClusterResult, ControllerError, ControllerSettings};
 use crate::kubernetes::{ApiResource, Clock, Connection, ObjectMetadata, discover, list_metadata};
-use crate::owners::{Event, FOREGROUND, Identity, ORPHAN};
+use crate::owners::{Event, FOREGROUND, Identity, ORPHAN, Uid};
 
 /// After so many failures of an object the others do not wait for it any longer: about 2.5 s.
 const FAILURES: u32 = 9;
@@ -127,7 +128,7 @@ impl Collection {
             let before = self.engine.changes.count();
             self.list().await?;
             self.report.rounds += 1;
-            self.report.interrupted = !self.work().await;
+            self.report.interrupted = !self.work(dry_run).await;
             let is_idle = self.engine.changes.count() == before;
             let ends = dry_run || self.report.interrupted || self.engine.is_exhausted();
             if ends || is_idle && !self.awaits_termination() {
@@ -156,7 +157,7 @@ impl Collection {
         let wanted = found.resources.iter().filter(|it| it.is_preferred && it.is_collectable());
         let (connection, limit) = (&engine.calls.connection, settings.calls.answer);
         let lists = wanted.map(|resource| async move { (resource, list_metadata(connection, resource, limit).await) });
-        let mut lists = stream::iter(lists).buffered(settings.lists);
+        let mut lists = stream::iter(lists).buffered(usize::try_from(settings.lists).unwrap_or(1).max(1));
         while let Some((resource, list)) = lists.next().await {
             match list {
                 Ok(objects) => show(engine, resource, &objects, &mut report.waiting),
@@ -169,19 +170,67 @@ impl Collection {
         Ok(())
     }
 
-    /// Processes the queue until it is settled. Returns false if the time is up or a signal came before that; the calls in
-    /// flight have ended then.
-    async fn work(&self) -> bool {
+    /// Decides and changes in waves until nothing is left to do. Returns false if the time is up or a signal came before
+    /// that; the calls in flight have ended then.
+    async fn work(&self, dry_run: bool) -> bool {
+        loop {
+            if !self.decide().await {
+                return false;
+            }
+            let wave = std::mem::take(&mut *self.engine.wave());
+            if wave.decided.is_empty() && wave.orphans.is_empty() {
+                return true;
+            }
+            self.carry_out(wave).await;
+            let mut changes = std::mem::take(&mut self.engine.wave().changes);
+            changes.sort_by_cached_key(uid);
+            for change in changes {
+                self.engine.apply(change);
+            }
+            if dry_run || self.engine.is_exhausted() {
+                return true;
+            }
+        }
+    }
+
+    /// Checks the objects in the queue until it is settled.
+    async fn decide(&self) -> bool {
         let mut workers = std::pin::pin!(join_all((0..self.settings.workers).map(|_| self.engine.work())));
         tokio::select! {
             _ = &mut workers => false,
             () = self.engine.queue.settled(FAILURES) => true,
-            () = async { tokio::select! { () = sleep_until(self.until) => {}, () = self.stop.cancelled() => {} } } => {
+            () = self.ended() => {
                 self.engine.queue.close();
                 workers.await;
                 false
             }
         }
+    }
+
+    /// Carries out all decisions. After the end of the time none begins.
+    async fn carry_out(&self, wave: Wave) {
+        let workers = usize::try_from(self.settings.workers).unwrap_or(1).max(1);
+        let changes = wave.decided.into_iter().map(|(checked, verdict)| async move {
+            let identity = checked.item.identity.clone();
+            let key = Key::Check(identity.uid.clone());
+            let next = if self.has_ended() { Ok(Next::Done) } else { self.engine.carry_out(checked, verdict).await };
+            self.engine.end(&key, Some(identity), next);
+        });
+        stream::iter(changes).buffer_unordered(workers).collect::<()>().await;
+        let orphans = wave.orphans.into_iter().map(|uid| async move {
+            let identity = self.engine.graph().item(&uid).map(|item| item.identity);
+            let next = if self.has_ended() { Ok(Next::Done) } else { self.engine.orphan(&uid).await };
+            self.engine.end(&Key::Orphan(uid), identity, next);
+        });
+        stream::iter(orphans).buffer_unordered(workers).collect::<()>().await;
+    }
+
+    async fn ended(&self) {
+        tokio::select! { () = sleep_until(self.until) => {}, () = self.stop.cancelled() => {} }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.stop.is_cancelled() || Instant::now() >= self.until
     }
 
     /// Returns whether an object that this collection deleted only needs its grace period to end.
@@ -210,6 +259,14 @@ fn show(engine: &Engine, resource: &ApiResource, objects: &[ObjectMetadata], wai
     }
     engine.apply(Event::ListEnds(id));
     engine.has_list(id);
+}
+
+fn uid(change: &Event) -> Option<Uid> {
+    match change {
+        Event::Seen(observed) => Some(observed.identity.uid.clone()),
+        Event::Deleted(identity) | Event::ProvenAbsent(identity) => Some(identity.uid.clone()),
+        Event::ListBegins(_) | Event::ListEnds(_) | Event::Unserved(_) => None,
+    }
 }
 
 // === impl WaitingObject ===

@@ -4,16 +4,18 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
 
 use super::calls::Calls;
 use super::changes::Changes;
+use super::check::Checked;
 use super::convert;
 use super::outcome::{ClusterFailure, ClusterOutcome};
 use super::queue::WorkQueue;
 use super::served::Served;
 use crate::kubernetes::{Clock, ObjectMetadata};
-use crate::owners::{Brake, Effect, Event, Graph, Identity, Kind, OwnerGuards, Recent, ResourceId, Uid};
+use crate::owners::{Brake, Effect, Event, Graph, Identity, Kind, OwnerGuards, Recent, ResourceId, Uid, Verdict};
 
 /// How many owners are remembered whose dependents were orphaned.
 const ORPHANED: usize = 10_000;
@@ -34,7 +36,7 @@ pub(super) struct Engine {
     pub(super) queue: WorkQueue<Key>,
     pub(super) guards: OwnerGuards,
     pub(super) clock: Clock,
-    /// Monitors will show each object sooner or later. Without them lists show all at once.
+    /// Monitors show each change. Without them the changes are made in waves, and shown to the graph after each wave.
     pub(super) has_monitors: bool,
     /// The most changes; `None` = no limit.
     pub(super) max_changes: Option<usize>,
@@ -46,7 +48,22 @@ pub(super) struct Engine {
     orphaned: Mutex<Recent<Uid>>,
     failures: Mutex<BTreeMap<Uid, ClusterFailure>>,
     parked: Mutex<HashSet<Key>>,
+    wave: Mutex<Wave>,
     resources: Mutex<Resources>,
+    /// A resource has its first list.
+    listed: Notify,
+}
+
+/// What is decided and changed in one wave of a collection without monitors: all decisions come before the first change, so
+/// that the result does not depend on their order.
+#[derive(Default)]
+pub(super) struct Wave {
+    /// The objects to change.
+    pub(super) decided: Vec<(Checked, Verdict)>,
+    /// The owners whose dependents are to be released.
+    pub(super) orphans: Vec<Uid>,
+    /// What became of the objects, for the graph.
+    pub(super) changes: Vec<Event>,
 }
 
 /// News for the log, for events and for the output of a command.
@@ -70,6 +87,8 @@ struct Resources {
     names: Vec<(String, String)>,
     /// The resources without a complete list so far, since when.
     unlisted: HashMap<ResourceId, Instant>,
+    /// The resources that cannot be monitored now, and why.
+    failing: HashMap<ResourceId, String>,
 }
 
 // === impl Engine ===
@@ -97,7 +116,9 @@ impl Engine {
             orphaned: Mutex::new(Recent::with_capacity(ORPHANED)),
             failures: Mutex::default(),
             parked: Mutex::default(),
+            wave: Mutex::default(),
             resources: Mutex::default(),
+            listed: Notify::new(),
         }
     }
 
@@ -115,6 +136,18 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// Applies the effect of a change of our own, after the wave. Monitors show it anyway, in its place among other changes.
+    pub(super) fn changed(&self, event: Event) {
+        if !self.has_monitors {
+            self.wave().changes.push(event);
+        }
+    }
+
+    /// Returns the wave that is under way.
+    pub(super) fn wave(&self) -> MutexGuard<'_, Wave> {
+        lock(&self.wave)
     }
 
     /// Applies what the API server shows of an object.
@@ -141,7 +174,9 @@ impl Engine {
     /// Takes over what the API server serves, and checks the objects again that waited for another answer.
     pub(super) fn set_served(&self, served: Served) {
         *lock(&self.served) = Arc::new(served);
-        std::mem::take(&mut *lock(&self.parked)).into_iter().for_each(|key| self.queue.add(key));
+        for key in std::mem::take(&mut *lock(&self.parked)) {
+            self.queue.add(key);
+        }
     }
 
     /// Processes a key again when the API server serves something else.
@@ -178,6 +213,32 @@ impl Engine {
     /// Records that a resource has a complete list, or is not served any more.
     pub(super) fn has_list(&self, resource: ResourceId) {
         lock(&self.resources).unlisted.remove(&resource);
+        self.listed.notify_waiters();
+    }
+
+    /// Waits until each resource has a complete list, at most `limit`.
+    pub(super) async fn all_listed(&self, limit: Duration) {
+        let wait = async {
+            loop {
+                let listed = self.listed.notified();
+                if self.unlisted().is_empty() {
+                    return;
+                }
+                listed.await;
+            }
+        };
+        // After the limit the others are collected without it.
+        let _ = timeout(limit, wait).await;
+    }
+
+    /// Records that a resource cannot be monitored now.
+    pub(super) fn monitor_failed(&self, resource: ResourceId, cause: String) {
+        lock(&self.resources).failing.insert(resource, cause);
+    }
+
+    /// Records that a resource is monitored.
+    pub(super) fn monitor_works(&self, resource: ResourceId) {
+        lock(&self.resources).failing.remove(&resource);
     }
 
     /// Lists the resources without a complete list, and for how long.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 
-use super::check::{Next, namespace, unless_conflict};
+use super::act::unless_conflict;
+use super::check::{Next, namespace};
 use super::convert;
 use super::engine::Engine;
 use crate::kubernetes::{KubernetesError, Target};

@@ -107,6 +107,17 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         self.end(state, key);
     }
 
+    /// Ends the processing of a key without a result. Its earlier failures still count, until [`Self::done`].
+    pub(super) fn pause(&self, key: &K) {
+        self.end(self.state(), key);
+    }
+
+    /// Returns whether a key is ready or being processed.
+    pub(super) fn is_pending(&self, key: &K) -> bool {
+        let state = self.state();
+        state.dirty.contains(key) || state.processing.contains(key)
+    }
+
     /// Waits until no key is ready or being processed, and each that waits has failed `failures` times or was deferred.
     pub(super) async fn settled(&self, failures: u32) {
         loop {
@@ -306,6 +317,23 @@ mod tests {
         };
         tokio::join!(work, wait);
         assert_eq!(begun.elapsed().as_millis(), 35, "the fourth failure");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_paused_key_is_not_pending_and_keeps_its_failures() {
+        let queue = WorkQueue::default();
+        queue.add("a");
+        queue.next().await;
+        queue.fail(&"a", Duration::ZERO);
+        assert!(!queue.is_pending(&"a"));
+        queue.next().await;
+        assert!(queue.is_pending(&"a"));
+        queue.pause(&"a");
+        assert!(!queue.is_pending(&"a"));
+        let begun = Instant::now();
+        queue.fail(&"a", Duration::ZERO);
+        queue.next().await;
+        assert_eq!(begun.elapsed(), FIRST * 2);
     }
 
     #[tokio::test(start_paused = true)]

@@ -13,11 +13,13 @@ pub struct ControllerSettings {
     /// The guards.
     pub guards: OwnerGuards,
     /// How many objects are checked at once. Default 20, as in kube-controller-manager.
-    pub workers: usize,
+    pub workers: u64,
     /// Lists in flight at once. Default 8.
-    pub lists: usize,
+    pub lists: u64,
     /// The interval of discovery. Default 30 s, as in kube-controller-manager.
     pub discovery: Duration,
+    /// After this time the API server ends a watch, and the next one begins where it ended. Default 4 min.
+    pub watch: Duration,
     /// How long a start waits for the first list of each resource before objects are checked. Default 30 s.
     pub first_lists: Duration,
 }
@@ -32,6 +34,7 @@ impl Default for ControllerSettings {
             workers: 20,
             lists: 8,
             discovery: Duration::from_secs(30),
+            watch: Duration::from_mins(4),
             first_lists: Duration::from_secs(30),
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::Request;
 use kube::core::Request as Path;
-use kube::core::params::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
+use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -129,6 +129,25 @@ async fn changed(
     let request = request.map_err(|error| invalid_request(what, error.to_string()))?;
     let answer: MetadataOnly = connection.request(what, accepting(request, ACCEPT_ONE), limit).await?;
     Ok(answer.metadata)
+}
+
+/// Creates a core v1 event.
+///
+/// # Errors
+///
+/// The API server did not create it, or gave no answer.
+pub async fn create_event(
+    connection: &Connection,
+    namespace: &str,
+    event: &Value,
+    limit: Duration,
+) -> Result<(), KubernetesError> {
+    let what = format!("create an event in namespace {namespace}");
+    let body = serde_json::to_vec(event).map_err(|error| invalid_request(&what, error.to_string()))?;
+    let path = Path::new(format!("/api/v1/namespaces/{namespace}/events"));
+    let request = path.create(&PostParams::default(), body);
+    let request = request.map_err(|error| invalid_request(&what, error.to_string()))?;
+    connection.request::<serde::de::IgnoredAny>(&what, request, limit).await.map(drop)
 }
 
 // === impl Target ===

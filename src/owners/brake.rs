@@ -51,9 +51,9 @@ impl Brake {
             return BrakeAnswer::Paused;
         }
         counted.forget_before(now, guards.brake_window);
-        let deletions = counted.deletions.len();
+        let deletions = counted.deletions.len() as u64;
         // Objects that were deleted in the window were part of the resource.
-        let share = || (total() + deletions) / 100 * guards.brake_percent as usize;
+        let share = || (total() as u64 + deletions) / 100 * guards.brake_percent;
         if deletions < guards.brake_count || deletions < share() {
             counted.deletions.push_back(now);
             return BrakeAnswer::Permitted;

@@ -20,9 +20,9 @@ pub struct OwnerGuards {
     pub keep_cross_namespace: bool,
     /// In `run`: how many objects of a resource may be deleted within [`Self::brake_window`] if no owner of them was ever
     /// seen alive, before this pauses. 0 = no limit.
-    pub brake_count: usize,
+    pub brake_count: u64,
     /// As [`Self::brake_count`], in percent of the objects of the resource; the larger of the two counts.
-    pub brake_percent: u32,
+    pub brake_percent: u64,
     /// See [`Self::brake_count`].
     pub brake_window: Duration,
 }

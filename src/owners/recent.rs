@@ -36,7 +36,9 @@ impl<T: Clone + Eq + Hash> Recent<T> {
     pub fn touch(&mut self, thing: &T) -> bool {
         let known = self.last_use.get(thing).and_then(|last| self.by_use.remove(last));
         let is_known = known.is_some();
-        known.into_iter().for_each(|thing| self.used(thing));
+        if let Some(thing) = known {
+            self.used(thing);
+        }
         is_known
     }
 

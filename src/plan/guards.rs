@@ -33,6 +33,8 @@ pub enum Profile {
     Safe,
     /// The rules of the kubelet 1.36 only: for comparison and what-if analysis.
     Kubelet,
+    /// The same as `kubelet`, with the name that suits the controller: the rules of kube-controller-manager 1.36 only.
+    Upstream,
 }
 
 /// The guards. 0 or `false` disables a guard.
@@ -77,7 +79,7 @@ impl Guards {
     pub fn of(profile: Profile) -> Self {
         match profile {
             Profile::Safe => Self::safe(),
-            Profile::Kubelet => Self::none(),
+            Profile::Kubelet | Profile::Upstream => Self::none(),
         }
     }
 

@@ -7,6 +7,7 @@ mod controller;
 mod daemonset;
 mod namespaced_permissions;
 mod node_rig;
+mod owner_forests;
 mod pending_pods;
 mod permissions;
 mod pod_source_outages;

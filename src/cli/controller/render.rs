@@ -6,8 +6,10 @@ use std::fmt::Write as _;
 use super::why::Answer;
 use crate::cli::format;
 use crate::cli::render::{Grid, Paint};
+use crate::controller::{ClusterOutcome, ClusterReport, WaitingObject};
 use crate::owners::{
     ActionWord, ClusterAction, ClusterPlan, DependentNode, Finding, FindingKind, Identity, OwnerFinding, OwnerNode,
+    Propagation,
 };
 
 /// The longest name in a table, unless it is wide.
@@ -58,14 +60,18 @@ fn actions(actions: &[ClusterAction], wide: bool) -> String {
 }
 
 fn action_text(action: &ClusterAction) -> String {
-    let text = match action.action {
+    words(action.action, action.propagation)
+}
+
+fn words(action: ActionWord, propagation: Option<Propagation>) -> String {
+    let text = match action {
         ActionWord::Delete => "delete",
         ActionWord::DropReferences => "drop references",
         ActionWord::EndForeground => "end foreground deletion",
         ActionWord::Orphan => "orphan dependents",
     };
-    match action.propagation {
-        None | Some(crate::owners::Propagation::Background) => text.to_owned(),
+    match propagation {
+        None | Some(Propagation::Background) => text.to_owned(),
         Some(propagation) => format!("{text} ({})", propagation.to_string().to_lowercase()),
     }
 }
@@ -159,6 +165,53 @@ fn summary(plan: &ClusterPlan) -> String {
     };
     let kept = if reasons.is_empty() { String::new() } else { format!("; kept: {}", reasons.join(", ")) };
     format!("{head}{kept}.\n")
+}
+
+/// Formats a report: one line for each change, then what is left, then the totals.
+pub(super) fn report(report: &ClusterReport, dry_run: bool, wide: bool, paint: Paint) -> String {
+    let mut text = String::new();
+    if !report.outcomes.is_empty() {
+        text += &outcomes(&report.outcomes, wide);
+        text.push('\n');
+    }
+    if !report.waiting.is_empty() {
+        let _ = writeln!(text, "{}", paint.bold("Being deleted:"));
+        text += &waiting(&report.waiting, wide);
+        text.push('\n');
+    }
+    let of = |action| report.outcomes.iter().filter(|outcome| outcome.action == action).count();
+    let verb = if dry_run { "would be deleted" } else { "deleted" };
+    let changed = report.outcomes.len() - of(ActionWord::Delete);
+    let _ = writeln!(text, "{} {verb}, {changed} changed.", format::count(of(ActionWord::Delete), "object"));
+    text
+}
+
+fn outcomes(outcomes: &[ClusterOutcome], wide: bool) -> String {
+    let mut grid = Grid::new(&["ACTION", "KIND", "NAMESPACE", "NAME", "RESULT", "WHY"]);
+    for outcome in outcomes {
+        let object = &outcome.object;
+        grid.row([
+            words(outcome.action, outcome.propagation),
+            kind(object, wide),
+            object.namespace.to_string(),
+            name(&object.name, wide),
+            outcome.result.to_string().replace('_', " "),
+            outcome.reason.replace('_', " "),
+        ]);
+    }
+    grid.text(wide)
+}
+
+fn waiting(waiting: &[WaitingObject], wide: bool) -> String {
+    let mut grid = Grid::new(&["KIND", "NAMESPACE", "NAME", "WAITS FOR"]);
+    for WaitingObject { object, finalizers, grace_seconds } in waiting {
+        let grace = grace_seconds.map(|seconds| format!("its grace period of {seconds} s"));
+        let finalizers = finalizers.iter().map(|finalizer| format!("finalizer {finalizer}"));
+        let causes: Vec<_> = grace.into_iter().chain(finalizers).collect();
+        let object_name = name(&object.name, wide);
+        grid.row([kind(object, wide), object.namespace.to_string(), object_name, format::list(&causes)]);
+    }
+    grid.text(wide)
 }
 
 /// Formats an answer as a tree: the owners above, the object, the dependents below.

@@ -16,6 +16,11 @@ use crate::daemon::now;
 use crate::kubernetes::Connection;
 use crate::owners::ClusterSnapshot;
 
+/// Returns the connection to the API server of the settings.
+pub(super) fn connection(loaded: &Loaded) -> Connection {
+    Connection::new(credential_candidates(&loaded.settings))
+}
+
 /// Returns the snapshot in `file`, or that of the cluster.
 pub(super) fn snapshot(file: Option<&PathBuf>, loaded: &Loaded) -> Result<ClusterSnapshot, CliError> {
     file.map_or_else(|| observe(loaded), |file| one_document::cluster_snapshot(file))
@@ -23,8 +28,7 @@ pub(super) fn snapshot(file: Option<&PathBuf>, loaded: &Loaded) -> Result<Cluste
 
 /// Takes a snapshot of the cluster.
 pub(super) fn observe(loaded: &Loaded) -> Result<ClusterSnapshot, CliError> {
-    let connection = Connection::new(credential_candidates(&loaded.settings));
-    let observer = ClusterObserver::new(Arc::new(connection), Limits::default(), now);
+    let observer = ClusterObserver::new(Arc::new(connection(loaded)), Limits::default(), now);
     let progress = progress();
     let watch = |done: usize, all: usize| {
         progress.set_length(all as u64);

@@ -158,7 +158,8 @@ impl Graph {
         })
     }
 
-    /// Returns whether the owner may be another object than the one that the reference means.
+    /// Returns whether the dependent of this reference is to be checked: the owner waits for its dependents, is absent, or
+    /// may be another object than the one that the reference means.
     fn is_doubtful(&self, reference: &OwnerReference, dependent: &Identity, effects: &mut Vec<Effect>) -> bool {
         let Some(id) = self.store.find(&reference.uid) else { return true };
         let (Some(node), Some(owner)) = (self.store.node(id), self.store.identity(id)) else { return true };
@@ -172,7 +173,9 @@ impl Graph {
         // The scope of a guess is unknown, so a cluster-scoped dependent makes one without a namespace of a namespaced
         // owner too (kubernetes#98040).
         let lacks_namespace = owner.is_cluster_scoped() && !dependent.is_cluster_scoped();
+        // An owner that waits deletes its dependents, those that appear late too.
         node.state == State::Absent
+            || node.waits_for_dependents
             || !owner.is_meant_by(reference, &dependent.namespace)
             || node.state == State::Guess && lacks_namespace
     }

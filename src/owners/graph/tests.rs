@@ -196,6 +196,15 @@ fn foreground_deletion_checks_all_dependents_and_then_the_owner_on_every_event()
     assert_eq!(graph.apply(Event::Deleted(pod("a"))), [try_delete("owner")]);
 }
 
+/// A list may show the owner first.
+#[test]
+fn a_dependent_that_appears_below_a_waiting_owner_is_checked() {
+    let mut graph = Graph::default();
+    graph.apply(Event::Seen(foreground(&pod("owner"), &[])));
+    assert_eq!(graph.see(&pod("late"), &[to(&pod("owner"))]), [try_delete("late")]);
+    assert_eq!(graph.see(&pod("late"), &[to(&pod("owner"))]), [], "it was checked already");
+}
+
 #[test]
 fn orphan_deletion_is_handled_on_every_event_and_checks_no_dependent() {
     let mut graph = Graph::default();

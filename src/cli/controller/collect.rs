@@ -1,0 +1,94 @@
+//! `kubegc controller collect`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+
+use super::{render, source};
+use crate::cli::render::Paint;
+use crate::cli::session::block_on;
+use crate::cli::{CliError, ErrorKind, Format, Output, format};
+use crate::config::Loaded;
+use crate::controller::{ClusterOutcome, ClusterReport, CollectOptions, collect};
+use crate::daemon::{now, signals};
+
+/// Delete what `controller plan` shows, and what follows from it
+///
+/// It ends when a look at all objects finds nothing more to do. Objects that only wait for finalizers of others are
+/// named. It needs no watch and nothing that runs all the time.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Make all checks, but change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Make at most this number of changes
+    #[arg(long, value_name = "NUMBER")]
+    max: Option<usize>,
+    /// End after this time, whatever is left
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = humantime::parse_duration)]
+    timeout: Duration,
+}
+
+/// Collects and prints what was done.
+pub(super) fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let options = CollectOptions { dry_run: args.dry_run, max_changes: args.max, timeout: args.timeout };
+    let bar = progress();
+    let report = block_on(async {
+        let (signals, stop, _) = signals::listen()?;
+        let connection = Arc::new(source::connection(loaded));
+        let shown = bar.clone();
+        let watch = move |outcome: &ClusterOutcome| {
+            shown.set_message(outcome.object.to_string());
+            shown.inc(1);
+        };
+        let collection = collect(connection, loaded.settings.controller.clone(), &options, now, stop, watch);
+        tokio::select! {
+            report = collection => Ok(report?),
+            signal = signals.aborted() => Err(CliError::aborted(signal)),
+        }
+    })?;
+    bar.finish_and_clear();
+    print(&report, args.dry_run, output)?;
+    verdict(&report, args)
+}
+
+fn print(report: &ClusterReport, dry_run: bool, output: &mut Output) -> Result<(), CliError> {
+    match output.format.unwrap_or(Format::Table) {
+        Format::Json => output.json(report),
+        Format::Yaml => output.yaml(report),
+        format => {
+            let paint = Paint { on: output.color };
+            output.text(&render::report(report, dry_run, format == Format::Wide, paint))
+        }
+    }
+}
+
+/// Returns an error if garbage may be left.
+fn verdict(report: &ClusterReport, args: &Args) -> Result<(), CliError> {
+    let mut faults = Vec::new();
+    if report.interrupted {
+        faults.push(format!(
+            "ended before all was done, by a signal or after {}",
+            humantime::format_duration(args.timeout)
+        ));
+    }
+    if let Some(failure) = report.failures.first() {
+        let others = report.failures.len() - 1;
+        let others =
+            if others == 0 { String::new() } else { format!(", and {} more", format::count(others, "object")) };
+        faults.push(format!("{}: {}{others}", failure.object, failure.cause));
+    }
+    faults.extend(report.errors.iter().cloned());
+    match faults.as_slice() {
+        [] => Ok(()),
+        faults => Err(CliError::message(ErrorKind::Partial, faults.join("; "))),
+    }
+}
+
+/// Returns a spinner. It is drawn on standard error, and only on a terminal.
+fn progress() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}

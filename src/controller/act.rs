@@ -1,0 +1,220 @@
+//! Carries out what was decided about one object.
+
+use super::check::{Checked, Next};
+use super::convert;
+use super::engine::{Engine, Key, Notice};
+use super::outcome::{ClusterOutcome, ClusterResult};
+use crate::kubernetes::{Deleted, KubernetesError, ObjectMetadata, OwnerReferenceMetadata, Target};
+use crate::owners::{
+    ActionWord, BrakeAnswer, DeleteReason, Event, FOREGROUND, Item, OwnerReference, Propagation, Uid, Verdict,
+};
+
+/// The wait for dependents that are being checked.
+const DEPENDENTS: std::time::Duration = std::time::Duration::from_millis(10);
+
+// === impl Engine ===
+
+impl Engine {
+    pub(super) async fn carry_out(&self, checked: Checked, verdict: Verdict) -> Result<Next, KubernetesError> {
+        match verdict {
+            Verdict::Keep(_) => Ok(Next::Done),
+            _ if self.is_exhausted() => Ok(Next::Done),
+            Verdict::DropReferences(references) => self.drop_references(&checked, &references).await,
+            Verdict::Delete { propagation, unblock, reason } => {
+                self.delete(checked, propagation, unblock, reason).await
+            }
+            Verdict::WaitForDependents(dependents) => {
+                for dependent in dependents {
+                    self.queue.add(Key::Check(dependent));
+                }
+                Ok(Next::Done)
+            }
+            Verdict::EndForeground => self.end_foreground(&checked).await,
+            Verdict::Orphan(_) => {
+                self.queue.add(Key::Orphan(checked.item.identity.uid.clone()));
+                Ok(Next::Done)
+            }
+        }
+    }
+}
+
+// === impl Engine: changes of one object ===
+
+impl Engine {
+    async fn drop_references(&self, checked: &Checked, references: &[OwnerReference]) -> Result<Next, KubernetesError> {
+        let is_dropped = |reference: &OwnerReferenceMetadata| {
+            convert::references(std::slice::from_ref(reference)).iter().any(|it| references.contains(it))
+        };
+        let rest: Vec<_> =
+            checked.live.owner_references.iter().filter(|reference| !is_dropped(reference)).cloned().collect();
+        let changed = self.changes.set_references(&self.calls, checked.target(), &checked.live, &rest).await;
+        let Some(changed) = unless_conflict(changed)? else { return Ok(Next::Again) };
+        self.patched(&checked.item, ActionWord::DropReferences, "another_owner_exists", &changed);
+        let is_orphaned = references.iter().any(|reference| self.orphaned().touch(&reference.uid));
+        if is_orphaned && !self.changes.is_dry_run() {
+            // The other owners were not considered.
+            self.queue.add(Key::Check(checked.item.identity.uid.clone()));
+        }
+        Ok(Next::Done)
+    }
+
+    /// The dependents come first: one that does not block is deleted because its owner waits, which it does not any more
+    /// without the finalizer.
+    async fn end_foreground(&self, checked: &Checked) -> Result<Next, KubernetesError> {
+        let dependents = self.graph().dependents(&checked.item.identity.uid);
+        if dependents.into_iter().any(|it| self.queue.is_pending(&Key::Check(it.item.identity.uid))) {
+            return Ok(Next::Later(DEPENDENTS));
+        }
+        let changed = self.changes.remove_finalizer(&self.calls, checked.target(), &checked.live, FOREGROUND).await;
+        let Some(changed) = unless_conflict(changed)? else { return Ok(Next::Again) };
+        self.patched(&checked.item, ActionWord::EndForeground, "no_blocking_dependents", &changed);
+        Ok(Next::Done)
+    }
+
+    async fn delete(
+        &self,
+        mut checked: Checked,
+        propagation: Propagation,
+        unblock: bool,
+        reason: DeleteReason,
+    ) -> Result<Next, KubernetesError> {
+        if reason == DeleteReason::OwnersAbsent && !self.brake_permits(&checked) {
+            return Ok(Next::Parked);
+        }
+        if unblock {
+            let unblocked = |reference: &OwnerReferenceMetadata| OwnerReferenceMetadata {
+                block_owner_deletion: reference.block_owner_deletion.map(|_| false),
+                ..reference.clone()
+            };
+            let references: Vec<_> = checked.live.owner_references.iter().map(unblocked).collect();
+            let changed = self.changes.set_references(&self.calls, checked.target(), &checked.live, &references).await;
+            let Some(changed) = unless_conflict(changed)? else { return Ok(Next::Again) };
+            checked.live = changed;
+        }
+        let Some(deleted) = self.delete_now(&checked, propagation).await? else { return Ok(Next::Again) };
+        self.deleted(&checked, propagation, reason.into(), deleted);
+        Ok(Next::Done)
+    }
+
+    /// Deletes the object as it was read. After a conflict that concerns neither its owners nor its deletion it is deleted
+    /// by its uid alone, so that a busy writer of its status cannot prevent the deletion. `None` = it has changed.
+    async fn delete_now(
+        &self,
+        checked: &Checked,
+        propagation: Propagation,
+    ) -> Result<Option<DeleteResult>, KubernetesError> {
+        let Checked { live, .. } = checked;
+        let delete = |version| self.changes.delete(&self.calls, checked.target(), live, version, propagation);
+        match checked.or_gone(delete(Some(live.resource_version.clone())).await) {
+            Err(error) if error.is_conflict() => {}
+            deleted => return deleted.map(Some),
+        }
+        let now = self.calls.read(&checked.resource, &live.namespace, &live.name).await?;
+        let Some(now) = now.filter(|now| now.uid == live.uid) else { return Ok(Some(DeleteResult::AlreadyDeleted)) };
+        if !self.may_delete_still(live, &now) {
+            return Ok(None);
+        }
+        unless_conflict(checked.or_gone(delete(None).await))
+    }
+
+    fn may_delete_still(&self, before: &ObjectMetadata, now: &ObjectMetadata) -> bool {
+        let is_same = before.finalizers == now.finalizers && before.deletion_timestamp == now.deletion_timestamp;
+        before.owner_references == now.owner_references && (is_same || !self.guards.compare_after_conflict)
+    }
+
+    /// Asks the brake, if none of the owners was ever seen alive.
+    fn brake_permits(&self, checked: &Checked) -> bool {
+        if !self.has_monitors {
+            return true;
+        }
+        let resource = checked.item.resource;
+        let answer = {
+            let graph = self.graph();
+            if checked.live.owner_references.iter().any(|owner| graph.was_seen(&Uid::new(&owner.uid))) {
+                return true;
+            }
+            self.brake().ask(resource, (self.clock)(), &self.guards, || graph.count(resource))
+        };
+        if answer == BrakeAnswer::PausedNow {
+            (self.report)(Notice::Paused(self.name(resource)));
+        }
+        answer == BrakeAnswer::Permitted
+    }
+
+    /// Reports a deletion, and shows the graph what became of the object.
+    fn deleted(&self, checked: &Checked, propagation: Propagation, reason: &str, result: DeleteResult) {
+        let Checked { item: Item { identity, resource, .. }, .. } = checked;
+        let result = match result {
+            _ if self.changes.is_dry_run() => ClusterResult::DryRun,
+            DeleteResult::Gone => ClusterResult::Removed,
+            DeleteResult::AlreadyDeleted => ClusterResult::AlreadyDeleted,
+            DeleteResult::Accepted(held) => {
+                self.changed(Event::Seen(convert::observed(&identity.kind, *resource, &held)));
+                ClusterResult::Accepted
+            }
+        };
+        if matches!(result, ClusterResult::Removed | ClusterResult::AlreadyDeleted) {
+            self.changed(Event::Deleted(identity.clone()));
+        }
+        let (object, propagation) = (identity.clone(), Some(propagation));
+        let reason = reason.to_owned();
+        (self.report)(Notice::Done(ClusterOutcome { action: ActionWord::Delete, object, propagation, reason, result }));
+    }
+
+    /// Reports a change, and shows the graph what became of the object.
+    pub(super) fn patched(&self, item: &Item, action: ActionWord, reason: &str, now: &ObjectMetadata) {
+        let result = if self.changes.is_dry_run() {
+            ClusterResult::DryRun
+        } else {
+            self.show_or_forget(item, now);
+            ClusterResult::Changed
+        };
+        let (object, reason) = (item.identity.clone(), reason.to_owned());
+        (self.report)(Notice::Done(ClusterOutcome { action, object, propagation: None, reason, result }));
+    }
+
+    /// The API server removes an object with its last finalizer.
+    fn show_or_forget(&self, item: &Item, now: &ObjectMetadata) {
+        let is_gone = now.deletion_timestamp.is_some() && !now.is_held();
+        self.changed(if is_gone {
+            Event::Deleted(item.identity.clone())
+        } else {
+            Event::Seen(convert::observed(&item.identity.kind, item.resource, now))
+        });
+    }
+}
+
+/// What became of an object that was to be deleted.
+enum DeleteResult {
+    Gone,
+    AlreadyDeleted,
+    Accepted(Box<ObjectMetadata>),
+}
+
+// === impl Checked ===
+
+impl Checked {
+    fn target(&self) -> Target<'_> {
+        Target { resource: &self.resource, namespace: &self.live.namespace, name: &self.live.name }
+    }
+
+    /// An object that is not there is as good as deleted: its uid was read a moment ago.
+    fn or_gone(&self, deleted: Result<Deleted, KubernetesError>) -> Result<DeleteResult, KubernetesError> {
+        match deleted {
+            Ok(Deleted::Gone) => Ok(DeleteResult::Gone),
+            Ok(Deleted::Accepted(held)) => Ok(DeleteResult::Accepted(held)),
+            Err(error) if error.proves_absence(&self.resource.resource, &self.live.name) => {
+                Ok(DeleteResult::AlreadyDeleted)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Returns nothing if the object has changed since the read, and was not changed.
+pub(super) fn unless_conflict<T>(made: Result<T, KubernetesError>) -> Result<Option<T>, KubernetesError> {
+    match made {
+        Err(error) if error.is_conflict() => Ok(None),
+        made => made.map(Some),
+    }
+}

@@ -1,0 +1,135 @@
+//! Kubernetes events about owner references that are wrong, and about the brake. They never delay the collection: a full
+//! queue drops them, and an event is not repeated while it is remembered.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::engine::Notice;
+use crate::kubernetes::{Clock, Connection, create_event};
+use crate::owners::{Identity, OwnerReference, Recent, Uid};
+
+/// As kube-controller-manager writes them, so that alerts keep working.
+const COMPONENT: &str = "garbage-collector-controller";
+/// Events that wait to be written.
+const QUEUE: usize = 256;
+/// Objects and references that had an event.
+const REMEMBERED: usize = 4096;
+/// The longest wait for one answer.
+const ANSWER: Duration = Duration::from_secs(10);
+/// The least interval between two events.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Writes the events of a queue.
+pub(super) struct ClusterEvents {
+    connection: Arc<Connection>,
+    events: mpsc::Receiver<ClusterEvent>,
+}
+
+/// Takes notices and makes events of them.
+pub(super) struct EventQueue {
+    clock: Clock,
+    events: mpsc::Sender<ClusterEvent>,
+    known: Mutex<Recent<(Uid, String)>>,
+}
+
+/// One event.
+#[derive(Debug)]
+struct ClusterEvent {
+    namespace: String,
+    body: Value,
+}
+
+// === impl ClusterEvents ===
+
+impl ClusterEvents {
+    pub(super) fn new(connection: Arc<Connection>, clock: Clock) -> (Self, EventQueue) {
+        let (sender, events) = mpsc::channel(QUEUE);
+        let known = Mutex::new(Recent::with_capacity(REMEMBERED));
+        (Self { connection, events }, EventQueue { clock, events: sender, known })
+    }
+
+    /// Writes events until `stop`.
+    pub(super) async fn run(mut self, stop: CancellationToken) {
+        let mut is_failing = false;
+        loop {
+            let next = tokio::select! { next = self.events.recv() => next, () = stop.cancelled() => None };
+            let Some(ClusterEvent { namespace, body }) = next else { return };
+            match create_event(&self.connection, &namespace, &body, ANSWER).await {
+                Ok(()) => is_failing = false,
+                Err(error) if !std::mem::replace(&mut is_failing, true) => {
+                    tracing::warn!(cause = %error, "events are not written for now");
+                }
+                Err(_) => {}
+            }
+            sleep(INTERVAL).await;
+        }
+    }
+}
+
+// === impl EventQueue ===
+
+impl EventQueue {
+    /// Adds the event of a notice, if it has one and it is new.
+    pub(super) fn send(&self, notice: &Notice) {
+        let Some((about, reason, message)) = text(notice) else { return };
+        let key = (about.uid.clone(), message.clone());
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.touch(&key) && self.events.try_send(self.event(about, reason, &message)).is_ok() {
+            known.insert(key);
+        }
+    }
+
+    fn event(&self, about: &Identity, reason: &str, message: &str) -> ClusterEvent {
+        let namespace = if about.is_cluster_scoped() { "default" } else { &*about.namespace }.to_owned();
+        let now = (self.clock)();
+        let name = format!("{}.{:x}", about.name, now.as_nanosecond());
+        let body = json!({
+            "apiVersion": "v1", "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": {
+                "apiVersion": about.kind.api_version, "kind": about.kind.kind, "namespace": about.namespace,
+                "name": about.name, "uid": about.uid,
+            },
+            "type": "Warning", "reason": reason, "message": message, "count": 1,
+            "source": {"component": COMPONENT},
+            // Events have no fractions of seconds.
+            "firstTimestamp": seconds(now), "lastTimestamp": seconds(now),
+        });
+        ClusterEvent { namespace, body }
+    }
+}
+
+fn seconds(at: jiff::Timestamp) -> String {
+    jiff::Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
+}
+
+/// Returns what an event is about, its reason and its message.
+fn text(notice: &Notice) -> Option<(&Identity, &'static str, String)> {
+    match notice {
+        Notice::WrongNamespace(object, owner) => {
+            Some((object, "OwnerRefInvalidNamespace", wrong_namespace(object, owner)))
+        }
+        Notice::NotServed(object, owner) => {
+            let OwnerReference { kind, name, uid, .. } = owner;
+            let message =
+                format!("the API server does not serve the kind of ownerRef [{kind}, name: {name}, uid: {uid}]");
+            Some((object, "OwnerRefUnresolvable", message))
+        }
+        Notice::Paused(..) | Notice::Done(_) | Notice::Failed(_) => None,
+    }
+}
+
+/// The message of kube-controller-manager.
+fn wrong_namespace(object: &Identity, owner: &OwnerReference) -> String {
+    let OwnerReference { kind, name, uid, .. } = owner;
+    let (api_version, kind, namespace) = (&kind.api_version, &kind.kind, &object.namespace);
+    format!(
+        "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}] does not exist in namespace \
+         \"{namespace}\""
+    )
+}

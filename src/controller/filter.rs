@@ -1,0 +1,112 @@
+//! Which resources are collected.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::kubernetes::ApiResource;
+
+/// A resource as `apps/deployments`, or `configmaps` of the core group.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ResourceName {
+    group: String,
+    resource: String,
+}
+
+/// Selects resources. An owner of a resource that is not selected is still read live.
+#[derive(Clone, Debug, Default)]
+pub struct ResourceFilter {
+    /// If not empty, only these.
+    pub only: Vec<ResourceName>,
+    /// Not these.
+    pub ignore: Vec<ResourceName>,
+}
+
+/// A name that is not `GROUP/RESOURCE`.
+#[derive(Debug, thiserror::Error)]
+#[error("not GROUP/RESOURCE, as apps/deployments, or RESOURCE of the core group, as configmaps")]
+pub struct InvalidResourceName;
+
+// === impl ResourceFilter ===
+
+impl ResourceFilter {
+    /// Returns whether objects of a resource are collected.
+    pub fn selects(&self, resource: &ApiResource) -> bool {
+        let names = |names: &[ResourceName]| names.iter().any(|name| name.is(resource));
+        resource.is_preferred
+            && resource.is_collectable()
+            && (self.only.is_empty() || names(&self.only))
+            && !names(&self.ignore)
+    }
+}
+
+// === impl ResourceName ===
+
+impl ResourceName {
+    fn is(&self, resource: &ApiResource) -> bool {
+        self.group == resource.group() && self.resource == resource.resource
+    }
+}
+
+impl FromStr for ResourceName {
+    type Err = InvalidResourceName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (group, resource) = text.rsplit_once('/').unwrap_or(("", text));
+        let is_name = |text: &str| text.chars().all(|it| it.is_ascii_alphanumeric() || "-.".contains(it));
+        if resource.is_empty() || !is_name(resource) || !is_name(group) {
+            return Err(InvalidResourceName);
+        }
+        Ok(Self { group: group.to_owned(), resource: resource.to_owned() })
+    }
+}
+
+impl fmt::Display for ResourceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { group, resource } = self;
+        if group.is_empty() { f.write_str(resource) } else { write!(f, "{group}/{resource}") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resource(api_version: &str, resource: &str) -> ApiResource {
+        ApiResource {
+            api_version: api_version.to_owned(),
+            resource: resource.to_owned(),
+            kind: String::new(),
+            namespaced: true,
+            verbs: ["delete", "list", "watch"].map(str::to_owned).to_vec(),
+            is_preferred: true,
+        }
+    }
+
+    #[test]
+    fn only_and_ignore_select_by_group_and_resource() {
+        let filter = |only: &[&str], ignore: &[&str]| {
+            let names = |names: &[&str]| names.iter().map(|name| name.parse().unwrap()).collect();
+            ResourceFilter { only: names(only), ignore: names(ignore) }
+        };
+        let (pods, metrics) = (resource("v1", "pods"), resource("metrics.k8s.io/v1", "pods"));
+        let rows = [
+            (filter(&[], &[]), true, true),
+            (filter(&["pods"], &[]), true, false),
+            (filter(&["/pods"], &[]), true, false),
+            (filter(&[], &["metrics.k8s.io/pods"]), true, false),
+            (filter(&["pods", "metrics.k8s.io/pods"], &["pods"]), false, true),
+        ];
+        for (filter, core, other) in rows {
+            assert_eq!((filter.selects(&pods), filter.selects(&metrics)), (core, other), "{filter:?}");
+        }
+        let others = ApiResource { is_preferred: false, ..pods };
+        assert!(!filter(&[], &[]).selects(&others));
+    }
+
+    #[test]
+    fn a_name_has_a_resource() {
+        for wrong in ["", "apps/", "a b", "apps/v1/deployments "] {
+            assert!(wrong.parse::<ResourceName>().is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! One monitor for each resource that discovery shows: started, kept and stopped as discovery changes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinHandle;
+
+use super::engine::Engine;
+use super::served::{Served, served};
+use super::{ControllerSettings, ResourceFilter};
+use crate::kubernetes::{ApiResource, Discovered, Form, KubernetesError, MetadataOnly, Monitor, Sink, Timing};
+use crate::owners::{Event, Kind, ResourceId};
+
+/// The resources whose changes change what the API server serves.
+const TELL_OF_KINDS: [(&str, &str); 2] =
+    [("apiextensions.k8s.io", "customresourcedefinitions"), ("apiregistration.k8s.io", "apiservices")];
+
+/// The monitors of all resources.
+pub(super) struct Monitors {
+    engine: Arc<Engine>,
+    filter: ResourceFilter,
+    timing: Timing,
+    lists: Arc<Semaphore>,
+    running: HashMap<ResourceId, Running>,
+    /// Discovery is to be repeated soon.
+    pub(super) kinds_changed: Arc<Notify>,
+}
+
+struct Running {
+    resource: ApiResource,
+    task: JoinHandle<()>,
+}
+
+/// Shows the graph what one monitor sees.
+struct GraphSink {
+    engine: Arc<Engine>,
+    id: ResourceId,
+    kind: Kind,
+    name: String,
+    kinds_changed: Option<Arc<Notify>>,
+    is_listing: bool,
+    is_failing: bool,
+}
+
+// === impl Monitors ===
+
+impl Monitors {
+    pub(super) fn new(engine: Arc<Engine>, settings: &ControllerSettings, filter: ResourceFilter) -> Self {
+        let timing = Timing { answer: settings.calls.answer, watch: settings.watch, ..Timing::default() };
+        let lists = Arc::new(Semaphore::new(usize::try_from(settings.lists).unwrap_or(usize::MAX >> 4).max(1)));
+        Self { engine, filter, timing, lists, running: HashMap::new(), kinds_changed: Arc::default() }
+    }
+
+    /// Follows a discovery. A group-version that failed keeps its monitors: what it serves is unknown, not gone.
+    pub(super) async fn follow(&mut self, found: &Discovered) {
+        let is_failed = |resource: &ApiResource| found.unavailable.iter().any(|(it, _)| *it == resource.api_version);
+        let wanted = found.resources.iter().filter(|resource| self.filter.selects(resource));
+        let wanted: HashMap<_, _> = wanted.map(|it| (self.engine.number(&it.group(), &it.resource), it)).collect();
+        let is_current = |id: &ResourceId, running: &Running| {
+            is_failed(&running.resource)
+                || wanted.get(id).is_some_and(|it| it.api_version == running.resource.api_version)
+        };
+        let ended: Vec<_> =
+            self.running.iter().filter(|(id, running)| !is_current(id, running)).map(|(id, _)| *id).collect();
+        for id in ended {
+            self.stop(id, wanted.contains_key(&id)).await;
+        }
+        self.engine.set_served(Served::from(found));
+        for (id, resource) in wanted {
+            if !self.running.contains_key(&id) {
+                self.start(id, resource);
+            }
+        }
+    }
+
+    fn start(&mut self, id: ResourceId, resource: &ApiResource) {
+        let tells = TELL_OF_KINDS.contains(&(&*resource.group(), &*resource.resource));
+        let sink = GraphSink {
+            engine: Arc::clone(&self.engine),
+            id,
+            kind: served(resource).kind,
+            name: self.engine.name(id),
+            kinds_changed: tells.then(|| Arc::clone(&self.kinds_changed)),
+            is_listing: true,
+            is_failing: false,
+        };
+        let monitor = Monitor {
+            connection: Arc::clone(&self.engine.calls.connection),
+            resource: resource.clone(),
+            form: Form::Metadata,
+            timing: self.timing.clone(),
+            lists: Arc::clone(&self.lists),
+        };
+        self.engine.awaits_list(id);
+        let task = tokio::spawn(monitor.run::<MetadataOnly>(sink));
+        self.running.insert(id, Running { resource: resource.clone(), task });
+    }
+
+    /// Stops a monitor. What it showed is unverified from now on, unless another version of the resource follows.
+    async fn stop(&mut self, id: ResourceId, is_served: bool) {
+        let Some(Running { resource, task }) = self.running.remove(&id) else { return };
+        task.abort();
+        // It shows nothing any more after this.
+        let _ = task.await;
+        if !is_served {
+            tracing::info!(resource = self.engine.name(id), version = resource.api_version, "not served any more");
+            self.engine.apply(Event::Unserved(id));
+            self.engine.has_list(id);
+        }
+    }
+
+    /// Returns the number of monitors.
+    pub(super) fn len(&self) -> usize {
+        self.running.len()
+    }
+}
+
+impl Drop for Monitors {
+    fn drop(&mut self) {
+        self.running.values().for_each(|running| running.task.abort());
+    }
+}
+
+// === impl GraphSink ===
+
+impl GraphSink {
+    /// While the resource is listed at the start, its objects are no news.
+    fn tell_of_kinds(&self) {
+        if let Some(changed) = self.kinds_changed.as_ref().filter(|_| !self.is_listing) {
+            changed.notify_one();
+        }
+    }
+}
+
+impl Sink<MetadataOnly> for GraphSink {
+    fn list_begins(&mut self) {
+        self.engine.apply(Event::ListBegins(self.id));
+    }
+
+    fn seen(&mut self, object: MetadataOnly) {
+        self.engine.show(&self.kind, self.id, &object.metadata);
+        self.tell_of_kinds();
+    }
+
+    fn deleted(&mut self, object: MetadataOnly) {
+        self.engine.apply(Event::Deleted(super::convert::identity(&self.kind, &object.metadata)));
+        self.tell_of_kinds();
+    }
+
+    fn list_ends(&mut self) {
+        self.engine.apply(Event::ListEnds(self.id));
+        self.engine.has_list(self.id);
+        self.is_listing = false;
+    }
+
+    fn failed(&mut self, error: &KubernetesError) {
+        self.engine.monitor_failed(self.id, error.to_string());
+        if !std::mem::replace(&mut self.is_failing, true) {
+            tracing::warn!(resource = self.name, cause = %error, "not monitored for now");
+        }
+    }
+
+    fn works(&mut self) {
+        self.engine.monitor_works(self.id);
+        if std::mem::take(&mut self.is_failing) {
+            tracing::info!(resource = self.name, "monitored again");
+        }
+    }
+}

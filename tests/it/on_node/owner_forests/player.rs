@@ -1,0 +1,191 @@
+//! Plays forests on an API server: creates their objects, makes their steps, reads their states.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::{StreamExt as _, stream};
+use kube::Client;
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+    Preconditions, PropagationPolicy,
+};
+use serde_json::{Value, json};
+
+use super::forest::{Forest, ForestObject, KINDS, Left, State, Step, custom_resources, kind};
+use crate::rig::{NodeRig, becomes_true};
+
+/// Calls at once.
+const AT_ONCE: usize = 16;
+/// The finalizers of garbage collection.
+const OURS: [&str; 2] = ["orphan", "foregroundDeletion"];
+
+/// The forests on one API server.
+pub struct Player {
+    client: Client,
+    forests: Vec<Forest>,
+    /// For each forest, the uid of each object by its id.
+    uids: Vec<BTreeMap<String, String>>,
+}
+
+// === impl Player ===
+
+impl Player {
+    /// Creates the objects of all forests that `is_played` selects.
+    pub async fn create(node: &NodeRig, forests: Vec<Forest>) -> Self {
+        let client = node.kube();
+        for definition in custom_resources() {
+            node.create_object(&definition).await;
+        }
+        let served = async || {
+            let mut kinds = [kind("Widget"), kind("Gadget")].into_iter();
+            let apis = kinds.by_ref().map(|(api_version, kind, ..)| all(&client, api_version, kind));
+            let lists = apis.map(|api| async move { api.list(&ListParams::default()).await.is_ok() });
+            stream::iter(lists).all(|list| list).await
+        };
+        assert!(becomes_true(served).await, "the custom resources are not served");
+        let uids = stream::iter(forests.iter().map(|forest| plant(&client, forest)));
+        let uids = uids.buffered(AT_ONCE).collect().await;
+        Self { client, forests, uids }
+    }
+
+    /// Returns the largest number of steps of a forest.
+    pub fn steps(&self) -> usize {
+        self.forests.iter().map(|forest| forest.steps.len()).max().unwrap()
+    }
+
+    /// Makes step `at`, from 0, of each forest that has one.
+    pub async fn step(&self, at: usize) {
+        let steps = self.forests.iter().zip(&self.uids);
+        let steps = steps.filter_map(|(forest, uids)| Some((forest, uids, forest.steps.get(at)?)));
+        let steps = steps.map(|(forest, uids, step)| make_step(&self.client, forest, uids, step));
+        stream::iter(steps).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
+    }
+
+    /// Compares each forest with its recorded state after `steps` steps, and returns the differences.
+    pub async fn differences(&self, steps: usize) -> Vec<String> {
+        let mut states = self.states().await;
+        let mut different = Vec::new();
+        for forest in &self.forests {
+            let state = states.remove(&forest.name).unwrap_or_default();
+            let expected = &forest.states[steps.min(forest.steps.len())];
+            if state != *expected {
+                different.push(format!("{} after step {steps}:\n{state:?}\nand not\n{expected:?}", forest.name));
+            }
+        }
+        different
+    }
+
+    async fn states(&self) -> BTreeMap<String, State> {
+        let lists = KINDS.map(|(api_version, kind, ..)| async move {
+            let list = all(&self.client, api_version, kind).list_metadata(&ListParams::default()).await.unwrap();
+            list.items.into_iter().map(|it| it.metadata).collect::<Vec<_>>()
+        });
+        let objects = stream::iter(lists).buffer_unordered(KINDS.len()).collect::<Vec<_>>().await;
+        let mut states = BTreeMap::<_, State>::new();
+        for object in objects.into_iter().flatten() {
+            let name = object.name.clone().unwrap();
+            let Some((forest, id)) = name.strip_prefix("p-").and_then(|name| name.split_once('-')) else { continue };
+            let at = self.forests.iter().position(|it| it.name == forest).unwrap();
+            let left = left(object, &self.uids[at]);
+            states.entry(forest.to_owned()).or_default().insert(id.to_owned(), left);
+        }
+        states
+    }
+}
+
+/// Creates the objects of a forest in their order, then adds the late owners. Returns the uids.
+async fn plant(client: &Client, forest: &Forest) -> BTreeMap<String, String> {
+    let namespaces: BTreeSet<_> = forest.objects.iter().filter_map(|object| forest.namespace_of(object)).collect();
+    let api = all(client, "v1", "Namespace");
+    for namespace in namespaces {
+        let body = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
+        api.create(&PostParams::default(), &typed(body)).await.unwrap();
+    }
+    let mut uids = BTreeMap::new();
+    for object in &forest.objects {
+        let body = typed(with_kind(forest.body(object, &uids), &object.kind));
+        let made = api_of(client, forest, object).create(&PostParams::default(), &body).await.unwrap();
+        uids.insert(object.id.clone(), made.metadata.uid.unwrap());
+    }
+    for object in &forest.objects {
+        if let Some(references) = forest.late_references(object, &uids) {
+            change(client, forest, object, &json!({ "metadata": { "ownerReferences": references } })).await;
+        }
+    }
+    uids
+}
+
+async fn make_step(client: &Client, forest: &Forest, uids: &BTreeMap<String, String>, step: &Step) {
+    match step {
+        Step::Delete { delete, policy } => {
+            let object = forest.object(delete);
+            let propagation_policy = Some(match &**policy {
+                "Background" => PropagationPolicy::Background,
+                "Foreground" => PropagationPolicy::Foreground,
+                "Orphan" => PropagationPolicy::Orphan,
+                other => panic!("{other}"),
+            });
+            let preconditions = Some(Preconditions { uid: Some(uids[delete].clone()), resource_version: None });
+            let params = DeleteParams { propagation_policy, preconditions, ..DeleteParams::default() };
+            let deleted = api_of(client, forest, object).delete(&forest.name_of(delete), &params).await;
+            // The collector may have deleted it in an earlier step.
+            assert!(deleted.as_ref().map_or_else(is_not_found, |_| true), "{deleted:?}");
+        }
+        Step::Release { release } => {
+            let object = forest.object(release);
+            let name = forest.name_of(release);
+            let Some(found) = api_of(client, forest, object).get_opt(&name).await.unwrap() else { return };
+            let ours = found.metadata.finalizers.unwrap_or_default().into_iter();
+            let ours: Vec<_> = ours.filter(|finalizer| OURS.contains(&&**finalizer)).collect();
+            change(client, forest, object, &json!({ "metadata": { "finalizers": ours } })).await;
+        }
+    }
+}
+
+async fn change(client: &Client, forest: &Forest, object: &ForestObject, patch: &Value) {
+    let (api, name) = (api_of(client, forest, object), forest.name_of(&object.id));
+    let changed = api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
+    assert!(changed.as_ref().map_or_else(is_not_found, |_| true), "{changed:?}");
+}
+
+fn is_not_found(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
+fn left(object: kube::api::ObjectMeta, uids: &BTreeMap<String, String>) -> Left {
+    let id = |uid: String| uids.iter().find(|(_, known)| **known == uid).map_or(uid.clone(), |(id, _)| id.clone());
+    let owners = object.owner_references.unwrap_or_default().into_iter();
+    let owners: BTreeSet<_> =
+        owners.map(|owner| (id(owner.uid), owner.kind, owner.block_owner_deletion.unwrap_or_default())).collect();
+    Left {
+        terminating: object.deletion_timestamp.is_some(),
+        finalizers: object.finalizers.unwrap_or_default(),
+        owners: owners.into_iter().collect(),
+    }
+}
+
+fn api_of(client: &Client, forest: &Forest, object: &ForestObject) -> Api<DynamicObject> {
+    let (api_version, kind, ..) = kind(&object.kind);
+    match forest.namespace_of(object) {
+        Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &resource(api_version, kind)),
+        None => all(client, api_version, kind),
+    }
+}
+
+fn all(client: &Client, api_version: &str, kind: &str) -> Api<DynamicObject> {
+    Api::all_with(client.clone(), &resource(api_version, kind))
+}
+
+fn resource(api_version: &str, kind: &str) -> ApiResource {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
+}
+
+fn with_kind(mut body: Value, name: &str) -> Value {
+    let (api_version, kind, ..) = kind(name);
+    (body["apiVersion"], body["kind"]) = (json!(api_version), json!(kind));
+    body
+}
+
+fn typed(body: Value) -> DynamicObject {
+    serde_json::from_value(body).unwrap()
+}
