@@ -47,8 +47,9 @@ macro_rules! settings {
 settings! {
     /// Set of guards: "safe" (all), or "kubelet" or "upstream" (none).
     ///
-    /// "kubelet" and "upstream", which mean the same, turn off all of `[guards]` and apply only Kubernetes's own rules. Guards set in a file apply on
-    /// top of the file's profile. `--profile` on the command line discards the guards of files.
+    /// "kubelet" and "upstream", which mean the same, turn off all of `[guards]` and apply only the rules of Kubernetes
+    /// itself. Guards set in a file apply on top of the file's profile. `--profile` on the command line discards the guards
+    /// of files.
     "profile": PROFILE = policy.profile, flags ["profile"];
 
     /// The node's name. Empty = $NODE_NAME, then the host name.
@@ -326,6 +327,12 @@ settings! {
 
     /// Time after which the API server ends a watch, and the next one continues. At most 290 s.
     "controller.watch_timeout": INTERVAL = controller.watch;
+
+    /// Namespace of the Lease, with `--leader-elect`.
+    "controller.lease_namespace": TEXT = controller.lease.namespace, flags ["leader-elect-resource-namespace"];
+
+    /// Name of the Lease, with `--leader-elect`.
+    "controller.lease_name": TEXT = controller.lease.name, flags ["leader-elect-resource-name"];
 
     /// Longest wait of a start for the first list of each resource.
     "controller.first_lists": DURATION = controller.first_lists;

@@ -453,7 +453,7 @@ fn each_bad_value_is_reported_what_is_right() {
         ("state.history_max_rows = -1", "f: state.history_max_rows = -1: wants an integer from 0"),
         ("state.path = \"\"", "f: state.path = \"\": wants a path"),
         ("node = 1", "f: node = 1: wants a string"),
-        ("profile = \"wild\"", "f: profile = \"wild\": wants \"safe\" or \"kubelet\""),
+        ("profile = \"wild\"", "f: profile = \"wild\": wants \"safe\" or \"kubelet\" or \"upstream\""),
         (
             "pods.max_silence = \"0s\"",
             "f: pods.max_silence = \"0s\": wants a duration of at least 1s, such as \"90s\", \"2m\" or \"1h\", at most 100 years",

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::CallLimits;
+use crate::kubernetes::LeaseName;
 use crate::owners::OwnerGuards;
 
 /// All settings of the collection by owner references.
@@ -20,6 +21,8 @@ pub struct ControllerSettings {
     pub discovery: Duration,
     /// After this time the API server ends a watch, and the next one begins where it ended. Default 4 min.
     pub watch: Duration,
+    /// The Lease of the leader election, with `--leader-elect`.
+    pub lease: LeaseName,
     /// How long a start waits for the first list of each resource before objects are checked. Default 30 s.
     pub first_lists: Duration,
 }
@@ -35,6 +38,7 @@ impl Default for ControllerSettings {
             lists: 8,
             discovery: Duration::from_secs(30),
             watch: Duration::from_mins(4),
+            lease: LeaseName { namespace: "kubegc-system".to_owned(), name: "kubegc-controller".to_owned() },
             first_lists: Duration::from_secs(30),
         }
     }

@@ -1,0 +1,77 @@
+//! Reads and writes a Lease of `coordination.k8s.io`.
+
+use std::time::Duration;
+
+use http::Request;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::core::Request as Path;
+use kube::core::params::{GetParams, PostParams};
+
+use super::connection::invalid_request;
+use super::{Connection, KubernetesError};
+
+/// The name of a Lease.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LeaseName {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+/// Reads a Lease. `None` = the API server itself answers that it does not exist.
+///
+/// # Errors
+///
+/// Any other answer, and none.
+pub async fn read_lease(
+    connection: &Connection,
+    name: &LeaseName,
+    limit: Duration,
+) -> Result<Option<Lease>, KubernetesError> {
+    let request = name.path().get(&name.name, &GetParams::default());
+    match name.send(connection, "read", request, limit).await {
+        Err(error) if error.proves_absence("leases", &name.name) => Ok(None),
+        read => read.map(Some),
+    }
+}
+
+/// Creates the Lease if it has no resource version, else replaces the one with this version.
+///
+/// # Errors
+///
+/// Somebody else has created or changed it (409), or the API server did not write it.
+pub async fn write_lease(
+    connection: &Connection,
+    name: &LeaseName,
+    lease: &Lease,
+    limit: Duration,
+) -> Result<Lease, KubernetesError> {
+    let what = "write";
+    let body = serde_json::to_vec(lease).map_err(|error| invalid_request(what, error.to_string()))?;
+    let request = match lease.metadata.resource_version {
+        None => name.path().create(&PostParams::default(), body),
+        Some(_) => name.path().replace(&name.name, &PostParams::default(), body),
+    };
+    name.send(connection, what, request, limit).await
+}
+
+// === impl LeaseName ===
+
+impl LeaseName {
+    fn path(&self) -> Path {
+        Path::new(format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace))
+    }
+
+    async fn send(
+        &self,
+        connection: &Connection,
+        verb: &str,
+        request: Result<Request<Vec<u8>>, kube::core::request::Error>,
+        limit: Duration,
+    ) -> Result<Lease, KubernetesError> {
+        let what = format!("{verb} the lease {} in namespace {}", self.name, self.namespace);
+        let request = request.map_err(|error| invalid_request(&what, error.to_string()))?;
+        connection.request(&what, request, limit).await
+    }
+}
