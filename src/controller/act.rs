@@ -18,22 +18,22 @@ impl Engine {
     pub(super) async fn carry_out(&self, checked: Checked, verdict: Verdict) -> Result<Next, KubernetesError> {
         match verdict {
             Verdict::Keep(_) => Ok(Next::Done),
-            _ if self.is_exhausted() => Ok(Next::Done),
-            Verdict::DropReferences(references) => self.drop_references(&checked, &references).await,
-            Verdict::Delete { propagation, unblock, reason } => {
-                self.delete(checked, propagation, unblock, reason).await
-            }
             Verdict::WaitForDependents(dependents) => {
                 for dependent in dependents {
                     self.queue.add(Key::Check(dependent));
                 }
                 Ok(Next::Done)
             }
-            Verdict::EndForeground => self.end_foreground(&checked).await,
             Verdict::Orphan(_) => {
                 self.queue.add(Key::Orphan(checked.item.identity.uid.clone()));
                 Ok(Next::Done)
             }
+            _ if !self.may_change_one_more() => Ok(Next::Done),
+            Verdict::DropReferences(references) => self.drop_references(&checked, &references).await,
+            Verdict::Delete { propagation, unblock, reason } => {
+                self.delete(checked, propagation, unblock, reason).await
+            }
+            Verdict::EndForeground => self.end_foreground(&checked).await,
         }
     }
 }

@@ -31,8 +31,8 @@ const GRACE: Duration = Duration::from_secs(1);
 pub struct CollectOptions {
     /// Nothing is changed.
     pub dry_run: bool,
-    /// The most changes; `None` = no limit.
-    pub max_changes: Option<usize>,
+    /// The most objects to change, where an owner and the dependents that are released count as one; `None` = no limit.
+    pub max_objects: Option<usize>,
     /// When the collection ends, whatever is left.
     pub timeout: Duration,
 }
@@ -112,8 +112,8 @@ pub async fn collect(
     };
     let calls = Calls::new(connection, &settings.calls, !settings.guards.strict_not_found);
     let changes = Changes::new(if options.dry_run { Mode::DryRun } else { Mode::Live });
-    let mut engine = Engine::new(calls, changes, settings.guards.clone(), clock, report);
-    engine.max_changes = options.max_changes;
+    let engine = Engine::new(calls, changes, settings.guards.clone(), clock, report);
+    engine.limit_objects(options.max_objects);
     let until = Instant::now() + options.timeout;
     let report = ClusterReport { version: 1, ..ClusterReport::default() };
     let collection = Collection { engine, settings, outcomes, report, until, stop };

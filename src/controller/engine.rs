@@ -1,6 +1,7 @@
 //! What the workers share: the graph, the queue, the calls.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -38,8 +39,8 @@ pub(super) struct Engine {
     pub(super) clock: Clock,
     /// Monitors show each change. Without them the changes are made in waves, and shown to the graph after each wave.
     pub(super) has_monitors: bool,
-    /// The most changes; `None` = no limit.
-    pub(super) max_changes: Option<usize>,
+    /// How many objects may still be changed.
+    objects_left: AtomicUsize,
     /// Receives what was done.
     pub(super) report: Box<dyn Fn(Notice) + Send + Sync>,
     graph: Mutex<Graph>,
@@ -108,7 +109,7 @@ impl Engine {
             guards,
             clock,
             has_monitors: false,
-            max_changes: None,
+            objects_left: AtomicUsize::new(usize::MAX),
             report: Box::new(report),
             graph: Mutex::default(),
             served: Mutex::default(),
@@ -171,9 +172,12 @@ impl Engine {
         Arc::clone(&lock(&self.served))
     }
 
-    /// Takes over what the API server serves, and checks the objects again that waited for another answer.
+    /// Takes over what the API server serves. If it has changed, the objects that waited for that are checked again.
     pub(super) fn set_served(&self, served: Served) {
-        *lock(&self.served) = Arc::new(served);
+        let before = std::mem::replace(&mut *lock(&self.served), Arc::new(served));
+        if *before == *self.served() {
+            return;
+        }
         for key in std::mem::take(&mut *lock(&self.parked)) {
             self.queue.add(key);
         }
@@ -268,9 +272,20 @@ impl Engine {
         lock(&self.failures).values().cloned().collect()
     }
 
-    /// Returns whether the limit on changes is reached.
+    /// Limits the number of objects that are changed.
+    pub(super) fn limit_objects(&self, max: Option<usize>) {
+        self.objects_left.store(max.unwrap_or(usize::MAX), Ordering::Relaxed);
+    }
+
+    /// Takes one object from the limit. Returns false if the limit is reached.
+    pub(super) fn may_change_one_more(&self) -> bool {
+        let take = |left: usize| left.checked_sub(1);
+        self.objects_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+
+    /// Returns whether the limit on changed objects is reached.
     pub(super) fn is_exhausted(&self) -> bool {
-        self.max_changes.is_some_and(|max| self.changes.count() >= max)
+        self.objects_left.load(Ordering::Relaxed) == 0
     }
 }
 

@@ -29,10 +29,13 @@ impl Engine {
         let wants = |live: &crate::kubernetes::ObjectMetadata| {
             Uid::new(&live.uid) == *uid && live.deletion_timestamp.is_some() && convert::has(live, ORPHAN)
         };
-        let Some(live) = live.filter(wants).filter(|_| !self.is_exhausted()) else { return Ok(Next::Done) };
+        let Some(live) = live.filter(wants) else { return Ok(Next::Done) };
         if let Some(cause) = self.missing_lists() {
             self.failed(item.identity.clone(), cause);
             return Ok(Next::Later(RECHECK));
+        }
+        if !self.may_change_one_more() {
+            return Ok(Next::Done);
         }
         self.release_dependents(uid).await?;
         let target = Target { resource, namespace: &live.namespace, name: &live.name };

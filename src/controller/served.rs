@@ -6,7 +6,7 @@ use crate::kubernetes::{ApiResource, Discovered};
 use crate::owners::{Kind, ServedKind, ServedKinds, UnavailableGroup};
 
 /// The last discovery that succeeded.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Served {
     pub(super) kinds: ServedKinds,
     resources: HashMap<Kind, ApiResource>,

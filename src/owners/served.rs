@@ -7,7 +7,7 @@ use super::{Identity, Kind, OwnerReference};
 
 /// Finds the resource of a kind. Only kinds that the API server itself names are found, exactly or in lower case; a
 /// client that also derives list kinds takes `PodList` for a kind whose objects are all absent.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServedKinds {
     kinds: HashMap<Kind, ServedKind>,
     unavailable: HashMap<String, String>,

@@ -3,6 +3,7 @@
 mod agent;
 mod agent_starts_first;
 mod churn;
+mod cluster_cases;
 mod controller;
 mod daemonset;
 mod namespaced_permissions;

@@ -22,7 +22,9 @@ pub struct Args {
     /// Make all checks, but change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Make at most this number of changes
+    /// Change at most this number of objects
+    ///
+    /// An owner and the dependents that lose their reference to it count as one.
     #[arg(long, value_name = "NUMBER")]
     max: Option<usize>,
     /// End after this time, whatever is left
@@ -32,7 +34,7 @@ pub struct Args {
 
 /// Collects and prints what was done.
 pub(super) fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let options = CollectOptions { dry_run: args.dry_run, max_changes: args.max, timeout: args.timeout };
+    let options = CollectOptions { dry_run: args.dry_run, max_objects: args.max, timeout: args.timeout };
     let bar = progress();
     let report = block_on(async {
         let (signals, stop, _) = signals::listen()?;

@@ -1,7 +1,7 @@
 //! The random forests that kube-controller-manager 1.36.2 collected, played on a real API server: kubegc leaves the same
 //! state after every step.
 
-mod forest;
+pub mod forest;
 mod player;
 
 use std::sync::Arc;
@@ -76,7 +76,7 @@ async fn collect_after_each_step_leaves_the_states_of_kube_controller_manager() 
         if let Some(step) = steps.checked_sub(1) {
             player.step(step).await;
         }
-        let options = CollectOptions { dry_run: false, max_changes: None, timeout: Duration::from_mins(2) };
+        let options = CollectOptions { dry_run: false, max_objects: None, timeout: Duration::from_mins(2) };
         let report = collect(connection(&node), upstream(), &options, now, CancellationToken::new(), |_| {}).await;
         let report = report.unwrap();
         assert!(!report.interrupted && report.errors.is_empty(), "{:?} {:?}", report.errors, report.failures);
