@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
-# Makes config/default.toml and docs/configuration.md again from the declarations of the settings.
+# Writes the generated files again: config/default.toml and docs/configuration.md from the declarations of the settings,
+# src/cri/generated.rs from proto/cri.proto.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-KUBEGC_GENERATE=1 cargo test --locked --lib config::tests::generated
+export KUBEGC_GENERATE=1
+cargo test --locked --lib config::tests::generated
+cargo test --locked --test it generated::

@@ -1,63 +1,87 @@
 #!/usr/bin/env bash
 # Mutation testing: changes the code in one place at a time and runs the tests, which must fail. Prints the mutants that
-# no test detects; all results are in target/mutants/*/mutants.out. Takes from half an hour to a day, so `make test`
-# does not run it.
+# no test detects; all results are in target/mutants/ROOM/mutants.out. Takes from minutes to hours, so `make test` does
+# not run it.
 #
-#   scripts/mutants.sh plan [OPTION…]        only the modules model and plan: a few seconds for each mutant;
-#                                            with --cargo-arg=--lib, only the tests beside the code run
-#   scripts/mutants.sh FILE… [-- OPTION…]    other files, as src/execute/images.rs: a minute or more for each mutant
+#   scripts/mutants.sh ROOM [OPTION…]    changes a room and runs the tests beside its code. `plan` includes `model`, and
+#                                        the properties and vectors of tests/it
 #
-# OPTION is an option of cargo-mutants, such as --shard 0/4 or --list.
+# OPTION is an option of cargo-mutants, such as --list, --file 'src/observe/pods/**', or --sharding round-robin
+# --shard 0/4 for every fourth mutant.
+#
+# A room builds without the rooms that it may not use, so a mutant takes seconds instead of minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 die() { printf 'mutants.sh: %s\n' "$*" >&2; exit 1; }
 
-[ $# -gt 0 ] || die "name what to change: plan, or files beneath src/"
+[ $# -gt 0 ] || die "name a room, such as plan"
+room=$1 crate=target/mutants/$1
+shift
+[ -e "src/$room.rs" ] || die "$room: no such room"
 scripts/setup.sh build
 tools=$PWD/target/tools
 [ -x "$tools/bin/cargo-mutants" ] || cargo install --quiet --locked --root "$tools" cargo-mutants
 PATH=$tools/bin:$PATH
 # Fewer random cases than in the tests, because they run for each mutant.
 export PROPTEST_CASES=${PROPTEST_CASES:-64}
+# The dependencies are those of kubegc, which are compiled already.
+export CARGO_TARGET_DIR=$PWD/target
 
-# pure_crate DIR: writes a crate with only model and plan. They use no other module, so it builds in seconds.
-pure_crate() {
-  local crate=$1
-  rm -rf "$crate/src" "$crate/tests"
-  mkdir -p "$crate/src" "$crate/tests/it"
-  cp -r src/model src/model.rs src/plan src/plan.rs "$crate/src"
-  printf 'pub mod model;\npub mod plan;\n' >"$crate/src/lib.rs"
-  cp -r tests/data "$crate/tests"
+# use ROOM…: adds rooms to `rooms`, with all that they may use by the table in ARCHITECTURE.md.
+rooms=()
+use() {
+  local room
+  for room in "$@"; do
+    [[ " ${rooms[*]} " == *" $room "* ]] || {
+      rooms+=("$room")
+      use $(sed -n "s/^| \`$room\` |.*|\(.*\)|\$/\1/p" ARCHITECTURE.md | grep -o '[a-z_]*')
+    }
+  done
+}
+
+use "$room"
+tested=("$room") doubles=
+[ "$room" != plan ] || tested+=(model)
+# The test doubles use the simulated node and the clients.
+if grep -rqE 'crate::(sim|testing)' "src/$room" "src/$room.rs"; then
+  use sim kubernetes
+  doubles=testing
+fi
+
+rm -rf "$crate/src" "$crate/tests"
+mkdir -p "$crate/src" "$crate/tests"
+ln -sfn "$PWD"/{config,docs,packaging,proto} "$crate"
+ln -s "$PWD/tests/data" "$crate/tests"
+for used in "${rooms[@]}" $doubles; do
+  cp -r "src/$used.rs" "src/$used" "$crate/src"
+  # The tests of other rooms do not run, so they need not build.
+  [[ " ${tested[*]} " == *" $used "* ]] || find "$crate/src/$used.rs" "$crate/src/$used" -name '*.rs' \
+    -exec sed -i -z 's/#\[cfg(test)\]\nmod tests/#[cfg(any())]\nmod tests/g' {} +
+done
+{
+  printf 'pub mod %s;\n' "${rooms[@]}"
+  [ -z "$doubles" ] || printf '#[cfg(test)]\nmod testing;\n'
+} >"$crate/src/lib.rs"
+built=(--cargo-arg=--lib)
+if [ "$room" = plan ]; then
+  built+=(--cargo-arg=--test=it)
+  mkdir "$crate/tests/it"
   cp -r tests/it/properties tests/it/properties.rs tests/it/vectors tests/it/vectors.rs "$crate/tests/it"
-  # This test executes plans, so it needs the other modules.
+  # This test executes plans, so it needs the other rooms.
   rm "$crate/tests/it/properties/rechecks.rs"
   sed -i '/^mod rechecks;/d' "$crate/tests/it/properties.rs"
   printf '#![allow(warnings)]\nmod properties;\nmod vectors;\n' >"$crate/tests/it/main.rs"
-  {
-    printf '[package]\nname = "kubegc"\nversion = "0.0.0"\nedition = "2024"\n\n[workspace]\n\n[dependencies]\n'
-    grep -E '^(jiff|schemars|serde|serde_json|strum) = ' Cargo.toml
-    printf '\n[dev-dependencies]\n'
-    grep -E '^(insta|proptest) = ' Cargo.toml
-  } >"$crate/Cargo.toml"
-  cp Cargo.lock "$crate/Cargo.lock"
-}
-
-if [ "$1" = plan ]; then
-  shift
-  crate=target/mutants/plan
-  pure_crate "$crate"
-  cd "$crate"
-  # The crate is a copy, so it is changed in place and builds its dependencies once.
-  exec cargo mutants --in-place --file 'src/plan/**' --file 'src/model/**' --exclude '**/tests.rs' --timeout 60 "$@"
 fi
+# The same dependencies and profiles, without lints, benchmarks and debug information of the room itself.
+sed -e '/^default-run/d; /^\[\[bench\]\]/,/^$/d; /^\[lints/,$d' Cargo.toml >"$crate/Cargo.toml"
+printf '[workspace]\n\n[profile.dev.package.kubegc]\ndebug = false\n' >>"$crate/Cargo.toml"
+cp Cargo.lock "$crate"
 
-files=()
-while [ $# -gt 0 ] && [ "$1" != -- ]; do
-  [ -e "$1" ] || die "$1: no such file"
-  files+=(--file "$1")
-  shift
-done
-[ $# -eq 0 ] || shift
-mkdir -p target/mutants/files
-exec cargo mutants "${files[@]}" --test-tool nextest --timeout 300 --output target/mutants/files "$@" -- --lib
+files=(--exclude src/cri/generated.rs)
+if [[ " $* " != *" --file "* ]]; then
+  for changed in "${tested[@]}"; do files+=(--file "src/$changed.rs" --file "src/$changed/**"); done
+fi
+cd "$crate"
+# The crate is a copy, so it is changed in place.
+exec cargo mutants --in-place "${files[@]}" "${built[@]}" --timeout 60 "$@"

@@ -9,6 +9,12 @@ mod connect;
 mod convert;
 mod endpoint;
 mod error;
+/// The types and stubs of `proto/cri.proto`, written by `scripts/generate.sh`. Outside this module, only `sim` and the
+/// tests use them.
+#[doc(hidden)]
+#[expect(clippy::all, clippy::pedantic, reason = "generated")]
+#[rustfmt::skip]
+pub mod generated;
 mod in_progress;
 mod lists;
 mod parts;
@@ -24,13 +30,6 @@ pub use error::CriError;
 pub use parts::List;
 pub use reader::{ContainerStatus, Only, RuntimeReader};
 pub use writer::RuntimeWriter;
-
-/// The generated types and stubs of `proto/cri.proto`. Outside this module, only `sim` and the tests use them.
-#[doc(hidden)]
-#[expect(clippy::all, clippy::pedantic, reason = "generated")]
-pub mod generated {
-    tonic::include_proto!("runtime.v1");
-}
 
 use std::time::Duration;
 

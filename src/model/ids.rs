@@ -154,9 +154,20 @@ mod tests {
         let bare = "0123456789abcdef".repeat(4);
         let [with, without] = [ImageId::from(format!("sha256:{bare}")), ImageId::from(bare.as_str())];
         assert_eq!((&with, with.cmp(&without)), (&without, Ordering::Equal));
+        assert_eq!(with.partial_cmp(&without), Some(Ordering::Equal), "the operators agree with the order");
         assert_eq!(std::collections::HashSet::from([with, without.clone()]).len(), 1);
         assert_eq!(without.as_str(), bare, "the runtime's own spelling is kept for calls");
         assert_eq!(canonical_image_id("busybox"), "busybox");
         assert_ne!(ImageId::from("sha256:1"), ImageId::from("1"), "only a whole hash is an id");
+    }
+
+    #[test]
+    fn a_pod_is_shown_by_the_best_name_that_is_known() {
+        let shown = |namespace: &str, name: &str| {
+            PodRef { uid: "u".into(), namespace: namespace.into(), name: name.into() }.to_string()
+        };
+        assert_eq!(shown("default", "web"), "default/web");
+        assert_eq!(shown("", "web"), "web");
+        assert_eq!(shown("default", ""), "u");
     }
 }

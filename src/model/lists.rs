@@ -167,4 +167,23 @@ mod tests {
         let refused = Some("too large".to_owned());
         assert!(sizes.is_near_limit(&ListReceipt { refused, ..receipt(1, false) }));
     }
+
+    #[test]
+    fn a_missing_part_is_named_by_state_kind_and_owner() {
+        let pod = PodRef { uid: "u".into(), namespace: "default".into(), name: "web".into() };
+        let part = |state, sandbox: Option<&str>, pod: Option<&PodRef>| {
+            MissingPart { state, sandbox_id: sandbox.map(Into::into), pod: pod.cloned() }.to_string()
+        };
+        let rows = [
+            (part(PartState::Created, Some("s1"), Some(&pod)), "created containers of sandbox s1 (pod default/web)"),
+            (part(PartState::Running, Some("s1"), None), "running containers of sandbox s1"),
+            (part(PartState::Exited, None, Some(&pod)), "exited containers of pod default/web"),
+            (part(PartState::Unknown, None, None), "unknown containers of unlisted sandboxes"),
+            (part(PartState::Ready, None, Some(&pod)), "ready sandboxes of pod default/web"),
+            (part(PartState::NotReady, None, None), "not_ready sandboxes of unknown pods"),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(text, expected);
+        }
+    }
 }

@@ -158,3 +158,74 @@ pub fn running_pods<'a>(containers: &'a [Container], sandboxes: &'a [Sandbox]) -
     let of_containers = running.filter_map(|container| container.pod.as_ref());
     of_containers.chain(ready.filter_map(|sandbox| sandbox.pod.as_ref()))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(uid: &str, namespace: &str, name: &str) -> PodRef {
+        PodRef { uid: uid.into(), namespace: namespace.into(), name: name.into() }
+    }
+
+    #[test]
+    fn a_lookup_by_name_needs_a_uid_and_names_that_the_api_server_accepts() {
+        let long = ["x".repeat(253), "x".repeat(254)];
+        let rows = [
+            (pod("u", "default", "web-0.a"), true),
+            (pod("", "default", "web"), false),
+            (pod("u", "", "web"), false),
+            (pod("u", "default", ""), false),
+            (pod("u", "default", "Web"), false),
+            (pod("u", "default", "web/log"), false),
+            (pod("u", "..", "web"), false),
+            (pod("u", "default", &long[0]), true),
+            (pod("u", "default", &long[1]), false),
+        ];
+        for (pod, by_name) in rows {
+            let can = [Confirms::ByName, Confirms::ByUid].map(|confirms| confirms.can_look_up(&pod));
+            assert_eq!(can, [by_name, true], "{pod:?}");
+        }
+    }
+
+    #[test]
+    fn two_sources_need_a_name_if_one_of_them_does() {
+        use Confirms::{ByName, ByUid};
+        for (one, other, both) in
+            [(ByUid, ByUid, ByUid), (ByUid, ByName, ByName), (ByName, ByUid, ByName), (ByName, ByName, ByName)]
+        {
+            assert_eq!(one.and(other), both, "{one:?} and {other:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_says_only_if_its_source_needs_names() {
+        let confirms = |confirms| json!(PodList { confirms, ..PodList::default() }).get("confirms").cloned();
+        assert_eq!((confirms(Confirms::ByUid), confirms(Confirms::ByName)), (None, Some(json!("by_name"))));
+    }
+
+    #[test]
+    fn a_pod_in_phase_succeeded_or_failed_is_terminated() {
+        let phases = [Phase::Pending, Phase::Running, Phase::Succeeded, Phase::Failed, Phase::Unknown];
+        assert_eq!(phases.map(Phase::is_terminal), [false, false, true, true, false]);
+    }
+
+    #[test]
+    fn pods_run_by_their_running_containers_and_ready_sandboxes() {
+        let container = |id: &str, state: &str| -> Container {
+            let created_at = "2026-11-21T12:00:00Z";
+            let pod = json!({ "uid": id });
+            serde_json::from_value(json!({ "id": id, "pod": pod, "state": state, "created_at": created_at })).unwrap()
+        };
+        let sandbox = |id: &str, state: &str| -> Sandbox {
+            let created_at = "2026-11-21T12:00:00Z";
+            let pod = json!({ "uid": id });
+            serde_json::from_value(json!({ "id": id, "pod": pod, "state": state, "created_at": created_at })).unwrap()
+        };
+        let containers = [container("a", "running"), container("b", "exited"), container("c", "unknown")];
+        let sandboxes = [sandbox("d", "ready"), sandbox("e", "not_ready")];
+        let uids: Vec<_> = running_pods(&containers, &sandboxes).map(|pod| pod.uid.as_str()).collect();
+        assert_eq!(uids, ["a", "d"]);
+    }
+}

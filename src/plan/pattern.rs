@@ -53,6 +53,7 @@ mod tests {
         ];
         for (pattern, name, expected) in rows {
             assert_eq!(Pattern::from(pattern).matches(name), expected, "{pattern:?} against {name:?}");
+            assert_eq!(Pattern::from(pattern).as_str(), pattern, "shown as configured");
         }
     }
 }

@@ -177,4 +177,24 @@ mod tests {
             assert_eq!(text, expected, "{sentence}");
         }
     }
+
+    #[test]
+    fn the_limits_are_off_only_if_all_are_0() {
+        let policy = |[free_bytes, free_percent, free_inodes_percent]: [u64; 3]| PressurePolicy {
+            free_bytes,
+            free_percent,
+            free_inodes_percent,
+        };
+        let rows = [([0, 0, 0], true), ([1, 0, 0], false), ([0, 1, 0], false), ([0, 0, 1], false)];
+        for (limits, is_off) in rows {
+            assert_eq!(policy(limits).is_off(), is_off, "{limits:?}");
+        }
+    }
+
+    #[test]
+    fn under_pressure_terminated_pods_are_evicted_and_all_unused_images_removed() {
+        let policy = Policy::default().under_pressure();
+        assert!(policy.containers.evict_terminated_pods && policy.images.all_unused);
+        assert_eq!(policy.guards, Policy::default().guards, "the guards apply all the same");
+    }
 }

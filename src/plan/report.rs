@@ -151,3 +151,45 @@ impl std::fmt::Display for Refusal {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn outcomes_and_measures_have_the_names_that_documents_use() {
+        let outcomes = [
+            Outcome::Removed {},
+            Outcome::WouldRemove {},
+            Outcome::AlreadyGone {},
+            Outcome::Refused { refusal: Refusal::InUse },
+            Outcome::NotNeeded {},
+            Outcome::Failed { error: "busy".to_owned() },
+        ];
+        for outcome in outcomes {
+            assert_eq!(json!(outcome)["outcome"], outcome.kind());
+        }
+        for measure in [Measure::Measured, Measure::Estimated, Measure::Unknown] {
+            assert_eq!(json!(measure), measure.as_str());
+        }
+    }
+
+    #[test]
+    fn only_measured_bytes_are_measured() {
+        let report = |measure: &str| -> Report {
+            let action = json!({ "action": "remove_image", "id": "i", "reason": "unused" });
+            let report = json!({ "action": action, "outcome": "removed", "freed_bytes": 9, "measure": measure });
+            serde_json::from_value(report).unwrap()
+        };
+        let bytes = ["measured", "estimated", "unknown"].map(|measure| report(measure).measured_bytes());
+        assert_eq!(bytes, [Some(9), None, None]);
+    }
+
+    #[test]
+    fn a_refusal_says_what_the_recheck_found() {
+        assert_eq!(Refusal::StateChanged.to_string(), "its state changed");
+        assert_eq!(Refusal::PodPresent.to_string(), "its pod is back");
+    }
+}

@@ -171,3 +171,105 @@ impl std::fmt::Display for Halt {
 fn is_zero(count: &usize) -> bool {
     *count == 0
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// The removal of one object of a kind.
+    fn action(kind: &str) -> Value {
+        match kind {
+            "container" => json!({ "action": "remove_container", "id": "c", "state": "exited", "reason": "pod_gone" }),
+            "log_dir" => json!({ "action": "remove_log_dir", "path": "/logs/a", "reason": "pod_gone" }),
+            _ => json!({ "action": "remove_image", "id": "i", "reason": "unused" }),
+        }
+    }
+
+    /// Counts reports: kind of object, outcome, reclaimed bytes and measure.
+    fn summary(reports: &[(&str, Value, u64, &str)]) -> Summary {
+        let mut summary = Summary::default();
+        for (kind, outcome, bytes, measure) in reports {
+            let mut report = outcome.clone();
+            report["action"] = action(kind);
+            (report["freed_bytes"], report["measure"]) = (json!(bytes), json!(measure));
+            summary.add(&serde_json::from_value(report).unwrap());
+        }
+        summary
+    }
+
+    fn removed() -> Value {
+        json!({ "outcome": "removed" })
+    }
+
+    #[test]
+    fn each_outcome_has_a_count_of_its_own() {
+        let outcomes = [
+            json!({ "outcome": "already_gone" }),
+            json!({ "outcome": "failed", "error": "busy" }),
+            json!({ "outcome": "not_needed" }),
+            json!({ "outcome": "refused", "refusal": "in_use" }),
+            removed(),
+            json!({ "outcome": "would_remove" }),
+        ];
+        // The first outcome once for an image, the second twice, and so on. Each once for a container.
+        let reports = outcomes.iter().zip(1..).flat_map(|(outcome, count)| {
+            let of_images = std::iter::repeat_n(("image", outcome.clone(), 0, "unknown"), count);
+            of_images.chain([("container", outcome.clone(), 0, "unknown")])
+        });
+        let summary = summary(&reports.collect::<Vec<_>>());
+        let counts = |counts: Counts| {
+            let Counts { already_gone, failed, not_needed, refused, removed, would_remove } = counts;
+            [already_gone, failed, not_needed, refused, removed, would_remove]
+        };
+        assert_eq!(counts(summary.of(Kind::Image)), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(counts(summary.of(Kind::Container)), [1; 6]);
+        assert_eq!(counts(summary.of(Kind::Sandbox)), [0; 6]);
+        assert_eq!(counts(summary.total()), [2, 3, 4, 5, 6, 7]);
+        let none = json!({ "removed": 1 });
+        assert_eq!(json!(Counts { removed: 1, ..Counts::default() }), none, "a document has no counts of 0");
+    }
+
+    #[test]
+    fn bytes_count_only_once_and_only_for_what_was_removed() {
+        let mut summary = summary(&[
+            ("image", removed(), 100, "measured"),
+            ("image", removed(), 20, "measured"),
+            ("image", json!({ "outcome": "already_gone" }), 7, "measured"),
+            ("log_dir", removed(), 3, "estimated"),
+            ("container", removed(), 5, "measured"),
+        ]);
+        summary.add_step(Kind::Container, 40, Measure::Measured);
+        summary.add_step(Kind::Container, 2, Measure::Measured);
+        summary.add_step(Kind::Sandbox, 9, Measure::Estimated);
+        assert_eq!(json!(summary.freed_bytes), json!({ "container": 42, "image": 120, "log_dir": 3, "sandbox": 9 }));
+        assert_eq!(json!(summary.measured_bytes), json!({ "container": 42, "image": 120, "log_dir": 0 }));
+        assert_eq!(summary.total_measured_bytes(), 162);
+        let freed = [Measure::Measured, Measure::Estimated, Measure::Unknown].map(|measure| summary.freed_by(measure));
+        assert_eq!(freed, [162, 12, 0]);
+    }
+
+    #[test]
+    fn a_sum_is_as_certain_as_its_least_certain_part() {
+        let image = |measure| ("image", removed(), 1, measure);
+        let rows = [
+            (vec![image("measured"), image("measured")], Measure::Measured),
+            (vec![image("measured"), image("estimated")], Measure::Estimated),
+            (vec![image("unknown"), image("measured")], Measure::Unknown),
+        ];
+        for (reports, expected) in rows {
+            assert_eq!(summary(&reports).measure[&Kind::Image], expected, "{reports:?}");
+        }
+    }
+
+    #[test]
+    fn an_early_end_names_its_kind_its_cause_and_what_was_not_begun() {
+        let text = |kind, not_begun| Halt { kind, cause: "RemoveImage: no answer".to_owned(), not_begun }.to_string();
+        assert_eq!(
+            text(Some(Kind::LogDir), 2),
+            "log dir removals ended early: RemoveImage: no answer (2 actions not begun)"
+        );
+        assert_eq!(text(None, 1), "pass ended early: RemoveImage: no answer (1 action not begun)");
+    }
+}

@@ -139,15 +139,6 @@ impl StoreError {
     pub(super) fn is_foreign(&self) -> bool {
         matches!(self, Self::Newer { .. } | Self::NotOurs { .. })
     }
-
-    /// Returns whether the file itself is damaged, so that opening it again would rename it.
-    pub fn is_damage(&self) -> bool {
-        match self {
-            Self::Damaged { .. } | Self::SetAside { .. } => true,
-            Self::Open { cause, .. } | Self::Read { cause, .. } | Self::Write { cause, .. } => is_damage(cause),
-            _ => false,
-        }
-    }
 }
 
 /// Returns whether the file is not a database, is damaged, or has tables or values that do not match its version.

@@ -554,10 +554,8 @@ fn the_status_shows_the_agent_and_its_data_sources() {
     let _lock = Lock::take(&host.sim.dir().join("run/kubegc.lock"), "run").unwrap();
     let shown = host.run(&["status"]);
     assert!(shown.contains(&format!("Agent:      pid {}, run\n", std::process::id())), "{shown}");
-    assert!(
-        shown.contains("To remove:  0 objects\n") && shown.contains("Last pass:  all, 0s ago: removed "),
-        "{shown}"
-    );
+    assert!(shown.contains("To remove:  0 objects\n"), "{shown}");
+    assert!(shown.contains("Last pass:  all, ") && shown.contains("s ago: removed "), "{shown}");
     let document: serde_json::Value = serde_json::from_str(host.run(&["status", "-o", "json"]).trim()).unwrap();
     assert_eq!((&document["kind"], &document["last_runs"][0]["scope"]), (&"Status".into(), &"all".into()));
     host.sim.stop_listening();

@@ -23,6 +23,7 @@ mod containerd_rig;
 mod contract;
 mod disk_pressure;
 mod faults;
+mod generated;
 mod kill;
 mod listed;
 mod manifests;

@@ -284,6 +284,7 @@ fn a_pod_is_deleted_after_two_passes_far_enough_apart_that_do_not_find_it() {
         ("a pass in between had no list", safe(), vec![at(0), at(30).without_list(), at(60)], ALL),
         ("a pass in between had an incomplete list", safe(), vec![at(0), at(30).incomplete(), at(60)], ALL),
         ("the last pass had no list", safe(), vec![at(0), at(60).without_list()], EXCESS),
+        ("the last pass finds a directory of the pod", safe(), vec![at(0), at(60).with_dir()], EXCESS),
         ("passes without a list do not count", safe(), vec![at(0).without_list(), at(60)], EXCESS),
         ("passes with an incomplete list do not count", safe(), vec![at(0).incomplete(), at(60)], EXCESS),
         ("a pass in between found the pod: its absence starts again", safe(), vec![at(0), seen(30), at(60)], EXCESS),

@@ -214,3 +214,20 @@ async fn together_they_confirm_by_name_if_one_of_them_does() {
         assert_eq!(list.as_ref().unwrap().confirms, both, "{one:?} {other:?}");
     }
 }
+
+#[test]
+fn the_pods_come_from_a_kubelet_if_those_of_one_source_do() {
+    let fixed = || -> Arc<dyn PodSource> { Arc::new(Fixed { name: "x", list: unseen(""), exists: Seen::Seen(false) }) };
+    let runtime = || -> Arc<dyn PodSource> { Arc::new(crate::observe::RuntimePods) };
+    let rows = [
+        (vec![runtime()], false),
+        (vec![runtime(), runtime()], false),
+        (vec![fixed()], true),
+        (vec![runtime(), fixed()], true),
+    ];
+    for (sources, expected) in rows {
+        let entry = |source| SourceEntry { source, wanted_by: "auto", why: String::new() };
+        let combined = CombinedPods::new(sources.into_iter().map(entry).collect(), noon);
+        assert_eq!(combined.has_kubelet(), expected, "{}", combined.name());
+    }
+}

@@ -143,3 +143,10 @@ async fn sources_that_are_set_are_asked_as_they_are() {
     }
     assert_eq!(list_of(&*host.options(&[None]).select()).await.cause(), Some("pods.source is none"));
 }
+
+#[tokio::test]
+async fn auto_has_no_pods_until_a_source_is_found() {
+    let auto = Host::with(&[]).auto().select();
+    assert_eq!((auto.name(), auto.has_kubelet()), ("auto", true));
+    assert_eq!(auto.cached_pods().await, []);
+}

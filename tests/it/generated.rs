@@ -1,0 +1,23 @@
+//! The code that is generated from `proto/cri.proto` is checked in, because the generator takes longer to compile than
+//! most crates of kubegc. Here it runs again.
+
+use std::path::Path;
+
+/// Returns what the generator makes of `proto/cri.proto`.
+fn from_proto(root: &Path) -> String {
+    let out = tempfile::tempdir().unwrap();
+    let files = protox::compile([root.join("proto/cri.proto")], [root.join("proto")]).unwrap();
+    tonic_prost_build::configure().out_dir(out.path()).compile_fds(files).unwrap();
+    std::fs::read_to_string(out.path().join("runtime.v1.rs")).unwrap()
+}
+
+/// `scripts/generate.sh` writes the file instead.
+#[test]
+fn the_code_generated_from_the_proto_file_is_current() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (path, generated) = (root.join("src/cri/generated.rs"), from_proto(root));
+    if std::env::var_os("KUBEGC_GENERATE").is_some() {
+        std::fs::write(&path, &generated).unwrap();
+    }
+    assert!(std::fs::read_to_string(&path).unwrap() == generated, "{path:?} is not current: run scripts/generate.sh");
+}
