@@ -6,9 +6,12 @@ use super::engine::{Engine, Key, Notice};
 use super::outcome::{ClusterOutcome, ClusterResult};
 use crate::kubernetes::{Deleted, KubernetesError, ObjectMetadata, OwnerReferenceMetadata, Target};
 use crate::owners::{
-    ActionWord, BrakeAnswer, DeleteReason, Event, FOREGROUND, Item, OwnerReference, Propagation, Uid, Verdict,
+    ActionWord, BrakeAnswer, DeleteReason, Dependent, Event, FOREGROUND, Item, OwnerReference, Propagation, Uid,
+    Verdict,
 };
 
+/// A dependent that failed more often does not delay the end of a foreground deletion, unless it blocks.
+const FAILURES: u32 = 10;
 /// The wait for dependents that are being checked.
 const DEPENDENTS: std::time::Duration = std::time::Duration::from_millis(10);
 
@@ -62,7 +65,11 @@ impl Engine {
     /// without the finalizer.
     async fn end_foreground(&self, checked: &Checked) -> Result<Next, KubernetesError> {
         let dependents = self.graph().dependents(&checked.item.identity.uid);
-        if dependents.into_iter().any(|it| self.queue.is_pending(&Key::Check(it.item.identity.uid))) {
+        let is_pending = |dependent: Dependent| {
+            let key = Key::Check(dependent.item.identity.uid);
+            self.queue.is_pending(&key, FAILURES)
+        };
+        if dependents.into_iter().any(is_pending) {
             return Ok(Next::Later(DEPENDENTS));
         }
         let changed = self.changes.remove_finalizer(&self.calls, checked.target(), &checked.live, FOREGROUND).await;

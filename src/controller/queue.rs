@@ -100,9 +100,11 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         self.end(state, key);
     }
 
-    /// Ends the processing of a key that is not processed again before `wait` is over or it is added again.
+    /// Ends the processing of a key that is not processed again before `wait` is over or it is added again. Its earlier
+    /// failures are forgotten.
     pub(super) fn defer(&self, key: &K, wait: Duration) {
         let mut state = self.state();
+        state.failures.remove(key);
         state.delay(key.clone(), Instant::now() + wait);
         self.end(state, key);
     }
@@ -112,10 +114,11 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         self.end(self.state(), key);
     }
 
-    /// Returns whether a key is ready or being processed.
-    pub(super) fn is_pending(&self, key: &K) -> bool {
+    /// Returns whether a key is ready or being processed, or has failed fewer than `failures` times and is tried again.
+    pub(super) fn is_pending(&self, key: &K, failures: u32) -> bool {
         let state = self.state();
-        state.dirty.contains(key) || state.processing.contains(key)
+        let is_retried = || state.due.contains_key(key) && state.failures.get(key).is_some_and(|it| *it < failures);
+        state.dirty.contains(key) || state.processing.contains(key) || is_retried()
     }
 
     /// Waits until no key is ready or being processed, and each that waits has failed `failures` times or was deferred.
@@ -325,15 +328,17 @@ mod tests {
         queue.add("a");
         queue.next().await;
         queue.fail(&"a", Duration::ZERO);
-        assert!(!queue.is_pending(&"a"));
+        assert!(queue.is_pending(&"a", 2) && !queue.is_pending(&"a", 1));
         queue.next().await;
-        assert!(queue.is_pending(&"a"));
+        assert!(queue.is_pending(&"a", 1));
         queue.pause(&"a");
-        assert!(!queue.is_pending(&"a"));
+        assert!(!queue.is_pending(&"a", 2));
         let begun = Instant::now();
         queue.fail(&"a", Duration::ZERO);
         queue.next().await;
         assert_eq!(begun.elapsed(), FIRST * 2);
+        queue.defer(&"a", LONGEST);
+        assert!(!queue.is_pending(&"a", 9), "it waits for something else");
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@ mod agent;
 mod agent_starts_first;
 mod churn;
 mod cluster_cases;
+mod cluster_faults;
 mod controller;
 mod daemonset;
 mod namespaced_permissions;

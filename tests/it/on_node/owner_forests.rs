@@ -2,7 +2,7 @@
 //! state after every step.
 
 pub mod forest;
-mod player;
+pub mod player;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +40,8 @@ fn upstream() -> ControllerSettings {
 async fn await_state(player: &Player, steps: usize) {
     let mut different = Vec::new();
     let is_right = becomes_true_within(Duration::from_mins(1), async || {
+        // Each look is seven lists of all objects.
+        tokio::time::sleep(Duration::from_millis(100)).await;
         different = player.differences(steps).await;
         different.is_empty()
     });

@@ -1,0 +1,92 @@
+//! `controller run` beside an API server that fails: the forests end as without the failures.
+
+mod faults;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::kubegc::controller::{ControllerSettings, OwnersService, ResourceFilter};
+use ::kubegc::kubernetes::Connection;
+use ::kubegc::owners::OwnerGuards;
+use tokio_util::sync::CancellationToken;
+
+use super::owner_forests::forest::Forest;
+use super::owner_forests::player::Player;
+use crate::rig::{NodeRig, Program, becomes_true_within};
+
+/// Forests whose end depends on the order of two calls, also in kube-controller-manager.
+const ORDER_MATTERS: [&str; 2] = ["f42", "f86"];
+const PATIENCE: Duration = Duration::from_mins(2);
+
+fn forests() -> Vec<Forest> {
+    Forest::all().into_iter().filter(|forest| !ORDER_MATTERS.contains(&&*forest.name)).collect()
+}
+
+fn settings() -> ControllerSettings {
+    let mut settings = ControllerSettings { guards: OwnerGuards::none(), ..ControllerSettings::default() };
+    (settings.calls.per_second, settings.calls.burst, settings.calls.answer) = (5000, 5000, Duration::from_secs(2));
+    settings
+}
+
+/// Makes all steps, each when the state of the one before is reached. `between` runs after each step.
+async fn play(player: &Player, mut between: impl AsyncFnMut()) {
+    for steps in 0..=player.steps() {
+        if let Some(step) = steps.checked_sub(1) {
+            player.step(step).await;
+        }
+        between().await;
+        let mut different = Vec::new();
+        let is_right = becomes_true_within(PATIENCE, async || {
+            // Each look is seven lists of all objects.
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            different = player.differences(steps).await;
+            different.is_empty()
+        });
+        assert!(is_right.await, "{} differ:\n{}", different.len(), different.join("\n"));
+    }
+}
+
+async fn beside_run(connection: Arc<Connection>, play: impl Future<Output = ()>) {
+    let stop = CancellationToken::new();
+    let service = OwnersService::new(&connection, settings(), ResourceFilter::default(), jiff::Timestamp::now);
+    let play = async {
+        play.await;
+        stop.cancel();
+    };
+    tokio::join!(Box::pin(service.run(stop.clone())), play);
+}
+
+/// Of all calls, 10 % end in a conflict, a refusal, an error, an answer that is cut, or none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenth_of_all_calls_fails_and_the_forests_end_the_same() {
+    let node = NodeRig::start_api_alone().await;
+    let player = Player::create(&node, forests()).await;
+    let faults = faults::Faults::new(1);
+    let connection = Connection::through(faults.client(&node.kubeconfig("admin")).await, "a faulty connection");
+    Box::pin(beside_run(Arc::new(connection), play(&player, async || {}))).await;
+    let (calls, failed) = faults.counts();
+    println!("{failed} of {calls} calls failed");
+    assert!(failed * 20 > calls && failed > 100, "{failed} of {calls}");
+}
+
+/// The API server is killed at random moments. `KUBEGC_RESTARTS` sets how often; 50 take about six minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_api_server_is_killed_again_and_again_and_the_forests_end_the_same() {
+    let node = NodeRig::start_api_alone().await;
+    let player = Player::create(&node, forests()).await;
+    let restarts: usize = std::env::var("KUBEGC_RESTARTS").map_or(6, |text| text.parse().unwrap());
+    let (mut done, random) = (0, faults::Random::new(7));
+    let each = restarts.div_ceil(player.steps() + 1);
+    let kubeconfig = Some(node.kubeconfig("admin"));
+    let candidates = ::kubegc::kubernetes::CredentialCandidates { kubeconfig, ..Default::default() };
+    let kill = async || {
+        for _ in 0..each {
+            tokio::time::sleep(Duration::from_millis(random.below(1500))).await;
+            node.kill(Program::ApiServer);
+            node.begin(Program::ApiServer).await;
+            done += 1;
+        }
+    };
+    Box::pin(beside_run(Arc::new(Connection::new(candidates)), play(&player, kill))).await;
+    assert!(done >= restarts, "{done}");
+}
