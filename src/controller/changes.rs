@@ -58,7 +58,7 @@ impl Changes {
             Propagation::Orphan => DeletionPropagation::Orphan,
         });
         let deletion =
-            Deletion { uid: live.uid.clone(), resource_version: version, propagation, ..Deletion::default() };
+            Deletion { uid: Some(live.uid.clone()), resource_version: version, propagation, ..Deletion::default() };
         if self.mode == Mode::DryRun {
             return Ok(Deleted::Accepted(Box::new(live.clone())));
         }
