@@ -2,6 +2,7 @@
 
 mod plan;
 mod render;
+mod render_pods;
 mod source;
 mod why;
 
