@@ -10,6 +10,7 @@ mod node_rig;
 mod pending_pods;
 mod permissions;
 mod pod_source_outages;
+mod pods_at_cluster_level;
 mod running_pods;
 mod service;
 mod terminated_pods;
