@@ -2,7 +2,8 @@
 //! what they decide. It holds no policy.
 //!
 //! [`ClusterObserver`] takes snapshots and cannot write. The engine keeps the ownership graph; lists ([`collect`]) or
-//! monitors show it the objects, and its workers check what the graph names, with live reads. Only `changes` writes.
+//! monitors show it the objects, and its workers check what the graph names, with live reads. [`PodCollector`] deletes pods
+//! that no kubelet finishes. Only `changes` writes.
 
 mod act;
 mod calls;
@@ -18,6 +19,7 @@ mod leader;
 mod monitors;
 mod orphan;
 mod outcome;
+mod pods;
 mod queue;
 mod run;
 mod served;
@@ -30,6 +32,9 @@ pub use error::ControllerError;
 pub use filter::{InvalidResourceName, ResourceFilter, ResourceName};
 pub use leader::Candidate;
 pub use outcome::{ClusterFailure, ClusterOutcome, ClusterResult};
+pub use pods::{
+    PodCollector, PodFailure, PodGcSettings, PodNotice, PodOutcome, PodReport, PodReportKind, PodResult, PodsService,
+};
 pub use queue::QueueLength;
 pub use run::OwnersService;
 pub use settings::ControllerSettings;

@@ -6,6 +6,7 @@
 
 mod access;
 mod api_types;
+mod cluster_pods;
 mod connection;
 mod discovery;
 mod error;
@@ -25,11 +26,15 @@ mod tests;
 
 pub use access::{Access, CredentialCandidates, Credentials};
 pub use api_types::NodeInfo;
+pub use cluster_pods::{
+    ClusterNode, ClusterNodeMetadata, ClusterPod, ClusterPodMetadata, ClusterPodSpec, ClusterPodStatus, read_node,
+};
 pub use connection::Connection;
 pub use discovery::{ApiResource, Discovered, discover};
 pub use error::KubernetesError;
 pub use kubelet::{Kubelet, KubeletAccess, KubeletError, KubeletPod, KubeletPods, KubeletProcess};
 pub use lease::{LeaseName, read_lease, write_lease};
+pub use list::list_objects;
 pub use metadata::{MetadataOnly, ObjectMetadata, OwnerReferenceMetadata, list_metadata, read_metadata};
 pub use monitor::{Form, Monitor, Sink, Watched};
 pub use pod_lookup::pod_exists;

@@ -3,6 +3,7 @@
 mod collect;
 mod plan;
 mod render;
+mod render_pods;
 mod run;
 mod source;
 mod why;

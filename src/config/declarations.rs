@@ -23,6 +23,7 @@ pub(super) const TABLES: &[(&str, &str)] = &[
          needs; kubegc cannot read them. The profiles \"kubelet\" and \"upstream\" turn all guards off. The guards of the\n\
          controller are those from strict_not_found on.",
     ),
+    ("pod_gc", "These settings are for `kubegc controller`, which deletes pods that no kubelet finishes."),
     (
         "controller",
         "These settings are for `kubegc controller`, which collects at cluster level. The agent on a node ignores them.",
@@ -201,6 +202,18 @@ settings! {
     /// The time in which brake_count and brake_percent count.
     "guards.brake_window": DURATION = controller.guards.brake_window;
 
+    /// Delete no pod again that is already deleted and waits for a finalizer.
+    "guards.skip_held_pods": SWITCH = pod_gc.policy.skip_held;
+
+    /// Delete a pod only if it has the uid of the plan, so that a new pod of the same name stays.
+    "guards.pod_uid_precondition": SWITCH = pod_gc.policy.uid_precondition;
+
+    /// Read a node again before its pods are deleted because it is out of service.
+    "guards.recheck_nodes": SWITCH = pod_gc.policy.recheck_nodes;
+
+    /// `controller run` deletes no pod while pods or nodes cannot be watched.
+    "guards.require_watches": SWITCH = pod_gc.policy.require_watches;
+
     /// Pod sources: "auto", "none", or any of kube-api,kubelet,runtime.
     ///
     /// Separate several with commas. A pod counts as deleted only if all of them agree.
@@ -336,4 +349,26 @@ settings! {
 
     /// Longest wait of a start for the first list of each resource.
     "controller.first_lists": DURATION = controller.first_lists;
+
+    /// Terminated pods to keep in the cluster. 0 = no limit.
+    "pod_gc.terminated_pod_threshold": COUNT = pod_gc.policy.terminated_pod_threshold,
+        flags ["terminated-pod-gc-threshold"];
+
+    /// Terminated pods to keep in each namespace. 0 = no limit.
+    "pod_gc.per_namespace": COUNT = pod_gc.policy.per_namespace;
+
+    /// Pods in the phase Failed to keep in the cluster. 0 = no limit.
+    "pod_gc.failed_pod_threshold": COUNT = pod_gc.policy.failed_pod_threshold;
+
+    /// Maximum age of a terminated pod since it finished. 0 = no limit.
+    "pod_gc.max_age": DURATION = pod_gc.policy.max_age;
+
+    /// Which terminated pods are deleted first: the oldest by "created" or by "finished". Evicted pods come before.
+    "pod_gc.order": POD_ORDER = pod_gc.policy.order;
+
+    /// How long a node must be missing before its pods can be deleted.
+    "pod_gc.node_quarantine": DURATION = pod_gc.policy.node_quarantine;
+
+    /// Wait of `controller run` after a pass over pods.
+    "pod_gc.interval": INTERVAL = pod_gc.interval;
 }

@@ -15,6 +15,7 @@ use super::{Environment, Settings, Typed};
 use crate::host_path::HostFs;
 use crate::owners::OwnerGuards;
 use crate::plan::{Guards, Profile};
+use crate::pod_gc::PodGcPolicy;
 
 /// The state while resolving.
 #[derive(Default)]
@@ -71,6 +72,7 @@ impl Resolver {
         self.settings.policy.guards = Guards::of(profile);
         if profile != Profile::Safe {
             self.settings.controller.guards = OwnerGuards::none();
+            self.settings.pod_gc.policy = PodGcPolicy::upstream();
         }
     }
 

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
-use crate::controller::ControllerSettings;
+use crate::controller::{ControllerSettings, PodGcSettings};
 use crate::cri::CriOptions;
 use crate::model::PodSourceName;
 use crate::plan::Policy;
+use crate::pod_gc::PodGcPolicy;
 
 /// All settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +37,8 @@ pub struct Settings {
     pub log_format: LogFormat,
     /// `controller.*`, and the guards of the controller in `guards.*`
     pub controller: ControllerSettings,
+    /// `pod_gc.*`, and the guards for pods in `guards.*`
+    pub pod_gc: PodGcSettings,
 }
 
 /// The runtime's sockets and limits.
@@ -137,7 +140,17 @@ impl Default for Settings {
             tells_events: true,
             log_format: LogFormat::Text,
             controller: ControllerSettings::default(),
+            pod_gc: PodGcSettings::default(),
         }
+    }
+}
+
+impl Settings {
+    /// Returns the settings of the collection of pods. It shares limits with the collection by owner references.
+    pub fn pods_of_cluster(&self) -> PodGcSettings {
+        let ControllerSettings { calls, guards, workers, watch, .. } = self.controller.clone();
+        let policy = PodGcPolicy { strict_not_found: guards.strict_not_found, ..self.pod_gc.policy.clone() };
+        PodGcSettings { calls, policy, workers, watch, ..self.pod_gc.clone() }
     }
 }
 

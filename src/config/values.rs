@@ -13,6 +13,7 @@ use super::parse::{absolute, bytes, http, log_root, message_size, number, patter
 use super::settings::{LogFormat, PodSources};
 use crate::model::{PodSourceName, duration_text};
 use crate::plan::{AgeFrom, Pattern, Profile};
+use crate::pod_gc::PodOrder;
 
 /// A type of setting.
 pub(super) struct ValueType<T> {
@@ -157,6 +158,9 @@ pub(super) const AGE_FROM: ValueType<AgeFrom> = ValueType::word();
 
 /// A set of guards.
 pub(super) const PROFILE: ValueType<Profile> = ValueType::word();
+
+/// Which terminated pods are deleted first.
+pub(super) const POD_ORDER: ValueType<PodOrder> = ValueType::word();
 
 /// The format of the log.
 pub(super) const LOG_FORMAT: ValueType<LogFormat> = ValueType::word();

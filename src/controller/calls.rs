@@ -6,7 +6,9 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until};
 
-use crate::kubernetes::{ApiResource, Connection, KubernetesError, ObjectMetadata, read_metadata};
+use crate::kubernetes::{
+    ApiResource, ClusterNode, Connection, KubernetesError, ObjectMetadata, read_metadata, read_node,
+};
 
 /// Limits on the calls of the workers to the API server.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +78,20 @@ impl Calls {
             Err(error) if self.trusts_any_404 && error.is_any_404() => Ok(None),
             read => read,
         }
+    }
+
+    /// Reads a node. `None` = it is proven absent.
+    pub(super) async fn read_node(&self, name: &str) -> Result<Option<ClusterNode>, KubernetesError> {
+        let _permit = self.permit().await;
+        match read_node(&self.connection, name, self.answer).await {
+            Err(error) if self.trusts_any_404 && error.is_any_404() => Ok(None),
+            read => read,
+        }
+    }
+
+    /// Returns whether an error proves that an object does not exist.
+    pub(super) fn proves_absence(&self, error: &KubernetesError, resource: &str, name: &str) -> bool {
+        error.proves_absence(resource, name) || self.trusts_any_404 && error.is_any_404()
     }
 }
 

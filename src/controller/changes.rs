@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::calls::Calls;
 use crate::kubernetes::{
     Deleted, Deletion, DeletionPropagation, KubernetesError, ObjectMetadata, OwnerReferenceMetadata, Target,
-    delete_object, patch_object,
+    delete_object, patch_object, patch_status,
 };
 use crate::owners::Propagation;
 
@@ -58,7 +58,7 @@ impl Changes {
             Propagation::Orphan => DeletionPropagation::Orphan,
         });
         let deletion =
-            Deletion { uid: live.uid.clone(), resource_version: version, propagation, ..Deletion::default() };
+            Deletion { uid: Some(live.uid.clone()), resource_version: version, propagation, ..Deletion::default() };
         if self.mode == Mode::DryRun {
             return Ok(Deleted::Accepted(Box::new(live.clone())));
         }
@@ -87,6 +87,35 @@ impl Changes {
     ) -> Result<ObjectMetadata, KubernetesError> {
         let rest: Vec<_> = live.finalizers.iter().filter(|known| *known != finalizer).collect();
         self.patch(calls, target, live, "finalizers", json!(rest)).await
+    }
+
+    /// Deletes a pod without waiting for its kubelet. With `uid`, only the pod that has it is deleted.
+    pub(super) async fn delete_pod(
+        &self,
+        calls: &Calls,
+        target: Target<'_>,
+        uid: Option<String>,
+    ) -> Result<Deleted, KubernetesError> {
+        if self.mode == Mode::DryRun {
+            return Ok(Deleted::Gone);
+        }
+        let deletion = Deletion { uid, grace_seconds: Some(0), ..Deletion::default() };
+        let _permit = calls.permit().await;
+        self.counted(delete_object(&calls.connection, target, &deletion, calls.answer).await)
+    }
+
+    /// Changes the status of a pod. The patch must contain the uid.
+    pub(super) async fn patch_pod_status(
+        &self,
+        calls: &Calls,
+        target: Target<'_>,
+        patch: &Value,
+    ) -> Result<(), KubernetesError> {
+        if self.mode == Mode::DryRun {
+            return Ok(());
+        }
+        let _permit = calls.permit().await;
+        self.counted(patch_status(&calls.connection, target, patch, calls.answer).await).map(drop)
     }
 
     /// The resource version makes the API server refuse a patch of an object that has changed since the read.

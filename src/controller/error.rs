@@ -11,4 +11,10 @@ pub enum ControllerError {
         /// Why.
         source: KubernetesError,
     },
+    /// The pods or nodes cannot be listed completely.
+    #[error("cannot observe the pods and nodes of the cluster")]
+    Pods {
+        /// Why.
+        source: KubernetesError,
+    },
 }

@@ -154,6 +154,14 @@ impl KubernetesError {
         self.code() == Some(409)
     }
 
+    /// Returns whether the API server refused to change the uid of an object (422): the name belongs to another object
+    /// than the one the change is for. API server 1.20 answers so to a patch with a uid.
+    pub fn is_of_another_uid(&self) -> bool {
+        let Self::Refused { status, .. } = self else { return false };
+        let causes = status.details.iter().flat_map(|details| &details.causes);
+        status.code == 422 && causes.into_iter().any(|cause| cause.field == "metadata.uid")
+    }
+
     /// Returns how long the API server wants to be left alone before the next try.
     pub fn retry_after(&self) -> Option<Duration> {
         let Self::Refused { status, .. } = self else { return None };

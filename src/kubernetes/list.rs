@@ -9,13 +9,18 @@ use serde::de::DeserializeOwned;
 
 use super::api_types::ApiPod;
 use super::connection::{invalid_request, unreadable};
-use super::{Connection, KubernetesError};
+use super::metadata::ACCEPT_LIST;
+use super::{ApiResource, Connection, Form, KubernetesError, Watched};
 use crate::model::Pod;
 
 const LIST_PODS: &str = "list the pods of all namespaces";
 /// A page is parsed as a whole, and most nodes have at most 110 pods of some 15 KB. More pods a page need more memory,
 /// fewer more requests.
 const PAGE: u32 = 100;
+/// The page of any resource of a cluster, as in client-go.
+pub(super) const LARGE_PAGE: u32 = 500;
+/// How often a list begins again because its continue token has expired.
+const RESTARTS: usize = 3;
 
 /// All selected objects at one resource version.
 pub(super) struct Listed<T> {
@@ -32,6 +37,31 @@ pub(super) struct List<'a> {
     pub(super) kinds: &'a [&'a str],
     /// The longest wait for one page.
     pub(super) limit: Duration,
+}
+
+/// Lists all objects of a resource, past the server's cache.
+///
+/// # Errors
+///
+/// The list is not complete.
+pub async fn list_objects<T: Watched>(
+    connection: &Connection,
+    resource: &ApiResource,
+    form: Form,
+    limit: Duration,
+) -> Result<Vec<T>, KubernetesError> {
+    let what = format!("list {} ({})", resource.resource, resource.api_version);
+    let path = Path::new(resource.path(""));
+    let request = |params: &ListParams| path.list(params).map(|request| form.request(request, ACCEPT_LIST));
+    let whole = format!("{}List", resource.kind);
+    let list = List { what: &what, kinds: &["PartialObjectMetadataList", &whole], limit };
+    for _ in 0..RESTARTS {
+        match list.whole::<T>(connection, ListParams::default().limit(LARGE_PAGE), request).await {
+            Err(error) if error.code() == Some(410) => {}
+            listed => return listed.map(|listed| listed.items),
+        }
+    }
+    Err(unreadable(&what, "its pages expire before the next one is read".to_owned()))
 }
 
 /// Lists the pods that `fields` selects, past the server's cache.

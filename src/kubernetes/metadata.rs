@@ -5,22 +5,17 @@ use std::time::Duration;
 use http::{HeaderValue, Request, header};
 use jiff::Timestamp;
 use kube::core::Request as Path;
-use kube::core::params::{GetParams, ListParams};
+use kube::core::params::GetParams;
 use serde::{Deserialize, Serialize};
 
 use super::connection::{invalid_request, unreadable};
-use super::list::List;
-use super::{ApiResource, Connection, KubernetesError, Watched};
+use super::{ApiResource, Connection, Form, KubernetesError, Watched, list_objects};
 
 /// Only metadata, and whole objects from a server that does not know that form.
 pub(super) const ACCEPT_ONE: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
 pub(super) const ACCEPT_LIST: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json");
-/// As client-go.
-const PAGE: u32 = 500;
-/// How often a list begins again because its continue token has expired.
-const RESTARTS: usize = 3;
 
 /// The metadata of an object that garbage collection needs.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
@@ -87,18 +82,8 @@ pub async fn list_metadata(
     resource: &ApiResource,
     limit: Duration,
 ) -> Result<Vec<ObjectMetadata>, KubernetesError> {
-    let what = format!("list {} ({})", resource.resource, resource.api_version);
-    let path = Path::new(resource.path(""));
-    let request = |params: &ListParams| path.list_metadata(params).map(|request| accepting(request, ACCEPT_LIST));
-    let whole = format!("{}List", resource.kind);
-    let list = List { what: &what, kinds: &["PartialObjectMetadataList", &whole], limit };
-    for _ in 0..RESTARTS {
-        match list.whole::<MetadataOnly>(connection, ListParams::default().limit(PAGE), request).await {
-            Err(error) if error.code() == Some(410) => {}
-            listed => return listed.map(|listed| listed.items.into_iter().map(|object| object.metadata).collect()),
-        }
-    }
-    Err(unreadable(&what, "its pages expire before the next one is read".to_owned()))
+    let objects = list_objects::<MetadataOnly>(connection, resource, Form::Metadata, limit).await?;
+    Ok(objects.into_iter().map(|object| object.metadata).collect())
 }
 
 /// Reads the metadata of one object from the server's store. `None` = the API server itself answers that it does not

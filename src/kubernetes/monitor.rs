@@ -16,14 +16,12 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
 use super::connection::{invalid_request, refused, unreadable};
-use super::list::List;
+use super::list::{LARGE_PAGE, List};
 use super::metadata::{ACCEPT_LIST, ACCEPT_ONE, accepting};
 use super::watch_lines::WatchLines;
 use super::{ApiResource, Connection, KubernetesError, Timing};
 use crate::model::Backoff;
 
-/// As client-go.
-const PAGE: u32 = 500;
 /// How much longer than its own limit a watch may be silent.
 const SLACK: Duration = Duration::from_secs(30);
 /// A watch that ends sooner without an event counts as a failure.
@@ -153,7 +151,7 @@ impl<S> Round<'_, S> {
         let list = List { what, kinds: &["PartialObjectMetadataList", &whole], limit: timing.answer };
         sink.list_begins();
         let take = |page: Vec<T>| page.into_iter().for_each(|object| sink.seen(object));
-        let version = list.pages(connection, ListParams::default().limit(PAGE), request, take).await?;
+        let version = list.pages(connection, ListParams::default().limit(LARGE_PAGE), request, take).await?;
         self.sink.list_ends();
         self.version = Some(version.clone());
         Ok(version)
@@ -225,7 +223,7 @@ impl<S> Round<'_, S> {
 // === impl Form ===
 
 impl Form {
-    fn request(self, request: Request<Vec<u8>>, metadata: http::HeaderValue) -> Request<Vec<u8>> {
+    pub(super) fn request(self, request: Request<Vec<u8>>, metadata: http::HeaderValue) -> Request<Vec<u8>> {
         match self {
             Self::Metadata => accepting(request, metadata),
             Self::Whole => request,

@@ -1,6 +1,6 @@
 //! Changes objects of the API server: deletions, and patches of metadata and of a pod's status.
 //!
-//! Every change has a precondition, so two writers at once waste calls and do no harm.
+//! Every change can have a precondition, so two writers at once waste calls and do no harm.
 
 use std::time::Duration;
 
@@ -28,8 +28,8 @@ pub struct Target<'a> {
 /// How an object is deleted.
 #[derive(Clone, Debug, Default)]
 pub struct Deletion {
-    /// The object must have this uid.
-    pub uid: String,
+    /// The object must have this uid, if set. Without it an object that was created anew under the name is deleted.
+    pub uid: Option<String>,
     /// The object must have this version, if set.
     pub resource_version: Option<String>,
     /// What the API server does with the dependents; `None` = the default of the resource.
@@ -166,8 +166,8 @@ impl Target<'_> {
 
 impl Deletion {
     fn params(&self) -> DeleteParams {
-        let preconditions =
-            Preconditions { uid: Some(self.uid.clone()), resource_version: self.resource_version.clone() };
+        let preconditions = Preconditions { uid: self.uid.clone(), resource_version: self.resource_version.clone() };
+        let has_any = preconditions.uid.is_some() || preconditions.resource_version.is_some();
         DeleteParams {
             dry_run: self.dry_run,
             grace_period_seconds: self.grace_seconds,
@@ -176,7 +176,7 @@ impl Deletion {
                 DeletionPropagation::Foreground => PropagationPolicy::Foreground,
                 DeletionPropagation::Orphan => PropagationPolicy::Orphan,
             }),
-            preconditions: Some(preconditions),
+            preconditions: has_any.then_some(preconditions),
         }
     }
 }

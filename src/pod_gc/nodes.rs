@@ -1,11 +1,11 @@
 //! Which nodes were deleted. A node that the list lacks is in quarantine first, then a live read decides.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::PodsSnapshot;
+use super::{NodeMeta, PodsSnapshot};
 
 /// The nodes that pods name and the list lacks, since when.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -15,12 +15,28 @@ pub struct MissingNodes(BTreeMap<String, Timestamp>);
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum NodeAnswer {
     /// It exists.
-    Exists,
+    Exists(NodeMeta),
     /// A `Status` with the reason `NotFound` and the name of the node.
     NotFound,
-    /// No answer that proves anything.
-    Unavailable,
+    /// No answer that proves anything, and the cause.
+    Unavailable(String),
 }
+
+/// The state of a node that pods name and the list of nodes lacks.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum NodeState {
+    /// It is missing since then, and its quarantine has not ended.
+    InQuarantine(Timestamp),
+    /// A live read found it.
+    Exists,
+    /// A live read proved that it was deleted.
+    Deleted,
+    /// The live read failed with this cause.
+    Unavailable(String),
+}
+
+/// The state of each such node.
+pub type NodeStates = BTreeMap<String, NodeState>;
 
 // === impl MissingNodes ===
 
@@ -40,21 +56,37 @@ impl MissingNodes {
         due.map(|(node, _)| node.clone()).collect()
     }
 
-    /// Applies the answers of the live reads and returns the nodes that are proven deleted. Every other node begins its
-    /// quarantine again in the next pass.
-    pub fn resolve(&mut self, answers: impl IntoIterator<Item = (String, NodeAnswer)>) -> BTreeSet<String> {
-        let mut deleted = BTreeSet::new();
+    /// Applies the answers of the live reads and returns the state of each missing node. After any answer the quarantine
+    /// of the node begins again with the next pass that misses it.
+    pub fn resolve(&mut self, answers: impl IntoIterator<Item = (String, NodeAnswer)>) -> NodeStates {
+        let mut states = NodeStates::new();
         for (node, answer) in answers {
             self.0.remove(&node);
-            if answer == NodeAnswer::NotFound {
-                deleted.insert(node);
-            }
+            let state = match answer {
+                NodeAnswer::Exists(_) => NodeState::Exists,
+                NodeAnswer::NotFound => NodeState::Deleted,
+                NodeAnswer::Unavailable(cause) => NodeState::Unavailable(cause),
+            };
+            states.insert(node, state);
         }
-        deleted
+        states.extend(self.0.iter().map(|(node, since)| (node.clone(), NodeState::InQuarantine(*since))));
+        states
     }
 
     /// Lists the nodes in quarantine, and since when.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Timestamp)> {
         self.0.iter().map(|(node, since)| (node.as_str(), *since))
+    }
+}
+
+// === impl NodeState ===
+
+impl NodeState {
+    /// Returns why the node could not be read.
+    pub fn error(&self) -> Option<&str> {
+        match self {
+            Self::Unavailable(cause) => Some(cause),
+            _ => None,
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! The pods and nodes of a cluster, as plain data: only what decides.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,8 +11,11 @@ use serde::{Deserialize, Serialize};
 pub struct PodsSnapshot {
     /// When the first list began.
     pub taken_at: Timestamp,
-    /// All pods.
-    pub pods: Vec<PodMeta>,
+    /// The address of the API server.
+    #[serde(default)]
+    pub server: String,
+    /// All pods. The service keeps each pod once, for all its passes.
+    pub pods: Vec<Arc<PodMeta>>,
     /// All nodes.
     pub nodes: Vec<NodeMeta>,
 }
@@ -41,6 +46,10 @@ pub struct PodMeta {
     pub deletion_grace_seconds: Option<i64>,
     /// Whether it has finalizers.
     pub has_finalizers: bool,
+    /// The condition `DisruptionTarget` is `True`.
+    pub is_disrupted: bool,
+    /// Its generation. API servers before 1.33 do not count it.
+    pub generation: Option<i64>,
 }
 
 /// What decides about the pods of a node.
@@ -69,6 +78,11 @@ impl PodMeta {
         matches!(&*self.phase, "Succeeded" | "Failed")
     }
 
+    /// Returns whether its deletion has begun.
+    pub fn is_terminating(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+
     /// Returns whether the kubelet evicted it.
     pub fn is_evicted(&self) -> bool {
         self.phase == "Failed" && self.reason == "Evicted"
@@ -77,6 +91,6 @@ impl PodMeta {
     /// Returns whether it is already deleted without a grace period, so that only a finalizer holds it. A further
     /// deletion changes nothing (kubernetes#141190).
     pub fn is_held(&self) -> bool {
-        self.deletion_timestamp.is_some() && self.deletion_grace_seconds == Some(0) && self.has_finalizers
+        self.is_terminating() && self.deletion_grace_seconds == Some(0) && self.has_finalizers
     }
 }

@@ -13,6 +13,7 @@ mod owner_forests;
 mod pending_pods;
 mod permissions;
 mod pod_source_outages;
+mod pods_at_cluster_level;
 mod running_pods;
 mod service;
 mod terminated_pods;

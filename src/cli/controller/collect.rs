@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 
-use super::{render, source};
+use super::{render, render_pods, source};
 use crate::cli::render::Paint;
 use crate::cli::session::block_on;
 use crate::cli::{CliError, ErrorKind, Format, Output, format};
 use crate::config::Loaded;
-use crate::controller::{ClusterOutcome, ClusterReport, CollectOptions, collect};
+use crate::controller::{ClusterOutcome, ClusterReport, CollectOptions, PodCollector, collect};
 use crate::daemon::{now, signals};
 
 /// Delete what `controller plan` shows, and what follows from it
@@ -30,10 +30,19 @@ pub struct Args {
     /// End after this time, whatever is left
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = humantime::parse_duration)]
     timeout: Duration,
+    /// Delete pods that no kubelet finishes, instead of objects whose owners are deleted
+    ///
+    /// Pods of a missing node stay unless `pod_gc.node_quarantine` is 0: one command does not know for how long the node has
+    /// been missing.
+    #[arg(long)]
+    pods_only: bool,
 }
 
 /// Collects and prints what was done.
 pub(super) fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    if args.pods_only {
+        return pods(args, loaded, output);
+    }
     let options = CollectOptions { dry_run: args.dry_run, max_objects: args.max, timeout: args.timeout };
     let bar = progress();
     let report = block_on(async {
@@ -53,6 +62,31 @@ pub(super) fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(
     bar.finish_and_clear();
     print(&report, args.dry_run, output)?;
     verdict(&report, args)
+}
+
+fn pods(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let report = block_on(async {
+        let (signals, stop, _) = signals::listen()?;
+        let connection = Arc::new(source::connection(loaded));
+        let settings = loaded.settings.pods_of_cluster();
+        let end = stop.clone();
+        let timeout = args.timeout;
+        tokio::spawn(async move {
+            tokio::time::sleep(timeout).await;
+            end.cancel();
+        });
+        let mut collector = PodCollector::new(&connection, settings, args.dry_run, now, |_| {});
+        tokio::select! {
+            report = collector.collect(args.max, &stop) => Ok(report?),
+            signal = signals.aborted() => Err(CliError::aborted(signal)),
+        }
+    })?;
+    output.result(&report, |wide| render_pods::report(&report, wide))?;
+    match report.failures.first().map(|failure| &failure.cause).or(report.errors.first()) {
+        _ if report.interrupted => Err(CliError::message(ErrorKind::Partial, "ended before all was done")),
+        None => Ok(()),
+        Some(cause) => Err(CliError::message(ErrorKind::Partial, cause.clone())),
+    }
 }
 
 fn print(report: &ClusterReport, dry_run: bool, output: &mut Output) -> Result<(), CliError> {

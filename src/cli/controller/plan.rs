@@ -1,13 +1,17 @@
 //! `kubegc controller plan`.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::ValueEnum;
 
-use super::{render, source};
+use super::{render, render_pods, source};
 use crate::cli::render::Paint;
+use crate::cli::session::block_on;
 use crate::cli::{CliError, ErrorKind, Format, Output};
 use crate::config::Loaded;
+use crate::controller::PodCollector;
+use crate::daemon::now;
 use crate::owners::{ActionWord, ClusterPlan, FindingKind, plan};
 
 /// Show what would be deleted because of owner references, and why
@@ -24,6 +28,9 @@ pub struct Args {
     /// Exit with status 4 if the plan has one of these
     #[arg(long, value_enum, value_delimiter = ',', value_name = "CONDITION")]
     fail_on: Vec<Condition>,
+    /// Show the pods that no kubelet finishes, instead of objects whose owners are deleted
+    #[arg(long, conflicts_with_all = ["snapshot", "fail_on"])]
+    pods_only: bool,
 }
 
 /// What `--fail-on` looks for.
@@ -39,6 +46,9 @@ pub enum Condition {
 
 /// Makes a plan and prints it.
 pub(super) fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    if args.pods_only {
+        return pods(args, loaded, output);
+    }
     let mut plan = plan(&source::snapshot(args.snapshot.as_ref(), loaded)?);
     if let Some(namespace) = &args.namespace {
         keep_only(&mut plan, namespace);
@@ -56,6 +66,22 @@ pub(super) fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(
     let met: Vec<_> = met.into_iter().filter_map(ValueEnum::to_possible_value).collect();
     let met: Vec<_> = met.iter().map(clap::builder::PossibleValue::get_name).collect();
     Err(CliError::message(ErrorKind::Condition, format!("the plan has a condition of --fail-on: {}", met.join(", "))))
+}
+
+fn pods(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let connection = Arc::new(source::connection(loaded));
+    let mut collector = PodCollector::new(&connection, loaded.settings.pods_of_cluster(), true, now, |_| {});
+    let mut plan = block_on(async {
+        let snapshot = collector.snapshot().await?;
+        Ok(collector.plan(&snapshot).await)
+    })?;
+    if let Some(namespace) = &args.namespace {
+        plan.actions.retain(|action| action.namespace == *namespace);
+        plan.kept.retain(|kept| kept.namespace == *namespace);
+    }
+    let paint = Paint { on: output.color };
+    output.result(&plan, |wide| render_pods::plan(&plan, wide, paint))?;
+    source::all_listed(&plan.errors)
 }
 
 fn keep_only(plan: &mut ClusterPlan, namespace: &str) {

@@ -9,13 +9,15 @@ use super::source;
 use crate::cli::session::block_on_all_threads;
 use crate::cli::{CliError, ErrorKind};
 use crate::config::Loaded;
-use crate::controller::{Candidate, OwnersService, ResourceFilter, ResourceName};
+use crate::controller::{Candidate, OwnersService, PodsService, ResourceFilter, ResourceName};
 use crate::daemon::{now, signals};
+use crate::kubernetes::Connection;
 
 /// Collect garbage until a signal stops it
 ///
-/// It watches the metadata of all objects and deletes those whose owners are all deleted, as the garbage collector of
-/// kube-controller-manager does. It completes deletions with the policies foreground and orphan.
+/// It watches the metadata of all objects and deletes those whose owners are all deleted. It completes deletions with the
+/// policies foreground and orphan. Every 20 s it deletes pods that no kubelet finishes: those of deleted nodes, and
+/// terminated ones over a limit. kube-controller-manager does the same.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Collect only objects of these resources, as apps/deployments or configmaps
@@ -27,6 +29,12 @@ pub struct Args {
     /// Collect only while this process has the Lease, and end when it is lost
     #[arg(long)]
     leader_elect: bool,
+    /// Only delete pods that no kubelet finishes
+    #[arg(long, conflicts_with_all = ["owners_only", "only", "ignore"])]
+    pods_only: bool,
+    /// Only collect by owner references
+    #[arg(long)]
+    owners_only: bool,
 }
 
 /// Runs the service.
@@ -42,19 +50,18 @@ pub(super) fn run(args: &Args, loaded: &Loaded) -> Result<(), CliError> {
 
 async fn serve(args: &Args, loaded: &Loaded, stop: CancellationToken) -> Result<(), CliError> {
     let (connection, settings) = (Arc::new(source::connection(loaded)), loaded.settings.controller.clone());
-    let filter = ResourceFilter { only: args.only.clone(), ignore: args.ignore.clone() };
-    let service = OwnersService::new(&connection, settings.clone(), filter, now);
+    let service = collect(args, loaded, &connection, stop.clone());
     if !args.leader_elect {
-        service.run(stop).await;
+        service.await;
         return Ok(());
     }
-    let mut candidate = Candidate::new(connection, settings.lease, identity(&loaded.settings.node), now);
+    let mut candidate = Candidate::new(Arc::clone(&connection), settings.lease, identity(&loaded.settings.node), now);
     tokio::select! {
         () = candidate.lead() => {}
         () = stop.cancelled() => return Ok(()),
     }
     let lost = tokio::select! {
-        () = service.run(stop.clone()) => false,
+        () = service => false,
         () = candidate.stay() => true,
     };
     if lost {
@@ -62,6 +69,18 @@ async fn serve(args: &Args, loaded: &Loaded, stop: CancellationToken) -> Result<
     }
     candidate.release().await;
     Ok(())
+}
+
+/// Runs the collections that are wanted.
+async fn collect(args: &Args, loaded: &Loaded, connection: &Arc<Connection>, stop: CancellationToken) {
+    let filter = ResourceFilter { only: args.only.clone(), ignore: args.ignore.clone() };
+    let owners = OwnersService::new(connection, loaded.settings.controller.clone(), filter, now);
+    let pods = PodsService::new(connection, loaded.settings.pods_of_cluster(), now, |notice| notice.log());
+    match (args.owners_only, args.pods_only) {
+        (true, _) => owners.run(stop).await,
+        (_, true) => pods.run(stop).await,
+        (false, false) => drop(tokio::join!(Box::pin(owners.run(stop.clone())), Box::pin(pods.run(stop)))),
+    }
 }
 
 /// Returns a name that no other process has: two replicas may have the same node and the same process ID.

@@ -1,0 +1,157 @@
+//! Formats plans for pods for people.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::cli::format;
+use crate::cli::render::{Grid, Paint};
+use crate::controller::{PodOutcome, PodReport};
+use crate::pod_gc::{PodAction, PodKeepReason, PodKept, PodPlan, PodReason};
+
+/// The longest name in a table, unless it is wide.
+const NAME: usize = 40;
+
+/// Formats a plan as a table.
+pub(super) fn plan(plan: &PodPlan, wide: bool, paint: Paint) -> String {
+    let mut text = String::new();
+    if !plan.actions.is_empty() {
+        text += &actions(&plan.actions, wide);
+        text.push('\n');
+    }
+    if wide && !plan.kept.is_empty() {
+        let _ = writeln!(text, "{}", paint.bold("Kept:"));
+        text += &kept(&plan.kept);
+        text.push('\n');
+    }
+    for error in &plan.errors {
+        let _ = writeln!(text, "{} {}", paint.red("Error:"), format::printable(error));
+    }
+    text + &summary(plan)
+}
+
+/// Formats a report: one line for each pod, then the total.
+pub(super) fn report(report: &PodReport, wide: bool) -> String {
+    let mut grid = Grid::new(&["NAMESPACE", "NAME", "NODE", "RESULT", "WHY"]);
+    for PodOutcome { action, result } in &report.outcomes {
+        grid.row([
+            action.namespace.clone(),
+            name(&action.name, wide),
+            name(&action.node, wide),
+            result.to_string().replace('_', " "),
+            reason(action),
+        ]);
+    }
+    let deleted = report.outcomes.iter().filter(|outcome| outcome.result.is_deletion()).count();
+    let table = if report.outcomes.is_empty() { String::new() } else { grid.text(wide) + "\n" };
+    format!("{table}{} deleted.\n", format::count(deleted, "pod"))
+}
+
+fn actions(actions: &[PodAction], wide: bool) -> String {
+    let mut grid = Grid::new(&["ACTION", "NAMESPACE", "NAME", "NODE", "WHY"]);
+    for action in actions {
+        grid.row([
+            action_text(action),
+            action.namespace.clone(),
+            name(&action.name, wide),
+            name(&action.node, wide),
+            reason(action),
+        ]);
+    }
+    grid.text(wide)
+}
+
+fn action_text(action: &PodAction) -> String {
+    if action.mark.is_some() { "mark failed, delete" } else { "delete" }.to_owned()
+}
+
+fn reason(action: &PodAction) -> String {
+    match (action.reason, action.limit) {
+        (PodReason::Terminated, Some(limit)) => format!("over {limit}"),
+        (PodReason::Terminated, None) => "terminated".to_owned(),
+        (PodReason::OutOfService, _) => "node out of service".to_owned(),
+        (PodReason::Orphaned, _) => "node deleted".to_owned(),
+        (PodReason::Unscheduled, _) => "deleted, without a node".to_owned(),
+    }
+}
+
+fn kept(kept: &[PodKept]) -> String {
+    let mut grid = Grid::new(&["NAMESPACE", "NAME", "NODE", "WHY"]);
+    for pod in kept {
+        let since = pod.since.map(|since| format!(" since {since}")).unwrap_or_default();
+        let why = format!("{}{since}", keep_reason(pod.reason));
+        grid.row([pod.namespace.clone(), pod.name.clone(), pod.node.clone(), why]);
+    }
+    grid.text(true)
+}
+
+fn keep_reason(reason: PodKeepReason) -> &'static str {
+    match reason {
+        PodKeepReason::HeldByFinalizers => "deleted, held by finalizers",
+        PodKeepReason::NodeInQuarantine => "node missing, in quarantine",
+        PodKeepReason::NodeExists => "node exists",
+        PodKeepReason::NodeUnverified => "node unverified",
+        PodKeepReason::NodeReady => "node ready",
+        PodKeepReason::TaintRemoved => "out-of-service taint removed",
+        PodKeepReason::NodeDeleted => "node deleted meanwhile",
+    }
+}
+
+fn summary(plan: &PodPlan) -> String {
+    let mut reasons = BTreeMap::<_, usize>::new();
+    for kept in &plan.kept {
+        *reasons.entry(kept.reason).or_default() += 1;
+    }
+    let reasons: Vec<_> =
+        reasons.into_iter().map(|(reason, count)| format!("{count} {}", keep_reason(reason))).collect();
+    let head = match plan.actions.len() {
+        0 => "No pod to delete".to_owned(),
+        pods => format!("{} to delete", format::count(pods, "pod")),
+    };
+    let kept = if reasons.is_empty() { String::new() } else { format!("; kept: {}", reasons.join(", ")) };
+    format!("{head}{kept}.\n")
+}
+
+fn name(name: &str, wide: bool) -> String {
+    if wide { name.to_owned() } else { format::middle(name, NAME) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pod_gc::PodMark;
+
+    fn action(name: &str, node: &str, reason: PodReason) -> PodAction {
+        let [namespace, name, uid, node] = ["default", name, "u", node].map(str::to_owned);
+        PodAction { namespace, name, uid, node, reason, limit: None, mark: None }
+    }
+
+    #[test]
+    fn a_plan_for_pods_is_a_table_with_reasons_and_a_summary() {
+        let mut over = action("old", "n1", PodReason::Terminated);
+        over.limit = Some(crate::pod_gc::PodLimit::PerNamespace);
+        let orphaned = PodAction { mark: Some(PodMark::default()), ..action("web", "gone", PodReason::Orphaned) };
+        let kept = PodKept {
+            since: Some("2026-01-02T03:04:05Z".parse().unwrap()),
+            ..action("db", "n3", PodReason::Orphaned).kept(PodKeepReason::NodeInQuarantine)
+        };
+        let plan = PodPlan {
+            kind: crate::pod_gc::PodPlanKind::PodPlan,
+            version: 1,
+            taken_at: jiff::Timestamp::UNIX_EPOCH,
+            server: String::new(),
+            actions: vec![over, orphaned],
+            kept: vec![kept],
+            errors: vec!["cannot read node \"n4\": down".to_owned()],
+        };
+        let table = "ACTION               NAMESPACE  NAME  NODE  WHY\n\
+            delete               default    old   n1    over per_namespace\n\
+            mark failed, delete  default    web   gone  node deleted\n\n";
+        let rest = "Error: cannot read node \"n4\": down\n2 pods to delete; kept: 1 node missing, in quarantine.\n";
+        assert_eq!(super::plan(&plan, false, Paint { on: false }), format!("{table}{rest}"));
+        let kept = "Kept:\nNAMESPACE  NAME  NODE  WHY\n\
+            default    db    n3    node missing, in quarantine since 2026-01-02T03:04:05Z\n\n";
+        assert_eq!(super::plan(&plan, true, Paint { on: false }), format!("{table}{kept}{rest}"));
+        let empty = PodPlan { actions: vec![], kept: vec![], errors: vec![], ..plan };
+        assert_eq!(super::plan(&empty, false, Paint { on: false }), "No pod to delete.\n");
+    }
+}

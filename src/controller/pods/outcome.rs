@@ -1,0 +1,127 @@
+//! What a pass over the pods did, as data.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::pod_gc::{PodAction, PodKept, PodReason};
+
+/// What a pass did.
+#[derive(Clone, Debug, Default, JsonSchema, Serialize)]
+pub struct PodReport {
+    /// The type of the document.
+    pub kind: PodReportKind,
+    /// The version of the document, 1.
+    pub version: u32,
+    /// What was done, in order.
+    pub outcomes: Vec<PodOutcome>,
+    /// The pods that a rule concerns and that are kept for now.
+    pub kept: Vec<PodKept>,
+    /// The pods that could not be marked as failed or deleted.
+    pub failures: Vec<PodFailure>,
+    /// What could not be read, so that pods may be left.
+    pub errors: Vec<String>,
+    /// It was ended by a signal.
+    pub interrupted: bool,
+}
+
+/// The type of the document.
+#[derive(Clone, Copy, Debug, Default, JsonSchema, Serialize)]
+pub enum PodReportKind {
+    /// A report of a pass over the pods.
+    #[default]
+    #[serde(rename = "kubegc.controller.pod_report")]
+    PodReport,
+}
+
+/// One action on a pod, and its result.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct PodOutcome {
+    /// The action.
+    #[serde(flatten)]
+    pub action: PodAction,
+    /// The result.
+    pub result: PodResult,
+}
+
+/// The result of an action on a pod.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize, strum::Display)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum PodResult {
+    /// The pod does not exist any more.
+    Removed,
+    /// Its deletion has begun; finalizers hold the pod.
+    Accepted,
+    /// Somebody else has deleted it.
+    AlreadyDeleted,
+    /// A precondition failed: another pod has this name now, or the pod was changed at the same moment. The next pass
+    /// decides again.
+    Refused,
+    /// A dry run: nothing was changed.
+    DryRun,
+}
+
+/// A pod that could not be marked as failed or deleted.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct PodFailure {
+    /// The action.
+    #[serde(flatten)]
+    pub action: PodAction,
+    /// Why it failed.
+    pub cause: String,
+}
+
+/// News for the log and for metrics.
+#[derive(Clone, Copy, Debug)]
+pub enum PodNotice<'a> {
+    /// An action was carried out.
+    Done(&'a PodOutcome),
+    /// An action failed. `is_new` = for the first time, or for another cause than in the last pass.
+    Failed {
+        /// The failure.
+        failure: &'a PodFailure,
+        /// Whether it is news.
+        is_new: bool,
+    },
+}
+
+// === impl PodResult ===
+
+impl PodResult {
+    /// Returns whether the collector deleted the pod.
+    pub fn is_deletion(self) -> bool {
+        matches!(self, Self::Removed | Self::Accepted)
+    }
+}
+
+// === impl PodNotice ===
+
+impl PodNotice<'_> {
+    /// Returns the value of the label `reason` of kube-controller-manager's metrics.
+    pub fn reason(&self) -> PodReason {
+        match self {
+            Self::Done(outcome) => outcome.action.reason,
+            Self::Failed { failure, .. } => failure.action.reason,
+        }
+    }
+
+    /// Logs one line for each act, and for each failure that is new.
+    pub fn log(&self) {
+        match self {
+            Self::Done(PodOutcome { action, result }) if !result.is_deletion() => {
+                let PodAction { namespace, name, uid, node, reason, .. } = action;
+                tracing::debug!(namespace, name, uid, node, %reason, %result, "pod not deleted");
+            }
+            Self::Done(PodOutcome { action, result }) => {
+                let PodAction { namespace, name, uid, node, reason, limit, mark } = action;
+                let (limit, marked_failed) = (limit.map(|limit| limit.to_string()), mark.is_some());
+                tracing::info!(namespace, name, uid, node, %reason, limit, marked_failed, %result, "pod deleted");
+            }
+            Self::Failed { failure: PodFailure { action, cause }, is_new: true } => {
+                let PodAction { namespace, name, uid, node, reason, .. } = action;
+                tracing::warn!(namespace, name, uid, node, %reason, cause, "pod could not be deleted");
+            }
+            Self::Failed { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The pods and nodes as their monitors show them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use crate::kubernetes::{KubernetesError, Sink};
+use crate::pod_gc::{NodeMeta, PodMeta, PodsSnapshot};
+
+/// All pods and nodes.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    /// By uid: a pod and a younger one of its name are two.
+    pub(super) pods: Known<PodMeta>,
+    /// By name.
+    pub(super) nodes: Known<NodeMeta>,
+}
+
+/// The objects of one resource.
+#[derive(Debug)]
+pub(super) struct Known<T> {
+    /// With the number of the list that showed each object last.
+    objects: HashMap<String, (u64, Arc<T>)>,
+    list: u64,
+    is_listed: bool,
+    is_watched: bool,
+}
+
+/// Puts what a monitor shows into the store.
+pub(super) struct StoreSink<O, T> {
+    /// As `pods`.
+    pub(super) resource: &'static str,
+    pub(super) store: Arc<watch::Sender<Store>>,
+    pub(super) part: fn(&mut Store) -> &mut Known<T>,
+    pub(super) key: fn(&O) -> &str,
+    pub(super) convert: fn(&O) -> T,
+    /// It is logged that the resource cannot be watched.
+    pub(super) is_failing: bool,
+}
+
+// === impl Store ===
+
+impl Store {
+    /// Returns whether a pass may be made: both lists are complete, and with `current` nothing has failed since.
+    pub(super) fn is_ready(&self, current: bool) -> bool {
+        self.pods.is_ready(current) && self.nodes.is_ready(current)
+    }
+
+    /// Returns the store as a snapshot. The pods are shared with it.
+    pub(super) fn snapshot(&self, taken_at: Timestamp, server: String) -> PodsSnapshot {
+        let nodes = self.nodes.objects.values().map(|(_, node)| (**node).clone());
+        let pods = self.pods.objects.values().map(|(_, pod)| Arc::clone(pod));
+        PodsSnapshot { taken_at, server, pods: pods.collect(), nodes: nodes.collect() }
+    }
+}
+
+// === impl Known ===
+
+impl<T> Known<T> {
+    fn is_ready(&self, current: bool) -> bool {
+        self.is_listed && (self.is_watched || !current)
+    }
+
+    fn put(&mut self, key: &str, object: T) {
+        self.objects.insert(key.to_owned(), (self.list, Arc::new(object)));
+    }
+
+    fn remove(&mut self, key: &str) {
+        self.objects.remove(key);
+    }
+
+    /// What the complete list did not show was deleted meanwhile.
+    fn list_ends(&mut self) {
+        let list = self.list;
+        self.objects.retain(|_, (shown_by, _)| *shown_by == list);
+        self.is_listed = true;
+    }
+}
+
+impl<T> Default for Known<T> {
+    fn default() -> Self {
+        Self { objects: HashMap::new(), list: 0, is_listed: false, is_watched: false }
+    }
+}
+
+// === impl StoreSink ===
+
+impl<O, T> StoreSink<O, T> {
+    /// Wakes the service only if the objects become ready or stop to be: a list of many objects changes nothing for it.
+    fn change(&self, change: impl FnOnce(&mut Known<T>)) {
+        self.store.send_if_modified(|store| {
+            let known = (self.part)(store);
+            let before = (known.is_listed, known.is_watched);
+            change(known);
+            before != (known.is_listed, known.is_watched)
+        });
+    }
+}
+
+impl<O: Send, T: Send> Sink<O> for StoreSink<O, T> {
+    fn list_begins(&mut self) {
+        self.change(|known| known.list += 1);
+    }
+
+    fn seen(&mut self, object: O) {
+        self.change(|known| known.put((self.key)(&object), (self.convert)(&object)));
+    }
+
+    fn deleted(&mut self, object: O) {
+        self.change(|known| known.remove((self.key)(&object)));
+    }
+
+    fn list_ends(&mut self) {
+        self.change(Known::list_ends);
+    }
+
+    fn failed(&mut self, error: &KubernetesError) {
+        self.change(|known| known.is_watched = false);
+        if !std::mem::replace(&mut self.is_failing, true) {
+            tracing::warn!(resource = self.resource, cause = %error, "cannot be watched for now");
+        }
+    }
+
+    fn works(&mut self) {
+        self.change(|known| known.is_watched = true);
+        self.is_failing = false;
+        tracing::info!(resource = self.resource, "watched");
+    }
+}
