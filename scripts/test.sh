@@ -15,11 +15,11 @@ case "${1:-}" in
     nextest=(-E 'not test(/as_root|containerd|on_node/)') plain=(-- --skip as_root --skip containerd --skip on_node)
     ;;
   node)
-    say "building, then running the 14 tests on a real node: 5 to 15 minutes on 2 cores after the build"
+    say "building, then running the 40 tests on a real node or API server: 10 to 20 minutes on 2 cores after the build"
     nextest=(-E 'test(on_node)') plain=(-- on_node)
     ;;
   *)
-    say "building, then running about 1,050 tests: about 16 minutes on 2 cores after the build"
+    say "building, then running about 1,230 tests: about 20 minutes on 2 cores after the build"
     say "they use containerd 1.6, 1.7 and 2.x and real nodes; \`make test-fast\` runs those that need no root"
     nextest=() plain=()
     ;;

@@ -18,3 +18,13 @@ pub enum ControllerError {
         source: KubernetesError,
     },
 }
+
+// === impl ControllerError ===
+
+impl ControllerError {
+    /// Returns whether the credentials are missing or invalid, so that the API server was not asked at all.
+    pub fn is_of_credentials(&self) -> bool {
+        let (Self::Discover { source } | Self::Pods { source }) = self;
+        source.is_of_credentials()
+    }
+}

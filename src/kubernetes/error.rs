@@ -144,6 +144,20 @@ impl KubernetesError {
         }
     }
 
+    /// Returns whether the credentials are missing or invalid, so that no request was sent.
+    pub fn is_of_credentials(&self) -> bool {
+        matches!(
+            self,
+            Self::NoAccess { .. }
+                | Self::NoKubeconfig { .. }
+                | Self::ReadFile { .. }
+                | Self::ParseKubeconfig { .. }
+                | Self::RunsProgram { .. }
+                | Self::UseAccount { .. }
+                | Self::BuildClient { .. }
+        )
+    }
+
     /// Returns whether the answer has the code 404, whoever sent it. It proves nothing.
     pub fn is_any_404(&self) -> bool {
         self.code() == Some(404) || matches!(self, Self::Foreign { code: 404, .. })

@@ -5,6 +5,7 @@ mod agent_starts_first;
 mod churn;
 mod cluster_cases;
 mod cluster_faults;
+mod cluster_replicas;
 mod controller;
 mod daemonset;
 mod namespaced_permissions;

@@ -62,7 +62,8 @@ fn progress() -> ProgressBar {
 
 impl From<ControllerError> for CliError {
     fn from(error: ControllerError) -> Self {
-        Self::new(ErrorKind::Runtime, error).hint("--kubeconfig selects the credentials and the API server")
+        let kind = if error.is_of_credentials() { ErrorKind::Config } else { ErrorKind::Runtime };
+        Self::new(kind, error).hint("--kubeconfig selects the credentials and the API server")
     }
 }
 
