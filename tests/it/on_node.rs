@@ -6,6 +6,7 @@ mod churn;
 mod cluster_cases;
 mod cluster_faults;
 mod controller;
+mod controller_permissions;
 mod daemonset;
 mod namespaced_permissions;
 mod node_rig;
