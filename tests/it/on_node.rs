@@ -8,6 +8,7 @@ mod cluster_faults;
 mod controller;
 mod controller_permissions;
 mod daemonset;
+mod envtest;
 mod namespaced_permissions;
 mod node_rig;
 mod owner_forests;
