@@ -14,9 +14,9 @@
 #   DIR/containerd   /var/lib/containerd                         DIR/logs/pods       /var/log/pods
 #   DIR/manifests    of static pods                              DIR/logs/containers /var/log/containers
 #
-# DIR/kubeconfig/NAME: admin has all permissions, and kubelet is the kubelet's own. kubegc, restricted and account (the
-# service account of packaging/) have no permissions until a binding grants some. DIR/audit.log has the requests of
-# account. DIR/kubelet.yaml is the kubelet's configuration.
+# DIR/kubeconfig/NAME: admin has all permissions, and kubelet is the kubelet's own. kubegc, restricted, and the service
+# accounts of packaging/ (account, controller and audit) have no permissions until a binding grants some. DIR/audit.log
+# has the requests of the service accounts. DIR/kubelet.yaml is the kubelet's configuration.
 set -euo pipefail
 
 dir=$1 address=$2 cgroup=$3 version=$4
@@ -63,6 +63,8 @@ admin-token,admin,1,"system:masters"
 kubegc-token,kubegc,2
 restricted-token,restricted,3
 account-token,system:serviceaccount:kubegc-system:kubegc,4,"system:serviceaccounts,system:serviceaccounts:kubegc-system"
+controller-token,system:serviceaccount:kubegc-system:kubegc-controller,5,"system:serviceaccounts,system:serviceaccounts:kubegc-system"
+audit-token,system:serviceaccount:kubegc-system:kubegc-audit,6,"system:serviceaccounts,system:serviceaccounts:kubegc-system"
 END
 
 # kubeconfig NAME CREDENTIAL: CREDENTIAL is the user's part, as YAML in braces.
@@ -77,7 +79,7 @@ current-context: rig
 END
 }
 
-for user in admin kubegc restricted account; do kubeconfig "$user" "{token: $user-token}"; done
+for user in admin kubegc restricted account controller audit; do kubeconfig "$user" "{token: $user-token}"; done
 kubeconfig kubelet "{client-certificate: $pki/kubelet-client.crt, client-key: $pki/kubelet-client.key}"
 
 # --- The programs.
@@ -111,7 +113,7 @@ apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
 rules:
-  - {level: Metadata, users: ["system:serviceaccount:kubegc-system:kubegc"]}
+  - {level: Metadata, userGroups: ["system:serviceaccounts:kubegc-system"]}
   - {level: None}
 END
 

@@ -1,9 +1,12 @@
 //! The manifests for a cluster: every file is valid for the API, listed in its kustomization, and matches the agent.
 
+mod controller;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::batch::v1::CronJob;
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Namespace, PodSpec, ServiceAccount, Volume};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kubegc::config::{Environment, Settings, Typed, load};
@@ -12,7 +15,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// The directories with kustomizations, beneath `packaging`.
-const KUSTOMIZATIONS: [&str; 3] = ["daemonset", "overlays/kubelet", "overlays/selinux"];
+const KUSTOMIZATIONS: [&str; 6] =
+    ["controller", "daemonset", "overlays/audit-only", "overlays/kubelet", "overlays/pods-only", "overlays/selinux"];
 
 /// Returns a directory of manifests.
 pub fn packaging(within: &str) -> PathBuf {
@@ -37,6 +41,35 @@ pub fn object<T: DeserializeOwned>(within: &str, kind: &str) -> T {
     let object = found.next().unwrap_or_else(|| panic!("no {kind} in {within}"));
     assert!(found.next().is_none(), "more than one {kind} in {within}");
     serde_json::from_value(object).unwrap()
+}
+
+/// Returns the objects that a kustomization applies: its own, those of its base, and its patches on top.
+pub fn rendered(within: &str) -> Vec<Value> {
+    let read = |name: String| {
+        if packaging(within).join(&name).is_dir() {
+            return rendered(&format!("{within}/{name}"));
+        }
+        documents(&packaging(within).join(name))
+    };
+    let mut objects: Vec<_> = listed(within, "resources").into_iter().flat_map(read).collect();
+    for patch in listed(within, "patches").into_iter().flat_map(|name| documents(&packaging(within).join(name))) {
+        let is_target = |object: &&mut Value| {
+            object["kind"] == patch["kind"] && object["metadata"]["name"] == patch["metadata"]["name"]
+        };
+        merge(objects.iter_mut().find(is_target).unwrap_or_else(|| panic!("no target of {patch:#}")), &patch);
+    }
+    objects
+}
+
+#[test]
+fn every_kustomization_is_tested() {
+    let subdirectories = |within: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(packaging(within)).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let overlays = subdirectories("overlays").into_iter().map(|name| format!("overlays/{name}"));
+    let found: BTreeSet<_> = subdirectories("").into_iter().filter(|name| name != "overlays").chain(overlays).collect();
+    assert_eq!(found, KUSTOMIZATIONS.map(str::to_owned).into());
 }
 
 #[test]
@@ -144,12 +177,14 @@ fn the_settings_in_the_manifests_are_known() {
 
 #[test]
 fn the_image_is_of_this_version() {
-    let kustomization = documents(&packaging("daemonset/kustomization.yaml")).remove(0);
-    let image = &kustomization["images"][0];
-    assert_eq!(image["newTag"], env!("CARGO_PKG_VERSION"));
-    assert_eq!(image["name"].as_str(), container(&pod()).image.as_deref());
-    let script = std::fs::read_to_string(packaging("../scripts/image.sh")).unwrap();
-    assert!(script.contains(&format!("name={}:$version", image["name"].as_str().unwrap())));
+    for within in ["controller", "daemonset", "overlays/audit-only"] {
+        let kustomization = documents(&packaging(within).join("kustomization.yaml")).remove(0);
+        let image = &kustomization["images"][0];
+        assert_eq!(image["newTag"], env!("CARGO_PKG_VERSION"), "{within}");
+        assert_eq!(image["name"].as_str(), container(&pod()).image.as_deref(), "{within}");
+        let script = std::fs::read_to_string(packaging("../scripts/image.sh")).unwrap();
+        assert!(script.contains(&format!("name={}:$version", image["name"].as_str().unwrap())), "{within}");
+    }
 }
 
 /// Returns the template of the agent's pods.
@@ -173,18 +208,22 @@ fn volume_of<'a>(pod: &'a PodSpec, path: &str) -> &'a Volume {
 }
 
 /// Returns the settings file of a kustomization, which is the object itself or a patch.
-fn toml(within: &str) -> String {
+pub fn toml(within: &str) -> String {
     let map = documents(&packaging(within).join("configmap.yaml")).remove(0);
     let map: ConfigMap = serde_json::from_value(map).unwrap();
     map.data.unwrap().remove("kubegc.toml").unwrap()
 }
 
 fn settings(within: &str) -> Settings {
+    settings_of(&toml(within))
+}
+
+fn settings_of(toml: &str) -> Settings {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("kubegc.toml");
-    std::fs::write(&path, toml(within)).unwrap();
+    std::fs::write(&path, toml).unwrap();
     let typed = Typed { config: Some(path), ..Typed::default() };
-    load(&typed, &Environment::default()).unwrap_or_else(|error| panic!("{within}: {error}")).settings
+    load(&typed, &Environment::default()).unwrap_or_else(|error| panic!("{error} in {toml}")).settings
 }
 
 fn listed(within: &str, list: &str) -> Vec<String> {
@@ -209,6 +248,8 @@ fn understood(object: &Value) -> Value {
         "RoleBinding" => through::<RoleBinding>(object),
         "ConfigMap" => through::<ConfigMap>(object),
         "DaemonSet" => through::<DaemonSet>(object),
+        "Deployment" => through::<Deployment>(object),
+        "CronJob" => through::<CronJob>(object),
         other => panic!("{other}"),
     }
 }
@@ -223,5 +264,27 @@ fn contains(whole: &Value, part: &Value) -> bool {
             whole.len() == part.len() && whole.iter().zip(part).all(|(whole, part)| contains(whole, part))
         }
         _ => whole == part,
+    }
+}
+
+/// Applies a patch as Kustomize does: lists of named objects, such as containers, are merged by name, and other lists are
+/// replaced.
+fn merge(whole: &mut Value, patch: &Value) {
+    let is_named = |list: &[Value]| list.iter().all(|entry| entry["name"].is_string());
+    match (whole, patch) {
+        (Value::Object(whole), Value::Object(patch)) => {
+            for (key, patch) in patch {
+                merge(whole.entry(key.clone()).or_insert(Value::Null), patch);
+            }
+        }
+        (Value::Array(whole), Value::Array(patch)) if is_named(whole) && is_named(patch) => {
+            for patch in patch {
+                match whole.iter_mut().find(|entry| entry["name"] == patch["name"]) {
+                    Some(entry) => merge(entry, patch),
+                    None => whole.push(patch.clone()),
+                }
+            }
+        }
+        (whole, patch) => *whole = patch.clone(),
     }
 }

@@ -30,7 +30,7 @@ use disk::run;
 pub use image::{Image, Layer};
 pub use kubegc::Ran;
 pub use names::Names;
-pub use node::{Collection, Manifest, NodeRig, Options, Program, eventually};
+pub use node::{Collection, Manifest, NodeRig, Options, Program, eventually, kubernetes_bins, unique_address};
 pub use versions::Version;
 
 /// The longest wait of a rig.

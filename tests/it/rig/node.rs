@@ -11,7 +11,7 @@ mod manifest;
 mod pod_objects;
 
 use std::ops::Deref;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -63,7 +63,7 @@ pub enum Program {
     Containerd,
     /// The kubelet.
     Kubelet,
-    /// `kubegc run`, after [`NodeRig::prepare_service`].
+    /// `kubegc run`, after [`NodeRig::prepare_service`], or another command, after [`NodeRig::prepare_command`].
     Kubegc,
 }
 
@@ -188,8 +188,8 @@ impl NodeRig {
         &self.address
     }
 
-    /// Returns the kubeconfig of `admin`, `kubelet`, `kubegc`, `restricted` or `account`, the shipped service account.
-    /// The last three have the granted permissions only.
+    /// Returns the kubeconfig of `admin`, `kubelet`, `kubegc`, `restricted`, or of a shipped service account: `account` for
+    /// the agent, `controller` and `audit`. Those from `kubegc` on have the granted permissions only.
     pub fn kubeconfig(&self, user: &str) -> PathBuf {
         self.dir().join("kubeconfig").join(user)
     }
@@ -256,8 +256,14 @@ pub async fn eventually(ask: impl AsyncFnMut() -> bool) -> bool {
     becomes_true_within(PATIENCE, ask).await
 }
 
+/// Returns the directories of etcd and kube-apiserver.
+pub fn kubernetes_bins() -> Vec<PathBuf> {
+    let found = run(&mut Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/kubernetes.sh")));
+    found.lines().map(|line| Path::new(line.split_once('\t').unwrap().1).join("bin")).collect()
+}
+
 /// Returns a loopback address that no other node has, in this process or another.
-fn unique_address() -> String {
+pub fn unique_address() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = (std::process::id() << 2).wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed));
     let [_, a, b, c] = number.to_be_bytes();

@@ -188,7 +188,7 @@ impl NodeRig {
         made.unwrap_or_else(|error| panic!("{error}: {object:#}"));
     }
 
-    /// Returns the requests of the shipped service account, from the audit log of the API server.
+    /// Returns the requests of the shipped service accounts, from the audit log of the API server.
     pub fn audit(&self) -> Vec<Value> {
         let log = std::fs::read_to_string(self.dir().join("audit.log")).unwrap_or_default();
         // The last line may be incomplete.

@@ -21,14 +21,19 @@ impl NodeRig {
         Ran::from(output)
     }
 
-    /// Makes [`super::Program::Kubegc`] the service with these arguments.
+    /// Makes [`super::Program::Kubegc`] the service of the node with these arguments.
     pub fn prepare_service(&self, args: &[&str]) {
+        self.prepare_command(&[&["run"], args].concat());
+    }
+
+    /// Makes [`super::Program::Kubegc`] this command.
+    pub fn prepare_command(&self, args: &[&str]) {
         let args = args.iter().fold(String::new(), |mut all, arg| {
             write!(all, " '{arg}'").unwrap();
             all
         });
         let home = self.dir().display();
-        Cell::program(self.dir(), "kubegc", &format!("cd {home}\nexec env -i {BINARY} run{args}"));
+        Cell::program(self.dir(), "kubegc", &format!("cd {home}\nexec env -i {BINARY}{args}"));
     }
 
     /// Writes a configuration and returns its path, for `--config`.
