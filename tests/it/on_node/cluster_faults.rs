@@ -10,17 +10,11 @@ use ::kubegc::kubernetes::Connection;
 use ::kubegc::owners::OwnerGuards;
 use tokio_util::sync::CancellationToken;
 
-use super::owner_forests::forest::Forest;
+use super::owner_forests::forests_in_any_order;
 use super::owner_forests::player::Player;
 use crate::rig::{NodeRig, Program, becomes_true_within};
 
-/// Forests whose end depends on the order of two calls, also in kube-controller-manager.
-const ORDER_MATTERS: [&str; 2] = ["f42", "f86"];
 const PATIENCE: Duration = Duration::from_mins(2);
-
-fn forests() -> Vec<Forest> {
-    Forest::all().into_iter().filter(|forest| !ORDER_MATTERS.contains(&&*forest.name)).collect()
-}
 
 fn settings() -> ControllerSettings {
     let mut settings = ControllerSettings { guards: OwnerGuards::none(), ..ControllerSettings::default() };
@@ -60,7 +54,7 @@ async fn beside_run(connection: Arc<Connection>, play: impl Future<Output = ()>)
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenth_of_all_calls_fails_and_the_forests_end_the_same() {
     let node = NodeRig::start_api_alone().await;
-    let player = Player::create(&node, forests()).await;
+    let player = Player::create(&node, forests_in_any_order()).await;
     let faults = faults::Faults::new(1);
     let connection = Connection::through(faults.client(&node.kubeconfig("admin")).await, "a faulty connection");
     Box::pin(beside_run(Arc::new(connection), play(&player, async || {}))).await;
@@ -73,7 +67,7 @@ async fn a_tenth_of_all_calls_fails_and_the_forests_end_the_same() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_api_server_is_killed_again_and_again_and_the_forests_end_the_same() {
     let node = NodeRig::start_api_alone().await;
-    let player = Player::create(&node, forests()).await;
+    let player = Player::create(&node, forests_in_any_order()).await;
     let restarts: usize = std::env::var("KUBEGC_RESTARTS").map_or(6, |text| text.parse().unwrap());
     let (mut done, random) = (0, faults::Random::new(7));
     let each = restarts.div_ceil(player.steps() + 1);

@@ -6,15 +6,12 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::Api;
 
-use super::owner_forests::forest::Forest;
+use super::owner_forests::forests_in_any_order;
 use super::owner_forests::player::Player;
 use crate::rig::{NodeRig, becomes_true_within};
 
 /// A new leader waits 15 s, and the restarted replica lists everything.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// Forests whose end depends on the order of two calls, also in kube-controller-manager.
-const ORDER_MATTERS: [&str; 2] = ["f42", "f86"];
-
 /// One replica; it is killed when it is dropped.
 struct Replica(Child);
 
@@ -53,8 +50,7 @@ async fn leader(node: &NodeRig) -> Option<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn forests_end_the_same_although_each_leader_is_killed() {
     let node = NodeRig::start_api_alone().await;
-    let forests = Forest::all().into_iter().filter(|forest| !ORDER_MATTERS.contains(&&*forest.name)).collect();
-    let player = Player::create(&node, forests).await;
+    let player = Player::create(&node, forests_in_any_order()).await;
     let mut replicas = ["one", "two"].map(|name| (name, Replica::start(&node, name)));
     for steps in 0..=player.steps() {
         if let Some(step) = steps.checked_sub(1) {
