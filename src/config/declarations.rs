@@ -203,16 +203,16 @@ settings! {
     "guards.brake_window": DURATION = controller.guards.brake_window;
 
     /// Delete no pod again that is already deleted and waits for a finalizer.
-    "guards.skip_held_pods": SWITCH = pod_gc.policy.skip_held;
+    "guards.skip_held_pods": SWITCH = pod_gc.skip_held;
 
     /// Delete a pod only if it has the uid of the plan, so that a new pod of the same name stays.
-    "guards.pod_uid_precondition": SWITCH = pod_gc.policy.uid_precondition;
+    "guards.pod_uid_precondition": SWITCH = pod_gc.uid_precondition;
 
     /// Read a node again before its pods are deleted because it is out of service.
-    "guards.recheck_nodes": SWITCH = pod_gc.policy.recheck_nodes;
+    "guards.recheck_nodes": SWITCH = pod_gc.recheck_nodes;
 
     /// `controller run` deletes no pod while pods or nodes cannot be watched.
-    "guards.require_watches": SWITCH = pod_gc.policy.require_watches;
+    "guards.require_watches": SWITCH = pod_gc.require_watches;
 
     /// Pod sources: "auto", "none", or any of kube-api,kubelet,runtime.
     ///
@@ -351,24 +351,24 @@ settings! {
     "controller.first_lists": DURATION = controller.first_lists;
 
     /// Terminated pods to keep in the cluster. 0 = no limit.
-    "pod_gc.terminated_pod_threshold": COUNT = pod_gc.policy.terminated_pod_threshold,
+    "pod_gc.terminated_pod_threshold": COUNT = pod_gc.terminated_pod_threshold,
         flags ["terminated-pod-gc-threshold"];
 
     /// Terminated pods to keep in each namespace. 0 = no limit.
-    "pod_gc.per_namespace": COUNT = pod_gc.policy.per_namespace;
+    "pod_gc.per_namespace": COUNT = pod_gc.per_namespace;
 
     /// Pods in the phase Failed to keep in the cluster. 0 = no limit.
-    "pod_gc.failed_pod_threshold": COUNT = pod_gc.policy.failed_pod_threshold;
+    "pod_gc.failed_pod_threshold": COUNT = pod_gc.failed_pod_threshold;
 
     /// Maximum age of a terminated pod since it finished. 0 = no limit.
-    "pod_gc.max_age": DURATION = pod_gc.policy.max_age;
+    "pod_gc.max_age": DURATION = pod_gc.max_age;
 
     /// Which terminated pods are deleted first: the oldest by "created" or by "finished". Evicted pods come before.
-    "pod_gc.order": POD_ORDER = pod_gc.policy.order;
+    "pod_gc.order": POD_ORDER = pod_gc.order;
 
     /// How long a node must be missing before its pods can be deleted.
-    "pod_gc.node_quarantine": DURATION = pod_gc.policy.node_quarantine;
+    "pod_gc.node_quarantine": DURATION = pod_gc.node_quarantine;
 
     /// Wait of `controller run` after a pass over pods.
-    "pod_gc.interval": INTERVAL = pod_gc.interval;
+    "pod_gc.interval": INTERVAL = pod_gc_interval;
 }

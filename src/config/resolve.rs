@@ -72,7 +72,7 @@ impl Resolver {
         self.settings.policy.guards = Guards::of(profile);
         if profile != Profile::Safe {
             self.settings.controller.guards = OwnerGuards::none();
-            self.settings.pod_gc.policy = PodGcPolicy::upstream();
+            self.settings.pod_gc = PodGcPolicy::upstream();
         }
     }
 

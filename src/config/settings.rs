@@ -38,7 +38,9 @@ pub struct Settings {
     /// `controller.*`, and the guards of the controller in `guards.*`
     pub controller: ControllerSettings,
     /// `pod_gc.*`, and the guards for pods in `guards.*`
-    pub pod_gc: PodGcSettings,
+    pub pod_gc: PodGcPolicy,
+    /// `pod_gc.interval`
+    pub pod_gc_interval: Duration,
 }
 
 /// The runtime's sockets and limits.
@@ -140,7 +142,8 @@ impl Default for Settings {
             tells_events: true,
             log_format: LogFormat::Text,
             controller: ControllerSettings::default(),
-            pod_gc: PodGcSettings::default(),
+            pod_gc: PodGcPolicy::default(),
+            pod_gc_interval: PodGcSettings::default().interval,
         }
     }
 }
@@ -149,8 +152,14 @@ impl Settings {
     /// Returns the settings of the collection of pods. It shares limits with the collection by owner references.
     pub fn pods_of_cluster(&self) -> PodGcSettings {
         let ControllerSettings { calls, guards, workers, watch, .. } = self.controller.clone();
-        let policy = PodGcPolicy { strict_not_found: guards.strict_not_found, ..self.pod_gc.policy.clone() };
-        PodGcSettings { calls, policy, workers, watch, ..self.pod_gc.clone() }
+        PodGcSettings {
+            calls,
+            policy: self.pod_gc.clone(),
+            strict_not_found: guards.strict_not_found,
+            workers,
+            interval: self.pod_gc_interval,
+            watch,
+        }
     }
 }
 

@@ -56,7 +56,7 @@ impl PodCollector {
         report: impl Fn(PodNotice<'_>) + Send + Sync + 'static,
     ) -> Self {
         Self {
-            calls: Calls::new(Arc::clone(connection), &settings.calls, !settings.policy.strict_not_found),
+            calls: Calls::new(Arc::clone(connection), &settings.calls, !settings.strict_not_found),
             changes: Changes::new(if dry_run { Mode::DryRun } else { Mode::Live }),
             settings,
             clock,

@@ -24,8 +24,6 @@ pub struct PodGcPolicy {
     /// Before a pod is deleted because its node is out of service, its node is read again, and the pod is kept if the
     /// node is ready or has lost the taint (kubernetes#141887).
     pub recheck_nodes: bool,
-    /// A node is deleted only if a `Status` of the API server names it. Off: any answer with the code 404 is a proof.
-    pub strict_not_found: bool,
     /// In `run`: no pass while the pods or the nodes cannot be watched, because what is known of them may be old.
     pub require_watches: bool,
     /// How long a node must be missing before a live read may prove it deleted. Default 40 s.
@@ -52,7 +50,6 @@ impl PodGcPolicy {
             skip_held: false,
             uid_precondition: false,
             recheck_nodes: false,
-            strict_not_found: false,
             require_watches: false,
             ..Self::default()
         }
@@ -70,7 +67,6 @@ impl Default for PodGcPolicy {
             skip_held: true,
             uid_precondition: true,
             recheck_nodes: true,
-            strict_not_found: true,
             require_watches: true,
             node_quarantine: Duration::from_secs(40),
         }

@@ -344,6 +344,17 @@ fn the_settings_in_force_are_shown_with_their_origins() {
     fall_hold = "0s"                             # profile kubelet
     retry_after = "0s"                           # profile kubelet
     measure_space = false                        # profile kubelet
+    strict_not_found = false                     # profile kubelet
+    compare_after_conflict = false               # profile kubelet
+    orphan_wait = "0s"                           # profile kubelet
+    keep_cross_namespace = false                 # profile kubelet
+    brake_count = 0                              # profile kubelet
+    brake_percent = 0                            # profile kubelet
+    brake_window = "0s"                          # profile kubelet
+    skip_held_pods = false                       # profile kubelet
+    pod_uid_precondition = false                 # profile kubelet
+    recheck_nodes = false                        # profile kubelet
+    require_watches = false                      # profile kubelet
 
     [pods]
     source = "auto"                              # built-in
@@ -379,6 +390,28 @@ fn the_settings_in_force_are_shown_with_their_origins() {
 
     [log]
     format = "text"                              # built-in
+
+    [controller]
+    workers = 20                                 # built-in
+    calls_per_second = 100                       # built-in
+    burst = 200                                  # built-in
+    calls_in_flight = 64                         # built-in
+    answer_timeout = "30s"                       # built-in
+    lists_in_flight = 8                          # built-in
+    discovery_interval = "30s"                   # built-in
+    watch_timeout = "4m"                         # built-in
+    lease_namespace = "kubegc-system"            # built-in
+    lease_name = "kubegc-controller"             # built-in
+    first_lists = "30s"                          # built-in
+
+    [pod_gc]
+    terminated_pod_threshold = 12500             # built-in
+    per_namespace = 0                            # built-in
+    failed_pod_threshold = 0                     # built-in
+    max_age = "0s"                               # built-in
+    order = "created"                            # built-in
+    node_quarantine = "40s"                      # built-in
+    interval = "20s"                             # built-in
     "#);
 }
 

@@ -64,6 +64,7 @@ impl Server {
         Arc::new(Connection::through(Client::new(serve, "default"), "a test"))
     }
 
+    /// A collector with this policy; with that of the profile upstream, any 404 is a proof, as in its settings.
     fn collector(&self, policy: PodGcPolicy, dry_run: bool) -> PodCollector {
         let notices = Arc::clone(&self.notices);
         let report = move |notice: PodNotice<'_>| {
@@ -77,7 +78,7 @@ impl Server {
         let clock = || "2026-01-02T03:04:05.678Z".parse().unwrap();
         PodCollector::new(
             &self.connection(),
-            PodGcSettings { policy, ..PodGcSettings::default() },
+            PodGcSettings { strict_not_found: policy.uid_precondition, policy, ..PodGcSettings::default() },
             dry_run,
             clock,
             report,
