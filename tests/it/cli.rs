@@ -275,6 +275,7 @@ fn a_check_warns_of_a_kubelet_file_that_turns_off_image_collection() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "the whole output")]
 fn the_settings_in_force_are_shown_with_their_origins() {
     let shell = Shell::new()
         .with("kubegc.toml", "profile = \"kubelet\"\n[containers]\nmax_per_pod_container = 2\n")
