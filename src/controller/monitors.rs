@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::engine::Engine;
 use super::served::{Served, served};
@@ -15,6 +17,10 @@ use crate::owners::{Event, Kind, ResourceId};
 /// The resources whose changes change what the API server serves.
 const TELL_OF_KINDS: [(&str, &str); 2] =
     [("apiextensions.k8s.io", "customresourcedefinitions"), ("apiregistration.k8s.io", "apiservices")];
+
+/// How long discovery must lack a resource before its monitor stops. An API server that starts serves its custom resources
+/// last; their objects must not be forgotten, because they may block or be dependents to release.
+const UNSERVED_AFTER: Duration = Duration::from_mins(1);
 
 /// The monitors of all resources.
 pub(super) struct Monitors {
@@ -30,6 +36,8 @@ pub(super) struct Monitors {
 struct Running {
     resource: ApiResource,
     task: JoinHandle<()>,
+    /// Since when discovery lacks the resource.
+    missing_since: Option<Instant>,
 }
 
 /// Shows the graph what one monitor sees.
@@ -57,12 +65,15 @@ impl Monitors {
         let is_failed = |resource: &ApiResource| found.unavailable.iter().any(|(it, _)| *it == resource.api_version);
         let wanted = found.resources.iter().filter(|resource| self.filter.selects(resource));
         let wanted: HashMap<_, _> = wanted.map(|it| (self.engine.number(&it.group(), &it.resource), it)).collect();
-        let is_current = |id: &ResourceId, running: &Running| {
-            is_failed(&running.resource)
-                || wanted.get(id).is_some_and(|it| it.api_version == running.resource.api_version)
-        };
-        let ended: Vec<_> =
-            self.running.iter().filter(|(id, running)| !is_current(id, running)).map(|(id, _)| *id).collect();
+        let mut ended = Vec::new();
+        for (id, running) in &mut self.running {
+            let version = wanted.get(id).map(|resource| &resource.api_version);
+            let is_missing = version.is_none() && !is_failed(&running.resource);
+            let is_replaced = version.is_some_and(|version| *version != running.resource.api_version);
+            if is_replaced && !is_failed(&running.resource) || running.is_gone(is_missing) {
+                ended.push(*id);
+            }
+        }
         for id in ended {
             self.stop(id, wanted.contains_key(&id)).await;
         }
@@ -94,12 +105,12 @@ impl Monitors {
         };
         self.engine.awaits_list(id);
         let task = tokio::spawn(monitor.run::<MetadataOnly>(sink));
-        self.running.insert(id, Running { resource: resource.clone(), task });
+        self.running.insert(id, Running { resource: resource.clone(), task, missing_since: None });
     }
 
     /// Stops a monitor. What it showed is unverified from now on, unless another version of the resource follows.
     async fn stop(&mut self, id: ResourceId, is_served: bool) {
-        let Some(Running { resource, task }) = self.running.remove(&id) else { return };
+        let Some(Running { resource, task, .. }) = self.running.remove(&id) else { return };
         task.abort();
         // It shows nothing any more after this.
         let _ = task.await;
@@ -119,6 +130,19 @@ impl Monitors {
 impl Drop for Monitors {
     fn drop(&mut self) {
         self.running.values().for_each(|running| running.task.abort());
+    }
+}
+
+// === impl Running ===
+
+impl Running {
+    /// Records whether discovery lacks the resource, and returns whether it has for so long that the resource is gone.
+    fn is_gone(&mut self, is_missing: bool) -> bool {
+        if !is_missing {
+            self.missing_since = None;
+            return false;
+        }
+        self.missing_since.get_or_insert_with(Instant::now).elapsed() >= UNSERVED_AFTER
     }
 }
 
