@@ -18,9 +18,11 @@ use crate::rig::{NodeRig, becomes_true_within};
 
 /// A forest in which the upstream collector deleted an object before its late owners were added.
 const COLLECTED_EARLY: &str = "f42";
-/// A forest whose end depends on the order of two calls when objects are changed one by one, also in
-/// kube-controller-manager: a reference to an absent owner is dropped, or the other owner is deleted before.
-const ORDER_MATTERS: &str = "f86";
+/// Forests whose end depends on the order of two calls when objects are changed one by one, also in
+/// kube-controller-manager: a reference to one owner is dropped, or the other owner is deleted before.
+const ORDER_MATTERS: [&str; 2] = ["f86", "f126"];
+/// Where calls fail, so many of the others may differ: an object with two owners that is checked late finds another state.
+pub const TOLERATED: usize = 2;
 /// How long a state must stay.
 const QUIET: Duration = Duration::from_secs(3);
 
@@ -29,9 +31,9 @@ pub fn forests_without(names: &[&str]) -> Vec<Forest> {
     Forest::all().into_iter().filter(|forest| !names.contains(&&*forest.name)).collect()
 }
 
-/// Returns the forests that end the same in whatever order objects are checked.
+/// Returns the forests that end the same in whatever order objects are checked, as far as is known.
 pub fn forests_in_any_order() -> Vec<Forest> {
-    forests_without(&[COLLECTED_EARLY, ORDER_MATTERS])
+    forests_without(&[COLLECTED_EARLY, ORDER_MATTERS[0], ORDER_MATTERS[1]])
 }
 
 fn connection(node: &NodeRig) -> Arc<Connection> {
