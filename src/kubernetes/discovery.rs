@@ -133,9 +133,10 @@ struct LegacyResource {
 ///
 /// # Errors
 ///
-/// The server did not answer, or its answer has no resources or no core group: then every owner would look as if its kind
-/// were not served.
+/// The server did not answer or is not ready, or its answer has no resources or no core group: then every owner would look
+/// as if its kind were not served.
 pub async fn discover(connection: &Connection, limit: Duration) -> Result<Discovered, KubernetesError> {
+    ready(connection, limit).await?;
     let core: Answer = get(connection, "/api", limit).await?;
     let groups: Answer = get(connection, "/apis", limit).await?;
     let is_aggregated = |answer: &Answer| answer.kind == "APIGroupDiscoveryList";
@@ -149,6 +150,19 @@ pub async fn discover(connection: &Connection, limit: Duration) -> Result<Discov
     }
     found.prefer();
     Ok(found)
+}
+
+/// Requests `/readyz`. An API server that starts serves its custom resources last, so until it is ready their kinds look as
+/// if they were not served. An API server that does not let this user read the path counts as ready.
+async fn ready(connection: &Connection, limit: Duration) -> Result<(), KubernetesError> {
+    let request = Request::get("/readyz").body(Vec::new());
+    let request = request.map_err(|error| invalid_request(WHAT, error.to_string()))?;
+    match connection.open(WHAT, request, limit).await {
+        Err(KubernetesError::Foreign { code, .. }) if code >= 500 => Err(KubernetesError::NotReady { code }),
+        Err(KubernetesError::Foreign { .. }) | Ok(_) => Ok(()),
+        Err(error) if error.code().is_some() => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 async fn get<T: serde::de::DeserializeOwned>(

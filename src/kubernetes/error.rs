@@ -114,6 +114,12 @@ pub enum KubernetesError {
         /// The beginning of the answer.
         text: String,
     },
+    /// The API server says that it is not ready, for example because it starts or stops.
+    #[error("the API server is not ready: it answers /readyz with {code}")]
+    NotReady {
+        /// The HTTP code.
+        code: u16,
+    },
     /// An answer that is incomplete or has an unexpected type.
     #[error("cannot {what}: the response is incomplete or invalid: {cause}")]
     Unreadable {

@@ -20,7 +20,8 @@ fn server(answer: impl Fn(&str) -> (u16, String) + Clone + Send + 'static) -> (C
     let seen = Arc::clone(&requests);
     let serve = service_fn(move |request: Request<Body>| {
         let path = request.uri().path_and_query().unwrap().to_string();
-        let accept = request.headers()[http::header::ACCEPT].to_str().unwrap().to_owned();
+        let accept =
+            request.headers().get(http::header::ACCEPT).map_or("", |accept| accept.to_str().unwrap()).to_owned();
         let (code, text) = answer(&path);
         seen.lock().unwrap().push((path, accept));
         async move { Ok::<_, BoxError>(Response::builder().status(code).body(Body::from(text.into_bytes())).unwrap()) }
@@ -106,6 +107,7 @@ async fn a_group_version_that_fails_is_unavailable_and_the_others_are_used() {
     let list = |resources: Value| json!({"kind": "APIResourceList", "resources": resources}).to_string();
     let resource = |name: &str, kind: &str| json!({"name": name, "kind": kind, "namespaced": true, "verbs": ["list"]});
     let answer = move |path: &str| match path {
+        "/readyz" => missing(),
         "/api" => (200, json!({"kind": "APIVersions", "versions": ["v1"]}).to_string()),
         "/apis" => {
             let versions =
@@ -140,6 +142,35 @@ async fn without_the_core_group_there_is_no_result() {
         let error =
             discovered(move |path| if path == "/api" { core.clone() } else { groups.clone() }).await.unwrap_err();
         assert!(error.to_string().contains(expected), "{name}: {error}");
+    }
+}
+
+/// A server that starts serves its custom resources last.
+#[tokio::test]
+async fn a_server_that_is_not_ready_is_not_discovered_and_one_that_does_not_say_so_is() {
+    let empty = || aggregated(&json!([]));
+    let rows = [
+        ((200, "ok".to_owned()), None),
+        ((403, status_text(403, "Forbidden")), None),
+        ((401, status_text(401, "Unauthorized")), None),
+        (missing(), None),
+        (
+            (500, "[-]poststarthook/crd-informer-synced failed".to_owned()),
+            Some("not ready: it answers /readyz with 500"),
+        ),
+    ];
+    for (ready, expected) in rows {
+        let answer = {
+            let ready = ready.clone();
+            move |path: &str| match path {
+                "/readyz" => ready.clone(),
+                "/api" => (200, core_group()),
+                _ => (200, empty()),
+            }
+        };
+        let error = discovered(answer).await.err().map(|error| error.to_string());
+        assert_eq!(error.is_some(), expected.is_some(), "{ready:?}: {error:?}");
+        assert!(error.unwrap_or_default().contains(expected.unwrap_or_default()), "{ready:?}");
     }
 }
 
