@@ -22,7 +22,7 @@ pub enum ControllerError {
 // === impl ControllerError ===
 
 impl ControllerError {
-    /// Returns whether the credentials are missing or invalid, so that the API server was not asked at all.
+    /// Returns whether the credentials are missing or invalid, so that no request was sent to the API server.
     pub fn is_of_credentials(&self) -> bool {
         let (Self::Discover { source } | Self::Pods { source }) = self;
         source.is_of_credentials()

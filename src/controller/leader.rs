@@ -81,7 +81,7 @@ impl Candidate {
         }
     }
 
-    /// Takes or renews the lease if nobody else has it. Returns whether this candidate has it now.
+    /// Takes or renews the lease unless another candidate has it. Returns whether this candidate has it now.
     async fn attempt(&mut self) -> Result<bool, KubernetesError> {
         let lease = read_lease(&self.connection, &self.name, RENEW_WITHIN).await?;
         let (metadata, spec) =

@@ -32,7 +32,7 @@ pub enum ClusterResult {
     Accepted,
     /// References or a finalizer were removed.
     Changed,
-    /// Somebody else has deleted it.
+    /// Another client has deleted it.
     AlreadyDeleted,
     /// A dry run: nothing was changed.
     DryRun,

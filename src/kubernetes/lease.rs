@@ -40,7 +40,7 @@ pub async fn read_lease(
 ///
 /// # Errors
 ///
-/// Somebody else has created or changed it (409), or the API server did not write it.
+/// Another client has created or changed it (409), or the API server did not write it.
 pub async fn write_lease(
     connection: &Connection,
     name: &LeaseName,

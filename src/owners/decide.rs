@@ -169,7 +169,7 @@ fn unknown(reference: &OwnerReference, state: &OwnerState) -> Option<KeepReason>
     }
 }
 
-/// Without a waiting owner, a finalizer that is on the object already selects the policy: somebody wants it.
+/// Without a waiting owner, a finalizer that is on the object already selects the policy: a client has requested it.
 fn delete(live: &LiveObject, waits: bool, dependents: &[Dependent]) -> Verdict {
     let in_foreground = waits && !dependents.is_empty();
     let propagation = match (in_foreground, live.orphans, live.is_foreground) {

@@ -122,7 +122,7 @@ pub fn plan(snapshot: &ClusterSnapshot) -> ClusterPlan {
     }
 }
 
-/// Returns what would follow if somebody deleted this object with this policy. It is a prediction. `None` if no list
+/// Returns what would follow from a deletion of this object with this policy. It is a prediction. `None` if no list
 /// has the object.
 pub fn predict_deletion(snapshot: &ClusterSnapshot, uid: &Uid, propagation: Propagation) -> Option<Vec<ClusterAction>> {
     let mut world = World::new(snapshot);

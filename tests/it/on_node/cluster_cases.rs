@@ -12,7 +12,7 @@ use kube::api::{Api, ListParams, PropagationPolicy};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use self::cluster::{Cluster, nobody, now, with};
+use self::cluster::{Cluster, absent_owner, now, with};
 use super::owner_forests::forest::custom_resources;
 use crate::rig::{NodeRig, becomes_true};
 
@@ -65,7 +65,7 @@ async fn a_deletion_in_the_background_takes_dependents_without_another_owner(clu
 
 /// `TestCreateWithNonExistentOwner`.
 async fn an_owner_that_never_was_takes_its_dependents(cluster: &Cluster<'_>) {
-    let pod = cluster.create("Pod", "missing", "pod", &[nobody()]).await;
+    let pod = cluster.create("Pod", "missing", "pod", &[absent_owner()]).await;
     cluster.await_gone(&pod).await;
 }
 
@@ -235,7 +235,7 @@ async fn references_that_are_wrong_keep_or_delete_and_are_told() {
     let of_volume = cluster.create("ConfigMap", "a", "of-volume", &[volume.reference()]).await;
     let no_volume = with(volume.reference(), "name", json!("no-volume"));
     let no_volume = cluster.create("ConfigMap", "a", "no-volume", &[with(no_volume, "uid", json!("no"))]).await;
-    let of_unknown = cluster.create("ConfigMap", "a", "of-unknown", &[unknown.clone(), nobody()]).await;
+    let of_unknown = cluster.create("ConfigMap", "a", "of-unknown", &[unknown.clone(), absent_owner()]).await;
     let in_list = with(parent.reference(), "kind", json!("ConfigMapList"));
     let in_list = cluster.create("ConfigMap", "b", "in-list", &[in_list]).await;
     let crossing = cluster.create("Secret", "a", "crossing", &[parent.reference()]).await;
@@ -248,7 +248,7 @@ async fn references_that_are_wrong_keep_or_delete_and_are_told() {
         cluster.await_gone(&late).await;
         cluster.stay(&[&parent, &valid, &of_volume, &of_unknown, &in_list, &role]).await;
         let events: Api<Event> = Api::all(node.kube());
-        let told = async || {
+        let reported = async || {
             let events = events.list(&ListParams::default()).await.unwrap().items;
             let about = |name: &str, reason: &str| {
                 let is = |event: &&Event| event.involved_object.name.as_deref() == Some(name);
@@ -258,7 +258,7 @@ async fn references_that_are_wrong_keep_or_delete_and_are_told() {
                 && about("of-namespaced", "OwnerRefInvalidNamespace")
                 && about("of-unknown", "OwnerRefUnresolvable")
         };
-        assert!(becomes_true(told).await, "{:#?}", events.list(&ListParams::default()).await);
+        assert!(becomes_true(reported).await, "{:#?}", events.list(&ListParams::default()).await);
     };
     cluster.beside_run(settings(), play).await;
 }
@@ -304,7 +304,7 @@ async fn the_brake_pauses_run_and_collect_continues() {
     let cluster = Cluster { node: &node };
     cluster.namespace("restored").await;
     for at in 0..30 {
-        cluster.create("ConfigMap", "restored", &format!("c{at}"), &[nobody()]).await;
+        cluster.create("ConfigMap", "restored", &format!("c{at}"), &[absent_owner()]).await;
     }
     let owner = cluster.create("Secret", "restored", "owner", &[]).await;
     let maps = cluster.api("ConfigMap", "restored");
@@ -315,7 +315,8 @@ async fn the_brake_pauses_run_and_collect_continues() {
         assert!(becomes_true(async || count().await == 20).await, "{}", count().await);
         // What is deleted because its owner was deleted goes on.
         let dependent = cluster.create("Secret", "restored", "dependent", &[owner.reference()]).await;
-        let canary = cluster.create("Secret", "restored", "canary", &[with(nobody(), "name", json!("canary"))]).await;
+        let canary =
+            cluster.create("Secret", "restored", "canary", &[with(absent_owner(), "name", json!("canary"))]).await;
         cluster.await_gone(&canary).await;
         cluster.delete(&owner, PropagationPolicy::Background).await;
         cluster.await_gone(&dependent).await;

@@ -69,7 +69,7 @@ pub fn with(mut value: Value, field: &str, to: Value) -> Value {
 }
 
 /// An owner that never existed.
-pub fn nobody() -> Value {
+pub fn absent_owner() -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": "00000000-0000-4000-8000-000000000001" })
 }
 
