@@ -40,7 +40,7 @@ pub use monitor::{Form, Monitor, Sink, Watched};
 pub use pod_lookup::pod_exists;
 pub use watch::{KnownPods, PodWatch};
 pub use writer::{
-    Deleted, Deletion, DeletionPropagation, Target, create_event, delete_object, patch_object, patch_status,
+    Deleted, Deletion, PropagationPolicy, Target, create_event, delete_object, patch_object, patch_status,
 };
 
 use std::time::Duration;

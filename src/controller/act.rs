@@ -31,6 +31,7 @@ impl Engine {
                 self.queue.add(Key::Orphan(checked.item.identity.uid.clone()));
                 Ok(Next::Done)
             }
+            Verdict::EndForeground if self.checks_dependents(&checked) => Ok(Next::Later(DEPENDENTS)),
             _ if !self.may_change_one_more() => Ok(Next::Done),
             Verdict::DropReferences(references) => self.drop_references(&checked, &references).await,
             Verdict::Delete { propagation, unblock, reason } => {
@@ -61,17 +62,18 @@ impl Engine {
         Ok(Next::Done)
     }
 
-    /// The dependents come first: one that does not block is deleted because its owner waits, which it does not any more
-    /// without the finalizer.
-    async fn end_foreground(&self, checked: &Checked) -> Result<Next, KubernetesError> {
+    /// Returns whether a foreground deletion cannot end yet. The dependents come first: one that does not block is deleted
+    /// because its owner waits, which it does not any more without the finalizer.
+    fn checks_dependents(&self, checked: &Checked) -> bool {
         let dependents = self.graph().dependents(&checked.item.identity.uid);
         let is_pending = |dependent: Dependent| {
             let key = Key::Check(dependent.item.identity.uid);
             self.queue.is_pending(&key, FAILURES)
         };
-        if dependents.into_iter().any(is_pending) {
-            return Ok(Next::Later(DEPENDENTS));
-        }
+        dependents.into_iter().any(is_pending)
+    }
+
+    async fn end_foreground(&self, checked: &Checked) -> Result<Next, KubernetesError> {
         let changed = self.changes.remove_finalizer(&self.calls, checked.target(), &checked.live, FOREGROUND).await;
         let Some(changed) = unless_conflict(changed)? else { return Ok(Next::Again) };
         self.patched(&checked.item, ActionWord::EndForeground, "no_blocking_dependents", &changed);

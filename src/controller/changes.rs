@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::calls::Calls;
 use crate::kubernetes::{
-    Deleted, Deletion, DeletionPropagation, KubernetesError, ObjectMetadata, OwnerReferenceMetadata, Target,
+    Deleted, Deletion, KubernetesError, ObjectMetadata, OwnerReferenceMetadata, PropagationPolicy, Target,
     delete_object, patch_object, patch_status,
 };
 use crate::owners::Propagation;
@@ -53,9 +53,9 @@ impl Changes {
         propagation: Propagation,
     ) -> Result<Deleted, KubernetesError> {
         let propagation = Some(match propagation {
-            Propagation::Background => DeletionPropagation::Background,
-            Propagation::Foreground => DeletionPropagation::Foreground,
-            Propagation::Orphan => DeletionPropagation::Orphan,
+            Propagation::Background => PropagationPolicy::Background,
+            Propagation::Foreground => PropagationPolicy::Foreground,
+            Propagation::Orphan => PropagationPolicy::Orphan,
         });
         let deletion =
             Deletion { uid: Some(live.uid.clone()), resource_version: version, propagation, ..Deletion::default() };

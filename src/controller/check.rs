@@ -29,7 +29,7 @@ pub(super) enum Next {
 /// One object under check.
 pub(super) struct Checked {
     pub(super) item: Item,
-    pub(super) resource: ApiResource,
+    pub(super) resource: Arc<ApiResource>,
     pub(super) live: ObjectMetadata,
 }
 
@@ -68,17 +68,15 @@ impl Engine {
                 self.queue.fail(key, error.retry_after().unwrap_or_default());
             }
             Ok(Next::Again) => self.queue.fail(key, Duration::ZERO),
-            Ok(next) => {
+            Ok(Next::Later(wait)) => self.queue.defer(key, wait),
+            Ok(Next::Parked) => {
+                self.park(key);
+                self.queue.defer(key, UNRESOLVED_RETRY);
+            }
+            Ok(Next::InWave) => self.queue.pause(key),
+            Ok(Next::Done) => {
                 self.recovered(uid);
-                match next {
-                    Next::Later(wait) => self.queue.defer(key, wait),
-                    Next::Parked => {
-                        self.park(key);
-                        self.queue.defer(key, UNRESOLVED_RETRY);
-                    }
-                    Next::InWave => self.queue.pause(key),
-                    Next::Done | Next::Again => self.queue.done(key),
-                }
+                self.queue.done(key);
             }
         }
     }
@@ -100,7 +98,7 @@ impl Engine {
         let states = self.owner_states(&served, &live).await?;
         let dependents = self.graph().dependents(uid);
         let verdict = decide(&convert::live(item.identity.clone(), &live), &states, &dependents);
-        let checked = Checked { item, resource: resource.clone(), live };
+        let checked = Checked { item, resource: Arc::clone(resource), live };
         if let Verdict::Keep(reason) = verdict {
             return Ok(self.keep(&checked, reason));
         }

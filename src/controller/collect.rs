@@ -17,9 +17,10 @@ use super::check::Next;
 use super::convert;
 use super::engine::{Engine, Key, Notice, Wave};
 use super::served::{Served, served};
-use super::{ClusterFailure, ClusterOutcome, ClusterResult, ControllerError, ControllerSettings};
+use super::settings::at_once;
+use super::{ClusterFailure, ClusterOutcome, ClusterResult, ControllerError, ControllerSettings, ResourceFilter};
 use crate::kubernetes::{ApiResource, Clock, Connection, ObjectMetadata, discover, list_metadata};
-use crate::owners::{Event, FOREGROUND, Identity, ORPHAN, Uid};
+use crate::owners::{Event, Identity, Uid, UnavailableGroup};
 
 /// After so many failures of an object the others do not wait for it any longer: about 2.5 s.
 const FAILURES: u32 = 9;
@@ -150,14 +151,13 @@ impl Collection {
         let found = found.map_err(|source| ControllerError::Discover { source })?;
         let now = Served::from(&found);
         (report.errors, report.waiting) = (Vec::new(), Vec::new());
-        report
-            .errors
-            .extend(now.unavailable.iter().map(|group| format!("discovery of {}: {}", group.api_version, group.cause)));
+        report.errors.extend(now.unavailable.iter().map(UnavailableGroup::to_string));
         engine.set_served(now);
-        let wanted = found.resources.iter().filter(|it| it.is_preferred && it.is_collectable());
+        let everything = ResourceFilter::default();
+        let wanted = found.resources.iter().filter(|resource| everything.selects(resource));
         let (connection, limit) = (&engine.calls.connection, settings.calls.answer);
         let lists = wanted.map(|resource| async move { (resource, list_metadata(connection, resource, limit).await) });
-        let mut lists = stream::iter(lists).buffered(usize::try_from(settings.lists).unwrap_or(1).max(1));
+        let mut lists = stream::iter(lists).buffered(at_once(settings.lists));
         while let Some((resource, list)) = lists.next().await {
             match list {
                 Ok(objects) => show(engine, resource, &objects, &mut report.waiting),
@@ -195,7 +195,7 @@ impl Collection {
 
     /// Checks the objects in the queue until it is settled.
     async fn decide(&self) -> bool {
-        let mut workers = std::pin::pin!(join_all((0..self.settings.workers).map(|_| self.engine.work())));
+        let mut workers = std::pin::pin!(join_all((0..at_once(self.settings.workers)).map(|_| self.engine.work())));
         tokio::select! {
             _ = &mut workers => false,
             () = self.engine.queue.settled(FAILURES) => true,
@@ -209,7 +209,7 @@ impl Collection {
 
     /// Carries out all decisions. After the end of the time none begins.
     async fn carry_out(&self, wave: Wave) {
-        let workers = usize::try_from(self.settings.workers).unwrap_or(1).max(1);
+        let workers = at_once(self.settings.workers);
         let changes = wave.decided.into_iter().map(|(checked, verdict)| async move {
             let identity = checked.item.identity.clone();
             let key = Key::Check(identity.uid.clone());
@@ -266,15 +266,5 @@ fn uid(change: &Event) -> Option<Uid> {
         Event::Seen(observed) => Some(observed.identity.uid.clone()),
         Event::Deleted(identity) | Event::ProvenAbsent(identity) => Some(identity.uid.clone()),
         Event::ListBegins(_) | Event::ListEnds(_) | Event::Unserved(_) => None,
-    }
-}
-
-// === impl WaitingObject ===
-
-impl WaitingObject {
-    /// Lists the finalizers of others, which kubegc never removes.
-    pub fn foreign_finalizers(&self) -> impl Iterator<Item = &str> {
-        let all = self.finalizers.iter().map(String::as_str);
-        all.filter(|finalizer| ![ORPHAN, FOREGROUND].contains(finalizer))
     }
 }

@@ -88,8 +88,6 @@ struct Resources {
     names: Vec<(String, String)>,
     /// The resources without a complete list so far, since when.
     unlisted: HashMap<ResourceId, Instant>,
-    /// The resources that cannot be monitored now, and why.
-    failing: HashMap<ResourceId, String>,
 }
 
 // === impl Engine ===
@@ -233,16 +231,6 @@ impl Engine {
         };
         // After the limit the others are collected without it.
         let _ = timeout(limit, wait).await;
-    }
-
-    /// Records that a resource cannot be monitored now.
-    pub(super) fn monitor_failed(&self, resource: ResourceId, cause: String) {
-        lock(&self.resources).failing.insert(resource, cause);
-    }
-
-    /// Records that a resource is monitored.
-    pub(super) fn monitor_works(&self, resource: ResourceId) {
-        lock(&self.resources).failing.remove(&resource);
     }
 
     /// Lists the resources without a complete list, and for how long.

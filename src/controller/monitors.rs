@@ -10,12 +10,13 @@ use tokio::time::Instant;
 
 use super::engine::Engine;
 use super::served::{Served, served};
+use super::settings::at_once;
 use super::{ControllerSettings, ResourceFilter};
 use crate::kubernetes::{ApiResource, Discovered, Form, KubernetesError, MetadataOnly, Monitor, Sink, Timing};
 use crate::owners::{Event, Kind, ResourceId};
 
 /// The resources whose changes change what the API server serves.
-const TELL_OF_KINDS: [(&str, &str); 2] =
+const RESOURCES_OF_KINDS: [(&str, &str); 2] =
     [("apiextensions.k8s.io", "customresourcedefinitions"), ("apiregistration.k8s.io", "apiservices")];
 
 /// How long discovery must lack a resource before its monitor stops. An API server that starts serves its custom resources
@@ -56,7 +57,7 @@ struct GraphSink {
 impl Monitors {
     pub(super) fn new(engine: Arc<Engine>, settings: &ControllerSettings, filter: ResourceFilter) -> Self {
         let timing = Timing { answer: settings.calls.answer, watch: settings.watch, ..Timing::default() };
-        let lists = Arc::new(Semaphore::new(usize::try_from(settings.lists).unwrap_or(usize::MAX >> 4).max(1)));
+        let lists = Arc::new(Semaphore::new(at_once(settings.lists)));
         Self { engine, filter, timing, lists, running: HashMap::new(), kinds_changed: Arc::default() }
     }
 
@@ -86,13 +87,13 @@ impl Monitors {
     }
 
     fn start(&mut self, id: ResourceId, resource: &ApiResource) {
-        let tells = TELL_OF_KINDS.contains(&(&*resource.group(), &*resource.resource));
+        let defines_kinds = RESOURCES_OF_KINDS.contains(&(&*resource.group(), &*resource.resource));
         let sink = GraphSink {
             engine: Arc::clone(&self.engine),
             id,
             kind: served(resource).kind,
             name: self.engine.name(id),
-            kinds_changed: tells.then(|| Arc::clone(&self.kinds_changed)),
+            kinds_changed: defines_kinds.then(|| Arc::clone(&self.kinds_changed)),
             is_listing: true,
             is_failing: false,
         };
@@ -150,7 +151,7 @@ impl Running {
 
 impl GraphSink {
     /// While the resource is listed at the start, its objects are no news.
-    fn tell_of_kinds(&self) {
+    fn notify_of_kinds(&self) {
         if let Some(changed) = self.kinds_changed.as_ref().filter(|_| !self.is_listing) {
             changed.notify_one();
         }
@@ -164,12 +165,12 @@ impl Sink<MetadataOnly> for GraphSink {
 
     fn seen(&mut self, object: MetadataOnly) {
         self.engine.show(&self.kind, self.id, &object.metadata);
-        self.tell_of_kinds();
+        self.notify_of_kinds();
     }
 
     fn deleted(&mut self, object: MetadataOnly) {
         self.engine.apply(Event::Deleted(super::convert::identity(&self.kind, &object.metadata)));
-        self.tell_of_kinds();
+        self.notify_of_kinds();
     }
 
     fn list_ends(&mut self) {
@@ -179,14 +180,12 @@ impl Sink<MetadataOnly> for GraphSink {
     }
 
     fn failed(&mut self, error: &KubernetesError) {
-        self.engine.monitor_failed(self.id, error.to_string());
         if !std::mem::replace(&mut self.is_failing, true) {
             tracing::warn!(resource = self.name, cause = %error, "not monitored for now");
         }
     }
 
     fn works(&mut self) {
-        self.engine.monitor_works(self.id);
         if std::mem::take(&mut self.is_failing) {
             tracing::info!(resource = self.name, "monitored again");
         }

@@ -12,6 +12,7 @@ use super::changes::{Changes, Mode};
 use super::engine::{Engine, Notice};
 use super::events::{ClusterEvents, EventQueue};
 use super::monitors::Monitors;
+use super::settings::at_once;
 use super::{ControllerSettings, QueueLength, ResourceFilter};
 use crate::kubernetes::{Clock, Connection, discover};
 use crate::model::Backoff;
@@ -60,7 +61,7 @@ impl OwnersService {
             engine.all_listed(settings.first_lists).await;
             let unlisted: Vec<_> = engine.unlisted().into_iter().map(|(id, _)| engine.name(id)).collect();
             tracing::info!(objects = engine.graph().len(), ?unlisted, elapsed = ?begun.elapsed(), "collecting");
-            for _ in 0..settings.workers {
+            for _ in 0..at_once(settings.workers) {
                 let engine = Arc::clone(&engine);
                 tasks.spawn(async move { engine.work().await });
             }
@@ -115,7 +116,7 @@ async fn discover_again(engine: &Engine, monitors: &mut Monitors, settings: &Con
     }
 }
 
-/// Logs one line for each act, and for what users should know.
+/// Logs one line for each act, and for each condition that needs attention.
 fn announce(notice: &Notice, events: &EventQueue) {
     match notice {
         Notice::Done(done) => {

@@ -1,6 +1,7 @@
 //! What the API server serves, for the workers and the monitors.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::kubernetes::{ApiResource, Discovered};
 use crate::owners::{Kind, ServedKind, ServedKinds, UnavailableGroup};
@@ -9,7 +10,7 @@ use crate::owners::{Kind, ServedKind, ServedKinds, UnavailableGroup};
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Served {
     pub(super) kinds: ServedKinds,
-    resources: HashMap<Kind, ApiResource>,
+    resources: HashMap<Kind, Arc<ApiResource>>,
     pub(super) unavailable: Vec<UnavailableGroup>,
 }
 
@@ -17,7 +18,7 @@ pub(super) struct Served {
 
 impl Served {
     /// Returns the resource of a kind, which may be written in lower case.
-    pub(super) fn resource(&self, kind: &Kind) -> Option<&ApiResource> {
+    pub(super) fn resource(&self, kind: &Kind) -> Option<&Arc<ApiResource>> {
         self.resources.get(&self.kinds.find(kind)?.kind)
     }
 }
@@ -28,7 +29,7 @@ impl From<&Discovered> for Served {
         let unavailable = found.unavailable.iter().cloned();
         let unavailable: Vec<_> =
             unavailable.map(|(api_version, cause)| UnavailableGroup { api_version, cause }).collect();
-        let resources = found.resources.iter().map(|resource| (served(resource).kind, resource.clone()));
+        let resources = found.resources.iter().map(|resource| (served(resource).kind, Arc::new(resource.clone())));
         Self { kinds: ServedKinds::new(&kinds, &unavailable), resources: resources.collect(), unavailable }
     }
 }

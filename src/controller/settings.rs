@@ -27,6 +27,11 @@ pub struct ControllerSettings {
     pub first_lists: Duration,
 }
 
+/// Returns a setting as a number of tasks or calls at once: at least one, and at most as many as make sense.
+pub(super) fn at_once(setting: u64) -> usize {
+    usize::try_from(setting).unwrap_or(usize::MAX).clamp(1, 10_000)
+}
+
 // === impl ControllerSettings ===
 
 impl Default for ControllerSettings {

@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 
-use super::ControllerError;
 use super::convert::{meta, waits_for_dependents};
 use super::served::{Served, served};
+use super::{ControllerError, ResourceFilter};
 use crate::kubernetes::{
     ApiResource, Clock, Connection, Discovered, KubernetesError, ObjectMetadata, discover, list_metadata, read_metadata,
 };
 use crate::owners::{
-    ClusterSnapshot, ClusterSnapshotKind, Identity, Listed, OwnerAnswer, OwnerRead, Uid, UnavailableGroup,
-    doubtful_owners,
+    ClusterSnapshot, ClusterSnapshotKind, Identity, Listed, OwnerAnswer, OwnerRead, Uid, doubtful_owners,
 };
 
 /// Limits on requests to the API server.
@@ -54,23 +53,24 @@ impl ClusterObserver {
         let found = found.map_err(|source| ControllerError::Discover { source })?;
         let server = self.connection.chosen_by().await;
         let resources = self.lists(&found, &mut watch).await;
-        let unavailable = found.unavailable.iter().cloned();
+        let known = Served::from(&found);
         let mut snapshot = ClusterSnapshot {
             kind: ClusterSnapshotKind::ClusterSnapshot,
             version: 1,
             taken_at,
             server,
             served: found.resources.iter().map(served).collect(),
-            unavailable: unavailable.map(|(api_version, cause)| UnavailableGroup { api_version, cause }).collect(),
+            unavailable: known.unavailable.clone(),
             resources,
             owners: Vec::new(),
         };
-        snapshot.owners = self.reads(&found, &snapshot).await;
+        snapshot.owners = self.reads(&known, &snapshot).await;
         Ok(snapshot)
     }
 
     async fn lists(&self, found: &Discovered, watch: &mut impl FnMut(usize, usize)) -> Vec<Listed> {
-        let wanted: Vec<_> = found.resources.iter().filter(|it| it.is_preferred && it.is_collectable()).collect();
+        let everything = ResourceFilter::default();
+        let wanted: Vec<_> = found.resources.iter().filter(|resource| everything.selects(resource)).collect();
         let lists = wanted.iter().map(|resource| self.list(resource));
         let mut lists = stream::iter(lists).buffered(self.limits.lists);
         let mut listed = Vec::new();
@@ -89,8 +89,7 @@ impl ClusterObserver {
         }
     }
 
-    async fn reads(&self, found: &Discovered, snapshot: &ClusterSnapshot) -> Vec<OwnerRead> {
-        let served = Served::from(found);
+    async fn reads(&self, served: &Served, snapshot: &ClusterSnapshot) -> Vec<OwnerRead> {
         let owners = doubtful_owners(snapshot).into_iter();
         let reads = owners.filter_map(|owner| Some((served.resource(&owner.kind)?, owner)));
         let reads = reads.map(|(resource, owner)| self.read(resource, owner));

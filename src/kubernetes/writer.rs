@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use http::Request;
 use kube::core::Request as Path;
-use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
+pub use kube::core::params::PropagationPolicy;
+use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -33,22 +34,9 @@ pub struct Deletion {
     /// The object must have this version, if set.
     pub resource_version: Option<String>,
     /// What the API server does with the dependents; `None` = the default of the resource.
-    pub propagation: Option<DeletionPropagation>,
+    pub propagation: Option<PropagationPolicy>,
     /// `Some(0)` deletes a pod without waiting for its kubelet.
     pub grace_seconds: Option<u32>,
-    /// The API server checks everything and changes nothing.
-    pub dry_run: bool,
-}
-
-/// The propagation policy of a deletion.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum DeletionPropagation {
-    /// The object is deleted at once, its dependents afterward.
-    Background,
-    /// Its dependents are deleted first.
-    Foreground,
-    /// Its dependents lose their reference and stay.
-    Orphan,
 }
 
 /// What the API server did.
@@ -169,14 +157,10 @@ impl Deletion {
         let preconditions = Preconditions { uid: self.uid.clone(), resource_version: self.resource_version.clone() };
         let has_any = preconditions.uid.is_some() || preconditions.resource_version.is_some();
         DeleteParams {
-            dry_run: self.dry_run,
             grace_period_seconds: self.grace_seconds,
-            propagation_policy: self.propagation.map(|policy| match policy {
-                DeletionPropagation::Background => PropagationPolicy::Background,
-                DeletionPropagation::Foreground => PropagationPolicy::Foreground,
-                DeletionPropagation::Orphan => PropagationPolicy::Orphan,
-            }),
+            propagation_policy: self.propagation.clone(),
             preconditions: has_any.then_some(preconditions),
+            ..DeleteParams::default()
         }
     }
 }

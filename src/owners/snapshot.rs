@@ -38,8 +38,7 @@ pub struct ClusterSnapshot {
 impl ClusterSnapshot {
     /// Lists what could not be read, and why, as text.
     pub fn missing(&self) -> Vec<String> {
-        let groups = self.unavailable.iter();
-        let groups = groups.map(|group| format!("discovery of {}: {}", group.api_version, group.cause));
+        let groups = self.unavailable.iter().map(UnavailableGroup::to_string);
         let lists = self.resources.iter().filter_map(|listed| {
             let cause = listed.objects.cause()?;
             Some(format!("cannot list {} ({}): {cause}", listed.served.resource, listed.served.kind))
@@ -78,6 +77,12 @@ pub struct UnavailableGroup {
     pub api_version: String,
     /// Why.
     pub cause: String,
+}
+
+impl std::fmt::Display for UnavailableGroup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "discovery of {}: {}", self.api_version, self.cause)
+    }
 }
 
 /// The objects of one resource.

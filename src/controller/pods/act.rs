@@ -6,6 +6,7 @@ use futures::{StreamExt as _, stream};
 use tokio_util::sync::CancellationToken;
 
 use super::{PodCollector, PodFailure, PodNotice, PodOutcome, PodReport, PodResult, convert};
+use crate::controller::settings::at_once;
 use crate::kubernetes::{ApiResource, Deleted, KubernetesError, Target};
 use crate::pod_gc::{NodeAnswer, PodAction, PodKept, PodPlan, PodReason, recheck_node};
 
@@ -28,7 +29,7 @@ impl PodCollector {
         let mut report = PodReport { version: 1, kept, errors, ..PodReport::default() };
         let before = std::mem::take(&mut self.failures);
         let ends = actions.into_iter().map(|action| self.act(action, stop));
-        let mut ends = stream::iter(ends).buffer_unordered(self.settings.at_once());
+        let mut ends = stream::iter(ends).buffer_unordered(at_once(self.settings.workers));
         while let Some(end) = ends.next().await {
             self.announce(&end, &before);
             report.add(end);

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::pod_gc::{PodAction, PodKept, PodReason};
+use crate::pod_gc::{PodAction, PodKept};
 
 /// What a pass did.
 #[derive(Clone, Debug, Default, JsonSchema, Serialize)]
@@ -52,7 +52,7 @@ pub enum PodResult {
     Removed,
     /// Its deletion has begun; finalizers hold the pod.
     Accepted,
-    /// Somebody else has deleted it.
+    /// Another client has deleted it.
     AlreadyDeleted,
     /// A precondition failed: another pod has this name now, or the pod was changed at the same moment. The next pass
     /// decides again.
@@ -97,14 +97,6 @@ impl PodResult {
 // === impl PodNotice ===
 
 impl PodNotice<'_> {
-    /// Returns the value of the label `reason` of kube-controller-manager's metrics.
-    pub fn reason(&self) -> PodReason {
-        match self {
-            Self::Done(outcome) => outcome.action.reason,
-            Self::Failed { failure, .. } => failure.action.reason,
-        }
-    }
-
     /// Logs one line for each act, and for each failure that is new.
     pub fn log(&self) {
         match self {

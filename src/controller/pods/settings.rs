@@ -24,12 +24,6 @@ pub struct PodGcSettings {
 
 // === impl PodGcSettings ===
 
-impl PodGcSettings {
-    pub(super) fn at_once(&self) -> usize {
-        usize::try_from(self.workers).unwrap_or(usize::MAX).max(1)
-    }
-}
-
 impl Default for PodGcSettings {
     fn default() -> Self {
         Self {
