@@ -25,6 +25,7 @@ mod run;
 mod served;
 mod settings;
 mod snapshot;
+mod status;
 
 pub use calls::CallLimits;
 pub use collect::{ClusterReport, ClusterReportKind, CollectOptions, WaitingObject, collect};
@@ -39,3 +40,4 @@ pub use queue::QueueLength;
 pub use run::OwnersService;
 pub use settings::ControllerSettings;
 pub use snapshot::{ClusterObserver, Limits};
+pub use status::{ClusterStatus, ClusterStatusKind, Collector, Leader};

@@ -17,6 +17,7 @@ mod metadata;
 mod monitor;
 mod node;
 mod pod_lookup;
+mod server;
 mod watch;
 mod watch_lines;
 mod writer;
@@ -38,6 +39,7 @@ pub use list::list_objects;
 pub use metadata::{MetadataOnly, ObjectMetadata, OwnerReferenceMetadata, list_metadata, read_metadata};
 pub use monitor::{Form, Monitor, Sink, Watched};
 pub use pod_lookup::pod_exists;
+pub use server::server_version;
 pub use watch::{KnownPods, PodWatch};
 pub use writer::{
     Deleted, Deletion, PropagationPolicy, Target, create_event, delete_object, patch_object, patch_status,

@@ -4,13 +4,17 @@ use clap::{Subcommand, ValueEnum};
 use schemars::schema_for;
 
 use super::collect::Collection;
+use super::controller::Answer;
 use super::render::Grid;
 use super::session::block_on;
 use super::{CliError, Format, Output, format};
 use crate::config::{KEYS, Loaded};
+use crate::controller::{ClusterReport, ClusterStatus, PodReport};
 use crate::cri;
 use crate::model::Snapshot;
+use crate::owners::{ClusterPlan, ClusterSnapshot};
 use crate::plan::Plan;
+use crate::pod_gc::PodPlan;
 
 /// Check and show the configuration
 #[derive(Debug, clap::Args)]
@@ -43,6 +47,20 @@ enum Document {
     Plan,
     /// Output of `collect -o json`
     Collection,
+    /// Output of `controller snapshot`, input of `controller plan --snapshot`
+    ClusterSnapshot,
+    /// Output of `controller plan -o json`
+    ClusterPlan,
+    /// Output of `controller why -o json`
+    ClusterExplanation,
+    /// Output of `controller collect -o json`
+    ClusterReport,
+    /// Output of `controller plan --pods-only -o json`
+    PodPlan,
+    /// Output of `controller collect --pods-only -o json`
+    PodReport,
+    /// Output of `controller status -o json`
+    ClusterStatus,
     /// The configuration file
     Config,
 }
@@ -93,6 +111,13 @@ fn schema(of: Document, output: &mut Output) -> Result<(), CliError> {
         Document::Snapshot => output.pretty_json(&schema_for!(Snapshot)),
         Document::Plan => output.pretty_json(&schema_for!(Plan)),
         Document::Collection => output.pretty_json(&schema_for!(Collection<'static>)),
+        Document::ClusterSnapshot => output.pretty_json(&schema_for!(ClusterSnapshot)),
+        Document::ClusterPlan => output.pretty_json(&schema_for!(ClusterPlan)),
+        Document::ClusterExplanation => output.pretty_json(&schema_for!(Answer)),
+        Document::ClusterReport => output.pretty_json(&schema_for!(ClusterReport)),
+        Document::PodPlan => output.pretty_json(&schema_for!(PodPlan)),
+        Document::PodReport => output.pretty_json(&schema_for!(PodReport)),
+        Document::ClusterStatus => output.pretty_json(&schema_for!(ClusterStatus)),
         Document::Config => output.pretty_json(&crate::config::schema()),
     }
 }

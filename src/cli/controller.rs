@@ -6,10 +6,12 @@ mod render;
 mod render_pods;
 mod run;
 mod source;
+mod status;
 mod why;
 
 use clap::Subcommand;
 
+pub(super) use self::why::Answer;
 use super::{CliError, Format, Output};
 use crate::config::Loaded;
 
@@ -30,6 +32,7 @@ enum Command {
     Collect(collect::Args),
     Run(run::Args),
     Snapshot(SnapshotArgs),
+    Status(status::Args),
 }
 
 /// Print the metadata that decide, for `plan --snapshot`
@@ -55,6 +58,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
         Command::Collect(args) => collect::run(args, loaded, output),
         Command::Run(args) => run::run(args, loaded),
         Command::Snapshot(SnapshotArgs {}) => snapshot(loaded, output),
+        Command::Status(args) => status::run(args, loaded, output),
     }
 }
 

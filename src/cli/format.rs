@@ -61,6 +61,13 @@ pub(super) fn middle(text: &str, width: usize) -> String {
     format!("{head}…{tail}")
 }
 
+/// Formats lines of a name and a value, with the values in one column.
+pub(super) fn fields(fields: &[(String, String)]) -> String {
+    let width = fields.iter().map(|(name, _)| name.chars().count() + 2).max().unwrap_or_default();
+    let line = |(name, value): &(String, String)| format!("{:<width$}{}\n", format!("{name}:"), printable(value));
+    fields.iter().map(line).collect()
+}
+
 /// Makes text safe to print on a terminal: names come from the node and may contain any character.
 pub(super) fn printable(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()

@@ -1,15 +1,17 @@
 //! The changes that garbage collection makes, as calls. Nothing else in this room writes, apart from the lease and events.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::calls::Calls;
+use super::convert;
 use crate::kubernetes::{
-    Deleted, Deletion, KubernetesError, ObjectMetadata, OwnerReferenceMetadata, PropagationPolicy, Target,
-    delete_object, patch_object, patch_status,
+    ApiResource, Connection, Deleted, Deletion, KubernetesError, ObjectMetadata, OwnerReferenceMetadata,
+    PropagationPolicy, Target, delete_object, patch_object, patch_status,
 };
-use crate::owners::Propagation;
+use crate::owners::{FOREGROUND, Propagation};
 
 /// Makes the changes, or only counts them.
 pub(super) struct Changes {
@@ -24,6 +26,20 @@ pub(super) enum Mode {
     Live,
     /// Nothing is changed: the cluster stays as it is.
     DryRun,
+}
+
+/// Returns whether the foreground deletion of an object would wait for its dependents, by a dry run that changes nothing.
+pub(super) async fn deletion_waits_for_dependents(
+    connection: &Connection,
+    resource: &ApiResource,
+    live: &ObjectMetadata,
+    limit: Duration,
+) -> Result<bool, KubernetesError> {
+    let target = Target { resource, namespace: &live.namespace, name: &live.name };
+    let propagation = Some(PropagationPolicy::Foreground);
+    let deletion = Deletion { uid: Some(live.uid.clone()), propagation, dry_run: true, ..Deletion::default() };
+    let answer = delete_object(connection, target, &deletion, limit).await?;
+    Ok(matches!(answer, Deleted::Accepted(held) if convert::has(&held, FOREGROUND)))
 }
 
 // === impl Changes ===

@@ -215,6 +215,11 @@ impl ApiResource {
         Self::core("nodes", "Node", false)
     }
 
+    /// Returns the ConfigMaps, which every API server serves.
+    pub fn config_maps() -> Self {
+        Self::core("configmaps", "ConfigMap", true)
+    }
+
     fn core(resource: &str, kind: &str, namespaced: bool) -> Self {
         Self {
             api_version: "v1".to_owned(),

@@ -37,6 +37,8 @@ pub struct Deletion {
     pub propagation: Option<PropagationPolicy>,
     /// `Some(0)` deletes a pod without waiting for its kubelet.
     pub grace_seconds: Option<u32>,
+    /// The API server checks everything and changes nothing.
+    pub dry_run: bool,
 }
 
 /// What the API server did.
@@ -157,10 +159,10 @@ impl Deletion {
         let preconditions = Preconditions { uid: self.uid.clone(), resource_version: self.resource_version.clone() };
         let has_any = preconditions.uid.is_some() || preconditions.resource_version.is_some();
         DeleteParams {
+            dry_run: self.dry_run,
             grace_period_seconds: self.grace_seconds,
             propagation_policy: self.propagation.clone(),
             preconditions: has_any.then_some(preconditions),
-            ..DeleteParams::default()
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{render, source};
@@ -42,8 +43,8 @@ pub enum Policy {
 }
 
 /// The answer about one object.
-#[derive(Debug, Serialize)]
-pub(super) struct Answer {
+#[derive(Debug, JsonSchema, Serialize)]
+pub(in crate::cli) struct Answer {
     #[serde(flatten)]
     pub(super) explanation: ClusterExplanation,
     /// What would follow from the deletion of the object, with `--if-deleted`.

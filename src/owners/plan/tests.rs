@@ -11,7 +11,7 @@ use crate::owners::{
     ClusterSnapshotKind, FOREGROUND, FindingKind, Kind, Listed, ObjectMeta, ServedKind, UnavailableGroup,
 };
 
-/// A cluster that serves `ConfigMap`, `Deployment` and `Node`.
+/// A cluster that serves ConfigMap, `Deployment` and `Node`.
 pub(in crate::owners) fn cluster(objects: &[(Identity, ObjectMeta)]) -> ClusterSnapshot {
     let served = [("v1", "ConfigMap", true), ("apps/v1", "Deployment", true), ("v1", "Node", false)];
     let served = served.map(|(api_version, kind, namespaced)| ServedKind {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::rig::{NodeRig, Program};
 
-/// Creates a `ConfigMap` in the namespace `default` and returns its uid.
+/// Creates a ConfigMap in the namespace `default` and returns its uid.
 async fn create(node: &NodeRig, name: &str, owners: &[Value]) -> String {
     let object = json!({"metadata": {"name": name, "ownerReferences": owners}});
     let object: ConfigMap = serde_json::from_value(object).unwrap();
@@ -115,6 +115,79 @@ async fn a_snapshot_gives_the_same_plan_without_the_api_server() {
     let down = controller(&node, &["plan"]);
     assert_eq!(down.code, 3, "{}", down.stderr);
     assert!(down.stderr.contains("the API server cannot be reached"), "{}", down.stderr);
+}
+
+#[tokio::test]
+async fn the_status_says_whether_the_api_server_collects_and_who_leads() {
+    let node = NodeRig::start_api_alone().await;
+    let status = controller(&node, &["status", "-o", "json"]);
+    assert_eq!(status.code, 0, "{}", status.stderr);
+    let document: Value = serde_json::from_str(&status.stdout).unwrap();
+    is_valid("cluster-status", &document);
+    let version = document["server_version"]["seen"].as_str();
+    assert!(version.is_some_and(|version| version.starts_with('v')), "{version:?}");
+    assert_eq!(document["garbage_collection"]["seen"], true);
+    assert_eq!(document["collectors"][0]["leader"], json!({"seen": null}));
+    let (all, collected) = (&document["resources"], &document["collected_resources"]);
+    assert!(all.as_u64() > collected.as_u64() && collected.as_u64() > Some(40), "{document:#}");
+    let maps: Api<ConfigMap> = Api::namespaced(node.kube(), "kube-system");
+    let known = maps.get("extension-apiserver-authentication").await.unwrap();
+    assert_eq!(known.metadata.deletion_timestamp, None, "the deletion is a dry run");
+
+    lead(&node).await;
+    node.end(Program::ApiServer);
+    node.add_flag(Program::ApiServer, "--enable-garbage-collector=false");
+    node.begin(Program::ApiServer).await;
+    let status = controller(&node, &["status"]);
+    assert_eq!(status.code, 1, "{}", status.stderr);
+    assert!(status.stdout.contains("Garbage collection:      disabled in the API server\n"), "{}", status.stdout);
+    assert!(status.stderr.contains("--enable-garbage-collector=false"), "{}", status.stderr);
+    let leader = "kube-controller-manager: active, leader host-1, lease kube-system/kube-controller-manager renewed ";
+    assert!(status.stdout.contains(leader), "{}", status.stdout);
+    assert!(maps.get_opt("extension-apiserver-authentication").await.unwrap().is_some());
+}
+
+/// Writes the Lease of kube-controller-manager, as its leader does.
+async fn lead(node: &NodeRig) {
+    let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime(jiff::Timestamp::now());
+    let spec = json!({"holderIdentity": "host-1", "leaseDurationSeconds": 3600, "renewTime": now});
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": spec,
+        "metadata": {"name": "kube-controller-manager", "namespace": "kube-system"}});
+    node.create_object(&lease).await;
+}
+
+/// Asserts that a document follows the schema that `kubegc config schema` prints.
+fn is_valid(document: &str, value: &Value) {
+    let schema = assert_cmd::Command::new(env!("CARGO_BIN_EXE_kubegc"))
+        .args(["config", "schema", document])
+        .output()
+        .unwrap()
+        .stdout;
+    let schema = jsonschema::validator_for(&serde_json::from_slice(&schema).unwrap()).unwrap();
+    let errors: Vec<_> = schema.iter_errors(value).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{document}: {errors:?}");
+    assert!(!schema.is_valid(&json!({"kind": "Other"})), "{document}: anything is valid");
+}
+
+#[tokio::test]
+async fn every_document_follows_its_schema() {
+    let node = NodeRig::start_api_alone().await;
+    let parent = create(&node, "parent", &[]).await;
+    create(&node, "child", &[owner("parent", &parent)]).await;
+    create(&node, "dangling", &[absent(), owner("other-name", &parent)]).await;
+    let rows: [(&str, &[&str]); 6] = [
+        ("cluster-snapshot", &["snapshot"]),
+        ("cluster-plan", &["plan", "-o", "json"]),
+        ("cluster-explanation", &["why", "configmap/child", "--if-deleted", "foreground", "-o", "json"]),
+        ("cluster-report", &["collect", "-o", "json"]),
+        ("pod-plan", &["plan", "--pods-only", "-o", "json"]),
+        ("pod-report", &["collect", "--pods-only", "-o", "json"]),
+    ];
+    for (schema, args) in rows {
+        let ran = controller(&node, args);
+        assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);
+        is_valid(schema, &serde_json::from_str(&ran.stdout).unwrap());
+    }
 }
 
 /// Reading is not allowed, so nothing counts as absent.

@@ -150,7 +150,7 @@ fn maps(node: &NodeRig, namespace: &str) -> Api<ConfigMap> {
     Api::namespaced(node.kube(), namespace)
 }
 
-/// Creates a `ConfigMap` and returns its uid.
+/// Creates a ConfigMap and returns its uid.
 async fn create(node: &NodeRig, namespace: &str, name: &str, owners: &[Value]) -> String {
     let object = json!({ "metadata": { "name": name, "ownerReferences": owners } });
     let object: ConfigMap = serde_json::from_value(object).unwrap();

@@ -158,6 +158,13 @@ impl NodeRig {
         }
     }
 
+    /// Adds a flag to the command line of a program, for its next start.
+    pub fn add_flag(&self, program: Program, flag: &str) {
+        let path = self.dir().join("start").join(program.name());
+        let command = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, format!("{} {flag}\n", command.trim_end())).unwrap();
+    }
+
     /// Starts a program and does not wait.
     pub fn launch(&self, program: Program) {
         self.order(Order::Start, program);

@@ -1,0 +1,72 @@
+//! `kubegc controller status`.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::source;
+use crate::cli::session::block_on;
+use crate::cli::{CliError, ErrorKind, Output, format};
+use crate::config::Loaded;
+use crate::controller::{ClusterStatus, Collector, Leader};
+use crate::daemon::now;
+use crate::model::Seen;
+
+/// The longest wait for one answer.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// Show the API server, what can be collected, and which processes collect
+///
+/// To see whether garbage collection is enabled in the API server, it sends the deletion of a ConfigMap as a dry run, which
+/// changes nothing. Exit status 1: a group-version is unavailable, or garbage collection is disabled.
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+/// Reads and prints the status.
+pub(super) fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let connection = source::connection(loaded);
+    let lease = &loaded.settings.controller.lease;
+    let status = block_on(async { Ok(ClusterStatus::read(&connection, lease, ANSWER, now).await?) })?;
+    output.result(&status, |_| text(&status))?;
+    match status.faults().as_slice() {
+        [] => Ok(()),
+        faults => Err(CliError::message(ErrorKind::Partial, faults.join("; "))),
+    }
+}
+
+fn text(status: &ClusterStatus) -> String {
+    let version = value(&status.server_version, Clone::clone);
+    let mut fields = vec![
+        ("API server".to_owned(), format!("{version}, {}", status.server)),
+        (
+            "Resources".to_owned(),
+            format!("{}, of which {} can be collected", status.resources, status.collected_resources),
+        ),
+    ];
+    fields.extend(status.unavailable.iter().map(|group| ("Unavailable".to_owned(), group.to_string())));
+    let enabled = value(&status.garbage_collection, |enabled| {
+        let word = if *enabled { "enabled" } else { "disabled" };
+        format!("{word} in the API server")
+    });
+    fields.push(("Garbage collection".to_owned(), enabled));
+    fields.extend(status.collectors.iter().map(|collector| (collector.name.clone(), leader(collector, status.at))));
+    format::fields(&fields)
+}
+
+fn value<T>(seen: &Seen<T>, text: impl FnOnce(&T) -> String) -> String {
+    match seen {
+        Seen::Seen(value) => text(value),
+        Seen::NotSeen(cause) => format!("unknown: {cause}"),
+    }
+}
+
+fn leader(collector: &Collector, now: Timestamp) -> String {
+    value(&collector.leader, |leader| match leader {
+        None => format!("no leader (lease {})", collector.lease),
+        Some(Leader { identity, renewed_at, is_active }) => {
+            let age = renewed_at.map_or(0, |renewed| now.duration_since(renewed).as_secs());
+            let word = if *is_active { "active" } else { "not active" };
+            format!("{word}, leader {identity}, lease {} renewed {} ago", collector.lease, format::age(age))
+        }
+    })
+}

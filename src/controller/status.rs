@@ -1,0 +1,191 @@
+//! What the garbage collection of a cluster depends on: the API server, its resources, and the processes that collect.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::changes::deletion_waits_for_dependents;
+use super::served::Served;
+use super::{ControllerError, ResourceFilter};
+use crate::kubernetes::{
+    ApiResource, Clock, Connection, Discovered, KubernetesError, LeaseName, discover, read_lease, read_metadata,
+    server_version,
+};
+use crate::model::Seen;
+use crate::owners::UnavailableGroup;
+
+/// Every API server writes this ConfigMap when it starts: the namespace and the name.
+const KNOWN: (&str, &str) = ("kube-system", "extension-apiserver-authentication");
+/// The Lease of kube-controller-manager: the namespace and the name.
+const UPSTREAM: (&str, &str) = ("kube-system", "kube-controller-manager");
+
+/// The status of a cluster.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct ClusterStatus {
+    /// The type of the document.
+    pub kind: ClusterStatusKind,
+    /// The version of the document, 1.
+    pub version: u32,
+    /// When the status was read.
+    pub at: Timestamp,
+    /// Why these credentials are in use.
+    pub server: String,
+    /// The version of the API server, as `v1.36.2`.
+    pub server_version: Seen<String>,
+    /// The resources that the API server serves, in their preferred version.
+    pub resources: usize,
+    /// Those whose objects can be collected.
+    pub collected_resources: usize,
+    /// The group-versions whose discovery failed. Dependents of their kinds are not collected.
+    pub unavailable: Vec<UnavailableGroup>,
+    /// Whether the API server honors the propagation policies of deletions. `false`: it was started with
+    /// `--enable-garbage-collector=false`, so a foreground deletion does not wait and an orphaning does not happen.
+    pub garbage_collection: Seen<bool>,
+    /// The processes that may collect: that of the Lease of `kubegc controller run`, and kube-controller-manager.
+    pub collectors: Vec<Collector>,
+}
+
+/// The type of the document.
+#[derive(Clone, Copy, Debug, Default, JsonSchema, Serialize)]
+pub enum ClusterStatusKind {
+    /// A status.
+    #[default]
+    #[serde(rename = "kubegc.controller.status")]
+    ClusterStatus,
+}
+
+/// A collector with leader election.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct Collector {
+    /// As `kube-controller-manager`.
+    pub name: String,
+    /// The namespace and the name of its Lease.
+    pub lease: String,
+    /// The process that has the Lease; `null` = no process ever had it, or it was given back.
+    pub leader: Seen<Option<Leader>>,
+}
+
+/// The process that has a Lease.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Leader {
+    /// Its name in the Lease.
+    pub identity: String,
+    /// When it renewed the Lease last, by its own clock.
+    pub renewed_at: Option<Timestamp>,
+    /// The Lease has not expired.
+    pub is_active: bool,
+}
+
+// === impl ClusterStatus ===
+
+impl ClusterStatus {
+    /// Reads the status. It changes nothing: the deletion that it sends is a dry run.
+    ///
+    /// # Errors
+    ///
+    /// Discovery failed. Everything else is in the status.
+    pub async fn read(
+        connection: &Connection,
+        lease: &LeaseName,
+        limit: Duration,
+        clock: Clock,
+    ) -> Result<Self, ControllerError> {
+        let found = discover(connection, limit).await.map_err(|source| ControllerError::Discover { source })?;
+        let upstream = LeaseName { namespace: UPSTREAM.0.to_owned(), name: UPSTREAM.1.to_owned() };
+        let at = clock();
+        Ok(Self {
+            kind: ClusterStatusKind::ClusterStatus,
+            version: 1,
+            at,
+            server: connection.chosen_by().await,
+            server_version: server_version(connection, limit).await.into(),
+            resources: found.resources.iter().filter(|resource| resource.is_preferred).count(),
+            collected_resources: collected(&found),
+            unavailable: Served::from(&found).unavailable,
+            garbage_collection: garbage_collection(connection, limit).await.into(),
+            collectors: vec![
+                Collector::read(connection, "kubegc controller run", lease, limit, at).await,
+                Collector::read(connection, "kube-controller-manager", &upstream, limit, at).await,
+            ],
+        })
+    }
+
+    /// Lists what prevents or limits garbage collection, as text.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults: Vec<_> = self.unavailable.iter().map(UnavailableGroup::to_string).collect();
+        if self.garbage_collection.as_ref() == Some(&false) {
+            faults
+                .push("garbage collection is disabled in the API server (--enable-garbage-collector=false)".to_owned());
+        }
+        faults
+    }
+}
+
+fn collected(found: &Discovered) -> usize {
+    let everything = ResourceFilter::default();
+    found.resources.iter().filter(|resource| everything.selects(resource)).count()
+}
+
+/// Returns whether a foreground deletion would wait.
+async fn garbage_collection(connection: &Connection, limit: Duration) -> Result<bool, KubernetesError> {
+    let (resource, (namespace, name)) = (ApiResource::config_maps(), KNOWN);
+    let live = read_metadata(connection, &resource, namespace, name, limit).await?;
+    let live = live.ok_or_else(|| KubernetesError::Unreadable {
+        what: "see how the API server deletes".to_owned(),
+        cause: format!("there is no ConfigMap {name} in namespace {namespace}"),
+    })?;
+    deletion_waits_for_dependents(connection, &resource, &live, limit).await
+}
+
+// === impl Collector ===
+
+impl Collector {
+    async fn read(connection: &Connection, name: &str, lease: &LeaseName, limit: Duration, now: Timestamp) -> Self {
+        let leader = read_lease(connection, lease, limit).await.map(|lease| Leader::of(lease?, now));
+        Self { name: name.to_owned(), lease: format!("{}/{}", lease.namespace, lease.name), leader: leader.into() }
+    }
+}
+
+// === impl Leader ===
+
+impl Leader {
+    fn of(lease: Lease, now: Timestamp) -> Option<Self> {
+        let LeaseSpec { holder_identity, renew_time, lease_duration_seconds, .. } = lease.spec?;
+        let identity = holder_identity.filter(|holder| !holder.is_empty())?;
+        let renewed_at = renew_time.map(|time| time.0);
+        let lasts = i64::from(lease_duration_seconds.unwrap_or_default());
+        let is_active = renewed_at.is_some_and(|renewed| now.duration_since(renewed).as_secs() <= lasts);
+        Some(Self { identity, renewed_at, is_active })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+
+    use super::*;
+
+    #[test]
+    fn a_leader_is_active_until_its_lease_expires() {
+        let renewed: Timestamp = "2026-01-02T03:04:05.5Z".parse().unwrap();
+        let leader = |holder: Option<&str>, seconds: i64| {
+            let spec = LeaseSpec {
+                holder_identity: holder.map(str::to_owned),
+                lease_duration_seconds: Some(15),
+                renew_time: Some(MicroTime(renewed)),
+                ..LeaseSpec::default()
+            };
+            let lease = Lease { spec: Some(spec), ..Lease::default() };
+            Leader::of(lease, renewed + Duration::from_secs(seconds.unsigned_abs())).map(|leader| leader.is_active)
+        };
+        assert_eq!(leader(Some("a"), 0), Some(true));
+        assert_eq!(leader(Some("a"), 15), Some(true));
+        assert_eq!(leader(Some("a"), 16), Some(false));
+        assert_eq!(leader(Some(""), 0), None, "the leader has given it back");
+        assert_eq!(leader(None, 0), None);
+        assert_eq!(Leader::of(Lease::default(), renewed), None);
+    }
+}

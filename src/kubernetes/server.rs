@@ -1,0 +1,28 @@
+//! Facts about the API server itself.
+
+use std::time::Duration;
+
+use http::Request;
+use serde::Deserialize;
+
+use super::connection::invalid_request;
+use super::{Connection, KubernetesError};
+
+/// The part of `/version` that people know.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Version {
+    git_version: String,
+}
+
+/// Returns the version of the API server, as `v1.36.2`.
+///
+/// # Errors
+///
+/// The API server did not answer, or its answer has no version.
+pub async fn server_version(connection: &Connection, limit: Duration) -> Result<String, KubernetesError> {
+    let what = "read the version of the API server";
+    let request = Request::get("/version").body(Vec::new());
+    let request = request.map_err(|error| invalid_request(what, error.to_string()))?;
+    Ok(connection.request::<Version>(what, request, limit).await?.git_version)
+}
