@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::{self, OwnerFinding, order};
 use super::world::{Object, World};
-use super::{ClusterSnapshot, Identity, ObjectMeta, ServedKind, Uid, Verdict};
+use super::{ClusterSnapshot, Identity, ObjectMeta, OwnerGuards, ServedKind, Uid, Verdict};
 
 /// What `kubegc controller why` shows about an object.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -43,9 +43,9 @@ pub struct DependentNode {
     pub dependents: Vec<DependentNode>,
 }
 
-/// Explains the object with this uid. `None` if no list has it.
-pub fn explain(snapshot: &ClusterSnapshot, uid: &Uid) -> Option<ClusterExplanation> {
-    let world = World::new(snapshot);
+/// Explains the object with this uid under these guards. `None` if no list has it.
+pub fn explain(snapshot: &ClusterSnapshot, guards: &OwnerGuards, uid: &Uid) -> Option<ClusterExplanation> {
+    let world = World::new(snapshot, guards);
     let object = world.find(uid)?;
     let verdict = world.verdict(object);
     let (decision, reason) = match (plan::action(&world, object, &verdict), &verdict) {
@@ -123,20 +123,20 @@ mod tests {
     fn an_object_is_explained_with_the_owners_above_it_and_the_dependents_below() {
         let (top, middle, leaf) = (config_map("top"), config_map("middle"), config_map("leaf"));
         let snapshot = cluster(&[object(&top, &[]), object(&middle, &[&top]), object(&leaf, &[&middle])]);
-        let found = explain(&snapshot, &middle.uid).unwrap();
+        let found = explain(&snapshot, &OwnerGuards::default(), &middle.uid).unwrap();
         assert_eq!((&*found.decision, &*found.reason), ("keep", "owner_exists"));
         assert_eq!(&*found.owners[0].owner.reference.name, "top");
         assert_eq!(found.dependents[0].object, leaf);
-        let found = explain(&snapshot, &leaf.uid).unwrap();
+        let found = explain(&snapshot, &OwnerGuards::default(), &leaf.uid).unwrap();
         assert_eq!(&*found.owners[0].owners[0].owner.reference.name, "top");
-        assert_eq!(explain(&snapshot, &Uid::new("unknown")), None);
+        assert_eq!(explain(&snapshot, &OwnerGuards::default(), &Uid::new("unknown")), None);
     }
 
     #[test]
     fn a_circle_of_owners_ends() {
         let (a, b) = (config_map("a"), config_map("b"));
         let snapshot = cluster(&[object(&a, &[&b]), object(&b, &[&a])]);
-        let found = explain(&snapshot, &a.uid).unwrap();
+        let found = explain(&snapshot, &OwnerGuards::default(), &a.uid).unwrap();
         assert_eq!((found.owners.len(), found.owners[0].owners.len()), (1, 1));
         assert_eq!(found.owners[0].owners[0].owners.len(), 0);
         assert_eq!(found.dependents[0].dependents[0].dependents.len(), 0);

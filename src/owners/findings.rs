@@ -63,12 +63,12 @@ pub(super) fn findings(world: &World<'_>) -> Vec<Finding> {
 
 fn of_owner(world: &World<'_>, object: &Object<'_>, owner: &OwnerReference) -> Option<Finding> {
     let found = world.find(&owner.uid).map(|found| found.identity.clone());
-    let is_elsewhere = |found: &Identity| !found.is_cluster_scoped() && found.namespace != object.identity.namespace;
     let kind = match (world.state(object, owner), &found) {
         (OwnerState::KindNotServed, _) => FindingKind::KindNotServed,
         (OwnerState::Namespaced, _) => FindingKind::NamespacedOwner,
         (OwnerState::Unverified(_), _) => FindingKind::OwnerUnverified,
-        (OwnerState::Absent, Some(found)) if is_elsewhere(found) => FindingKind::WrongNamespace,
+        (OwnerState::InOtherNamespace, _) => FindingKind::WrongNamespace,
+        (OwnerState::Absent, _) if world.is_elsewhere(object, owner) => FindingKind::WrongNamespace,
         (OwnerState::Absent, Some(_)) => FindingKind::WrongOwner,
         _ => return None,
     };

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::findings::{Finding, findings};
 use super::snapshot::{ClusterSnapshot, OwnerAnswer, OwnerRead};
 use super::world::{Object, World};
-use super::{DeleteReason, Identity, OwnerReference, OwnerState, Propagation, Uid, Verdict};
+use super::{DeleteReason, Identity, OwnerGuards, OwnerReference, OwnerState, Propagation, Uid, Verdict};
 
 /// What `kubegc controller plan` shows.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -99,12 +99,12 @@ pub struct ClusterKept {
 
 /// Lists the owners that the lists of a snapshot leave doubtful: a live read must find each, or prove it absent.
 pub fn doubtful_owners(snapshot: &ClusterSnapshot) -> Vec<Identity> {
-    World::new(snapshot).doubtful()
+    World::new(snapshot, &OwnerGuards::none()).doubtful()
 }
 
-/// Plans the cluster. A snapshot with its lists in another order gives the same plan.
-pub fn plan(snapshot: &ClusterSnapshot) -> ClusterPlan {
-    let mut world = World::new(snapshot);
+/// Plans the cluster under these guards; those that need live reads or the time of a service have no part in it. A snapshot with its lists in another order gives the same plan.
+pub fn plan(snapshot: &ClusterSnapshot, guards: &OwnerGuards) -> ClusterPlan {
+    let mut world = World::new(snapshot, guards);
     let (mut kept, findings) = (kept(&world), findings(&world));
     kept.sort_by_cached_key(|kept| order(&kept.object));
     let actions = wave(&mut world);
@@ -124,8 +124,13 @@ pub fn plan(snapshot: &ClusterSnapshot) -> ClusterPlan {
 
 /// Returns what would follow from a deletion of this object with this policy. It is a prediction. `None` if no list
 /// has the object.
-pub fn predict_deletion(snapshot: &ClusterSnapshot, uid: &Uid, propagation: Propagation) -> Option<Vec<ClusterAction>> {
-    let mut world = World::new(snapshot);
+pub fn predict_deletion(
+    snapshot: &ClusterSnapshot,
+    guards: &OwnerGuards,
+    uid: &Uid,
+    propagation: Propagation,
+) -> Option<Vec<ClusterAction>> {
+    let mut world = World::new(snapshot, guards);
     // What happens without the deletion is not a consequence of it.
     predict(&mut world);
     world.find(uid)?;

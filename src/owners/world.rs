@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 use super::served::{Meaning, ServedKinds};
 use super::snapshot::{ClusterSnapshot, ObjectMeta, OwnerAnswer, OwnerRead};
 use super::{
-    Dependent, Identity, Item, Kind, LiveObject, OwnerReference, OwnerState, Propagation, ResourceId, Uid, Verdict,
-    decide,
+    Dependent, Identity, Item, Kind, LiveObject, OwnerGuards, OwnerReference, OwnerState, Propagation, ResourceId, Uid,
+    Verdict, decide,
 };
 
 /// The finalizers of garbage collection.
@@ -24,6 +24,7 @@ pub(super) struct World<'a> {
     reads: HashMap<&'a Identity, &'a OwnerRead>,
     /// Removed by a prediction.
     removed: HashSet<Uid>,
+    keep_cross_namespace: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -41,7 +42,7 @@ pub(super) struct Object<'a> {
 // === impl World ===
 
 impl<'a> World<'a> {
-    pub(super) fn new(snapshot: &'a ClusterSnapshot) -> Self {
+    pub(super) fn new(snapshot: &'a ClusterSnapshot, guards: &OwnerGuards) -> Self {
         let mut world = Self {
             served: ServedKinds::from(snapshot),
             objects: Vec::new(),
@@ -49,6 +50,7 @@ impl<'a> World<'a> {
             dependents: HashMap::new(),
             reads: snapshot.owners.iter().map(|read| (&read.owner, read)).collect(),
             removed: HashSet::new(),
+            keep_cross_namespace: guards.keep_cross_namespace,
         };
         // Sorted, so that of an object that two groups serve always the same one counts.
         let mut resources: Vec<_> = snapshot.resources.iter().collect();
@@ -94,8 +96,19 @@ impl<'a> World<'a> {
         match self.find(&reference.uid).filter(|known| known.identity == owner) {
             Some(known) if known.is_deleting && known.is_foreground => OwnerState::WaitsForDependents,
             Some(_) => OwnerState::Exists,
-            None => self.read(&owner).map_or_else(not_read, |read| state_of(&read.answer)),
+            None => match self.read(&owner).map_or_else(not_read, |read| state_of(&read.answer)) {
+                OwnerState::Absent if self.keep_cross_namespace && self.is_elsewhere(object, reference) => {
+                    OwnerState::InOtherNamespace
+                }
+                state => state,
+            },
         }
+    }
+
+    /// Returns whether the object with the uid of a reference is in another namespace than its dependent.
+    pub(super) fn is_elsewhere(&self, object: &Object<'_>, reference: &OwnerReference) -> bool {
+        let namespace = self.find(&reference.uid).map(|known| &known.identity.namespace);
+        namespace.is_some_and(|namespace| !namespace.is_empty() && *namespace != object.identity.namespace)
     }
 
     /// Returns the object that a reference of `object` means.

@@ -49,7 +49,7 @@ pub(super) fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(
     if args.pods_only {
         return pods(args, loaded, output);
     }
-    let mut plan = plan(&source::snapshot(args.snapshot.as_ref(), loaded)?);
+    let mut plan = plan(&source::snapshot(args.snapshot.as_ref(), loaded)?, &loaded.settings.controller.guards);
     if let Some(namespace) = &args.namespace {
         keep_only(&mut plan, namespace);
     }

@@ -11,7 +11,8 @@ use crate::cli::render::Paint;
 use crate::cli::{CliError, ErrorKind, Format, Output};
 use crate::config::Loaded;
 use crate::owners::{
-    ClusterAction, ClusterExplanation, ClusterSnapshot, Identity, Propagation, explain, find_objects, predict_deletion,
+    ClusterAction, ClusterExplanation, ClusterSnapshot, Identity, OwnerGuards, Propagation, explain, find_objects,
+    predict_deletion,
 };
 
 /// Explain why an object is kept or deleted: its owners, its dependents
@@ -65,17 +66,23 @@ pub(super) fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(
         return Err(not_found(args, &snapshot));
     }
     for object in &found {
-        if let Some(answer) = answer(&snapshot, object, args.if_deleted) {
+        if let Some(answer) = answer(&snapshot, &loaded.settings.controller.guards, object, args.if_deleted) {
             print(&answer, output)?;
         }
     }
     Ok(())
 }
 
-fn answer(snapshot: &ClusterSnapshot, object: &Identity, policy: Option<Policy>) -> Option<Answer> {
-    let explanation = explain(snapshot, &object.uid)?;
+fn answer(
+    snapshot: &ClusterSnapshot,
+    guards: &OwnerGuards,
+    object: &Identity,
+    policy: Option<Policy>,
+) -> Option<Answer> {
+    let explanation = explain(snapshot, guards, &object.uid)?;
     // An object that is deleted anyway has no consequences of its own.
-    let if_deleted = policy.map(|policy| predict_deletion(snapshot, &object.uid, policy.into()).unwrap_or_default());
+    let predict = |policy: Policy| predict_deletion(snapshot, guards, &object.uid, policy.into());
+    let if_deleted = policy.map(|policy| predict(policy).unwrap_or_default());
     Some(Answer { explanation, if_deleted })
 }
 

@@ -13,6 +13,7 @@ use super::super::super::{
 };
 use super::super::{doubtful_owners, wave};
 use crate::model::Seen;
+use crate::owners::OwnerGuards;
 
 const SERVED: [(&str, &str, bool); 8] = [
     ("v1", "ConfigMap", true),
@@ -169,7 +170,7 @@ impl Server {
     /// Collects until nothing changes.
     fn settle(&mut self, change: impl FnOnce(&mut World<'_>)) {
         let snapshot = self.snapshot();
-        let mut world = World::new(&snapshot);
+        let mut world = World::new(&snapshot, &OwnerGuards::none());
         change(&mut world);
         while !wave(&mut world).is_empty() {}
         let left = world.objects.iter().filter(|object| !object.is_removed());
