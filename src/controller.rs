@@ -27,6 +27,9 @@ mod settings;
 mod snapshot;
 mod status;
 
+#[cfg(test)]
+mod tests;
+
 pub use calls::CallLimits;
 pub use collect::{ClusterReport, ClusterReportKind, CollectOptions, WaitingObject, collect};
 pub use error::ControllerError;

@@ -43,7 +43,7 @@ impl Engine {
         }
     }
 
-    async fn process(&self, key: &Key) {
+    pub(super) async fn process(&self, key: &Key) {
         let (Key::Check(uid) | Key::Orphan(uid)) = key;
         let identity = self.graph().item(uid).map(|item| item.identity);
         let result = match key {
