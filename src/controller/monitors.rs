@@ -122,9 +122,11 @@ impl Monitors {
         }
     }
 
-    /// Returns the number of monitors.
-    pub(super) fn len(&self) -> usize {
-        self.running.len()
+    /// Returns the names of the resources that are monitored, sorted.
+    pub(super) fn names(&self) -> Vec<String> {
+        let mut names: Vec<_> = self.running.keys().map(|id| self.engine.name(*id)).collect();
+        names.sort();
+        names
     }
 }
 

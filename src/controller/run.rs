@@ -56,7 +56,7 @@ impl OwnersService {
         tasks.spawn(events.run(stop.clone()));
         let follow = async {
             first_discovery(&engine, &mut monitors, &settings).await;
-            tracing::info!(resources = monitors.len(), "monitoring");
+            tracing::info!(resources = monitors.names().len(), "monitoring");
             let begun = Instant::now();
             engine.all_listed(settings.first_lists).await;
             let unlisted: Vec<_> = engine.unlisted().into_iter().map(|(id, _)| engine.name(id)).collect();

@@ -2,6 +2,7 @@
 
 mod cases;
 mod conflicting_references;
+mod discovery;
 mod server;
 
 use std::sync::{Arc, Mutex};

@@ -69,7 +69,12 @@ impl Server {
 
     /// Answers each request to the path of an object with this.
     pub(super) fn answers(&self, object: &Value, code: u16, answer: Value) {
-        self.lock().fixed.insert(path(object), (code, answer));
+        self.answers_path(&path(object), code, answer);
+    }
+
+    /// Answers each request to a path with this.
+    pub(super) fn answers_path(&self, path: &str, code: u16, answer: Value) {
+        self.lock().fixed.insert(path.to_owned(), (code, answer));
     }
 
     /// Does something right before the next request with this method to an object is answered.
