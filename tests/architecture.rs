@@ -86,6 +86,25 @@ fn no_module_is_a_mod_rs() {
     assert!(old.is_empty(), "{old:?}");
 }
 
+/// The page says where upstream's cases are tested.
+#[test]
+fn the_tests_and_files_that_docs_cluster_gc_cases_names_exist() {
+    let page = std::fs::read_to_string(root().join("docs/cluster-gc-cases.md")).unwrap();
+    let mut paths = Vec::new();
+    for dir in ["src", "tests/it"] {
+        gather(&root().join(dir), &mut paths);
+    }
+    let code: String = paths.iter().filter_map(|path| std::fs::read_to_string(path).ok()).collect();
+    let named = page.split('`').skip(1).step_by(2);
+    let is_there = |name: &&str| match name.split_once(".rs") {
+        Some(_) => root().join(name).exists(),
+        None if name.contains(' ') => true, // a command
+        None => code.contains(&format!("fn {name}(")) || root().join(name).exists(),
+    };
+    let (there, missing): (Vec<_>, Vec<_>) = named.filter(|name| !name.starts_with('-')).partition(is_there);
+    assert!(missing.is_empty() && there.len() > 30, "{missing:?}");
+}
+
 /// A source file without its comments and its tests.
 struct File {
     path: PathBuf,

@@ -222,7 +222,7 @@ async fn cluster_scoped_custom_resources(cluster: &Cluster<'_>) {
 
 /// `TestCrossNamespaceReferences`, `TestClusterScopedOwners`, the cases of the guards.
 #[tokio::test(flavor = "multi_thread")]
-async fn references_that_are_wrong_keep_or_delete_and_are_told() {
+async fn references_that_are_wrong_keep_or_delete_and_are_reported() {
     let node = NodeRig::start_api_alone().await;
     let cluster = Cluster { node: &node };
     for namespace in ["a", "b"] {
@@ -263,7 +263,7 @@ async fn references_that_are_wrong_keep_or_delete_and_are_told() {
     cluster.beside_run(settings(), play).await;
 }
 
-/// `TestCascadingDeleteOnCRDConversionFailure`: a resource that can never be listed delays nobody.
+/// `TestCascadingDeleteOnCRDConversionFailure`: a resource that can never be listed delays no other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_resource_that_cannot_be_listed_delays_no_other() {
     let node = NodeRig::start_api_alone().await;
