@@ -2210,7 +2210,7 @@ pub mod image_service_client {
                 .insert(GrpcMethod::new("runtime.v1.ImageService", "ImageStatus"));
             self.inner.unary(req, path, codec).await
         }
-        /// One name or id removes all tags of that image. Disk space may come back later. Gone is no error.
+        /// One name or id removes all tags of that image. Disk space may become free later. An image that does not exist is no error.
         pub async fn remove_image(
             &mut self,
             request: impl tonic::IntoRequest<super::RemoveImageRequest>,
@@ -2303,7 +2303,7 @@ pub mod image_service_server {
             tonic::Response<super::ImageStatusResponse>,
             tonic::Status,
         >;
-        /// One name or id removes all tags of that image. Disk space may come back later. Gone is no error.
+        /// One name or id removes all tags of that image. Disk space may become free later. An image that does not exist is no error.
         async fn remove_image(
             &self,
             request: tonic::Request<super::RemoveImageRequest>,

@@ -102,6 +102,7 @@ impl Remover for LiveRemover {
 
 impl DryRun {
     /// Returns the recorded operations in order, as `ACT WHAT`.
+    #[cfg(test)]
     pub fn notes(&self) -> Vec<String> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

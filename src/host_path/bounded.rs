@@ -54,7 +54,7 @@ pub enum CallError {
 /// The state of one place.
 #[derive(Debug, Default)]
 struct Spot {
-    turn: Arc<tokio::sync::Mutex<()>>,
+    lock: Arc<tokio::sync::Mutex<()>>,
     is_blocked: AtomicBool,
 }
 
@@ -100,11 +100,11 @@ impl BoundedCalls {
         }
         let timed_out = || CallError::TimedOut { place: place.to_owned(), seconds: self.limit.as_secs() };
         let ended_early = || CallError::Aborted { place: place.to_owned() };
-        let turn = timeout(self.limit, Arc::clone(&spot.turn).lock_owned()).await.map_err(|_| timed_out())?;
+        let lock = timeout(self.limit, Arc::clone(&spot.lock).lock_owned()).await.map_err(|_| timed_out())?;
         let (sender, mut result) = oneshot::channel();
-        let turn = PlaceLock { spot: Arc::clone(&spot), _lock: turn };
+        let held = PlaceLock { spot: Arc::clone(&spot), _lock: lock };
         let thread = move || {
-            let _turn = turn;
+            let _held = held;
             let _sent = sender.send(call());
         };
         tokio::task::spawn_blocking(thread);
@@ -189,11 +189,11 @@ mod tests {
         let ((release, call), other) = (blocked(), calls.clone());
         let first = tokio::spawn(async move { other.run("/mnt/x".as_ref(), call).await });
         let started = async {
-            while calls.spot("/mnt/x".as_ref()).turn.try_lock().is_ok() {
+            while calls.spot("/mnt/x".as_ref()).lock.try_lock().is_ok() {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(BOUND, started).await.expect("the first call holds the turn");
+        timeout(BOUND, started).await.expect("the first call holds the lock");
         let other = calls.clone();
         let second = tokio::spawn(async move { other.run("/mnt/x".as_ref(), || "second").await });
         tokio::task::yield_now().await;

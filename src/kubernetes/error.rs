@@ -164,7 +164,7 @@ impl KubernetesError {
         )
     }
 
-    /// Returns whether the answer has the code 404, whoever sent it. It proves nothing.
+    /// Returns whether the answer has the code 404, from the API server or from a proxy. It proves nothing.
     pub fn is_any_404(&self) -> bool {
         self.code() == Some(404) || matches!(self, Self::Foreign { code: 404, .. })
     }

@@ -29,7 +29,7 @@ pub struct Target<'a> {
 /// How an object is deleted.
 #[derive(Clone, Debug, Default)]
 pub struct Deletion {
-    /// The object must have this uid, if set. Without it an object that was created anew under the name is deleted.
+    /// The object must have this uid, if set. Without it, a later object of the same name is deleted.
     pub uid: Option<String>,
     /// The object must have this version, if set.
     pub resource_version: Option<String>,
