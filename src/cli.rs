@@ -10,6 +10,7 @@ mod controller;
 mod demo;
 mod documents;
 mod error;
+mod exit_status;
 mod format;
 mod global;
 mod history;
@@ -30,7 +31,7 @@ mod why;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use error::{CliError, ErrorKind};
 pub use global::Global;
@@ -42,7 +43,7 @@ pub use output::{Format, Output};
 #[derive(Debug, Parser)]
 #[command(name = "kubegc", version, max_term_width = 120, subcommand_required = true, arg_required_else_help = true)]
 #[command(
-    after_help = "Exit status: 0 done, 1 failed in part, 2 usage or configuration, 3 runtime or API server not reachable, 4 a --fail-on condition was met."
+    after_help = "Exit status: 0 done, 1 failed in part, 2 usage or configuration, 3 runtime or API server not reachable, 4 a --fail-on condition was met, 5 another agent holds the lock, 130 interrupted."
 )]
 struct Cli {
     #[command(flatten)]
@@ -68,7 +69,8 @@ enum Verb {
 
 /// Parses the command line, runs the command and reports errors.
 pub fn main() -> ExitCode {
-    let mut cli = Cli::parse();
+    let matches = exit_status::documented(Cli::command()).get_matches();
+    let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     cli.global = cli.global.with_set_before_verb(std::env::args_os());
     let environment = crate::config::Environment::read();
     let mut output = Output::of_process(cli.global.format, &environment);

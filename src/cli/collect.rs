@@ -1,6 +1,6 @@
 //! `kubegc collect`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -10,11 +10,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::overrides::Overrides;
 use super::plan::ScopeArg;
-use super::render::{self, Paint};
+use super::render::{self, Detail, Paint};
 use super::session::{begun, block_on, lock_and_open, memory_only, node};
 use super::{CliError, ErrorKind, Output, format, one_document};
 use crate::config::Loaded;
 use crate::daemon::schedule::Limits;
+use crate::daemon::signals::Signal;
 use crate::daemon::{Cycle, PassKind, now, signals};
 use crate::execute::Remover;
 use crate::plan::{Plan, PlanError, Report, Summary};
@@ -31,11 +32,17 @@ pub struct Args {
     /// Only objects in the plan are removed. An object that has changed since is refused.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["scope", "evict_terminated_pods", "pressure"])]
     plan: Option<PathBuf>,
+    /// Refuse a saved plan that is older
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = humantime::parse_duration)]
+    max_age: Duration,
     /// Object kinds to collect
     #[arg(long, value_enum, default_value = "all")]
     scope: ScopeArg,
     #[command(flatten)]
     what_if: Overrides,
+    /// Print the totals only
+    #[arg(short, long)]
+    quiet: bool,
 }
 
 /// The result of a pass, for programs.
@@ -59,19 +66,39 @@ pub(super) struct Collection<'a> {
 
 /// Makes one pass.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let saved = args.plan.as_deref().map(one_document::plan).transpose()?;
+    let saved = args.plan.as_deref().map(|path| saved_plan(path, args.max_age, loaded)).transpose()?;
     let loaded = &args.what_if.applied(loaded);
     let shutdown = Limits::default().shutdown;
-    let pass = block_on(async {
+    let (pass, interrupted_by) = block_on(async {
         let (signals, stop, _) = signals::listen()?;
-        tokio::select! {
+        let first = signals.first();
+        let pass = tokio::select! {
             pass = collect(args, saved, loaded, &stop) => pass,
             signal = signals.aborted() => Err(CliError::aborted(signal)),
             () = async { stop.cancelled().await; tokio::time::sleep(shutdown).await } => Err(overdue(shutdown)),
-        }
+        };
+        Ok((pass?, first.get()))
     })?;
-    print(&pass, args.dry_run, output)?;
-    verdict(&pass)
+    print(&pass, args, output)?;
+    verdict(&pass, interrupted_by)
+}
+
+/// Reads a saved plan. It must be of this node and not too old: the older it is, the more of what it shows has changed.
+fn saved_plan(path: &Path, max_age: Duration, loaded: &Loaded) -> Result<Plan, CliError> {
+    let plan = one_document::plan(path)?;
+    let node = &loaded.settings.node;
+    if !plan.node.is_empty() && plan.node != *node {
+        let message =
+            format!("cannot carry out {}: it is a plan of node {:?}, and this is {node:?}", path.display(), plan.node);
+        return Err(CliError::message(ErrorKind::Usage, message).hint("--node-name sets the name of this node"));
+    }
+    let age = now().duration_since(plan.taken_at).as_secs();
+    if age > max_age.as_secs().cast_signed() {
+        let message =
+            format!("cannot carry out {}: it is {} old, more than --max-age", path.display(), format::age(age));
+        return Err(CliError::message(ErrorKind::Usage, message).hint("make a new plan, or raise --max-age"));
+    }
+    Ok(plan)
 }
 
 /// Returns the error of a shutdown that waits for an unresponsive runtime or disk.
@@ -129,25 +156,35 @@ fn progress() -> ProgressBar {
 }
 
 /// Prints the result of the pass.
-fn print(pass: &Pass, dry_run: bool, output: &mut Output) -> Result<(), CliError> {
+fn print(pass: &Pass, args: &Args, output: &mut Output) -> Result<(), CliError> {
+    let dry_run = args.dry_run;
     let (kept, errors) = (pass.kept(), &pass.plan.errors);
     let (reports, summary) = (&pass.reports, &pass.summary);
     let document = Collection { kind: "Collection", version: 1, dry_run, reports, summary, kept, errors };
     let paint = Paint { on: output.color };
-    output.result(&document, |wide| render::collection(pass, wide, paint))
+    let detail = |wide| match (args.quiet, wide) {
+        (true, _) => Detail::Totals,
+        (false, true) => Detail::Wide,
+        (false, false) => Detail::Objects,
+    };
+    output.result(&document, |wide| render::collection(pass, detail(wide), paint))
 }
 
 /// Returns an error if a part of the pass failed: cron and scripts check only the exit status.
-fn verdict(pass: &Pass) -> Result<(), CliError> {
+fn verdict(pass: &Pass, interrupted_by: Option<Signal>) -> Result<(), CliError> {
     let blind = pass.plan.errors.iter().filter(|error| !matches!(error, PlanError::FreeDiskSpaceFailed { .. }));
-    let (failed, left, blind) = (pass.summary.total().failed, pass.summary.not_begun, blind.count());
+    let (total, left, blind) = (pass.summary.total(), pass.summary.not_begun, blind.count());
     let mut faults = Vec::new();
-    if failed > 0 {
-        faults.push(format!("{} failed", format::count(failed, "removal")));
+    if total.failed > 0 {
+        faults.push(format!("{} failed", format::count(total.failed, "removal")));
+    }
+    if total.refused > 0 {
+        faults.push(format!("{} refused", format::count(total.refused, "removal")));
     }
     let halted: usize = pass.summary.halts.iter().map(|halt| halt.not_begun).sum();
-    if left > halted {
-        faults.push(format!("{} not begun, because of a signal", format::count(left - halted, "removal")));
+    let cut_by = interrupted_by.filter(|_| left > halted);
+    if let Some(signal) = cut_by {
+        faults.push(format!("{} not begun, because of {}", format::count(left - halted, "removal"), signal.name()));
     }
     faults.extend(pass.summary.halts.iter().map(ToString::to_string));
     if blind > 0 {
@@ -159,5 +196,6 @@ fn verdict(pass: &Pass) -> Result<(), CliError> {
     if let Some(note) = pass.not_recorded() {
         faults.push(format!("{note}, so this pass is not in the history"));
     }
-    if faults.is_empty() { Ok(()) } else { Err(CliError::message(ErrorKind::Partial, format::list(&faults))) }
+    let kind = cut_by.map_or(ErrorKind::Partial, ErrorKind::Interrupted);
+    if faults.is_empty() { Ok(()) } else { Err(CliError::message(kind, format::list(&faults))) }
 }

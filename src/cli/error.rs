@@ -24,8 +24,10 @@ pub enum ErrorKind {
     Runtime,
     /// A condition of `--fail-on` was met.
     Condition,
-    /// A second signal aborted the command.
-    Aborted(Signal),
+    /// Another agent holds the lock of the node.
+    Locked,
+    /// A signal ended the command before all was done.
+    Interrupted(Signal),
 }
 
 /// An error, as shown to the user.
@@ -47,7 +49,8 @@ impl ErrorKind {
             Self::Usage | Self::Config => 2,
             Self::Runtime => 3,
             Self::Condition => 4,
-            Self::Aborted(signal) => signal.exit_code(),
+            Self::Locked => 5,
+            Self::Interrupted(signal) => signal.exit_code(),
         }
     }
 }
@@ -68,7 +71,7 @@ impl CliError {
     /// Creates the error for a second signal, which arrives before the work is done.
     pub fn aborted(signal: Signal) -> Self {
         let message = format!("aborted by a second signal, {}; what was under way may still be done", signal.name());
-        Self::message(ErrorKind::Aborted(signal), message)
+        Self::message(ErrorKind::Interrupted(signal), message)
     }
 
     /// Adds a hint.
@@ -141,6 +144,8 @@ mod tests {
         assert_eq!(CliError::from(io::Error::from(Io::StorageFull)).kind().status(), 1);
         assert_eq!(CliError::from(ConfigError { faults: Vec::new() }).kind().status(), 2);
         assert_eq!(CliError::message(ErrorKind::Runtime, "x").kind().status(), 3);
+        assert_eq!(ErrorKind::Locked.status(), 5);
+        assert_eq!(ErrorKind::Interrupted(Signal::Interrupt).status(), 130);
     }
 
     #[test]

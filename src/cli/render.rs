@@ -8,7 +8,7 @@ use super::{format, reason_text};
 use crate::model::{PodRef, short_id};
 use crate::plan::Kind;
 
-pub(super) use collection::collection;
+pub(super) use collection::{Detail, collection};
 pub(super) use grid::Grid;
 pub(super) use plan::plan;
 

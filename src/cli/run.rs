@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::session::{block_on, lock_and_open, node};
+use super::session::{block_on, node};
 use super::{CliError, ErrorKind, format};
-use crate::config::Loaded;
+use crate::config::{Loaded, Settings};
 use crate::daemon::node::{LocalNode, connection_for_events};
 use crate::daemon::notify::Notifier;
 use crate::daemon::schedule::Limits;
@@ -17,7 +17,7 @@ use crate::daemon::{Cycle, now};
 use crate::model::Backoff;
 use crate::plan::{Policy, Scope};
 use crate::record::events::Events;
-use crate::record::{Pass, StoreError};
+use crate::record::{Lock, LockError, Pass, SharedStore, StoreError};
 
 /// Run the service until a signal stops it
 ///
@@ -25,6 +25,10 @@ use crate::record::{Pass, StoreError};
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
+/// The end of the text in the lock of a one-shot `kubegc collect`.
+const ONE_SHOT: &str = ", collect";
+/// The wait between attempts to take the lock.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
 /// The waits between attempts to reach the runtime when the service starts.
 const WAITS: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(3));
 
@@ -64,7 +68,7 @@ async fn serve(
     notifier: &Notifier,
 ) -> Result<(), CliError> {
     let settings = loaded.settings.clone();
-    let (mut lock, store) = lock_and_open(&settings, "run").await?;
+    let Some((mut lock, store)) = await_lock(&settings, stop, notifier).await? else { return Ok(()) };
     log_settings(&loaded);
     let Some(node) = wait_for_node(&loaded, stop, notifier).await? else { return Ok(()) };
     let intervals = settings.intervals.clone();
@@ -81,6 +85,34 @@ async fn serve(
     events.end().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Takes the lock and opens the store; `None` = stopped before. A one-shot command that holds the lock ends soon, so the
+/// service waits for it. Another service does not end, and is an error.
+async fn await_lock(
+    settings: &Settings,
+    stop: &CancellationToken,
+    notifier: &Notifier,
+) -> Result<Option<(Lock, SharedStore)>, CliError> {
+    let mut is_logged = false;
+    loop {
+        let lock = match Lock::take(&settings.state.lock, "run") {
+            Ok(lock) => lock,
+            Err(LockError::Held { path, holder }) if holder.ends_with(ONE_SHOT) => {
+                if !is_logged {
+                    tracing::warn!(lock = %path.display(), holder, "waiting for the end of a one-shot pass");
+                    notifier.ready("waiting for the end of a one-shot pass");
+                    is_logged = true;
+                }
+                tokio::select! {
+                    () = stop.cancelled() => return Ok(None),
+                    () = tokio::time::sleep(LOCK_WAIT) => continue,
+                }
+            }
+            Err(error) => return Err(error.into()),
+        };
+        return Ok(Some((lock, SharedStore::open(&settings.state.path).await?)));
+    }
 }
 
 /// Logs the settings in force that differ from the built-in ones.

@@ -126,13 +126,14 @@ impl From<StoreError> for CliError {
 
 impl From<LockError> for CliError {
     fn from(error: LockError) -> Self {
-        let hint = match &error {
-            LockError::Held { .. } => "`kubegc plan` works without the lock",
-            LockError::Dir { .. } | LockError::Open { .. } => {
-                "run kubegc as root, or set state.lock (--lock) to a file that all agents of this node share"
-            }
-            LockError::Take { .. } => "set state.lock (--lock) to a file on a local file system",
+        let (kind, hint) = match &error {
+            LockError::Held { .. } => (ErrorKind::Locked, "`kubegc plan` works without the lock"),
+            LockError::Dir { .. } | LockError::Open { .. } => (
+                ErrorKind::Config,
+                "run kubegc as root, or set state.lock (--lock) to a file that all agents of this node share",
+            ),
+            LockError::Take { .. } => (ErrorKind::Config, "set state.lock (--lock) to a file on a local file system"),
         };
-        Self::new(ErrorKind::Internal, anyhow!(error)).hint(hint)
+        Self::new(kind, anyhow!(error)).hint(hint)
     }
 }

@@ -23,7 +23,7 @@ pub fn check(saved: Plan, snapshot: &Snapshot, policy: &Policy) -> Checked {
 fn report(action: Action, denial: Denial) -> Report {
     let refused = |refusal| Outcome::Refused { refusal };
     let (outcome, note) = match denial {
-        Denial::Kept(reason) => (refused(Refusal::StateChanged), Some(reason.explain().rule.into_owned())),
+        Denial::Kept(reason) => (refused(Refusal::StateChanged), Some(format!("kept now: {}", reason.explain().rule))),
         Denial::PodNotProven => (refused(Refusal::PodNotProven), None),
         Denial::Unavailable { source, cause } => {
             (refused(Refusal::StateChanged), Some(format!("{source} unavailable: {cause}")))
@@ -77,7 +77,7 @@ mod tests {
         let checked = check(plan("exited"), &three("running"), &Policy::default());
         assert_eq!(ids(&checked.plan), ["mid", "sha256:1"]);
         assert_eq!(checked.refused.len(), 1);
-        assert_eq!(checked.refused[0].note.as_deref(), Some("it is running"));
+        assert_eq!(checked.refused[0].note.as_deref(), Some("kept now: it is running"));
     }
 
     #[test]
@@ -151,8 +151,8 @@ mod tests {
         let checked = compared(&crashed_node());
         assert_eq!(ids(&checked.plan), ["old"]);
         let notes = notes(&checked);
-        assert!(notes[0].starts_with("it is the newest instance of this container"), "{notes:?}");
-        assert_eq!(notes[1], "the sandbox has 1 container");
+        assert!(notes[0].starts_with("kept now: it is the newest instance of this container"), "{notes:?}");
+        assert_eq!(notes[1], "kept now: the sandbox has 1 container");
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! ```
 
 use std::io;
+use std::sync::{Arc, OnceLock};
 
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -28,7 +29,12 @@ pub struct Signals {
     hangup: Stream,
     stop: CancellationToken,
     reload: mpsc::Sender<()>,
+    first: FirstSignal,
 }
+
+/// The signal that requested the shutdown.
+#[derive(Clone, Debug, Default)]
+pub struct FirstSignal(Arc<OnceLock<Signal>>);
 
 /// Receives reload requests. Several SIGHUP signals since the last check count as one request.
 #[derive(Debug)]
@@ -56,6 +62,7 @@ pub fn listen() -> io::Result<(Signals, CancellationToken, Reload)> {
         hangup: signal(SignalKind::hangup())?,
         stop: stop.clone(),
         reload,
+        first: FirstSignal::default(),
     };
     Ok((signals, stop, Reload(reloads)))
 }
@@ -63,9 +70,15 @@ pub fn listen() -> io::Result<(Signals, CancellationToken, Reload)> {
 // === impl Signals ===
 
 impl Signals {
+    /// Returns the place of the signal that requests the shutdown.
+    pub fn first(&self) -> FirstSignal {
+        self.first.clone()
+    }
+
     /// Handles signals as they arrive. The first SIGTERM or SIGINT requests the shutdown. Returns at the second one.
     pub async fn aborted(mut self) -> Signal {
         let first = self.end().await;
+        let _ = self.first.0.set(first);
         tracing::info!(signal = first.name(), "finishing the action in hand; a second signal aborts");
         self.stop.cancel();
         let second = self.end().await;
@@ -84,6 +97,15 @@ impl Signals {
                 else => return std::future::pending().await,
             }
         }
+    }
+}
+
+// === impl FirstSignal ===
+
+impl FirstSignal {
+    /// Returns the signal that requested the shutdown; `None` = none did.
+    pub fn get(&self) -> Option<Signal> {
+        self.0.get().copied()
     }
 }
 

@@ -23,7 +23,8 @@ impl<H: Remover> Run<'_, H> {
         }
         let Some(image) = self.exec.reader.image(id.as_str()).await? else { return Ok(Done::gone()) };
         if image.id != *id {
-            return Ok(Done::refused(Refusal::StateChanged));
+            let note = Some(format!("its id was {id}, and is {} now", image.id));
+            return Ok(Done { note, ..Done::refused(Refusal::StateChanged) });
         }
         if image.pinned {
             return Ok(Done::refused(Refusal::Pinned));

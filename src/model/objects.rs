@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use super::{ContainerId, ImageId, PodRef, PodUid, SandboxId};
 
@@ -25,8 +26,11 @@ pub struct Runtime {
 }
 
 /// A container's state in the CRI. All states but `Running` are dead in the kubelet's terms.
-#[derive(Clone, Copy, Debug, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Eq, Hash, IntoStaticStr, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum ContainerState {
     /// Created, not started. It may be about to start.
     Created,

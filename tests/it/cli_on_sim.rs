@@ -19,17 +19,17 @@ use crate::shell::Shell;
 const SOON: Duration = Duration::from_secs(30);
 
 /// A shell and a node.
-struct Host {
-    shell: Shell,
-    sim: Sim,
+pub struct Host {
+    pub shell: Shell,
+    pub sim: Sim,
 }
 
 impl Host {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self::with(node())
     }
 
-    fn with(node: Node) -> Self {
+    pub fn with(node: Node) -> Self {
         let sim = Sim::start(node).unwrap();
         // The binary measures this machine's disk and would find its kubelet, so no test may depend on either.
         let config = format!(
@@ -45,23 +45,23 @@ impl Host {
         Self { shell: Shell::new().with("kubegc.toml", &config), sim }
     }
 
-    fn run(&self, arguments: &[&str]) -> String {
+    pub fn run(&self, arguments: &[&str]) -> String {
         self.shell.run(arguments).replace(&self.sim.dir().display().to_string(), "DIR")
     }
 
     /// Returns what is left on the node.
-    fn rest(&self) -> [Vec<String>; 3] {
+    pub fn rest(&self) -> [Vec<String>; 3] {
         let node = self.sim.state();
         [node.container_names(), node.sandbox_names(), node.image_names()]
     }
 
-    fn spawn(&self, arguments: &[&str]) -> Child {
+    pub fn spawn(&self, arguments: &[&str]) -> Child {
         self.shell.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 }
 
 /// Returns a node with a running pod, a crash-looping pod, a pod that ran twice, and unused images.
-fn node() -> Node {
+pub fn node() -> Node {
     let (minute, hour) = (Duration::from_mins(1), Duration::from_hours(1));
     let node = Node::new().now(Timestamp::now()).disk(100 * GIB, 50 * GIB).ago(48 * hour);
     let node = ["web:1", "web:2", "job:1", "old:1", "older:1"]
@@ -112,6 +112,12 @@ fn a_dry_run_changes_nothing_and_a_collection_does_what_it_showed() {
     let host = Host::new();
     let before = host.rest();
     insta::assert_snapshot!(host.run(&["collect", "--dry-run"]), @"
+    KIND       ID         NAME               OUTCOME       WHY
+    container  c-crash-1  default/crash/app  would remove  over containers.max_per_pod_container (1)
+    container  c-crash-2  default/crash/app  would remove  over containers.max_per_pod_container (1)
+    container  c-crash-3  default/crash/app  would remove  over containers.max_per_pod_container (1)
+    sandbox    s-job-0    default/job        would remove  pod has a newer sandbox
+
     KIND       WOULD REMOVE  ALREADY REMOVED  REFUSED  FAILED  NOT NEEDED
     container  3             0                0        0       0
     sandbox    1             0                0        0       0
@@ -124,6 +130,12 @@ fn a_dry_run_changes_nothing_and_a_collection_does_what_it_showed() {
     assert!(!host.sim.dir().join("state").exists());
 
     insta::assert_snapshot!(host.run(&["collect"]), @"
+    KIND       ID         NAME               OUTCOME  FREED                WHY
+    container  c-crash-1  default/crash/app  removed  ~4.0KiB (estimated)  over containers.max_per_pod_container (1)
+    container  c-crash-2  default/crash/app  removed  ~4.0KiB (estimated)  over containers.max_per_pod_container (1)
+    container  c-crash-3  default/crash/app  removed  ~4.0KiB (estimated)  over containers.max_per_pod_container (1)
+    sandbox    s-job-0    default/job        removed  unknown              pod has a newer sandbox
+
     KIND       REMOVED  ALREADY REMOVED  REFUSED  FAILED  NOT NEEDED  FREED
     container  3        0                0        0       0           12.0KiB
     sandbox    1        0                0        0       0
@@ -167,14 +179,18 @@ fn a_failure_is_reported_and_other_removals_continue() {
     host.sim.fault(Rpc::RemovePodSandbox, Fault::Fail(Code::Internal), Times::Forever);
     insta::assert_snapshot!(host.run(&["collect"]), @"
     exit Some(1)
-    KIND     ID       NAME         OUTCOME  WHY
-    sandbox  s-job-0  default/job  failed   RemovePodSandbox: a fault that the test asked for (Internal)
+    KIND       ID         NAME               OUTCOME  FREED                WHY
+    container  c-crash-1  default/crash/app  removed  ~4.0KiB (estimated)  over containers.max_per_pod_container (1)
+    container  c-crash-2  default/crash/app  removed  ~4.0KiB (estimated)  over containers.max_per_pod_container (1)
+    container  c-crash-3  default/crash/app  removed  ~4.0KiB (estimated)  over containers.max_per_pod_container (1)
+    sandbox    s-job-0    default/job        failed                        RemovePodSandbox: a fault that the test asked for
+                                                                           (Internal)
 
     KIND       REMOVED  ALREADY REMOVED  REFUSED  FAILED  NOT NEEDED  FREED
     container  3        0                0        0       0           12.0KiB
     sandbox    0        0                0        1       0
 
-    Removed: 3 containers, 12.0KiB reclaimed (measured). 20 kept.
+    Removed: 3 containers, 12.0KiB reclaimed (measured). 1 failed. 20 kept.
     ! error: 1 removal failed
     ");
     // The next pass is in back-off and does not try again.
@@ -240,7 +256,8 @@ fn a_saved_plan_of_profile_kubelet_keeps_the_newest_instances_under_the_guards_i
     let arguments = ["plan", "--profile", "kubelet", "--set", "containers.max_per_pod_container=0", "-o", "json"];
     std::fs::write(shell.path("plan.json"), shell.run(&arguments)).unwrap();
     let text = host.run(&["collect", "--plan", "plan.json", "-o", "json"]);
-    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(text.ends_with("! error: 2 removals refused\n"), "{text}");
+    let document: serde_json::Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
     let reports = document["reports"].as_array().unwrap();
     let refused = reports.iter().filter(|report| report["outcome"] == "refused");
     let refused: Vec<_> = refused.map(|report| report["action"]["id"].as_str().unwrap()).collect();
@@ -385,7 +402,7 @@ fn one_agent_collects_on_a_node() {
     let _lock = Lock::take(&host.sim.dir().join("run/kubegc.lock"), "run").unwrap();
     let text = host.run(&["collect"]).replace(&std::process::id().to_string(), "PID");
     insta::assert_snapshot!(text, @"
-    exit Some(1)
+    exit Some(5)
     ! error: another kubegc (pid PID, run) holds DIR/run/kubegc.lock; one agent collects on a node
     ! hint: `kubegc plan` works without the lock
     ");
@@ -487,7 +504,7 @@ fn the_service_collects_at_once_and_stops_at_a_signal() {
 }
 
 /// Starts `collect`, waits for the first removal, and sends these signals.
-async fn interrupted(host: &Host, signals: &[Signal]) -> std::process::Output {
+pub async fn interrupted(host: &Host, signals: &[Signal]) -> std::process::Output {
     let collection = host.spawn(&["collect"]);
     let pid = Pid::from_raw(i32::try_from(collection.id()).unwrap());
     host.sim.await_call(Rpc::RemoveContainer).await.unwrap();
@@ -503,9 +520,9 @@ async fn a_signal_ends_a_collection_after_the_action_in_progress() {
     let host = Host::new();
     host.sim.fault(Rpc::RemoveContainer, Fault::Slow(Duration::from_secs(1)), Times::N(1));
     let output = interrupted(&host, &[Signal::SIGTERM]).await;
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(128 + 15));
     let error = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(error, "error: 3 removals not begun, because of a signal\n");
+    assert_eq!(error, "error: 3 removals not begun, because of SIGTERM\n");
     assert_eq!(host.rest()[0].len(), 5);
     assert_eq!(host.run(&["history", "-o", "json"]).lines().count(), 1);
 }

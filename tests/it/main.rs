@@ -23,6 +23,7 @@ mod containerd_rig;
 mod contract;
 mod disk_pressure;
 mod faults;
+mod first_hour;
 mod generated;
 mod kill;
 mod listed;

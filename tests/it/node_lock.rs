@@ -38,11 +38,11 @@ fn the_error_of_a_lock_that_cannot_be_created_has_its_path_and_a_hint() {
     let shell = shell(&sim).with("file", "");
     let lock = shell.path("file/kubegc.lock");
     let text = shell.run(&["collect", "--state", "state/kubegc.db", "--lock", lock.to_str().unwrap()]);
-    insta::assert_snapshot!(text, @r#"
-    exit Some(1)
+    insta::assert_snapshot!(text, @"
+    exit Some(2)
     ! error: cannot create the lock directory file: File exists (os error 17)
     ! hint: run kubegc as root, or set state.lock (--lock) to a file that all agents of this node share
-    "#);
+    ");
 }
 
 #[test]
@@ -114,7 +114,7 @@ mod as_root {
         );
         assert!(text.contains("mode 700\n") && text.contains("Agent: "), "{text}");
         assert!(text.contains("run) holds /run/kubegc/kubegc.lock"), "{text}");
-        assert_eq!(code, Some(1), "{text}");
+        assert_eq!(code, Some(5), "{text}");
     }
 
     #[test]
@@ -127,6 +127,6 @@ mod as_root {
         );
         assert!(text.contains("cannot create the lock directory /run/kubegc: Permission denied"), "{text}");
         assert!(text.contains("hint: run kubegc as root, or set state.lock (--lock) to"), "{text}");
-        assert_eq!(code, Some(1), "{text}");
+        assert_eq!(code, Some(2), "{text}");
     }
 }

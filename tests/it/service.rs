@@ -44,10 +44,10 @@ async fn beside_a_service_plan_works_and_collect_does_not() {
 
     let second = home.run(&["collect"]);
     let shown = text(&second.stderr);
-    assert_eq!(second.status.code(), Some(1), "{shown}");
+    assert_eq!(second.status.code(), Some(5), "{shown}");
     assert!(shown.contains(&format!("pid {}, run", service.pid)) && shown.contains("kubegc plan"), "{shown}");
     let third = home.run(&["run"]);
-    assert_eq!(third.status.code(), Some(1), "{}", text(&third.stderr));
+    assert_eq!(third.status.code(), Some(5), "{}", text(&third.stderr));
     let plan = home.run(&["plan"]);
     assert!(plan.status.success(), "{}", text(&plan.stderr));
     assert_eq!(sim.state().container_names(), before);

@@ -5,10 +5,21 @@ use crate::cli::{format, reason_text};
 use crate::plan::{Action, Kind, Measure, Outcome, Report, Summary};
 use crate::record::Pass;
 
-/// Formats every action that did not succeed, then the counts by kind, then the sum. With `wide`, it formats every
-/// action.
-pub(in crate::cli) fn collection(pass: &Pass, wide: bool, paint: Paint) -> String {
-    let mut text = details(&pass.reports, wide);
+/// How much of a pass to print.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::cli) enum Detail {
+    /// The totals only (`-q`).
+    Totals,
+    /// One line for each object, then the totals.
+    Objects,
+    /// The same with all columns, also for images whose removal was not needed.
+    Wide,
+}
+
+/// Formats each object with its result, then the counts by kind, then the sum.
+pub(in crate::cli) fn collection(pass: &Pass, detail: Detail, paint: Paint) -> String {
+    let wide = detail == Detail::Wide;
+    let mut text = if detail == Detail::Totals { String::new() } else { details(&pass.reports, wide) };
     let removed = if pass.summary.total().would_remove > 0 { "WOULD REMOVE" } else { "REMOVED" };
     let mut grid = Grid::new(&["KIND", removed, "ALREADY REMOVED", "REFUSED", "FAILED", "NOT NEEDED", "FREED"]);
     for (&kind, tally) in &pass.summary.outcomes {
@@ -30,7 +41,7 @@ pub(in crate::cli) fn collection(pass: &Pass, wide: bool, paint: Paint) -> Strin
 
 fn details(reports: &[Report], wide: bool) -> String {
     let mut grid = Grid::new(&["KIND", "ID", "NAME", "POD", "OUTCOME", "FREED", "WHY"]);
-    let is_shown = |report: &&Report| wide || is_trouble(&report.outcome) || report.note.is_some();
+    let is_shown = |report: &&Report| wide || report.outcome != (Outcome::NotNeeded {});
     let shown: Vec<_> = reports.iter().filter(is_shown).collect();
     for report in &shown {
         let Action { target, pod, .. } = &report.action;
@@ -71,17 +82,16 @@ fn reclaimed(summary: &Summary) -> String {
     part(Measure::Measured) + &part(Measure::Estimated) + rest
 }
 
-fn is_trouble(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Failed { .. } | Outcome::Refused { .. })
-}
-
 /// Returns the error of an action, or else the reason of the removal.
 fn why(report: &Report) -> String {
     let note = report.note.clone();
     match &report.outcome {
         Outcome::Failed { error } => error.clone(),
         Outcome::Refused { refusal } => note.unwrap_or_else(|| refusal.to_string()),
-        _ => note.unwrap_or_else(|| report.action.reason.explain().phrase.into_owned()),
+        _ => {
+            let reason = report.action.reason.explain().phrase.into_owned();
+            note.map_or(reason.clone(), |note| format!("{reason}; {note}"))
+        }
     }
 }
 
@@ -91,10 +101,21 @@ fn sum(pass: &Pass, paint: Paint) -> String {
         tally.removed + tally.would_remove
     };
     let (things, kept) = (counts(count), pass.kept());
-    if things.is_empty() {
-        return format!("{} {kept} kept.", paint.bold("Nothing removed."));
-    }
     let total = pass.summary.total();
+    let troubles = troubles(&pass.summary);
+    if things.is_empty() {
+        return format!("{}{} {kept} kept.", paint.bold("Nothing removed."), paint.red(&troubles));
+    }
     let word = if total.would_remove > 0 { "Would be removed:" } else { "Removed:" };
-    format!("{} {things}{}. {kept} kept.", paint.bold(word), paint.green(&reclaimed(&pass.summary)))
+    let reclaimed = paint.green(&reclaimed(&pass.summary));
+    format!("{} {things}{reclaimed}.{} {kept} kept.", paint.bold(word), paint.red(&troubles))
+}
+
+/// Formats what was not removed, as ` 2 refused, 1 failed.`; empty = nothing.
+fn troubles(summary: &Summary) -> String {
+    let total = summary.total();
+    let counts = [(total.refused, "refused"), (total.failed, "failed"), (summary.not_begun, "not begun")];
+    let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}"));
+    let counts: Vec<_> = counts.collect();
+    if counts.is_empty() { String::new() } else { format!(" {}.", counts.join(", ")) }
 }

@@ -1,0 +1,5 @@
+//! What an on-call engineer meets in the first hour: the shell must not mislead.
+
+mod collections;
+
+use crate::cli_on_sim::Host;
