@@ -64,6 +64,7 @@ impl ClusterObserver {
             unavailable: unavailable.map(|(api_version, cause)| UnavailableGroup { api_version, cause }).collect(),
             resources,
             owners: Vec::new(),
+            keep_cross_namespace: false,
         };
         snapshot.owners = self.reads(&found, &snapshot).await;
         Ok(snapshot)

@@ -31,6 +31,10 @@ pub struct ClusterSnapshot {
     /// Live reads of the owners that the lists leave doubtful.
     #[serde(default)]
     pub owners: Vec<OwnerRead>,
+    /// The guard `keep_cross_namespace` of the plans that are made from it. It is a setting of the reader, so it is not
+    /// written.
+    #[serde(skip)]
+    pub keep_cross_namespace: bool,
 }
 
 // === impl ClusterSnapshot ===

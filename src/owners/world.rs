@@ -24,6 +24,8 @@ pub(super) struct World<'a> {
     reads: HashMap<&'a Identity, &'a OwnerRead>,
     /// Removed by a prediction.
     removed: HashSet<Uid>,
+    /// The guard of this name.
+    keep_cross_namespace: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -49,6 +51,7 @@ impl<'a> World<'a> {
             dependents: HashMap::new(),
             reads: snapshot.owners.iter().map(|read| (&read.owner, read)).collect(),
             removed: HashSet::new(),
+            keep_cross_namespace: snapshot.keep_cross_namespace,
         };
         // Sorted, so that of an object that two groups serve always the same one counts.
         let mut resources: Vec<_> = snapshot.resources.iter().collect();
@@ -91,11 +94,22 @@ impl<'a> World<'a> {
         if self.removed.contains(&reference.uid) {
             return OwnerState::Absent;
         }
-        match self.find(&reference.uid).filter(|known| known.identity == owner) {
+        let found = self.find(&reference.uid);
+        match found.filter(|known| known.identity == owner) {
             Some(known) if known.is_deleting && known.is_foreground => OwnerState::WaitsForDependents,
             Some(_) => OwnerState::Exists,
-            None => self.read(&owner).map_or_else(not_read, |read| state_of(&read.answer)),
+            None => match self.read(&owner).map_or_else(not_read, |read| state_of(&read.answer)) {
+                OwnerState::Absent if self.keeps(found, object) => OwnerState::InOtherNamespace,
+                state => state,
+            },
         }
+    }
+
+    /// Returns whether the guard keeps the dependent of this owner, which is not where the reference means.
+    fn keeps(&self, owner: Option<&Object<'_>>, dependent: &Object<'_>) -> bool {
+        let is_elsewhere =
+            |owner: &Identity| !owner.is_cluster_scoped() && owner.namespace != dependent.identity.namespace;
+        self.keep_cross_namespace && owner.is_some_and(|owner| is_elsewhere(&owner.identity))
     }
 
     /// Returns the object that a reference of `object` means.

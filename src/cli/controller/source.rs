@@ -21,9 +21,11 @@ pub(super) fn connection(loaded: &Loaded) -> Connection {
     Connection::new(credential_candidates(&loaded.settings))
 }
 
-/// Returns the snapshot in `file`, or that of the cluster.
+/// Returns the snapshot in `file`, or that of the cluster, with the guards in force.
 pub(super) fn snapshot(file: Option<&PathBuf>, loaded: &Loaded) -> Result<ClusterSnapshot, CliError> {
-    file.map_or_else(|| observe(loaded), |file| one_document::cluster_snapshot(file))
+    let mut snapshot = file.map_or_else(|| observe(loaded), |file| one_document::cluster_snapshot(file))?;
+    snapshot.keep_cross_namespace = loaded.settings.controller.guards.keep_cross_namespace;
+    Ok(snapshot)
 }
 
 /// Takes a snapshot of the cluster.

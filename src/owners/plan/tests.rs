@@ -32,6 +32,7 @@ pub(in crate::owners) fn cluster(objects: &[(Identity, ObjectMeta)]) -> ClusterS
         resources: served.iter().map(|served| Listed { served: served.clone(), objects: of(&served.kind) }).collect(),
         served: served.to_vec(),
         owners: Vec::new(),
+        keep_cross_namespace: false,
     }
 }
 
@@ -181,10 +182,15 @@ fn an_owner_in_another_namespace_counts_as_absent_and_is_reported() {
     let owner = identity("v1", "ConfigMap", "ns2", "owner");
     let mut snapshot = cluster(&[object(&owner, &[]), object(&config_map("child"), &[&owner])]);
     read(&mut snapshot, &OwnerAnswer::NotFound);
-    let plan = plan(&snapshot);
-    assert_eq!(names(&plan.actions), ["delete child"]);
-    assert_eq!(finding_kinds(&plan), [FindingKind::WrongNamespace]);
-    assert_eq!(plan.findings[0].found.as_ref(), Some(&owner));
+    let deletes = plan(&snapshot);
+    assert_eq!(names(&deletes.actions), ["delete child"]);
+    assert_eq!(finding_kinds(&deletes), [FindingKind::WrongNamespace]);
+    assert_eq!(deletes.findings[0].found.as_ref(), Some(&owner));
+    // With the guard it is kept, as by `run`, and reported all the same.
+    snapshot.keep_cross_namespace = true;
+    let keeps = plan(&snapshot);
+    assert_eq!((names(&keeps.actions), &*keeps.kept[0].reason), (vec![], "owner_in_other_namespace"));
+    assert_eq!(finding_kinds(&keeps), [FindingKind::WrongNamespace]);
 }
 
 #[test]

@@ -144,6 +144,7 @@ impl Server {
                 .collect(),
             served: served.to_vec(),
             owners: Vec::new(),
+            keep_cross_namespace: false,
         };
         snapshot.owners = doubtful_owners(&snapshot).into_iter().map(|owner| self.read(owner)).collect();
         snapshot
