@@ -21,3 +21,4 @@ mod random;
 mod running_pods;
 mod service;
 mod terminated_pods;
+mod upstream_collector;
