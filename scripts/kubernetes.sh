@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# Prepares etcd, kube-apiserver and kubelet for the tests on a real node, and changes nothing on the host.
+# Prepares etcd and the programs of Kubernetes for the tests on a real node, and changes nothing on the host.
 #
 #   scripts/kubernetes.sh            prints one line each:  etcd<TAB>DIR  kubernetes<TAB>DIR
 #
 # DIR/bin has the programs. etcd is Debian 12's. Debian has the source of Kubernetes 1.20.2, but a package of the client
-# only, so the script builds kube-apiserver and kubelet from that source with Debian 12's Go. That takes some 5 minutes
-# on 2 cores, once, and 3 GB of disk during the build. The script installs no package (`packages.sh`). It neither
-# fetches nor builds again what is in the cache.
+# only, so the script builds kube-apiserver, kubelet and kube-controller-manager from that source with Debian 12's Go.
+# That takes some 6 minutes on 2 cores, once, and 3 GB of disk during the build. The script installs no package
+# (`packages.sh`). It neither fetches nor builds again what is in the cache: a cache that lacks one program gets that one.
 set -euo pipefail
 
 # shellcheck source=scripts/packages.sh
 . "${BASH_SOURCE[0]%/*}/packages.sh"
 apt=$cache/apt-kubernetes
 version=1.20.2
+programs=(kubelet kube-apiserver kube-controller-manager)
 
 # etcd: only the server.
 etcd() {
@@ -31,16 +32,20 @@ etcd() {
 }
 
 kubernetes() {
-  local dir=$cache/kubernetes-$version new=$cache/kubernetes-$version.new built
-  if [ ! -x "$dir/bin/kubelet" ]; then
-    say "building kube-apiserver and kubelet $version, which takes some minutes"
-    rm -rf "$new" "$dir"
+  local dir=$cache/kubernetes-$version new=$cache/kubernetes-$version.new program built missing=()
+  for program in "${programs[@]}"; do [ -x "$dir/bin/$program" ] || missing+=("$program"); done
+  if [ ${#missing[@]} != 0 ]; then
+    say "building ${missing[*]} $version, which takes some minutes"
+    rm -rf "$new"
     lay_out "$new"
-    build "$new" >"$new/log" 2>&1 || die "cannot build Kubernetes: $(tail -n 3 "$new/log")"
-    built=$("$new/bin/kubelet" --version) || die "the kubelet built from bookworm's source does not run here"
-    [ "$built" = "Kubernetes v$version" ] || die "built $built, wanted $version"
-    find "$new" -mindepth 1 -maxdepth 1 ! -name bin -exec rm -rf {} +
-    mv "$new" "$dir"
+    build "$new" "${missing[@]}" >"$new/log" 2>&1 || die "cannot build Kubernetes: $(tail -n 3 "$new/log")"
+    for program in "${missing[@]}"; do
+      built=$("$new/bin/$program" --version) || die "the $program built from bookworm's source does not run here"
+      [ "$built" = "Kubernetes v$version" ] || die "built $built, wanted $version"
+    done
+    mkdir -p "$dir/bin"
+    mv "$new"/bin/* "$dir/bin/"
+    rm -rf "$new"
   fi
   printf 'kubernetes\t%s\n' "$dir"
 }
@@ -62,17 +67,18 @@ lay_out() {
   chmod +x "$new/tools/rsync"
 }
 
-# build NEW: builds the two programs in NEW/bin, static and without symbols. It uses no variable of the caller's
+# build NEW PROGRAM…: builds the programs in NEW/bin, static and without symbols. It uses no variable of the caller's
 # environment.
 build() {
   local new=$1 goroot=$1/root/usr/lib/go-1.19 stamp=k8s.io/kubernetes/vendor/k8s.io/component-base/version
   local ldflags="-s -w -X $stamp.gitVersion=v$version -X $stamp.gitMajor=1 -X $stamp.gitMinor=20"
+  shift
   cd "$new/go/src/k8s.io/kubernetes" || return
   run() {
     env -i HOME="$new/home" PATH="$new/tools:$goroot/bin:/usr/sbin:/usr/bin:/sbin:/bin" GOROOT="$goroot" \
       GOPATH="$new/go" GOCACHE="$new/gocache" GO111MODULE=off GOPROXY=off CGO_ENABLED=0 "$@"
   }
-  run make generated_files && run go build -trimpath -ldflags "$ldflags" -o "$new/bin/" ./cmd/kubelet ./cmd/kube-apiserver
+  run make generated_files && run go build -trimpath -ldflags "$ldflags" -o "$new/bin/" "${@/#/./cmd/}"
 }
 
 for tool in apt-get dpkg-deb flock make; do command -v "$tool" >/dev/null || die "needs $tool (scripts/setup.sh)"; done

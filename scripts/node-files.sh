@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes all files that a real node needs to run in a cell (`scripts/cell.sh`): etcd, kube-apiserver, containerd,
-# kubelet.
+# kubelet. A test may also start kube-controller-manager, with its garbage collector alone.
 #
 #   scripts/node-files.sh DIR ADDRESS CGROUP CONTAINERD [KUBELET FLAG…]
 #
@@ -116,6 +116,12 @@ rules:
   - {level: Metadata, userGroups: ["system:serviceaccounts:kubegc-system"]}
   - {level: None}
 END
+
+# Only the collection by owner references, with the limits on its calls raised. Without the secure port it needs no
+# certificate and makes no calls to authenticate its clients.
+program kube-controller-manager "$kubernetes/kube-controller-manager" --controllers=garbagecollector \
+  --kubeconfig="$dir/kubeconfig/admin" --leader-elect=false --kube-api-qps=5000 --kube-api-burst=5000 --secure-port=0 \
+  --address="$address" --port=10252 --cert-dir=/var/lib/controller-manager
 
 program containerd "$runtime/containerd" --config "$dir/containerd.toml"
 cat >"$dir/containerd.toml" <<END

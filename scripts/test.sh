@@ -26,7 +26,7 @@ case "${1:-}" in
 esac
 
 if [ "${1:-}" != fast ]; then
-  say "preparing containerd and Kubernetes; the first run builds Kubernetes, about 5 minutes"
+  say "preparing containerd and Kubernetes; the first run builds Kubernetes, about 6 minutes"
   scripts/setup.sh
   say "building the container image"
   # Built here, so that no test waits for the compiler. The tests build it again if the source changed.

@@ -44,10 +44,12 @@ impl Engine {
     }
 
     pub(super) async fn process(&self, key: &Key) {
-        let (Key::Check(uid) | Key::Orphan(uid)) = key;
-        let identity = self.graph().item(uid).map(|item| item.identity);
+        let item = self.graph().item(key.uid());
+        let is_shown = item.as_ref().is_some_and(|item| !item.is_virtual);
+        let identity = item.map(|item| item.identity);
         let result = match key {
-            Key::Check(uid) => self.check(uid).await,
+            Key::Verify(_) if is_shown => Ok(Next::Done),
+            Key::Check(uid) | Key::Verify(uid) => self.check(uid).await,
             Key::Orphan(uid) if self.has_monitors => self.orphan(uid).await,
             Key::Orphan(uid) => {
                 self.wave().orphans.push(uid.clone());
@@ -59,7 +61,6 @@ impl Engine {
 
     /// Ends the processing of a key.
     pub(super) fn end(&self, key: &Key, identity: Option<Identity>, result: Result<Next, KubernetesError>) {
-        let (Key::Check(uid) | Key::Orphan(uid)) = key;
         match result {
             Err(error) => {
                 if let Some(identity) = identity {
@@ -75,7 +76,7 @@ impl Engine {
             }
             Ok(Next::InWave) => self.queue.pause(key),
             Ok(Next::Done) => {
-                self.recovered(uid);
+                self.recovered(key.uid());
                 self.queue.done(key);
             }
         }

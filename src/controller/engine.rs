@@ -26,6 +26,9 @@ const ORPHANED: usize = 10_000;
 pub(super) enum Key {
     /// Check whether this object is to be deleted, or whether its foreground deletion can end.
     Check(Uid),
+    /// The same for an owner that no monitor has shown. A monitor may show it before a worker comes to it, as the lists at
+    /// the start do with nearly all owners; then nothing is to be checked.
+    Verify(Uid),
     /// Remove this owner from its dependents, then its finalizer `orphan`.
     Orphan(Uid),
 }
@@ -90,6 +93,16 @@ struct Resources {
     unlisted: HashMap<ResourceId, Instant>,
 }
 
+// === impl Key ===
+
+impl Key {
+    /// Returns the object.
+    pub(super) fn uid(&self) -> &Uid {
+        let (Self::Check(uid) | Self::Verify(uid) | Self::Orphan(uid)) = self;
+        uid
+    }
+}
+
 // === impl Engine ===
 
 impl Engine {
@@ -127,6 +140,7 @@ impl Engine {
         for effect in effects {
             match effect {
                 Effect::TryDelete(uid) => self.queue.add(Key::Check(uid)),
+                Effect::Verify(uid) => self.queue.add(Key::Verify(uid)),
                 // The worker that proved the absence of one identity checks the next one.
                 Effect::RetryDelete(_) => {}
                 Effect::TryOrphan(uid) => self.queue.add(Key::Orphan(uid)),

@@ -17,6 +17,8 @@ mod pending_pods;
 mod permissions;
 mod pod_source_outages;
 mod pods_at_cluster_level;
+mod random;
 mod running_pods;
 mod service;
 mod terminated_pods;
+mod upstream_collector;

@@ -28,7 +28,7 @@ use cell::{Cell, Order};
 use disk::run;
 
 pub use image::{Image, Layer};
-pub use kubegc::Ran;
+pub use kubegc::{Daemon, Ran};
 pub use names::Names;
 pub use node::{Collection, Manifest, NodeRig, Options, Program, eventually, kubernetes_bins, unique_address};
 pub use versions::Version;

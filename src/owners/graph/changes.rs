@@ -44,6 +44,8 @@ pub struct Observed {
 pub enum Effect {
     /// Check whether this object is to be deleted.
     TryDelete(Uid),
+    /// Check whether this owner exists, which only references name. Needless if a monitor shows it before that.
+    Verify(Uid),
     /// Check it later, with a back-off.
     RetryDelete(Uid),
     /// Remove this owner from its dependents, then its finalizer `orphan`.
@@ -153,7 +155,7 @@ impl Graph {
     /// Returns the node of an owner. An owner without a node gets one, as a guess to be verified.
     fn owner(&mut self, reference: &OwnerReference, dependent: &Identity, effects: &mut Vec<Effect>) -> Option<NodeId> {
         self.store.find(&reference.uid).or_else(|| {
-            effects.push(Effect::TryDelete(reference.uid.clone()));
+            effects.push(Effect::Verify(reference.uid.clone()));
             self.store.insert(&reference.identity(&dependent.namespace), State::Guess)
         })
     }
@@ -224,7 +226,7 @@ impl Graph {
                 (node.state, node.is_deleting, node.waits_for_dependents) = (State::Guess, false, false);
             }
             if let Some(identity) = self.store.identity(id).filter(|_| self.store.has_dependents(id)) {
-                effects.push(Effect::TryDelete(identity.uid));
+                effects.push(Effect::Verify(identity.uid));
             }
             self.forget_unnamed(id);
             for owner in previous {

@@ -47,6 +47,10 @@ fn try_delete(name: &str) -> Effect {
     Effect::TryDelete(Uid::new(name))
 }
 
+fn verify(name: &str) -> Effect {
+    Effect::Verify(Uid::new(name))
+}
+
 impl Graph {
     fn see(&mut self, identity: &Identity, owners: &[OwnerReference]) -> Vec<Effect> {
         self.apply(Event::Seen(seen(identity, owners)))
@@ -84,7 +88,7 @@ fn a_dependent_of_an_owner_that_exists_is_not_checked() {
 #[test]
 fn an_owner_that_no_monitor_has_shown_is_verified_and_then_becomes_real() {
     let mut graph = Graph::default();
-    assert_eq!(graph.see(&pod("dependent"), &[to(&pod("owner"))]), [try_delete("owner")]);
+    assert_eq!(graph.see(&pod("dependent"), &[to(&pod("owner"))]), [verify("owner")]);
     assert!(graph.item(&Uid::new("owner")).unwrap().is_virtual);
     assert_eq!(graph.see(&pod("owner"), &[]), []);
     assert!(!graph.item(&Uid::new("owner")).unwrap().is_virtual);
@@ -122,7 +126,7 @@ fn an_owner_that_appears_after_all_is_no_longer_absent() {
 fn a_namespaced_dependent_of_a_cluster_scoped_owner_is_checked_until_the_owner_is_shown() {
     let node = of("v1", "Node", "", "node1", "node1");
     let mut graph = Graph::default();
-    assert_eq!(graph.see(&pod("a"), &[to(&node)]), [try_delete("node1")]);
+    assert_eq!(graph.see(&pod("a"), &[to(&node)]), [verify("node1")]);
     assert_eq!(&*graph.item(&Uid::new("node1")).unwrap().identity.namespace, "ns1");
     assert_eq!(graph.see(&node, &[]), []);
     assert_eq!(&*graph.item(&Uid::new("node1")).unwrap().identity.namespace, "");
@@ -133,7 +137,7 @@ fn a_reference_to_another_namespace_is_reported_in_either_order() {
     let (owner, child) = (of("v1", "Pod", "ns2", "owner", "owner"), pod("child"));
     let wrong = Effect::WrongNamespace { dependent: child.clone(), reference: to(&owner) };
     let mut graph = Graph::default();
-    assert_eq!(graph.see(&child, &[to(&owner)]), [try_delete("owner")]);
+    assert_eq!(graph.see(&child, &[to(&owner)]), [verify("owner")]);
     assert_eq!(graph.see(&owner, &[]), [try_delete("child"), wrong.clone()]);
     let mut graph = Graph::default();
     assert_eq!(graph.see(&owner, &[]), []);
@@ -239,7 +243,7 @@ fn objects_of_a_resource_that_is_no_longer_served_are_verified_again_and_block_n
     graph.see(&pod("owner"), &[to(&node)]);
     graph.see(&node, &[blocking(&node)]);
     graph.see(&pod("a"), &[to(&pod("owner"))]);
-    assert_eq!(graph.apply(Event::Unserved(PODS)), [try_delete("owner")]);
+    assert_eq!(graph.apply(Event::Unserved(PODS)), [verify("owner")]);
     graph.check();
     assert_eq!(graph.len(), 1);
     assert_eq!(graph.item(&Uid::new("a")), None);

@@ -11,10 +11,9 @@ use ::kubegc::owners::OwnerGuards;
 use tokio_util::sync::CancellationToken;
 
 use super::owner_forests::player::Player;
-use super::owner_forests::{TOLERATED, forests_in_any_order};
-use crate::rig::{NodeRig, Program, becomes_true_within};
-
-const PATIENCE: Duration = Duration::from_mins(2);
+use super::owner_forests::{WHERE_CALLS_FAIL, forests_in_any_order};
+use super::random::Random;
+use crate::rig::{NodeRig, Program};
 
 fn settings() -> ControllerSettings {
     let mut settings = ControllerSettings { guards: OwnerGuards::none(), ..ControllerSettings::default() };
@@ -24,20 +23,11 @@ fn settings() -> ControllerSettings {
 
 /// Makes all steps, each when the state of the one before is reached. `between` runs after each step.
 async fn play(player: &Player, mut between: impl AsyncFnMut()) {
-    for steps in 0..=player.steps() {
-        if let Some(step) = steps.checked_sub(1) {
-            player.step(step).await;
-        }
+    let reach = async |steps| {
         between().await;
-        let mut different = Vec::new();
-        let is_right = becomes_true_within(PATIENCE, async || {
-            // Each look is seven lists of all objects.
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            different = player.differences(steps).await;
-            different.len() <= TOLERATED
-        });
-        assert!(is_right.await, "{} differ:\n{}", different.len(), different.join("\n"));
-    }
+        player.await_states(steps, WHERE_CALLS_FAIL).await;
+    };
+    player.play(reach).await;
 }
 
 async fn beside_run(connection: Arc<Connection>, play: impl Future<Output = ()>) {
@@ -69,7 +59,7 @@ async fn the_api_server_is_killed_again_and_again_and_the_forests_end_the_same()
     let node = NodeRig::start_api_alone().await;
     let player = Player::create(&node, forests_in_any_order()).await;
     let restarts: usize = std::env::var("KUBEGC_RESTARTS").map_or(6, |text| text.parse().unwrap());
-    let (mut done, random) = (0, faults::Random::new(7));
+    let (mut done, random) = (0, Random::new(7));
     let each = restarts.div_ceil(player.steps() + 1);
     let kubeconfig = Some(node.kubeconfig("admin"));
     let candidates = ::kubegc::kubernetes::CredentialCandidates { kubeconfig, ..Default::default() };

@@ -13,18 +13,18 @@ use ::kubegc::owners::OwnerGuards;
 use tokio_util::sync::CancellationToken;
 
 use self::forest::Forest;
-use self::player::Player;
-use crate::rig::{NodeRig, becomes_true_within};
+use self::player::{Patience, Player};
+use crate::rig::NodeRig;
 
 /// A forest in which the upstream collector deleted an object before its late owners were added.
 const COLLECTED_EARLY: &str = "f42";
 /// Forests whose end depends on the order of two calls when objects are changed one by one, also in
 /// kube-controller-manager: a reference to one owner is dropped, or the other owner is deleted before.
 const ORDER_MATTERS: [&str; 2] = ["f86", "f126"];
-/// Where calls fail, so many of the others may differ: an object with two owners that is checked late finds another state.
-pub const TOLERATED: usize = 2;
-/// How long a state must stay.
-const QUIET: Duration = Duration::from_secs(3);
+/// The states that were recorded, and no other.
+const EXACT: Patience = Patience { limit: Duration::from_mins(1), quiet: Duration::from_secs(3), tolerated: 0 };
+/// Where calls fail, two forests may differ: an object with two owners that is checked late finds another state.
+pub const WHERE_CALLS_FAIL: Patience = Patience { limit: Duration::from_mins(2), quiet: Duration::ZERO, tolerated: 2 };
 
 /// Returns all forests but these.
 pub fn forests_without(names: &[&str]) -> Vec<Forest> {
@@ -48,21 +48,6 @@ fn upstream() -> ControllerSettings {
     settings
 }
 
-async fn await_state(player: &Player, steps: usize) {
-    let mut different = Vec::new();
-    let is_right = becomes_true_within(Duration::from_mins(1), async || {
-        // Each look is seven lists of all objects.
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        different = player.differences(steps).await;
-        different.is_empty()
-    });
-    assert!(is_right.await, "{} differ:\n{}", different.len(), different.join("\n"));
-    // There is no event to wait for: nothing must happen.
-    tokio::time::sleep(QUIET).await;
-    let different = player.differences(steps).await;
-    assert!(different.is_empty(), "{}", different.join("\n"));
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn run_leaves_the_states_of_kube_controller_manager() {
     let node = NodeRig::start_api_alone().await;
@@ -70,12 +55,7 @@ async fn run_leaves_the_states_of_kube_controller_manager() {
     let stop = CancellationToken::new();
     let service = OwnersService::new(&connection(&node), upstream(), ResourceFilter::default(), now);
     let play = async {
-        for steps in 0..=player.steps() {
-            if let Some(step) = steps.checked_sub(1) {
-                player.step(step).await;
-            }
-            await_state(&player, steps).await;
-        }
+        player.play(async |steps| player.await_states(steps, EXACT).await).await;
         stop.cancel();
     };
     tokio::join!(service.run(stop.clone()), play);
@@ -85,17 +65,15 @@ async fn run_leaves_the_states_of_kube_controller_manager() {
 async fn collect_after_each_step_leaves_the_states_of_kube_controller_manager() {
     let node = NodeRig::start_api_alone().await;
     let player = Player::create(&node, forests_without(&[COLLECTED_EARLY])).await;
-    for steps in 0..=player.steps() {
-        if let Some(step) = steps.checked_sub(1) {
-            player.step(step).await;
-        }
+    let collect_all = async |steps| {
         let options = CollectOptions { dry_run: false, max_objects: None, timeout: Duration::from_mins(2) };
         let report = collect(connection(&node), upstream(), &options, now, CancellationToken::new(), |_| {}).await;
         let report = report.unwrap();
         assert!(!report.interrupted && report.errors.is_empty(), "{:?} {:?}", report.errors, report.failures);
         let different = player.differences(steps).await;
         assert!(different.is_empty(), "{}", different.join("\n"));
-    }
+    };
+    player.play(collect_all).await;
 }
 
 fn now() -> jiff::Timestamp {

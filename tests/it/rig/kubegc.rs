@@ -20,7 +20,7 @@ pub struct Ran {
     pub stderr: String,
 }
 
-/// A running `kubegc run`. Killed when dropped.
+/// A running service. Killed when dropped.
 pub struct Daemon {
     child: Child,
     log: PathBuf,
@@ -42,11 +42,7 @@ impl Rig {
 
     /// Runs the service on this rig.
     pub fn daemon(&self, args: &[&str]) -> Daemon {
-        let log = self.dir().join("kubegc.log");
-        let file = std::fs::File::create(&log).unwrap();
-        let mut command = self.command(&[&["run"], args].concat());
-        command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
-        Daemon { child: command.spawn().unwrap(), log }
+        Daemon::start(self.command(&[&["run"], args].concat()), self.dir().join("kubegc.log"))
     }
 
     /// Returns the command line. The rig's settings precede those of the test, so that the test can override them. They
@@ -104,6 +100,13 @@ impl From<Output> for Ran {
 // === impl Daemon ===
 
 impl Daemon {
+    /// Starts a service that writes to the file `log`.
+    pub(super) fn start(mut command: Command, log: PathBuf) -> Self {
+        let file = std::fs::File::create(&log).unwrap();
+        command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
+        Self { child: command.spawn().unwrap(), log }
+    }
+
     /// Sends SIGTERM and waits for the end. Returns the exit code; -1 after a signal.
     pub fn terminate(mut self) -> i32 {
         kill(self.pid(), Signal::SIGTERM).unwrap();
@@ -119,10 +122,15 @@ impl Daemon {
 
     /// Returns the processor time used so far, in hundredths of a second.
     pub fn cpu_time(&self) -> Duration {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap();
         // After the name in parentheses, which may have blanks: utime and stime are the 12th and 13th.
         let fields = stat.rsplit_once(") ").unwrap().1.split(' ').skip(11).take(2);
         Duration::from_millis(fields.map(|ticks| ticks.parse::<u64>().unwrap() * 10).sum())
+    }
+
+    /// Returns the number of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Returns the output so far.

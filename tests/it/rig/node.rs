@@ -2,8 +2,9 @@
 //! lines).
 //!
 //! A node is a [`Rig`] with more programs: everything that reads a rig's runtime and logs works on it. Inside the cell
-//! the paths are those of a real node, so kubegc runs there with its defaults. There is no controller-manager: pods are
-//! bound by their `nodeName`, service accounts have no tokens, and only the kubelet garbage-collects pods.
+//! the paths are those of a real node, so kubegc runs there with its defaults. There is no controller-manager unless a test
+//! starts its garbage collector: pods are bound by their `nodeName`, service accounts have no tokens, and only the kubelet
+//! garbage-collects pods.
 
 mod api;
 mod kubegc;
@@ -59,6 +60,8 @@ pub enum Program {
     Etcd,
     /// The API server.
     ApiServer,
+    /// kube-controller-manager with the garbage collector of objects alone.
+    ControllerManager,
     /// The runtime.
     Containerd,
     /// The kubelet.
@@ -90,6 +93,7 @@ impl Program {
         match self {
             Self::Etcd => "etcd",
             Self::ApiServer => "kube-apiserver",
+            Self::ControllerManager => "kube-controller-manager",
             Self::Containerd => "containerd",
             Self::Kubelet => "kubelet",
             Self::Kubegc => "kubegc",

@@ -13,8 +13,7 @@ use serde_json::json;
 use tonic::codegen::http::{Request, Response};
 use tower::BoxError;
 
-/// Pseudo-random numbers; the same seed gives the same ones.
-pub struct Random(AtomicU64);
+use crate::on_node::random::Random;
 
 /// Decides which call fails, and how.
 #[derive(Clone)]
@@ -46,21 +45,6 @@ const FAULTS: [Fault; 7] = [
     Fault::Lost,
     Fault::Broken,
 ];
-
-// === impl Random ===
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Self(AtomicU64::new(seed))
-    }
-
-    /// Returns a number below `end`.
-    pub fn below(&self, end: u64) -> u64 {
-        let state = self.0.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB) % end
-    }
-}
 
 // === impl Faults ===
 

@@ -7,9 +7,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// The kinds of the forests: apiVersion, kind, plural, whether it is namespaced.
-pub const KINDS: [(&str, &str, &str, bool); 7] = [
+pub const KINDS: [(&str, &str, &str, bool); 8] = [
     ("v1", "ConfigMap", "configmaps", true),
     ("v1", "Secret", "secrets", true),
+    ("v1", "Pod", "pods", true),
     ("v1", "ServiceAccount", "serviceaccounts", true),
     ("apps/v1", "ReplicaSet", "replicasets", true),
     ("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", false),
@@ -17,7 +18,7 @@ pub const KINDS: [(&str, &str, &str, bool); 7] = [
     ("example.com/v1", "Gadget", "gadgets", false),
 ];
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 pub struct Forest {
     pub name: String,
     pub objects: Vec<ForestObject>,
@@ -25,31 +26,32 @@ pub struct Forest {
     pub states: Vec<State>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 pub struct ForestObject {
     pub id: String,
     pub kind: String,
-    ns: Option<u8>,
-    owners: Vec<Reference>,
+    pub ns: Option<u8>,
+    pub owners: Vec<Reference>,
     #[serde(default)]
-    late_owners: Vec<Reference>,
+    pub late_owners: Vec<Reference>,
     pub finalizers: Vec<String>,
 }
 
-#[derive(Deserialize)]
+/// A reference to the object `to`, with other values where they are given; without `to` the owner never existed.
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Reference {
-    to: Option<String>,
-    api_version: Option<String>,
-    kind: Option<String>,
-    name: Option<String>,
-    uid: Option<String>,
-    block: bool,
+pub struct Reference {
+    pub to: Option<String>,
+    pub api_version: Option<String>,
+    pub kind: Option<String>,
+    pub name: Option<String>,
+    pub uid: Option<String>,
+    pub block: bool,
     #[serde(default)]
-    controller: bool,
+    pub controller: bool,
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Step {
     Delete { delete: String, policy: String },
@@ -104,6 +106,10 @@ impl Forest {
             let container = json!({ "name": "app", "image": "app" });
             let template = json!({ "metadata": { "labels": labels }, "spec": { "containers": [container] } });
             body["spec"] = json!({ "replicas": 0, "selector": { "matchLabels": labels }, "template": template });
+        }
+        if object.kind == "Pod" {
+            // It is bound to no node, so a deletion has no grace period.
+            body["spec"] = json!({ "containers": [{ "name": "app", "image": "app" }] });
         }
         body
     }

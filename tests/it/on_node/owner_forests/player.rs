@@ -1,6 +1,7 @@
 //! Plays forests on an API server: creates their objects, makes their steps, reads their states.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, stream};
 use kube::Client;
@@ -11,12 +12,26 @@ use kube::api::{
 use serde_json::{Value, json};
 
 use super::forest::{Forest, ForestObject, KINDS, Left, State, Step, custom_resources, kind};
-use crate::rig::{NodeRig, becomes_true};
+use crate::rig::{NodeRig, becomes_true, becomes_true_within};
 
 /// Calls at once.
 const AT_ONCE: usize = 16;
 /// The finalizers of garbage collection.
 const OURS: [&str; 2] = ["orphan", "foregroundDeletion"];
+
+/// The interval of looks at the states. Each look is a list of each resource.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// How long, and how exactly, a state is awaited.
+#[derive(Clone, Copy)]
+pub struct Patience {
+    /// The longest wait.
+    pub limit: Duration,
+    /// How long the state must stay. There is no event to wait for: nothing must happen.
+    pub quiet: Duration,
+    /// How many forests may differ.
+    pub tolerated: usize,
+}
 
 /// The forests on one API server.
 pub struct Player {
@@ -26,10 +41,26 @@ pub struct Player {
     uids: Vec<BTreeMap<String, String>>,
 }
 
+// === impl Patience ===
+
+impl Patience {
+    /// Waits until `differences` returns none, or only tolerated ones, and does so all the time that is to be quiet.
+    pub async fn agree(self, mut differences: impl AsyncFnMut() -> Vec<String>) {
+        let (mut different, mut since) = (Vec::new(), None);
+        let agrees = becomes_true_within(self.limit, async || {
+            tokio::time::sleep(INTERVAL).await;
+            different = differences().await;
+            since = (different.len() <= self.tolerated).then(|| since.unwrap_or_else(Instant::now));
+            since.is_some_and(|since| since.elapsed() >= self.quiet)
+        });
+        assert!(agrees.await, "{} differ:\n{}", different.len(), different.join("\n"));
+    }
+}
+
 // === impl Player ===
 
 impl Player {
-    /// Creates the objects of all forests that `is_played` selects.
+    /// Creates the objects of all forests.
     pub async fn create(node: &NodeRig, forests: Vec<Forest>) -> Self {
         let client = node.kube();
         for definition in custom_resources() {
@@ -45,6 +76,26 @@ impl Player {
         let uids = stream::iter(forests.iter().map(|forest| plant(&client, forest)));
         let uids = uids.buffered(AT_ONCE).collect().await;
         Self { client, forests, uids }
+    }
+
+    /// Returns the forests.
+    pub fn forests(&self) -> &[Forest] {
+        &self.forests
+    }
+
+    /// Makes all steps, one after the other in all forests at once. `between` runs before the first and after each, with
+    /// the number of steps made.
+    pub async fn play(&self, mut between: impl AsyncFnMut(usize)) {
+        between(0).await;
+        for step in 0..self.steps() {
+            self.step(step).await;
+            between(step + 1).await;
+        }
+    }
+
+    /// Waits until the forests have their recorded states after `steps` steps.
+    pub async fn await_states(&self, steps: usize, patience: Patience) {
+        patience.agree(async || self.differences(steps).await).await;
     }
 
     /// Returns the largest number of steps of a forest.
@@ -74,7 +125,8 @@ impl Player {
         different
     }
 
-    async fn states(&self) -> BTreeMap<String, State> {
+    /// Returns the state of each forest, by its name.
+    pub async fn states(&self) -> BTreeMap<String, State> {
         let lists = KINDS.map(|(api_version, kind, ..)| async move {
             let list = all(&self.client, api_version, kind).list_metadata(&ListParams::default()).await.unwrap();
             list.items.into_iter().map(|it| it.metadata).collect::<Vec<_>>()

@@ -7,7 +7,7 @@ use std::process::Command;
 use super::NodeRig;
 use crate::rig::PATIENCE;
 use crate::rig::cell::Cell;
-use crate::rig::kubegc::Ran;
+use crate::rig::kubegc::{Daemon, Ran};
 
 /// The binary under test.
 const BINARY: &str = env!("CARGO_BIN_EXE_kubegc");
@@ -19,6 +19,14 @@ impl NodeRig {
     pub fn kubegc(&self, args: &[&str]) -> Ran {
         let output = assert_cmd::Command::from(self.kubegc_command(args)).timeout(PATIENCE).output().unwrap();
         Ran::from(output)
+    }
+
+    /// Starts `kubegc controller run` for the administrator, beside the cell, with an empty environment. `name` distinguishes
+    /// several.
+    pub fn controller(&self, name: &str, args: &[&str]) -> Daemon {
+        let mut command = Command::new(BINARY);
+        command.args(["controller", "run"]).args(args).arg("--kubeconfig").arg(self.kubeconfig("admin")).env_clear();
+        Daemon::start(command, self.dir().join(format!("controller-{name}.log")))
     }
 
     /// Makes [`super::Program::Kubegc`] the service of the node with these arguments.

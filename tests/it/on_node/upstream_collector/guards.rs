@@ -1,0 +1,89 @@
+//! Which objects the guards of the profile `safe` keep, as the plan and the log of `run` name them.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::comparison::Difference;
+use crate::on_node::owner_forests::forest::{Forest, KINDS};
+use crate::rig::{Daemon, NodeRig};
+
+/// The objects that a guard kept at any time, by forest and id. What was once kept may differ from then on.
+#[derive(Default)]
+pub struct Guarded {
+    by_namespace: BTreeSet<(String, String)>,
+    by_brake: BTreeSet<(String, String)>,
+}
+
+// === impl Guarded ===
+
+impl Guarded {
+    /// Adds the objects that guards keep now.
+    pub fn look(&mut self, node: &NodeRig, run: &Daemon, args: &[&str]) {
+        let kubeconfig = node.kubeconfig("admin").display().to_string();
+        let plan = [&["controller", "plan", "-o", "json", "--kubeconfig", &kubeconfig], args].concat();
+        let plan = node.kubegc(&plan).json();
+        let list = |name: &str| plan[name].as_array().unwrap().clone();
+        let kept = list("kept").into_iter().filter(|kept| kept["reason"] == "owner_in_other_namespace");
+        self.by_namespace.extend(kept.filter_map(|kept| place(&kept["object"])));
+        // The brake is a state of `run`: it names the resource in its log, and the plan says what it would delete.
+        let log = run.log();
+        let is_paused = |object: &Value| {
+            let (api_version, _, plural, _) = KINDS.iter().find(|(_, kind, ..)| object["kind"] == *kind).unwrap();
+            let group = api_version.split_once('/').map_or(String::new(), |(group, _)| format!(".{group}"));
+            log.lines().any(|line| line.contains("paused") && line.contains(&format!("resource=\"{plural}{group}\"")))
+        };
+        let paused = list("actions")
+            .into_iter()
+            .filter(|action| action["action"] == "delete" && action["reason"] == "owners_absent");
+        self.by_brake
+            .extend(paused.filter(|action| is_paused(&action["object"])).filter_map(|action| place(&action["object"])));
+    }
+
+    /// Returns whether a guard explains a difference: it keeps the object, an owner of it, or a dependent for which the
+    /// deletion of the object waits.
+    pub fn explains(&self, forests: &[Forest], difference: &Difference) -> bool {
+        let forest = forests.iter().find(|forest| forest.name == difference.forest).unwrap();
+        let above = reachable(&difference.id, |id| owners(forest, id));
+        let below = reachable(&difference.id, |id| dependents(forest, id));
+        let is_kept = |id: &String| {
+            let place = (forest.name.clone(), id.clone());
+            self.by_namespace.contains(&place) || self.by_brake.contains(&place)
+        };
+        above.iter().any(is_kept) || difference.is_terminating() && below.iter().any(is_kept)
+    }
+
+    /// Fails if a guard kept nothing, because then this test shows nothing about it.
+    pub fn assert_each_guard_acted(&self) {
+        let kept = (self.by_namespace.len(), self.by_brake.len());
+        println!("kept by guards.keep_cross_namespace: {}, by guards.brake_count: {}", kept.0, kept.1);
+        assert!(kept.0 > 0 && kept.1 > 0, "{kept:?}");
+    }
+}
+
+/// Returns the forest and the id of an object.
+fn place(object: &Value) -> Option<(String, String)> {
+    let (forest, id) = object["name"].as_str()?.strip_prefix("p-")?.split_once('-')?;
+    Some((forest.to_owned(), id.to_owned()))
+}
+
+fn owners(forest: &Forest, id: &str) -> Vec<String> {
+    let object = forest.object(id);
+    object.owners.iter().chain(&object.late_owners).filter_map(|owner| owner.to.clone()).collect()
+}
+
+fn dependents(forest: &Forest, id: &str) -> Vec<String> {
+    let all = forest.objects.iter().map(|object| object.id.clone());
+    all.filter(|dependent| owners(forest, dependent).iter().any(|owner| owner == id)).collect()
+}
+
+/// Returns an id and all that follow from it.
+fn reachable(id: &str, next: impl Fn(&str) -> Vec<String>) -> BTreeSet<String> {
+    let (mut found, mut open) = (BTreeSet::new(), vec![id.to_owned()]);
+    while let Some(id) = open.pop() {
+        if found.insert(id.clone()) {
+            open.extend(next(&id));
+        }
+    }
+    found
+}
