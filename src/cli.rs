@@ -72,6 +72,11 @@ pub fn main() -> ExitCode {
     let matches = exit_status::documented(Cli::command()).get_matches();
     let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     cli.global = cli.global.with_set_before_verb(std::env::args_os());
+    if let Verb::Config(args) = &cli.verb
+        && let Some(file) = args.file()
+    {
+        cli.global.config = Some(file.clone());
+    }
     let environment = crate::config::Environment::read();
     let mut output = Output::of_process(cli.global.format, &environment);
     match cli.run(&environment, &mut output).and_then(|()| output.flush()) {

@@ -8,6 +8,7 @@
 #![forbid(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod action;
+mod ages;
 mod confirm;
 mod containers;
 mod disk;
@@ -35,6 +36,7 @@ mod summary;
 mod update_memory;
 
 pub use action::{Action, Kind, Target, key};
+pub use ages::wait_for_ages;
 pub use confirm::{Confirmed, Denial, confirm};
 pub use containers::{AgeFrom, ContainerPolicy};
 pub use document::{ImageSummary, ImageTrigger, Kept, ListNote, Plan, PlanKind, PodKnowledge};
@@ -43,7 +45,7 @@ pub use explain::Explanation;
 pub use guards::{Guards, Profile};
 pub use images::ImagePolicy;
 pub use logs::LogPolicy;
-pub use pattern::Pattern;
+pub use pattern::{Pattern, unmatched_patterns};
 pub use pressure::{Pressure, PressurePolicy};
 pub use reason::{KeepReason, RemoveReason};
 pub use report::{Measure, Outcome, Refusal, Report};

@@ -1,5 +1,7 @@
 //! `kubegc collect`.
 
+mod wait;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 use super::overrides::Overrides;
 use super::plan::ScopeArg;
 use super::render::{self, Detail, Paint};
-use super::session::{begun, block_on, lock_and_open, memory_only, node};
+use super::session::{begun, block_on, failed_sources, lock_and_open, memory_only, node, warn_without_history};
 use super::{CliError, ErrorKind, Output, format, one_document};
-use crate::config::Loaded;
+use crate::config::{Loaded, Mode};
 use crate::daemon::schedule::Limits;
 use crate::daemon::signals::Signal;
 use crate::daemon::{Cycle, PassKind, now, signals};
@@ -40,6 +42,13 @@ pub struct Args {
     scope: ScopeArg,
     #[command(flatten)]
     what_if: Overrides,
+    /// Observe, wait until ages are known, then collect
+    ///
+    /// For a node without history: an image counts from its first observation, and a pod is deleted only if it is missing
+    /// in two observations. The wait ends after LIMIT at the latest.
+    #[arg(long, value_name = "LIMIT", num_args = 0..=1, require_equals = true, default_missing_value = "10m",
+          value_parser = humantime::parse_duration, conflicts_with_all = ["plan", "dry_run"])]
+    wait: Option<Duration>,
     /// Print the totals only
     #[arg(short, long)]
     quiet: bool,
@@ -68,6 +77,9 @@ pub(super) struct Collection<'a> {
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let saved = args.plan.as_deref().map(|path| saved_plan(path, args.max_age, loaded)).transpose()?;
     let loaded = &args.what_if.applied(loaded);
+    if args.wait.is_none() && args.plan.is_none() {
+        warn_without_history(&loaded.settings, output.format)?;
+    }
     let shutdown = Limits::default().shutdown;
     let (pass, interrupted_by) = block_on(async {
         let (signals, stop, _) = signals::listen()?;
@@ -79,8 +91,11 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
         };
         Ok((pass?, first.get()))
     })?;
-    print(&pass, args, output)?;
-    verdict(&pass, interrupted_by)
+    print(&pass, args, loaded, output)?;
+    if is_dry(args, loaded) && !args.dry_run {
+        return Err(observing());
+    }
+    verdict(&pass, interrupted_by, failed_sources(&pass.plan, &loaded.settings))
 }
 
 /// Reads a saved plan. It must be of this node and not too old: the older it is, the more of what it shows has changed.
@@ -101,6 +116,17 @@ fn saved_plan(path: &Path, max_age: Duration, loaded: &Loaded) -> Result<Plan, C
     Ok(plan)
 }
 
+/// Returns whether the pass removes nothing, by its flag or by the mode of the agent.
+fn is_dry(args: &Args, loaded: &Loaded) -> bool {
+    args.dry_run || loaded.settings.mode == Mode::Observe
+}
+
+/// Returns the error of a pass that removed nothing although it was not asked for a dry run.
+fn observing() -> CliError {
+    let error = CliError::message(ErrorKind::Partial, "mode = \"observe\": nothing was removed");
+    error.hint("--mode collect removes objects once; mode = \"collect\" in the configuration always")
+}
+
 /// Returns the error of a shutdown that waits for an unresponsive runtime or disk.
 fn overdue(shutdown: Duration) -> CliError {
     let message = format!("the pass did not end within {} s of the signal", shutdown.as_secs());
@@ -114,15 +140,18 @@ async fn collect(
     stop: &CancellationToken,
 ) -> Result<Pass, CliError> {
     let settings = loaded.settings.clone();
-    if args.dry_run {
+    if is_dry(args, loaded) {
         let store = memory_only(&settings)?;
         let started_at = begun(&store)?;
         let cycle = Cycle::dry(settings, &node(loaded).await?, store, started_at);
         return Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?);
     }
     let (_lock, store) = lock_and_open(&settings, "collect").await?;
-    let started_at = store.call(|store| store.begun_at()).await?.unwrap_or_else(now);
-    let cycle = Cycle::live(settings, &node(loaded).await?, store, started_at);
+    let begun_at = store.call(|store| store.begun_at()).await?;
+    let cycle = Cycle::live(settings, &node(loaded).await?, store, begun_at.unwrap_or_else(now));
+    if let Some(limit) = args.wait {
+        wait::for_ages(&cycle, args.scope.into(), limit, stop).await?;
+    }
     Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?)
 }
 
@@ -156,8 +185,8 @@ fn progress() -> ProgressBar {
 }
 
 /// Prints the result of the pass.
-fn print(pass: &Pass, args: &Args, output: &mut Output) -> Result<(), CliError> {
-    let dry_run = args.dry_run;
+fn print(pass: &Pass, args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let dry_run = is_dry(args, loaded);
     let (kept, errors) = (pass.kept(), &pass.plan.errors);
     let (reports, summary) = (&pass.reports, &pass.summary);
     let document = Collection { kind: "Collection", version: 1, dry_run, reports, summary, kept, errors };
@@ -171,7 +200,7 @@ fn print(pass: &Pass, args: &Args, output: &mut Output) -> Result<(), CliError> 
 }
 
 /// Returns an error if a part of the pass failed: cron and scripts check only the exit status.
-fn verdict(pass: &Pass, interrupted_by: Option<Signal>) -> Result<(), CliError> {
+fn verdict(pass: &Pass, interrupted_by: Option<Signal>, failed_sources: Option<String>) -> Result<(), CliError> {
     let blind = pass.plan.errors.iter().filter(|error| !matches!(error, PlanError::FreeDiskSpaceFailed { .. }));
     let (total, left, blind) = (pass.summary.total(), pass.summary.not_begun, blind.count());
     let mut faults = Vec::new();
@@ -193,6 +222,7 @@ fn verdict(pass: &Pass, interrupted_by: Option<Signal>) -> Result<(), CliError> 
     if pass.summary.shortfall_bytes > 0 {
         faults.push(format!("the image disk still needs {} of free space", format::size(pass.summary.shortfall_bytes)));
     }
+    faults.extend(failed_sources);
     if let Some(note) = pass.not_recorded() {
         faults.push(format!("{note}, so this pass is not in the history"));
     }

@@ -1,14 +1,17 @@
 //! `kubegc config`.
 
+use std::path::PathBuf;
+
 use clap::{Subcommand, ValueEnum};
 use schemars::schema_for;
+use serde::Serialize;
 
 use super::collect::Collection;
 use super::controller::Answer;
 use super::render::Grid;
 use super::session::block_on;
-use super::{CliError, Format, Output, format};
-use crate::config::{KEYS, Loaded};
+use super::{CliError, ErrorKind, Format, Output, format};
+use crate::config::{ConfigError, ConfigFault, KEYS, Loaded};
 use crate::controller::{ClusterReport, ClusterStatus, PodReport};
 use crate::cri;
 use crate::model::Snapshot;
@@ -26,7 +29,10 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Check the configuration and report every error
-    Check,
+    Check {
+        /// Configuration file, as --config
+        file: Option<PathBuf>,
+    },
     /// Print the settings in force and their origins
     Show,
     /// Print a commented configuration file with all defaults
@@ -68,14 +74,80 @@ enum Document {
 /// Runs a subcommand. Only the subcommands that need the settings in force read the configuration.
 pub fn run(args: &Args, load: impl Fn() -> Result<Loaded, CliError>, output: &mut Output) -> Result<(), CliError> {
     match &args.verb {
-        Verb::Check => check(&load()?, output),
+        Verb::Check { .. } => check(load(), output),
         Verb::Show => show(&as_used(load()?)?, output),
         Verb::Default => output.text(&crate::config::default_toml()),
         Verb::Schema { of } => schema(*of, output),
     }
 }
 
-fn check(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+/// The result of `config check`, for programs.
+#[derive(Serialize)]
+struct ConfigCheck {
+    kind: &'static str,
+    version: u32,
+    valid: bool,
+    faults: Vec<Fault>,
+    warnings: Vec<String>,
+}
+
+/// One fault of the configuration, for programs.
+#[derive(Serialize)]
+struct Fault {
+    /// Where the value is from: a file, a flag or a variable.
+    origin: String,
+    line: Option<usize>,
+    key: Option<String>,
+    value: Option<String>,
+    message: String,
+}
+
+// === impl Args ===
+
+impl Args {
+    /// Returns the file of `config check FILE`.
+    pub(super) fn file(&self) -> Option<&PathBuf> {
+        match &self.verb {
+            Verb::Check { file } => file.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+// === impl Fault ===
+
+impl From<&ConfigFault> for Fault {
+    fn from(fault: &ConfigFault) -> Self {
+        let (key, value) = fault.written.clone().unzip();
+        Self { origin: fault.origin.to_string(), line: fault.line, key, value, message: fault.right.clone() }
+    }
+}
+
+/// Checks the configuration, and that the files that it names exist.
+fn check(loaded: Result<Loaded, CliError>, output: &mut Output) -> Result<(), CliError> {
+    let checked = loaded.and_then(|loaded| {
+        let faults = loaded.missing_files();
+        if faults.is_empty() { Ok(loaded) } else { Err(ConfigError { faults }.into()) }
+    });
+    match output.format {
+        Some(Format::Json | Format::Yaml) => check_document(&checked, output)?,
+        _ => return check_text(&checked?, output),
+    }
+    let faults = checked.err().map_or(0, |error| error.config_faults().len());
+    if faults == 0 {
+        return Ok(());
+    }
+    Err(CliError::message(ErrorKind::Config, format!("{} in the configuration", format::count(faults, "fault"))))
+}
+
+fn check_document(checked: &Result<Loaded, CliError>, output: &mut Output) -> Result<(), CliError> {
+    let faults = checked.as_ref().err().map_or(&[][..], CliError::config_faults).iter().map(Fault::from).collect();
+    let warnings = checked.as_ref().map(Loaded::warnings).unwrap_or_default();
+    let document = ConfigCheck { kind: "ConfigCheck", version: 1, valid: checked.is_ok(), faults, warnings };
+    if output.format == Some(Format::Yaml) { output.yaml(&document) } else { output.json(&document) }
+}
+
+fn check_text(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let warnings: Vec<_> = loaded.warnings().iter().map(|warning| format!("warning: {warning}\n")).collect();
     let count = match warnings.len() {
         0 => String::new(),

@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 use std::io::{self, ErrorKind as Io, IsTerminal, Write as _};
 use std::process::ExitCode;
 
-use crate::config::{ConfigError, Environment};
+use crate::config::{ConfigError, ConfigFault, Environment};
 use crate::daemon::signals::Signal;
 
 /// The kind of an error. The exit status depends on nothing else.
@@ -36,6 +36,12 @@ pub struct CliError {
     kind: ErrorKind,
     cause: anyhow::Error,
     hints: Vec<String>,
+}
+
+/// Prints a warning on standard error.
+pub(super) fn warn(text: &str) {
+    // If standard error is closed, there is no other output for the warning.
+    let _ = writeln!(io::stderr(), "warning: {text}");
 }
 
 // === impl ErrorKind ===
@@ -84,6 +90,11 @@ impl CliError {
     /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+
+    /// Returns the faults of the configuration, if those are the error.
+    pub fn config_faults(&self) -> &[ConfigFault] {
+        self.cause.downcast_ref::<ConfigError>().map_or(&[], |error| &error.faults)
     }
 
     /// Prints the error and returns the exit status.

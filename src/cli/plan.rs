@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 use super::documents::Snapshots;
+use super::error::warn;
 use super::overrides::Overrides;
 use super::render::{self, Paint};
-use super::session::{all_seen, block_on, look};
-use super::{CliError, Format, Output};
+use super::session::{all_seen, block_on, failed_sources, look, warn_without_history};
+use super::{CliError, ErrorKind, Format, Output};
 use crate::config::Loaded;
 use crate::model::Snapshot;
-use crate::plan::{Plan, Scope, decide};
+use crate::plan::{Plan, Scope, decide, unmatched_patterns};
 
 /// Show what would be removed, and why (read-only)
 #[derive(Debug, clap::Args)]
@@ -57,13 +58,27 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
     let scope = args.scope.into();
     let under_pressure = |plan: Plan| Plan { pressure: args.what_if.pressure(), ..plan };
     if let Some(file) = &args.snapshot {
-        let decide = |snapshot: &Snapshot| under_pressure(decide(snapshot, &loaded.settings.policy, scope));
+        let decide = |snapshot: &Snapshot| {
+            warn_of_patterns(snapshot, &loaded);
+            under_pressure(decide(snapshot, &loaded.settings.policy, scope))
+        };
         return offline(Snapshots::open(file)?, decide, output);
     }
-    let (_, plan) = block_on(look(&loaded, scope))?;
+    let (snapshot, plan) = block_on(look(&loaded, scope))?;
+    warn_without_history(&loaded.settings, output.format)?;
+    warn_of_patterns(&snapshot, &loaded);
     let plan = under_pressure(plan);
     print(&plan, output.format.unwrap_or(Format::Table), output)?;
-    all_seen(&plan)
+    all_seen(&plan)?;
+    let failed = failed_sources(&plan, &loaded.settings);
+    failed.map_or(Ok(()), |failed| Err(CliError::message(ErrorKind::Partial, failed)))
+}
+
+/// Prints a warning for each keep rule that keeps nothing now: it may have a typing error.
+fn warn_of_patterns(snapshot: &Snapshot, loaded: &Loaded) {
+    for pattern in unmatched_patterns(snapshot, &loaded.settings.policy) {
+        warn(&format!("images.keep {:?} matches no image on this node now", pattern.as_str()));
+    }
 }
 
 /// Makes a plan for each snapshot as soon as it is read. It waits for a second snapshot only if the format depends on

@@ -48,6 +48,8 @@ pub(super) fn answers(snapshot: &Snapshot, word: &str, plan: &Plan) -> Vec<PodAn
 /// Formats the pod sources of a plan and the age of their lists, in one line.
 pub(super) fn sources_of(plan: &Plan) -> String {
     match &plan.pods {
+        // The cause of `auto` says it itself.
+        Seen::NotSeen(cause) if cause.starts_with("no pod source available") => cause.clone(),
         Seen::NotSeen(cause) => format!("no pod list available: {cause}"),
         Seen::Seen(known) => {
             let dirs = known.dirs_unavailable.as_ref();

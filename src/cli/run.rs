@@ -3,11 +3,12 @@
 use std::ffi::OsStr;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::session::{block_on, node};
 use super::{CliError, ErrorKind, format};
-use crate::config::{Loaded, Settings};
+use crate::config::{KEYS, Loaded, Mode, Settings};
 use crate::daemon::node::{LocalNode, connection_for_events};
 use crate::daemon::notify::Notifier;
 use crate::daemon::schedule::Limits;
@@ -23,22 +24,31 @@ use crate::record::{Lock, LockError, Pass, SharedStore, StoreError};
 ///
 /// It makes a pass over containers every minute and over images every five minutes.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Remove nothing: log what would be removed, as with mode = "observe"
+    #[arg(long)]
+    dry_run: bool,
+}
 
 /// The end of the text in the lock of a one-shot `kubegc collect`.
 const ONE_SHOT: &str = ", collect";
 /// The wait between attempts to take the lock.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
+/// The time between two log messages about a runtime that is unavailable since the start.
+const REMINDER: Duration = Duration::from_mins(10);
 /// The waits between attempts to reach the runtime when the service starts.
 const WAITS: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(3));
 
 /// Runs the service. `manager` is the notify socket of the service manager.
 pub fn run(
-    Args {}: &Args,
-    loaded: Loaded,
+    args: &Args,
+    mut loaded: Loaded,
     reload: impl FnMut() -> Result<Loaded, CliError>,
     manager: Option<&OsStr>,
 ) -> Result<(), CliError> {
+    if args.dry_run {
+        loaded.settings.mode = Mode::Observe;
+    }
     let notifier = Notifier::to(manager);
     block_on(async {
         let (signals, stop, reloads) = signals::listen()?;
@@ -73,15 +83,23 @@ async fn serve(
     let Some(node) = wait_for_node(&loaded, stop, notifier).await? else { return Ok(()) };
     let intervals = settings.intervals.clone();
     let mut events = Events::start(connection_for_events(&settings), &settings.node);
-    let cycle = Cycle::live(settings, &node, store, now());
-    notifier.ready("watching");
-    let reread = || reread(notifier, &mut reload);
+    let mut in_force = settings.clone();
+    let observes = settings.mode == Mode::Observe;
+    notifier.ready(if observes { "observing" } else { "watching" });
+    let reread = || reread(notifier, &mut reload, &mut in_force);
     let after = |scope, pass: &Result<Pass, StoreError>| {
         notifier.status(&status(scope, pass));
         lock.report(pass.as_ref().ok().and_then(Pass::not_recorded).map(ToString::to_string).as_deref());
         events.announce(now(), scope, pass);
     };
-    service::run(cycle, &intervals, &Limits::default(), stop, reloads, reread, after).await;
+    if observes {
+        tracing::warn!("mode = \"observe\": passes remove nothing");
+        let cycle = Cycle::dry(settings, &node, store, now());
+        service::run(cycle, &intervals, &Limits::default(), stop, reloads, reread, after).await;
+    } else {
+        let cycle = Cycle::live(settings, &node, store, now());
+        service::run(cycle, &intervals, &Limits::default(), stop, reloads, reread, after).await;
+    }
     events.end().await;
     tracing::info!("stopped");
     Ok(())
@@ -111,6 +129,8 @@ async fn await_lock(
             }
             Err(error) => return Err(error.into()),
         };
+        let mut lock = lock;
+        lock.names_store(&settings.state.path);
         return Ok(Some((lock, SharedStore::open(&settings.state.path).await?)));
     }
 }
@@ -137,7 +157,7 @@ async fn wait_for_node(
     stop: &CancellationToken,
     notifier: &Notifier,
 ) -> Result<Option<LocalNode>, CliError> {
-    let mut waits = WAITS;
+    let (mut waits, mut logged_at) = (WAITS, None);
     loop {
         let found = tokio::select! {
             () = stop.cancelled() => return Ok(None),
@@ -149,14 +169,22 @@ async fn wait_for_node(
             Err(error) => return Err(error),
         };
         if waits == WAITS {
-            tracing::warn!(%error, "waiting for the runtime");
             notifier.ready("waiting for the runtime");
+        }
+        if logged_at.is_none_or(|at: Instant| at.elapsed() >= REMINDER) {
+            tracing::warn!(cause = %error, "waiting for the runtime at {}", addresses(loaded));
+            logged_at = Some(Instant::now());
         }
         tokio::select! {
             () = stop.cancelled() => return Ok(None),
             () = tokio::time::sleep(waits.fail()) => {}
         }
     }
+}
+
+/// Returns the address of the runtime in the settings, or that it is searched for.
+fn addresses(loaded: &Loaded) -> String {
+    loaded.candidates().runtime.map_or_else(|| "a well-known socket".to_owned(), |named| named.endpoint)
 }
 
 /// Formats the result of the last pass, for `systemctl status`.
@@ -174,6 +202,9 @@ fn status(scope: Scope, pass: &Result<Pass, StoreError>) -> String {
     }
     let total = pass.summary.total();
     let (removed, failed, kept) = (total.removed, total.failed, pass.kept());
+    if total.would_remove > 0 {
+        return format!("{what}: would remove {}, kept {kept}", total.would_remove);
+    }
     let store = pass.not_recorded().map_or_else(String::new, |note| format!("; {note}"));
     format!(
         "{what}: removed {removed}, failed {failed}, kept {kept}, {} freed{store}",
@@ -181,29 +212,40 @@ fn status(scope: Scope, pass: &Result<Pass, StoreError>) -> String {
     )
 }
 
-/// Reloads the settings and notifies the service manager.
-fn reread(notifier: &Notifier, reload: &mut impl FnMut() -> Result<Loaded, CliError>) -> Option<Policy> {
+/// Reloads the settings and notifies the service manager. If they are invalid, it logs the error, and the previous
+/// settings remain in force.
+fn reread(
+    notifier: &Notifier,
+    reload: &mut impl FnMut() -> Result<Loaded, CliError>,
+    in_force: &mut Settings,
+) -> Option<Policy> {
     notifier.reloading();
-    let policy = policy(reload());
-    notifier.ready(if policy.is_some() {
-        "settings reloaded"
-    } else {
-        "settings not reloaded; the previous settings remain in force"
-    });
-    policy
-}
-
-/// Returns the policy of the reloaded settings. If they are invalid, it logs the error, and the previous policy remains
-/// in force.
-fn policy(loaded: Result<Loaded, CliError>) -> Option<Policy> {
-    match loaded {
-        Ok(loaded) => {
-            tracing::info!("settings reloaded");
-            Some(loaded.settings.policy)
-        }
+    let settings = match reload() {
+        Ok(loaded) => loaded.settings,
         Err(error) => {
             tracing::error!(%error, "settings not reloaded; the previous settings remain in force");
-            None
+            notifier.ready("settings not reloaded; the previous settings remain in force");
+            return None;
         }
+    };
+    let logs = in_force.policy.logs.clone();
+    let applied = Settings { policy: Policy { logs, ..settings.policy.clone() }, ..in_force.clone() };
+    tracing::info!(changed = differing(in_force, &applied), "settings reloaded");
+    *in_force = applied;
+    let restart = differing(in_force, &settings);
+    if restart.is_empty() {
+        notifier.ready("settings reloaded");
+    } else {
+        tracing::warn!(settings = restart, "changed settings need a restart");
+        notifier.ready(&format!("settings reloaded; need a restart: {restart}"));
     }
+    Some(in_force.policy.clone())
+}
+
+/// Returns the keys with different values, except those of `kubegc controller`.
+fn differing(one: &Settings, other: &Settings) -> String {
+    let is_of_node =
+        |key: &&crate::config::Key| !key.name.starts_with("controller.") && !key.name.starts_with("pod_gc.");
+    let differ = KEYS.iter().filter(is_of_node).filter(|key| key.get(one) != key.get(other));
+    differ.map(|key| key.name).collect::<Vec<_>>().join(", ")
 }

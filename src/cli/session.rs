@@ -5,12 +5,13 @@ use std::time::Duration;
 use anyhow::anyhow;
 use jiff::Timestamp;
 
-use super::{CliError, ErrorKind};
+use super::error::warn;
+use super::{CliError, ErrorKind, Format};
 use crate::config::{Loaded, Settings};
 use crate::cri::{self, CriError, CriOptions, RuntimeReader};
 use crate::daemon::node::LocalNode;
 use crate::daemon::{look_and_plan, now, recalled};
-use crate::model::{Memory, Snapshot};
+use crate::model::{Memory, PodSourceName, PodSourceReport, Seen, Snapshot};
 use crate::observe::{Observer, StatusFor};
 use crate::plan::{Plan, Scope, decide};
 use crate::record::{Lock, LockError, SharedStore, Store, StoreError};
@@ -38,10 +39,10 @@ pub(super) async fn node(loaded: &Loaded) -> Result<LocalNode, CliError> {
     let candidates = loaded.candidates();
     let endpoint = cri::resolve(&candidates, &settings.runtime.options).await?;
     let chosen_by = candidates.runtime.as_ref().map_or("well-known sockets", |named| &named.named_by);
-    tracing::info!(endpoint = endpoint.runtime, chosen_by, "runtime found");
     let options = CriOptions { patience: Duration::ZERO, ..settings.runtime.options.clone() };
     let reader = RuntimeReader::new(&endpoint.runtime, &endpoint.images, options);
     reader.check().await?;
+    tracing::info!(endpoint = endpoint.runtime, chosen_by, "runtime found");
     Ok(LocalNode::of_host(settings, endpoint))
 }
 
@@ -50,6 +51,16 @@ pub(super) async fn look(loaded: &Loaded, scope: Scope) -> Result<(Snapshot, Pla
     let taken_at = now();
     let (observer, memory) = observer(loaded, taken_at).await?;
     Ok(look_and_plan(&observer, &loaded.settings.policy, scope, taken_at, memory).await)
+}
+
+/// Prints a warning if there is no history yet: then each image was first seen now and each pod is missing since now. A
+/// document has no warning: its reader may read both outputs.
+pub(super) fn warn_without_history(settings: &Settings, format: Option<Format>) -> Result<(), CliError> {
+    let is_text = !matches!(format, Some(Format::Json | Format::Yaml));
+    if is_text && memory_only(settings)?.begun_at()?.is_none() {
+        warn(NO_HISTORY);
+    }
+    Ok(())
 }
 
 /// Takes a snapshot with everything that a plan with any policy needs, and makes a plan with the policy in force, which
@@ -75,10 +86,14 @@ async fn observer(loaded: &Loaded, taken_at: Timestamp) -> Result<(Observer, Mem
     Ok((node.observer(&loaded.settings), memory))
 }
 
-/// Opens the store for a dry run. If this user may not read it, a warning is logged and the plan is made without
+/// The warning for a node without a store.
+const NO_HISTORY: &str = "no history yet: ages count from this command; run the service, or `kubegc collect --wait`";
+
+/// Opens the store for a dry run: that of the agent that holds the lock, else that of the settings. If this user may not read it, a warning is logged and the plan is made without
 /// memory. Without memory everything counts as new, so less is removed.
 pub(super) fn memory_only(settings: &Settings) -> Result<Store, CliError> {
-    let opened = Store::open_read_only(&settings.state.path);
+    let path = Lock::store_of_holder(&settings.state.lock).filter(|path| path.exists());
+    let opened = Store::open_read_only(path.as_deref().unwrap_or(&settings.state.path));
     match opened {
         Ok(Some(store)) => Ok(store),
         Ok(None) => Ok(Store::in_memory()?),
@@ -92,7 +107,8 @@ pub(super) fn memory_only(settings: &Settings) -> Result<Store, CliError> {
 
 /// Takes the lock and opens the store, for a pass that removes objects.
 pub(super) async fn lock_and_open(settings: &Settings, verb: &'static str) -> Result<(Lock, SharedStore), CliError> {
-    let lock = Lock::take(&settings.state.lock, verb)?;
+    let mut lock = Lock::take(&settings.state.lock, verb)?;
+    lock.names_store(&settings.state.path);
     Ok((lock, SharedStore::open(&settings.state.path).await?))
 }
 
@@ -105,6 +121,34 @@ pub(super) fn begun(store: &Store) -> Result<jiff::Timestamp, CliError> {
 pub(super) fn all_seen(plan: &Plan) -> Result<(), CliError> {
     let blind = plan.errors.iter().find(|error| error.is_unobserved());
     blind.map_or(Ok(()), |error| Err(CliError::message(ErrorKind::Partial, error.to_string())))
+}
+
+/// Returns why pod sources that the settings name are unavailable, each with its address. Without them no pod counts as
+/// deleted, so a command that says nothing would look as if nothing was to be removed.
+pub(super) fn failed_sources(plan: &Plan, settings: &Settings) -> Option<String> {
+    let sources = &settings.pods.sources;
+    if sources.contains(PodSourceName::Auto) || sources.contains(PodSourceName::None) {
+        return None;
+    }
+    let causes: Vec<_> = match &plan.pods {
+        Seen::NotSeen(cause) => {
+            let names: Vec<&str> = sources.iter().map(Into::into).collect();
+            vec![format!("pod source {}{} unavailable: {cause}", names.join(", "), address(&names, settings))]
+        }
+        Seen::Seen(known) => known.sources.iter().filter_map(|source| missing(source, settings)).collect(),
+    };
+    (!causes.is_empty()).then(|| format!("{}; no pod counts as deleted", causes.join("; ")))
+}
+
+fn missing(source: &PodSourceReport, settings: &Settings) -> Option<String> {
+    let cause = source.missing.as_ref()?;
+    Some(format!("pod source {}{} unavailable: {cause}", source.name, address(&[&source.name], settings)))
+}
+
+/// Returns the address of the kubelet, which its errors do not contain.
+fn address(names: &[&str], settings: &Settings) -> String {
+    let is_kubelet = names.contains(&<&str>::from(PodSourceName::Kubelet));
+    if is_kubelet { format!(" ({})", settings.pods.kubelet.endpoint) } else { String::new() }
 }
 
 impl From<CriError> for CliError {

@@ -53,6 +53,12 @@ settings! {
     /// of files.
     "profile": PROFILE = policy.profile, flags ["profile"];
 
+    /// Whether passes remove objects: "collect", or "observe" to only log what they would remove.
+    ///
+    /// An observing agent has the same schedule, memory and history of passes, so that ages count from its first start.
+    /// `kubegc collect` removes nothing either, unless `--mode collect` is given.
+    "mode": MODE = mode, flags ["mode"];
+
     /// The node's name. Empty = $NODE_NAME, then the host name.
     "node": TEXT = node, flags ["node-name"];
 
@@ -95,6 +101,8 @@ settings! {
     "images.max_age": DURATION = policy.images.max_age, flags ["image-maximum-gc-age"];
 
     /// Patterns of images to keep, with * for any text. Compared with tags, digests and ids.
+    ///
+    /// A name without a registry is one of docker.io, as in a pod. A name without a tag or digest keeps all of them.
     ///
     /// Example: `keep = ["registry.k8s.io/pause:*", "docker.io/library/base:*"]`
     "images.keep": PATTERNS = policy.images.keep;

@@ -13,4 +13,6 @@ pub(super) struct Entry {
     pub(super) value: Value,
     /// The source of the value.
     pub(super) origin: Origin,
+    /// The line in the file, from 1; `None` = unknown, or no file.
+    pub(super) line: Option<usize>,
 }

@@ -39,6 +39,12 @@ pub enum InvalidValue {
     NotAllowed,
     /// A duration without a unit: it may mean seconds or minutes.
     NoUnit,
+    /// A pattern that no image name can match.
+    NoImageName,
+    /// A size without a unit.
+    NoSizeUnit,
+    /// A directory of the system.
+    SystemDirectory,
     /// `kubelet-dir` as a pod source.
     KubeletDir,
 }
@@ -48,6 +54,8 @@ pub enum InvalidValue {
 pub struct ConfigFault {
     /// The source of the value.
     pub origin: Origin,
+    /// The line in the file, from 1; `None` = unknown, or no file.
+    pub line: Option<usize>,
     /// The key and the value from the source; `None` = the fault is in the source as a whole.
     pub written: Option<(String, String)>,
     /// What is allowed instead, or what is wrong.
@@ -94,20 +102,27 @@ impl fmt::Display for Origin {
 impl ConfigFault {
     /// Creates a fault of one value.
     pub(super) fn of(origin: Origin, key: &str, value: impl fmt::Display, right: impl Into<String>) -> Self {
-        Self { origin, written: Some((key.to_owned(), value.to_string())), right: right.into() }
+        Self { origin, line: None, written: Some((key.to_owned(), value.to_string())), right: right.into() }
+    }
+
+    /// Adds the line in the file.
+    pub(super) fn at(self, line: Option<usize>) -> Self {
+        Self { line, ..self }
     }
 
     /// Creates a fault of a whole source.
     pub(super) fn whole(origin: Origin, right: impl Into<String>) -> Self {
-        Self { origin, written: None, right: right.into() }
+        Self { origin, line: None, written: None, right: right.into() }
     }
 }
 
 impl fmt::Display for ConfigFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.origin)?;
+        self.line.map_or(Ok(()), |line| write!(f, "{line}:"))?;
         match &self.written {
-            Some((key, value)) => write!(f, "{}: {key} = {value}: {}", self.origin, self.right),
-            None => write!(f, "{}: {}", self.origin, self.right),
+            Some((key, value)) => write!(f, " {key} = {value}: {}", self.right),
+            None => write!(f, " {}", self.right),
         }
     }
 }

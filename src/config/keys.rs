@@ -30,8 +30,8 @@ mod tests {
         names.sort_unstable();
         let all = names.len();
         names.dedup();
-        // `profile` is both a key and its flag.
-        assert_eq!(names.len(), all - 1, "{names:?}");
+        // `profile` and `mode` are both a key and its flag.
+        assert_eq!(names.len(), all - 2, "{names:?}");
     }
 
     #[test]
@@ -47,8 +47,17 @@ mod tests {
 
     /// Returns the settings with another value of this key.
     fn another_value(key: &Key, settings: &Settings) -> Settings {
-        let texts =
-            ["77m", "77MiB", "/seventy/seven", "http://127.0.0.1:77", "finished", "kubelet", "kube-api", "json"];
+        let texts = [
+            "77m",
+            "77MiB",
+            "/seventy/seven",
+            "http://127.0.0.1:77",
+            "finished",
+            "kubelet",
+            "kube-api",
+            "json",
+            "observe",
+        ];
         let values = [true.into(), false.into(), 77.into()].into_iter().chain(texts.map(Value::from));
         let with = |value| {
             let mut other = settings.clone();

@@ -78,7 +78,7 @@ fn header(path: &Path, document: &Json) -> Vec<ConfigFault> {
 
 impl Field {
     fn entry(&self, path: &Path, value: Value) -> Entry {
-        Entry { key: self.key.to_owned(), value, origin: Origin::OtherProgram(path.to_owned(), self.name) }
+        Entry { key: self.key.to_owned(), value, origin: Origin::OtherProgram(path.to_owned(), self.name), line: None }
     }
 }
 

@@ -1,8 +1,10 @@
 //! The values from all sources, not yet checked: a flat list of keys and values, in which later values override earlier
 //! ones.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
 use super::declarations::KEYS;
@@ -57,7 +59,7 @@ impl Layers {
     }
 
     fn push(&mut self, key: &str, value: impl Into<Value>, origin: Origin) {
-        self.entries.push(Entry { key: key.to_owned(), value: value.into(), origin });
+        self.entries.push(Entry { key: key.to_owned(), value: value.into(), origin, line: None });
     }
 
     fn host_name(&mut self) {
@@ -104,7 +106,7 @@ impl Layers {
     pub(super) fn toml(&mut self, path: &Path, text: &str) {
         let origin = Origin::File(path.to_owned());
         match text.parse::<Table>() {
-            Ok(table) => flatten(&mut self.entries, "", table, &origin),
+            Ok(table) => flatten(&mut self.entries, "", table, &Source { origin, lines: lines(text) }),
             Err(error) => {
                 self.faults.push(ConfigFault::whole(origin, format!("not TOML: {}", error.to_string().trim_end())));
             }
@@ -152,15 +154,43 @@ fn drop_ins(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
+/// A file, and the line of each of its keys.
+struct Source {
+    origin: Origin,
+    lines: BTreeMap<String, usize>,
+}
+
+/// Returns the line of each dotted key of a TOML text, from 1.
+fn lines(text: &str) -> BTreeMap<String, usize> {
+    fn walk(table: &DeTable, prefix: &str, text: &str, lines: &mut BTreeMap<String, usize>) {
+        for (name, value) in table {
+            let key = format!("{prefix}{}", name.get_ref());
+            if let DeValue::Table(inner) = value.get_ref() {
+                walk(inner, &format!("{key}."), text, lines);
+            }
+            let before = text.get(..name.span().start).unwrap_or_default();
+            lines.insert(key, 1 + before.matches('\n').count());
+        }
+    }
+    let mut lines = BTreeMap::new();
+    if let Ok(table) = DeTable::parse(text) {
+        walk(table.get_ref(), "", text, &mut lines);
+    }
+    lines
+}
+
 /// Appends the leaves of a table. A table in place of a value, and an empty table, are kept as they are: the check
 /// against the known keys rejects them.
-fn flatten(entries: &mut Vec<Entry>, prefix: &str, table: Table, origin: &Origin) {
+fn flatten(entries: &mut Vec<Entry>, prefix: &str, table: Table, source: &Source) {
     for (name, value) in table {
         let key = format!("{prefix}{name}");
         match value {
-            Value::Table(inner) if !inner.is_empty() => flatten(entries, &format!("{key}."), inner, origin),
+            Value::Table(inner) if !inner.is_empty() => flatten(entries, &format!("{key}."), inner, source),
             Value::Table(_) if is_section(&key) => {}
-            value => entries.push(Entry { key, value, origin: origin.clone() }),
+            value => {
+                let line = source.lines.get(&key).copied();
+                entries.push(Entry { key, value, origin: source.origin.clone(), line });
+            }
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The settings in force, the origin of each, and the sockets that they result in.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
-use super::error::Origin;
+use super::error::{ConfigFault, Origin};
 use super::key::Key;
+use super::keys;
 use super::settings::Settings;
 use super::sockets::{IMAGES, OtherSockets, RUNTIME};
 use crate::cri::{CriError, Endpoint, EndpointCandidates, Named};
@@ -16,6 +18,8 @@ pub struct Loaded {
     /// The resolved settings.
     pub settings: Settings,
     pub(super) origins: BTreeMap<&'static str, Origin>,
+    /// The line of each key in its file.
+    pub(super) lines: BTreeMap<&'static str, usize>,
 }
 
 // === impl Loaded ===
@@ -30,6 +34,43 @@ impl Loaded {
             }
             None => Origin::BuiltIn,
         }
+    }
+
+    /// Returns a fault for each file that a setting names and that does not exist, and for each file of kubegc that is a
+    /// directory. Only `config check` reports them: a file may be written later than the agent starts.
+    pub fn missing_files(&self) -> Vec<ConfigFault> {
+        let Settings { pods, state, host_root, .. } = &self.settings;
+        let named = [
+            ("pods.kubeconfig", &pods.kubeconfig),
+            ("pods.kubelet_ca", &pods.kubelet.ca),
+            ("pods.kubelet_token_file", &pods.kubelet.token_file),
+            ("pods.kubelet_client_certificate", &pods.kubelet.client_certificate),
+            ("pods.kubelet_client_key", &pods.kubelet.client_key),
+        ];
+        let exists = |path: &Path| path.exists() || host_root.join(path.strip_prefix("/").unwrap_or(path)).exists();
+        let named = named.into_iter().filter_map(|(key, path)| Some((key, path.as_ref()?)));
+        let missing = named.filter(|(_, path)| !exists(path)).map(|(key, _)| (key, "no such file"));
+        let own = [("state.path", &state.path), ("state.lock", &state.lock)];
+        let directories =
+            own.into_iter().filter(|(_, path)| path.is_dir()).map(|(key, _)| (key, "is a directory; wants a file"));
+        missing.chain(directories).map(|(key, what)| self.fault(key, what)).collect()
+    }
+
+    fn fault(&self, name: &'static str, what: &str) -> ConfigFault {
+        let value = keys::find(name).map(|key| key.get(&self.settings).to_string()).unwrap_or_default();
+        let origin = self.origins.get(name).cloned().unwrap_or(Origin::BuiltIn);
+        ConfigFault::of(origin, name, value, what).at(self.lines.get(name).copied())
+    }
+
+    /// Returns whether a flag or `--set` sets a key that decides what is removed.
+    pub fn has_rules_of_command_line(&self) -> bool {
+        let is_rule = |key: &&str| {
+            *key == "profile"
+                || ["containers.", "images.", "pressure.", "logs.", "guards."]
+                    .iter()
+                    .any(|table| key.starts_with(table))
+        };
+        self.origins.iter().any(|(key, origin)| is_rule(key) && origin.is_command_line())
     }
 
     /// Returns the settings for a command that ends after one pass: it does not retry while the runtime is unavailable.

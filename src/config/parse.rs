@@ -12,6 +12,46 @@ use crate::plan::Pattern;
 /// The smallest useful message limit, and the largest message size in gRPC.
 const MESSAGE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=(4 << 30) - 1;
 
+/// The directories of the file hierarchy standard. A log root there would expose the files of other programs to removal.
+const SYSTEM_DIRECTORIES: &[&str] = &[
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/home",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/media",
+    "/mnt",
+    "/opt",
+    "/proc",
+    "/root",
+    "/run",
+    "/run/containerd",
+    "/run/crio",
+    "/sbin",
+    "/srv",
+    "/sys",
+    "/tmp",
+    "/usr",
+    "/usr/bin",
+    "/usr/lib",
+    "/usr/local",
+    "/usr/sbin",
+    "/usr/share",
+    "/var",
+    "/var/cache",
+    "/var/lib",
+    "/var/lib/containerd",
+    "/var/lib/containers",
+    "/var/lib/kubelet",
+    "/var/log",
+    "/var/run",
+    "/var/spool",
+    "/var/tmp",
+];
+
 pub(super) fn text(value: &Value) -> Result<&str, InvalidValue> {
     value.as_str().ok_or(InvalidValue::NotAllowed)
 }
@@ -41,11 +81,18 @@ pub(super) fn time(value: &Value, least: Duration) -> Result<Duration, InvalidVa
     Some(time).filter(|time| (least..=LONGEST).contains(time)).ok_or(InvalidValue::NotAllowed)
 }
 
-/// Parses a size: an integer, or a string with a unit of 1024.
+/// Parses a size: 0, or a string with a unit of 1024. Any other bare number is a fault: it may mean MiB or GiB.
 pub(super) fn bytes(value: &Value) -> Result<u64, InvalidValue> {
     let bytes = match value {
-        Value::Integer(bytes) => u64::try_from(*bytes).ok(),
-        other => parse_bytes(text(other)?),
+        Value::Integer(0) => Some(0),
+        Value::Integer(1..) => return Err(InvalidValue::NoSizeUnit),
+        other => {
+            let text = text(other)?.trim();
+            if text != "0" && text.parse::<u64>().is_ok() {
+                return Err(InvalidValue::NoSizeUnit);
+            }
+            parse_bytes(text)
+        }
     };
     bytes.ok_or(InvalidValue::NotAllowed)
 }
@@ -59,7 +106,7 @@ fn parse_bytes(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let shift = match unit.trim() {
-        "" => 0,
+        "" | "B" => 0,
         "Ki" | "KiB" => 10,
         "Mi" | "MiB" => 20,
         "Gi" | "GiB" => 30,
@@ -86,7 +133,23 @@ pub(super) fn absolute(value: &Value) -> Result<PathBuf, InvalidValue> {
 }
 
 pub(super) fn log_root(value: &Value) -> Result<PathBuf, InvalidValue> {
-    absolute(value).ok().filter(|path| path.parent().is_some()).ok_or(InvalidValue::NotAllowed)
+    let path = absolute(value)?;
+    if path.parent().is_none() {
+        return Err(InvalidValue::NotAllowed);
+    }
+    if is_of_system(&path) { Err(InvalidValue::SystemDirectory) } else { Ok(path) }
+}
+
+/// Parses the path of a file that kubegc creates.
+pub(super) fn own_file(value: &Value) -> Result<PathBuf, InvalidValue> {
+    let path: PathBuf = Path::new(some_text(value)?).into();
+    if is_of_system(&path) { Err(InvalidValue::SystemDirectory) } else { Ok(path) }
+}
+
+/// Returns whether a path is a directory that every host has and that belongs to no single program.
+fn is_of_system(path: &Path) -> bool {
+    let path: PathBuf = path.components().collect();
+    path == Path::new("/") || SYSTEM_DIRECTORIES.iter().any(|directory| path == Path::new(directory))
 }
 
 /// Parses the address of a server: no path, no user, no query.
@@ -102,7 +165,8 @@ pub(super) fn http(value: &Value) -> Result<&str, InvalidValue> {
 pub(super) fn patterns(value: &Value) -> Result<Vec<Pattern>, InvalidValue> {
     let one = [value.clone()];
     let list = value.as_array().map_or(&one[..], Vec::as_slice);
-    list.iter().map(|name| Ok(Pattern::from(some_text(name)?))).collect()
+    let patterns = list.iter().map(|name| Ok(Pattern::from(some_text(name)?))).collect::<Result<Vec<_>, _>>()?;
+    if patterns.iter().all(Pattern::can_match) { Ok(patterns) } else { Err(InvalidValue::NoImageName) }
 }
 
 #[cfg(test)]
@@ -127,7 +191,11 @@ mod tests {
         assert_eq!(message_size(&"1 Gi".into()), Ok(1 << 30));
         assert_eq!(bytes(&"2TiB".into()), Ok(2 << 40));
         assert_eq!((bytes(&0.into()), bytes(&(-1).into())), (Ok(0), Err(InvalidValue::NotAllowed)));
-        assert_eq!(message_size(&65536.into()), Ok(65536));
+        assert_eq!(
+            (message_size(&65536.into()), bytes(&"10".into())),
+            (Err(InvalidValue::NoSizeUnit), Err(InvalidValue::NoSizeUnit))
+        );
+        assert_eq!((bytes(&"65537B".into()), bytes(&"0".into())), (Ok(65537), Ok(0)));
         assert_eq!(message_size(&"16MB".into()), Err(InvalidValue::NotAllowed));
         assert_eq!(message_size(&"99999999999999999999GiB".into()), Err(InvalidValue::NotAllowed));
     }
@@ -138,6 +206,12 @@ mod tests {
             assert_eq!(log_root(&bad.into()), Err(InvalidValue::NotAllowed), "{bad:?}");
         }
         assert_eq!(log_root(&"/var/log//pods/".into()), Ok("/var/log/pods".into()));
+        for system in ["/etc", "/var/", "/var/log", "//usr", "/var/lib/kubelet"] {
+            assert_eq!(log_root(&system.into()), Err(InvalidValue::SystemDirectory), "{system}");
+            assert_eq!(own_file(&system.into()), Err(InvalidValue::SystemDirectory), "{system}");
+        }
+        assert_eq!(own_file(&"/".into()), Err(InvalidValue::SystemDirectory));
+        assert_eq!(own_file(&"kubegc.db".into()), Ok("kubegc.db".into()));
     }
 
     #[test]

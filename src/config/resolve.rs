@@ -24,6 +24,8 @@ struct Resolver {
     origins: BTreeMap<&'static str, Origin>,
     faults: Vec<ConfigFault>,
     faulty: Vec<&'static str>,
+    /// The line of each key in its file.
+    lines: BTreeMap<&'static str, usize>,
 }
 
 /// Reads and resolves all sources.
@@ -50,8 +52,8 @@ pub(super) fn settle(layers: Layers) -> Result<Loaded, ConfigError> {
     resolver.profile(&entries);
     entries.iter().filter(|entry| entry.key != "profile").for_each(|entry| resolver.take(entry));
     resolver.check_together();
-    let Resolver { settings, origins, faults, .. } = resolver;
-    if faults.is_empty() { Ok(Loaded { settings, origins }) } else { Err(ConfigError { faults }) }
+    let Resolver { settings, origins, faults, lines, .. } = resolver;
+    if faults.is_empty() { Ok(Loaded { settings, origins, lines }) } else { Err(ConfigError { faults }) }
 }
 
 /// A profile on the command line discards the guards that files set one by one, to show the effect of the profile
@@ -84,6 +86,10 @@ impl Resolver {
         match key.set(&mut self.settings, &entry.value) {
             Ok(()) => {
                 self.origins.insert(key.name, entry.origin.clone());
+                match entry.line {
+                    Some(line) => drop(self.lines.insert(key.name, line)),
+                    None => drop(self.lines.remove(key.name)),
+                }
             }
             Err(wrong) => {
                 self.faulty.push(key.name);
@@ -102,7 +108,7 @@ impl Resolver {
     }
 
     fn fault(&mut self, entry: &Entry, right: String) {
-        self.faults.push(ConfigFault::of(entry.origin.clone(), &entry.key, &entry.value, right));
+        self.faults.push(ConfigFault::of(entry.origin.clone(), &entry.key, &entry.value, right).at(entry.line));
     }
 
     /// Checks settings that are allowed alone but not together.
@@ -144,7 +150,8 @@ impl Resolver {
         let blame_left = self.origins.contains_key(left);
         let (key, wants, other) = if blame_left { (left, left_wants, right) } else { (right, right_wants, left) };
         let text = format!("wants {wants} {other}, which is {} ({})", self.value(other), self.origin(other));
-        self.faults.push(ConfigFault::of(self.origin(key), key, self.value(key), text));
+        let line = self.lines.get(key).copied();
+        self.faults.push(ConfigFault::of(self.origin(key), key, self.value(key), text).at(line));
     }
 
     fn origin(&self, key: &str) -> Origin {
@@ -171,6 +178,14 @@ fn wants(key: &Key, wrong: InvalidValue, value: &impl fmt::Display) -> String {
             let number = value.to_string().trim_matches('"').to_owned();
             format!("wants a unit: \"{number}s\" for seconds, \"{number}m\" for minutes")
         }
+        InvalidValue::NoImageName => {
+            format!("a pattern is no image name, so it matches nothing; wants {}", key.allowed())
+        }
+        InvalidValue::NoSizeUnit => {
+            let number = value.to_string().trim_matches('"').to_owned();
+            format!("wants a unit: \"{number}MiB\" or \"{number}GiB\"")
+        }
+        InvalidValue::SystemDirectory => "is a directory of the system; choose another path".to_owned(),
         InvalidValue::KubeletDir => {
             "\"kubelet-dir\" is no pod source; set pods.require_kubelet_dirs = true instead".to_owned()
         }

@@ -15,6 +15,8 @@ use crate::pod_gc::PodGcPolicy;
 /// All settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
+    /// `mode`
+    pub mode: Mode,
     /// `node`
     pub node: String,
     /// `host_root`
@@ -115,6 +117,17 @@ pub struct Intervals {
     pub max_backoff: Duration,
 }
 
+/// Whether passes remove objects.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase")]
+pub enum Mode {
+    /// They do.
+    #[default]
+    Collect,
+    /// They record and log what they would remove.
+    Observe,
+}
+
 /// The format of the service's log.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase")]
@@ -131,6 +144,7 @@ pub enum LogFormat {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            mode: Mode::Collect,
             node: String::new(),
             host_root: "/".into(),
             kubelet_root: "/var/lib/kubelet".into(),

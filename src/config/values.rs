@@ -9,8 +9,8 @@ use strum::VariantNames;
 use toml::Value;
 
 use super::error::InvalidValue;
-use super::parse::{absolute, bytes, http, log_root, message_size, number, patterns, socket, some_text, text, time};
-use super::settings::{LogFormat, PodSources};
+use super::parse::{absolute, bytes, http, log_root, message_size, number, own_file, patterns, socket, text, time};
+use super::settings::{LogFormat, Mode, PodSources};
 use crate::model::{PodSourceName, duration_text};
 use crate::plan::{AgeFrom, Pattern, Profile};
 use crate::pod_gc::PodOrder;
@@ -88,7 +88,7 @@ pub(super) const COUNT: ValueType<u64> = ValueType::other(
 /// Space on a disk, possibly 0.
 pub(super) const BYTES: ValueType<u64> = ValueType::other(
     || "bytes, such as \"10GiB\" or 0".to_owned(),
-    || json!({"type": ["string", "integer"]}),
+    || json!({"type": ["string", "integer"], "maximum": 0}),
     bytes,
     |bytes| bytes_text(*bytes).into(),
 );
@@ -96,7 +96,7 @@ pub(super) const BYTES: ValueType<u64> = ValueType::other(
 /// The size of a gRPC message.
 pub(super) const MESSAGE_SIZE: ValueType<usize> = ValueType::other(
     || "bytes from \"64KiB\" to less than \"4GiB\"".to_owned(),
-    || json!({"type": ["string", "integer"]}),
+    || json!({"type": "string"}),
     message_size,
     |bytes| bytes_text(*bytes as u64).into(),
 );
@@ -122,9 +122,8 @@ pub(super) const DIRECTORY: ValueType<PathBuf> =
 pub(super) const LOG_ROOT: ValueType<PathBuf> =
     ValueType::text(|| "an absolute path without \"..\", and not \"/\"".to_owned(), log_root, |path| path_text(path));
 
-/// Any path.
-pub(super) const FILE: ValueType<PathBuf> =
-    ValueType::text(|| "a path".to_owned(), |value| Ok(some_text(value)?.into()), |path| path_text(path));
+/// The path of a file that kubegc creates, so never a directory of the system.
+pub(super) const FILE: ValueType<PathBuf> = ValueType::text(|| "a path".to_owned(), own_file, |path| path_text(path));
 
 /// Any path; `None` is written as the empty string.
 pub(super) const OPTIONAL_FILE: ValueType<Option<PathBuf>> = ValueType::text(
@@ -161,6 +160,9 @@ pub(super) const PROFILE: ValueType<Profile> = ValueType::word();
 
 /// Which terminated pods are deleted first.
 pub(super) const POD_ORDER: ValueType<PodOrder> = ValueType::word();
+
+/// Whether passes remove objects.
+pub(super) const MODE: ValueType<Mode> = ValueType::word();
 
 /// The format of the log.
 pub(super) const LOG_FORMAT: ValueType<LogFormat> = ValueType::word();
@@ -230,7 +232,8 @@ fn integer(number: u64) -> Value {
 fn bytes_text(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let whole = units.into_iter().find(|(shift, _)| bytes != 0 && bytes.trailing_zeros() >= *shift);
-    whole.map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
+    let plain = || if bytes == 0 { "0".to_owned() } else { format!("{bytes}B") };
+    whole.map_or_else(plain, |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
 /// Parses words that are separated by commas and allowed together.
@@ -271,6 +274,6 @@ mod tests {
     #[test]
     fn bytes_are_printed_with_the_largest_whole_unit() {
         assert_eq!(bytes_text(256 << 20), "256MiB");
-        assert_eq!(bytes_text(65537), "65537");
+        assert_eq!((bytes_text(65537).as_str(), bytes_text(0).as_str()), ("65537B", "0"));
     }
 }

@@ -3,6 +3,7 @@
 //! [`Cycle::pass`] contains the whole sequence. A dry run uses the same code with another remover and an in-memory copy
 //! of the store.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,9 +18,9 @@ use super::recording::Recording;
 use crate::config::Settings;
 use crate::cri::{RuntimeReader, RuntimeWriter};
 use crate::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Remover, ReportSink};
-use crate::model::Memory;
+use crate::model::{Memory, Snapshot};
 use crate::observe::Observer;
-use crate::plan::{Plan, Policy, PressurePolicy, Report, update_memory};
+use crate::plan::{Plan, Policy, PressurePolicy, Report, Scope, update_memory};
 use crate::record::{Pass, SharedStore, Store, StoreError, after_outcomes};
 
 /// Runs GC passes on one node. Passes can overlap.
@@ -32,6 +33,8 @@ pub struct Cycle<H> {
     /// The start of the agent's observations.
     started_at: Timestamp,
     clock: Clock,
+    /// What the last dry pass of each scope would have removed. The next one does not log it again.
+    logged: Mutex<BTreeMap<String, BTreeSet<String>>>,
 }
 
 /// The settings, and the executor that follows them.
@@ -63,6 +66,24 @@ impl<H: Remover> Cycle<H> {
         self.carry_out(&rules, planned, stop, watch).await
     }
 
+    /// Observes the node and stores what it learns, without removing anything. Returns the snapshot, the memory
+    /// after it, and the plan.
+    ///
+    /// # Errors
+    /// As [`Self::pass`].
+    pub async fn learn(&self, scope: Scope) -> Result<(Snapshot, Memory, Plan), StoreError> {
+        let (rules, taken_at) = (self.rules(), (self.clock)());
+        let started_at = self.started_at;
+        let memory = self.store.call(move |store| store.recall(started_at, taken_at)).await?;
+        let memory = recalled(memory, &rules.settings);
+        let Planned { snapshot, plan, .. } =
+            Planned::of(PassKind::Regular(scope), &self.observer, &rules.settings.policy, taken_at, memory).await;
+        let (before, after) = (snapshot.memory.clone(), update_memory(&snapshot, &rules.settings.policy));
+        let learnt = after.clone();
+        self.store.call(move |store| store.learn(&before, &learnt)).await?;
+        Ok((snapshot, after, plan))
+    }
+
     /// Carries out the plan, records each outcome as soon as its action ends, and updates the memory.
     async fn carry_out(
         &self,
@@ -76,7 +97,8 @@ impl<H: Remover> Cycle<H> {
         let (before, after) = (snapshot.memory, Arc::clone(&learnt));
         self.store.call(move |store| store.learn(&before, &after)).await?;
         let watch = |report: &Report| watch(&plan, report);
-        let mut recording = Recording::begin(&self.store, &self.clock, watch, taken_at, scope, H::IS_DRY).await?;
+        let mut recording =
+            Recording::begin(&self.store, &self.clock, watch, taken_at, scope, H::IS_DRY, self.logged(scope)).await?;
         if let Some(pressure) = &plan.pressure {
             recording.set_trigger(pressure.to_string()).await?;
         }
@@ -88,6 +110,10 @@ impl<H: Remover> Cycle<H> {
             summary.add(report);
         }
         self.learn_outcomes(&rules.settings, learnt, taken_at, &recording.reports).await?;
+        if H::IS_DRY {
+            let keys = recording.reports.iter().map(|report| report.action.key()).collect();
+            self.logged.lock().unwrap_or_else(PoisonError::into_inner).insert(format!("{scope:?}"), keys);
+        }
         let (reports, store) = recording.end(&plan, &summary).await?;
         Ok(Pass { plan, reports, summary, store })
     }
@@ -169,11 +195,17 @@ impl<H> Cycle<H> {
         let image_names = observer.image_names();
         let executor = Executor { reader, remover, pods, disks, image_names, roots, options };
         let rules = Mutex::new(Arc::new(Rules { settings, executor }));
-        Self { observer, rules, store: store.into(), started_at, clock: clock::system() }
+        let logged = Mutex::default();
+        Self { observer, rules, store: store.into(), started_at, clock: clock::system(), logged }
     }
 
     fn rules(&self) -> Arc<Rules<H>> {
         Arc::clone(&self.rules.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn logged(&self, scope: Scope) -> BTreeSet<String> {
+        let logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        logged.get(&format!("{scope:?}")).cloned().unwrap_or_default()
     }
 
     /// Closes the store, within its limit for a call.

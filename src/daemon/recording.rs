@@ -1,5 +1,7 @@
 //! Records a pass in progress: its run, and each outcome as soon as its action ends.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 
 use super::clock::Clock;
@@ -15,6 +17,8 @@ pub(super) struct Recording<'a, W> {
     watch: W,
     id: RunId,
     dry: bool,
+    /// What the pass before would have removed. A dry run does not log it again.
+    known: BTreeSet<String>,
     pub reports: Vec<Report>,
     trouble: Option<StoreError>,
 }
@@ -29,9 +33,10 @@ impl<'a, W> Recording<'a, W> {
         taken_at: Timestamp,
         scope: Scope,
         dry: bool,
+        known: BTreeSet<String>,
     ) -> Result<Self, StoreError> {
         let id = store.call(move |store| store.begin_run(taken_at, scope, dry)).await?;
-        Ok(Self { store, clock, watch, id, dry, reports: Vec::new(), trouble: None })
+        Ok(Self { store, clock, watch, id, dry, known, reports: Vec::new(), trouble: None })
     }
 
     /// Records why the run removes everything unused.
@@ -60,7 +65,9 @@ impl<W: FnMut(&Report) + Send> ReportSink for Recording<'_, W> {
     /// contains it.
     async fn take(&mut self, report: Report) {
         (self.watch)(&report);
-        log_outcome(&report);
+        if !self.known.contains(&report.action.key()) {
+            log_outcome(&report);
+        }
         if !self.dry {
             let (id, at, recorded) = (self.id, (self.clock)(), report.clone());
             let recorded = self.store.call(move |store| store.record(id, at, &recorded)).await;

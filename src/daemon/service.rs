@@ -13,16 +13,15 @@ use super::pressure::{PressureBackoff, PressureMonitor};
 use super::schedule::{self, Job, Limits, PassResult};
 use super::signals::Reload;
 use crate::config::Intervals;
-use crate::execute::LiveRemover;
+use crate::execute::Remover;
 use crate::plan::{PlanError, Policy, Pressure, Scope};
 use crate::record::{Pass, StoreError};
 
 /// The shared state of the loops. A borrow never lasts across an await.
-struct Service<'a, P, A> {
-    cycle: Cycle<LiveRemover>,
+struct Service<'a, H, P, A> {
+    cycle: Cycle<H>,
     stop: &'a CancellationToken,
     hold_up: Duration,
-    reload: RefCell<Reload>,
     policy: RefCell<P>,
     after: RefCell<A>,
     /// Only the loop for disk pressure uses this.
@@ -32,8 +31,8 @@ struct Service<'a, P, A> {
 /// Runs all loops until `stop`. At a reload request, `policy` returns the policy for all later passes. With `None`, the
 /// current policy remains in force, and `policy` has already reported the error. `after` receives the result of each
 /// pass and must not delay the next one.
-pub async fn run(
-    cycle: Cycle<LiveRemover>,
+pub async fn run<H: Remover>(
+    cycle: Cycle<H>,
     intervals: &Intervals,
     limits: &Limits,
     stop: &CancellationToken,
@@ -42,17 +41,26 @@ pub async fn run(
     after: impl FnMut(Scope, &Result<Pass, StoreError>),
 ) {
     let relief = Mutex::new((cycle.monitor(), PressureBackoff::new(intervals)));
-    let (reload, policy, after) = (RefCell::new(reload), RefCell::new(policy), RefCell::new(after));
-    let service = Service { cycle, stop, hold_up: limits.hold_up, reload, policy, after, relief };
-    schedule::run(intervals, limits, stop, async |job| service.job(job).await).await;
+    let (policy, after) = (RefCell::new(policy), RefCell::new(after));
+    let service = Service { cycle, stop, hold_up: limits.hold_up, policy, after, relief };
+    tokio::select! {
+        // A reload comes before the pass that is due at the same time.
+        biased;
+        () = service.reload_rules(reload) => {}
+        () = schedule::run(intervals, limits, stop, async |job| service.job(job).await) => {}
+    }
     service.cycle.close().await;
 }
 
 // === impl Service ===
 
-impl<P: FnMut() -> Option<Policy>, A: FnMut(Scope, &Result<Pass, StoreError>)> Service<'_, P, A> {
+impl<H, P, A> Service<'_, H, P, A>
+where
+    H: Remover,
+    P: FnMut() -> Option<Policy>,
+    A: FnMut(Scope, &Result<Pass, StoreError>),
+{
     async fn job(&self, job: Job) -> PassResult {
-        self.reload_rules();
         let scope = match job {
             Job::Containers => Scope::Containers,
             Job::Images => Scope::Images,
@@ -64,11 +72,14 @@ impl<P: FnMut() -> Option<Policy>, A: FnMut(Scope, &Result<Pass, StoreError>)> S
         self.ended(scope, &self.cycle.pass(PassKind::Regular(scope), self.stop, |_, _| {}).await)
     }
 
-    fn reload_rules(&self) {
-        if self.reload.borrow_mut().is_requested()
-            && let Some(policy) = (self.policy.borrow_mut())()
-        {
-            self.cycle.set_policy(policy);
+    /// Applies the settings at each reload request. Never returns. A pass that runs keeps its rules.
+    async fn reload_rules(&self, mut reload: Reload) {
+        loop {
+            reload.requested().await;
+            let policy = (self.policy.borrow_mut())();
+            if let Some(policy) = policy {
+                self.cycle.set_policy(policy);
+            }
         }
     }
 
@@ -140,6 +151,7 @@ fn log_pass(scope: Scope, pass: &Result<Pass, StoreError>) -> PassResult {
     tracing::info!(
         ?scope,
         removed = total.removed,
+        would_remove = (total.would_remove > 0).then_some(total.would_remove),
         refused = total.refused,
         failed = total.failed,
         freed_bytes = pass.summary.total_measured_bytes(),

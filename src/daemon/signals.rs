@@ -1,7 +1,8 @@
 //! Signal handling: the first signal starts a graceful shutdown, the second aborts.
 //!
 //! After SIGTERM or SIGINT, the action in progress is finished and recorded, and no other begins: the running code
-//! checks the [`CancellationToken`]. A second SIGTERM or SIGINT ends the process at once. SIGHUP requests a reload of the settings.
+//! checks the [`CancellationToken`]. A second SIGTERM or SIGINT ends the process at once. SIGHUP requests a reload of the
+//! settings. SIGUSR1, SIGUSR2 and SIGALRM, which would end the process by default, are logged and have no other effect.
 //!
 //! This module spawns no task. The owner of the work awaits [`Signals::aborted`] in parallel to it. Signals are only
 //! handled while it is awaited:
@@ -27,6 +28,9 @@ pub struct Signals {
     terminate: Stream,
     interrupt: Stream,
     hangup: Stream,
+    user1: Stream,
+    user2: Stream,
+    alarm: Stream,
     stop: CancellationToken,
     reload: mpsc::Sender<()>,
     first: FirstSignal,
@@ -60,6 +64,9 @@ pub fn listen() -> io::Result<(Signals, CancellationToken, Reload)> {
         terminate: signal(SignalKind::terminate())?,
         interrupt: signal(SignalKind::interrupt())?,
         hangup: signal(SignalKind::hangup())?,
+        user1: signal(SignalKind::user_defined1())?,
+        user2: signal(SignalKind::user_defined2())?,
+        alarm: signal(SignalKind::alarm())?,
         stop: stop.clone(),
         reload,
         first: FirstSignal::default(),
@@ -93,11 +100,21 @@ impl Signals {
                 Some(()) = self.terminate.recv() => return Signal::Terminate,
                 Some(()) = self.interrupt.recv() => return Signal::Interrupt,
                 // If a request is already pending, or the receiver was dropped, this one is not needed.
-                Some(()) = self.hangup.recv() => drop(self.reload.try_send(())),
+                Some(()) = self.hangup.recv() => {
+                    tracing::info!("SIGHUP received: reloading the settings");
+                    let _ = self.reload.try_send(());
+                }
+                Some(()) = self.user1.recv() => without_effect("SIGUSR1"),
+                Some(()) = self.user2.recv() => without_effect("SIGUSR2"),
+                Some(()) = self.alarm.recv() => without_effect("SIGALRM"),
                 else => return std::future::pending().await,
             }
         }
     }
+}
+
+fn without_effect(signal: &str) {
+    tracing::warn!(signal, "this signal has no effect; SIGHUP reloads the settings");
 }
 
 // === impl FirstSignal ===
@@ -132,11 +149,6 @@ impl Signal {
 // === impl Reload ===
 
 impl Reload {
-    /// Returns whether a reload was requested, and clears the request.
-    pub fn is_requested(&mut self) -> bool {
-        self.0.try_recv().is_ok()
-    }
-
     /// Waits for a reload request. Waits forever if the sender was dropped.
     pub async fn requested(&mut self) {
         if self.0.recv().await.is_none() {

@@ -58,6 +58,65 @@ pub fn full_image_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{registry}/{library}{}", with_digest_or_tag(repository)))
 }
 
+/// Returns the full forms of a pattern of image names, in which `*` stands for any text: with registry and path and,
+/// unless it has a tag or digest or ends in `*`, one for every tag and one for every digest. Empty for an ID that is
+/// written in full.
+pub fn full_image_patterns(pattern: &str) -> Vec<String> {
+    match canonical_image_id(pattern) {
+        Cow::Owned(id) => return vec![id],
+        Cow::Borrowed(name) if name.is_empty() || name.starts_with(SHA256) => return Vec::new(),
+        Cow::Borrowed(_) => {}
+    }
+    let (registry, repository) = match pattern.split_once('/') {
+        Some((first, rest)) if is_registry(first) => (first, rest),
+        _ if pattern.starts_with('*') => return with_any_tag(pattern),
+        _ => (DOCKER, pattern),
+    };
+    let registry = if registry == OLD_DOCKER { DOCKER } else { registry };
+    let library = if registry == DOCKER && !repository.contains('/') { "library/" } else { "" };
+    with_any_tag(&format!("{registry}/{library}{repository}"))
+}
+
+/// Returns a pattern, if it has no tag and no digest, for every tag and for every digest.
+fn with_any_tag(pattern: &str) -> Vec<String> {
+    let last = pattern.rsplit('/').next().unwrap_or(pattern);
+    match last.split_once('@') {
+        Some((tagged, digest)) => {
+            let path = pattern.strip_suffix(last).unwrap_or_default();
+            let name = tagged.split(':').next().unwrap_or(tagged);
+            vec![format!("{path}{name}@{digest}")]
+        }
+        None if last.contains(':') || last.ends_with('*') => vec![pattern.to_owned()],
+        None => vec![format!("{pattern}:*"), format!("{pattern}@*")],
+    }
+}
+
+/// Returns whether an image name or ID can match a pattern. The rules are those of `distribution/reference`.
+pub fn is_image_pattern(pattern: &str) -> bool {
+    let (tagged, digest) = pattern.split_once('@').map_or((pattern, None), |(name, digest)| (name, Some(digest)));
+    let is_tag = |(_, tag): &(&str, &str)| !tag.contains('/');
+    let (path, tag) = tagged.rsplit_once(':').filter(is_tag).map_or((tagged, None), |(path, tag)| (path, Some(tag)));
+    let (registry, repository) = match path.split_once('/') {
+        Some((first, rest)) if is_registry(first) => (first, rest),
+        _ => ("", path),
+    };
+    let of = |text: &str, others: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || others.contains(c));
+    let is_part = |part: &str| {
+        let end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '*');
+        of(part, "._-*") && part == part.to_ascii_lowercase() && end(part.chars().next()) && end(part.chars().last())
+    };
+    let is_tag = |tag: &str| (1..=128).contains(&tag.len()) && of(tag, "_.-*") && !tag.starts_with(['.', '-']);
+    let is_digest = |digest: &str| {
+        let (algorithm, hex) = digest.split_once(':').unwrap_or(("", digest));
+        let is_whole = digest.contains(':') || digest.contains('*');
+        is_whole && of(algorithm, "+._-*") && hex.chars().all(|c| c.is_ascii_hexdigit() || c == '*') && !hex.is_empty()
+    };
+    of(registry, ".:-*[]")
+        && repository.split('/').all(is_part)
+        && tag.is_none_or(is_tag)
+        && digest.is_none_or(is_digest)
+}
+
 fn is_registry(first: &str) -> bool {
     first.contains(['.', ':']) || first == "localhost"
 }

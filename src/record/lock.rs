@@ -21,12 +21,15 @@ use super::file::{self, Identity};
 const HOLDER: u64 = 1024;
 /// The prefix of the line about the store in the lock file.
 const STORE: &str = "store: ";
+/// The prefix of the line with the path of the store in the lock file.
+const STATE: &str = "state: ";
 
 /// The lock of this node's agent. Dropping it releases the lock.
 #[derive(Debug)]
 pub struct Lock {
     file: File,
     what: String,
+    state: Option<PathBuf>,
 }
 
 /// Why the lock was not acquired.
@@ -86,16 +89,28 @@ impl Lock {
                 break file;
             }
         };
-        let mut lock = Self { file, what: what.to_owned() };
+        let mut lock = Self { file, what: what.to_owned(), state: None };
         lock.report(None);
         Ok(lock)
+    }
+
+    /// Writes into the lock file which store this agent uses, so that `kubegc plan` reads the same one.
+    pub fn names_store(&mut self, path: &Path) {
+        self.state = std::path::absolute(path).ok();
+        self.report(None);
+    }
+
+    /// Returns the store of the agent that holds a lock; `None` = unknown, or the lock is free.
+    pub fn store_of_holder(path: &Path) -> Option<PathBuf> {
+        let text = held_text(path)?;
+        text.lines().find_map(|line| line.strip_prefix(STATE)).map(PathBuf::from)
     }
 
     /// Writes into the lock file who holds it and why its store is in memory. `kubegc status` reads it here because it
     /// cannot read this from the store.
     pub fn report(&mut self, trouble: Option<&str>) {
         // On a full disk the text cannot be written. The lock works without it.
-        let _ = sign(&mut self.file, &self.what, trouble);
+        let _ = sign(&mut self.file, &self.what, self.state.as_deref(), trouble);
     }
 
     /// Returns why the store of the agent that holds a lock is in memory; `None` = it is not, or the lock is free.
@@ -148,9 +163,10 @@ fn locked(path: &Path) -> Result<File, LockError> {
 }
 
 /// Writes who holds the lock, and replaces the text of the previous holder.
-fn sign(file: &mut File, what: &str, trouble: Option<&str>) -> io::Result<()> {
+fn sign(file: &mut File, what: &str, state: Option<&Path>, trouble: Option<&str>) -> io::Result<()> {
+    let state = state.map_or_else(String::new, |state| format!("{STATE}{}\n", state.display()));
     let store = trouble.map_or_else(String::new, |trouble| format!("{STORE}{}\n", trouble.replace('\n', " ")));
-    let text = format!("pid {}, {what}\n{store}", std::process::id());
+    let text = format!("pid {}, {what}\n{state}{store}", std::process::id());
     file.set_len(0)?;
     file.rewind()?;
     file.write_all(text.as_bytes())
@@ -225,6 +241,19 @@ mod tests {
         lock.report(Some("cannot use the store"));
         drop(lock);
         assert_eq!(Lock::trouble(&path), None, "it is not held");
+    }
+
+    #[test]
+    fn a_lock_names_the_store_of_its_holder() {
+        let (_dir, path) = lock_path();
+        let mut lock = Lock::take(&path, "run").unwrap();
+        assert_eq!(Lock::store_of_holder(&path), None);
+        lock.names_store(Path::new("/state/kubegc.db"));
+        lock.report(Some("full"));
+        assert_eq!(Lock::store_of_holder(&path), Some("/state/kubegc.db".into()));
+        assert_eq!(Lock::trouble(&path).as_deref(), Some("full"));
+        drop(lock);
+        assert_eq!(Lock::store_of_holder(&path), None, "it is not held");
     }
 
     #[test]

@@ -36,6 +36,6 @@ pub fn log_outcome(report: &Report) {
         Outcome::Refused { refusal } => event!(debug, "kept on recheck", refusal = tracing::field::display(refusal)),
         Outcome::AlreadyGone {} => event!(debug, "already removed"),
         Outcome::NotNeeded {} => event!(debug, "not needed any more"),
-        Outcome::WouldRemove {} => event!(debug, "would be removed"),
+        Outcome::WouldRemove {} => event!(info, "would be removed"),
     }
 }

@@ -108,8 +108,8 @@ impl Running {
         let _ = kill(Pid::from_raw(self.pid.cast_signed()), signal);
     }
 
-    /// Waits for a text on standard error.
-    pub async fn says(&mut self, text: &str) {
+    /// Waits for a text on standard error. Returns all lines up to it.
+    pub async fn says(&mut self, text: &str) -> Vec<String> {
         let mut said = Vec::new();
         let wait = async {
             while let Some(line) = self.lines.recv().await {
@@ -122,6 +122,16 @@ impl Running {
         };
         let found = tokio::time::timeout(PATIENCE, wait).await.unwrap_or(false);
         assert!(found, "no {text:?} in {said:#?}");
+        said
+    }
+
+    /// Returns the lines after the last one that was waited for, after the end of the process.
+    pub async fn rest(&mut self) -> Vec<String> {
+        let mut rest = Vec::new();
+        while let Some(line) = self.lines.recv().await {
+            rest.push(line);
+        }
+        rest
     }
 
     pub async fn ended(&mut self) -> ExitStatus {

@@ -123,6 +123,7 @@ fn a_dry_run_changes_nothing_and_a_collection_does_what_it_showed() {
     sandbox    1             0                0        0       0
 
     Would be removed: 3 containers and 1 sandbox. 20 kept.
+    ! warning: no history yet: ages count from this command; run the service, or `kubegc collect --wait`
     ");
     assert_eq!(host.rest(), before);
     let writes = [Rpc::StopContainer, Rpc::RemoveContainer, Rpc::StopPodSandbox, Rpc::RemovePodSandbox];
@@ -141,6 +142,7 @@ fn a_dry_run_changes_nothing_and_a_collection_does_what_it_showed() {
     sandbox    1        0                0        0       0
 
     Removed: 3 containers and 1 sandbox, 12.0KiB reclaimed (measured). 20 kept.
+    ! warning: no history yet: ages count from this command; run the service, or `kubegc collect --wait`
     ");
     insta::assert_snapshot!(host.rest().concat().join("\n"), @r#"
     crash/app#3 exited
@@ -191,6 +193,7 @@ fn a_failure_is_reported_and_other_removals_continue() {
     sandbox    0        0                0        1       0
 
     Removed: 3 containers, 12.0KiB reclaimed (measured). 1 failed. 20 kept.
+    ! warning: no history yet: ages count from this command; run the service, or `kubegc collect --wait`
     ! error: 1 removal failed
     ");
     // The next pass is in back-off and does not try again.
@@ -390,9 +393,9 @@ fn a_source_that_fails_is_reported_and_the_plan_fails_in_part() {
     assert!(text.starts_with("exit Some(1)\n"), "{text}");
     insta::assert_snapshot!(text.lines().rev().take(4).collect::<Vec<_>>().join("\n"), @"
     ! error: image_filesystem unavailable: ImageFsInfo: a fault that the test asked for (Internal)
+    ! warning: no history yet: ages count from this command; run the service, or `kubegc collect --wait`
     To remove: 3 containers and 1 sandbox. 20 kept.
     Error: image_filesystem unavailable: ImageFsInfo: a fault that the test asked for (Internal)
-    Pods: no pod list available: pods.source is none
     ");
 }
 
@@ -522,7 +525,7 @@ async fn a_signal_ends_a_collection_after_the_action_in_progress() {
     let output = interrupted(&host, &[Signal::SIGTERM]).await;
     assert_eq!(output.status.code(), Some(128 + 15));
     let error = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(error, "error: 3 removals not begun, because of SIGTERM\n");
+    assert!(error.ends_with("error: 3 removals not begun, because of SIGTERM\n"), "{error}");
     assert_eq!(host.rest()[0].len(), 5);
     assert_eq!(host.run(&["history", "-o", "json"]).lines().count(), 1);
 }

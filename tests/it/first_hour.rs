@@ -1,5 +1,8 @@
 //! What an on-call engineer meets in the first hour: the shell must not mislead.
 
 mod collections;
+mod configuration;
+mod history;
+mod service;
 
 use crate::cli_on_sim::Host;

@@ -10,6 +10,7 @@ use super::super::{clock, node, signals};
 use super::*;
 use crate::config::Settings;
 use crate::cri::Endpoint;
+use crate::execute::LiveRemover;
 use crate::model::ListCounts;
 use crate::observe::{DiskFn, RuntimePods};
 use crate::plan::Outcome;
