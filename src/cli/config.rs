@@ -4,6 +4,7 @@ use clap::{Subcommand, ValueEnum};
 use schemars::schema_for;
 
 use super::collect::Collection;
+use super::images::Images;
 use super::render::Grid;
 use super::session::block_on;
 use super::{CliError, Format, Output, format};
@@ -43,6 +44,8 @@ enum Document {
     Plan,
     /// Output of `collect -o json`
     Collection,
+    /// Output of `images -o json`
+    Images,
     /// The configuration file
     Config,
 }
@@ -78,7 +81,7 @@ fn show(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
         None => output.text(&loaded.to_toml()),
         Some(Format::Json) => output.pretty_json(&loaded.to_json()),
         Some(Format::Yaml) => output.yaml(&loaded.to_json()),
-        Some(format @ (Format::Table | Format::Wide)) => {
+        Some(format @ (Format::Table | Format::Wide | Format::Name)) => {
             let mut grid = Grid::new(&["KEY", "VALUE", "ORIGIN"]);
             for key in KEYS {
                 grid.row([key.name.to_owned(), key.get(&loaded.settings).to_string(), loaded.origin(key).to_string()]);
@@ -93,6 +96,7 @@ fn schema(of: Document, output: &mut Output) -> Result<(), CliError> {
         Document::Snapshot => output.pretty_json(&schema_for!(Snapshot)),
         Document::Plan => output.pretty_json(&schema_for!(Plan)),
         Document::Collection => output.pretty_json(&schema_for!(Collection<'static>)),
+        Document::Images => output.pretty_json(&schema_for!(Images)),
         Document::Config => output.pretty_json(&crate::config::schema()),
     }
 }

@@ -36,4 +36,5 @@ mod service;
 mod shell;
 mod sim;
 mod systemd;
+mod terminal;
 mod vectors;
