@@ -14,6 +14,7 @@ mod exit_status;
 mod format;
 mod global;
 mod history;
+mod images;
 mod logging;
 mod lookup;
 mod one_document;
@@ -29,13 +30,14 @@ mod snapshot;
 mod status;
 mod why;
 
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use error::{CliError, ErrorKind};
 pub use global::Global;
-pub use output::{Format, Output};
+pub use output::{Color, Format, Output};
 
 /// A garbage collector for Kubernetes nodes: dead containers, sandboxes, logs and unused images.
 ///
@@ -59,6 +61,7 @@ enum Verb {
     Run(run::Args),
     Why(why::Args),
     Snapshot(snapshot::Args),
+    Images(images::Args),
     History(history::Args),
     Status(status::Args),
     Config(config::Args),
@@ -78,13 +81,15 @@ pub fn main() -> ExitCode {
         cli.global.config = Some(file.clone());
     }
     let environment = crate::config::Environment::read();
-    let mut output = Output::of_process(cli.global.format, &environment);
+    let color = cli.global.color;
+    render::Screen::set(cli.global.no_headers);
+    let mut output = Output::of_process(cli.global.format, color, &environment);
     match cli.run(&environment, &mut output).and_then(|()| output.flush()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Output that was printed before the error comes first.
             let _ = output.flush();
-            error.report(&environment)
+            error.report(color.is_on(io::stderr().is_terminal(), &environment))
         }
     }
 }
@@ -101,7 +106,15 @@ impl Cli {
                 Verb::Controller(args) => args.is_service(),
                 _ => false,
             };
-            logging::start(is_service, verbose, loaded.settings.log_format, environment.plain);
+            let color = self.global.color.is_on(io::stderr().is_terminal(), environment);
+            logging::start(&logging::Logging {
+                is_service,
+                verbose,
+                level: self.global.log_level,
+                filter: environment.log_filter.as_deref(),
+                format: loaded.settings.log_format,
+                color,
+            });
             let shows_or_serves = is_service || matches!(self.verb, Verb::Config(_));
             Ok(if shows_or_serves { loaded } else { loaded.without_patience() })
         };
@@ -111,6 +124,7 @@ impl Cli {
             Verb::Run(args) => run::run(args, load()?, load, environment.notify_socket.as_deref()),
             Verb::Snapshot(args) => snapshot::run(args, &load()?, output),
             Verb::Why(args) => why::run(args, &load()?, output),
+            Verb::Images(args) => images::run(args, &load()?, output),
             Verb::History(args) => history::run(args, &load()?, output),
             Verb::Status(args) => status::run(args, &load()?, output),
             Verb::Config(args) => config::run(args, load, output),

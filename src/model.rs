@@ -21,7 +21,9 @@ pub use backoff::Backoff;
 pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId, canonical_image_id, short_id};
 pub use image_names::{full_image_name, full_image_patterns, is_image_pattern};
 pub use lists::{ListBytes, ListReceipt, MESSAGE_LIMIT_BYTES, MissingPart, PartState, Partial};
-pub use log_names::{container_id_of_link, is_log_link, log_dir_name, log_link_name, pod_of_dir, pod_uid_of_dir};
+pub use log_names::{
+    container_id_of_link, container_of_link, is_log_link, log_dir_name, log_link_name, pod_of_dir, pod_uid_of_dir,
+};
 pub use memory::{Absence, Failure, ImageMemory, ListCounts, ListFall, Memory, NamedImages, RuntimeMemory};
 pub use objects::{
     Container, ContainerState, EntryKind, FileSystem, Image, LinkTarget, LogDir, LogLink, Runtime, Sandbox,

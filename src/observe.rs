@@ -8,6 +8,7 @@ mod clock_skew;
 mod disk;
 mod error;
 mod image_names;
+mod log_sizes;
 mod logs;
 mod pods;
 mod status;
@@ -20,9 +21,10 @@ pub use pods::{NoPods, PodSource, PodSourceOptions, RuntimePods};
 pub use status::StatusFor;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -173,6 +175,26 @@ impl Observer {
     /// needs it.
     pub async fn resolve_image_names(&self, snapshot: &mut Snapshot) {
         self.image_names.resolve(&self.reader.limited(MOST_UNANSWERED), snapshot).await;
+    }
+
+    /// Measures the log directories, for display, in their order and until `limit` has passed. The sizes of the others
+    /// stay unknown. Separate from [`Self::observe`] because no pass needs them.
+    pub async fn measure_logs(&self, snapshot: &mut Snapshot, limit: Duration) {
+        let dirs = snapshot.log_dirs.as_ref().into_iter().flatten();
+        let names: Vec<_> = dirs.map(|dir| dir.name.clone()).collect();
+        let mut measured = HashMap::new();
+        let measure = async {
+            for name in names {
+                let directory = self.places.pod_logs.join(&name);
+                let sizes = self.look(&directory, |_, at| Ok(log_sizes::measure(at))).await;
+                if let Seen::Seen(sizes) = sizes {
+                    measured.insert(name, sizes);
+                }
+            }
+        };
+        // Sizes that took too long are missing, and the output shows it.
+        let _ = tokio::time::timeout(limit, measure).await;
+        log_sizes::add(snapshot, &measured);
     }
 
     /// Reads everything from the runtime. An unreachable runtime gets one call: each further call would only wait for

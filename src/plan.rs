@@ -20,10 +20,12 @@ mod guards;
 mod image_candidate;
 mod image_keep;
 mod image_use;
+mod image_users;
 mod image_volumes;
 mod images;
 mod list_sanity;
 mod logs;
+mod object_facts;
 mod pattern;
 mod plan_builder;
 mod pods;
@@ -43,8 +45,10 @@ pub use document::{ImageSummary, ImageTrigger, Kept, ListNote, Plan, PlanKind, P
 pub use error::PlanError;
 pub use explain::Explanation;
 pub use guards::{Guards, Profile};
+pub use image_users::{ImageUsers, images};
 pub use images::ImagePolicy;
 pub use logs::LogPolicy;
+pub use object_facts::add as add_object_facts;
 pub use pattern::{Pattern, unmatched_patterns};
 pub use pressure::{Pressure, PressurePolicy};
 pub use reason::{KeepReason, RemoveReason};
@@ -85,6 +89,25 @@ pub enum Scope {
     Images,
     /// All steps, as for a command in a shell.
     All,
+}
+
+// === impl Scope ===
+
+impl Scope {
+    /// Returns the word in documents and logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Containers => "containers",
+            Self::Images => "images",
+            Self::All => "all",
+        }
+    }
+}
+
+impl std::fmt::Display for Scope {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
 }
 
 /// Decides one pass.

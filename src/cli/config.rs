@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::collect::Collection;
 use super::controller::Answer;
+use super::images::Images;
 use super::render::Grid;
 use super::session::block_on;
 use super::{CliError, ErrorKind, Format, Output, format};
@@ -67,6 +68,8 @@ enum Document {
     PodReport,
     /// Output of `controller status -o json`
     ClusterStatus,
+    /// Output of `images -o json`
+    Images,
     /// The configuration file
     Config,
 }
@@ -168,7 +171,7 @@ fn show(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
         None => output.text(&loaded.to_toml()),
         Some(Format::Json) => output.pretty_json(&loaded.to_json()),
         Some(Format::Yaml) => output.yaml(&loaded.to_json()),
-        Some(format @ (Format::Table | Format::Wide)) => {
+        Some(format @ (Format::Table | Format::Wide | Format::Name)) => {
             let mut grid = Grid::new(&["KEY", "VALUE", "ORIGIN"]);
             for key in KEYS {
                 grid.row([key.name.to_owned(), key.get(&loaded.settings).to_string(), loaded.origin(key).to_string()]);
@@ -190,6 +193,7 @@ fn schema(of: Document, output: &mut Output) -> Result<(), CliError> {
         Document::PodPlan => output.pretty_json(&schema_for!(PodPlan)),
         Document::PodReport => output.pretty_json(&schema_for!(PodReport)),
         Document::ClusterStatus => output.pretty_json(&schema_for!(ClusterStatus)),
+        Document::Images => output.pretty_json(&schema_for!(Images)),
         Document::Config => output.pretty_json(&crate::config::schema()),
     }
 }

@@ -58,11 +58,11 @@ async fn show(sim: &Sim, pods: PodList, memory: &Memory, output: &mut Output) ->
     let policy = &settings.policy;
     let memory = store.memory(now())?;
     let (_, plan) = look_and_plan(&node.observer(&settings), policy, Scope::All, now(), memory).await;
-    output.text(&format!("\n{}\n{}\n", paint.bold("$ kubegc plan"), render::plan(&plan, false, paint)))?;
+    output.page(&format!("\n{}\n{}\n", paint.bold("$ kubegc plan"), render::plan(&plan, false, paint)))?;
 
     let cycle = Cycle::live(settings, &node, store, now());
     let pass = cycle.pass(PassKind::Regular(Scope::All), &CancellationToken::new(), |_, _| {}).await?;
-    output.text(&format!(
+    output.page(&format!(
         "{}\n{}\n",
         paint.bold("$ kubegc collect"),
         render::collection(&pass, Detail::Objects, paint)
@@ -83,7 +83,7 @@ fn settings(sim: &Sim) -> Settings {
 }
 
 fn title(what: &str, inventory: &Inventory, paint: Paint, output: &mut Output) -> Result<(), CliError> {
-    output.text(&format!("{} {}\n", paint.bold(&format!("{what}:")), inventory.text()))
+    output.page(&format!("{} {}\n", paint.bold(&format!("{what}:")), inventory.text()))
 }
 
 // === impl Inventory ===

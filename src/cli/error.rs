@@ -1,10 +1,10 @@
 //! Errors of the program: a kind, which determines the exit status, a message, and hints.
 
 use std::fmt::{self, Write as _};
-use std::io::{self, ErrorKind as Io, IsTerminal, Write as _};
+use std::io::{self, ErrorKind as Io, Write as _};
 use std::process::ExitCode;
 
-use crate::config::{ConfigError, ConfigFault, Environment};
+use crate::config::{ConfigError, ConfigFault};
 use crate::daemon::signals::Signal;
 
 /// The kind of an error. The exit status depends on nothing else.
@@ -98,9 +98,8 @@ impl CliError {
     }
 
     /// Prints the error and returns the exit status.
-    pub fn report(&self, environment: &Environment) -> ExitCode {
+    pub fn report(&self, color: bool) -> ExitCode {
         if self.kind != ErrorKind::BrokenPipe {
-            let color = io::stderr().is_terminal() && !environment.plain;
             // If standard error is closed too, there is no other output for the error.
             let _ = io::stderr().write_all(self.text(color).as_bytes());
         }

@@ -68,6 +68,69 @@ pub(super) fn fields(fields: &[(String, String)]) -> String {
     fields.iter().map(line).collect()
 }
 
+/// Shortens a name to at most `width` characters. Each part between slashes keeps both ends, and short parts are whole:
+/// of `namespace/pod/container` every part can be recognized.
+pub(super) fn name(text: &str, width: usize) -> String {
+    let parts: Vec<_> = text.split('/').collect();
+    let letters = width.saturating_sub(parts.len() - 1);
+    if text.chars().count() <= width || letters < 2 * parts.len() {
+        return middle(text, width);
+    }
+    let lengths: Vec<_> = parts.iter().map(|part| part.chars().count()).collect();
+    let widths = shares(&lengths, letters);
+    let parts: Vec<_> = parts.iter().zip(widths).map(|(part, width)| middle(part, width)).collect();
+    parts.join("/")
+}
+
+/// Leaves out the registry of an image, or the directories of a path: most names differ at their ends.
+pub(super) fn without_registry(name: &str) -> String {
+    match (name.strip_prefix('/'), name.split_once('/')) {
+        (Some(path), _) => format!("…/{}", path.rsplit('/').next().unwrap_or(path)),
+        (None, Some((registry, rest))) if registry.contains(['.', ':']) => format!("…/{rest}"),
+        _ => name.to_owned(),
+    }
+}
+
+/// Divides a width between parts: what a short part does not need goes to the long ones.
+fn shares(lengths: &[usize], width: usize) -> Vec<usize> {
+    let mut shares = vec![0; lengths.len()];
+    let mut order: Vec<_> = lengths.iter().copied().zip(0..).collect();
+    order.sort_unstable();
+    let (mut rest, mut parts) = (width, lengths.len());
+    for (length, position) in order {
+        let share = length.min(rest / parts.max(1));
+        if let Some(place) = shares.get_mut::<usize>(position) {
+            *place = share;
+        }
+        rest -= share;
+        parts -= 1;
+    }
+    shares
+}
+
+/// Shortens text to at most `width` characters by its end.
+pub(super) fn end(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
+}
+
+/// Wraps lines that are longer than `width` between words. The lines that follow are indented.
+pub(super) fn wrapped(text: &str, width: usize) -> String {
+    let escapes = |line: &str| line.matches("\u{1b}[").count() * 5;
+    let wrap = |line: &str| {
+        if line.chars().count() <= width + escapes(line) {
+            return format!("{line}\n");
+        }
+        let blanks = line.len() - line.trim_start().len();
+        let indent = " ".repeat(if blanks < width / 2 { blanks + 2 } else { 0 });
+        textwrap::fill(line, textwrap::Options::new(width).subsequent_indent(&indent)) + "\n"
+    };
+    text.lines().map(wrap).collect()
+}
+
 /// Makes text safe to print on a terminal: names come from the node and may contain any character.
 pub(super) fn printable(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
@@ -122,6 +185,25 @@ mod tests {
         assert_eq!(middle("abcdefghij", 10), "abcdefghij");
         assert_eq!(middle("abcdefghijk", 10), "abcde…hijk");
         assert_eq!(middle("äöüäöüäöü", 4), "äö…ü");
+    }
+
+    #[test]
+    fn each_part_of_a_short_name_can_be_recognized() {
+        let long = "payments-production/checkout-service-7d9f8c6b5d-x2x4z/istio-proxy";
+        assert_eq!(name(long, 100), long);
+        assert_eq!(name(long, 40), "paymen…uction/checkou…-x2x4z/istio-proxy");
+        assert_eq!(name("shop/old-6c5b9-of-a-long-name/app", 20), "shop/old-6…-name/app");
+        assert_eq!(without_registry("registry.example.com/shop/web:1"), "…/shop/web:1");
+        assert_eq!(without_registry("/var/log/pods/default_web-0_0a1b2c3d"), "…/default_web-0_0a1b2c3d");
+        assert_eq!(without_registry("shop/web-0"), "shop/web-0");
+        assert_eq!(name("a/b/c/d/e/f/g", 6), "a/b…/g");
+        assert_eq!(end("over the limit", 10), "over the…");
+    }
+
+    #[test]
+    fn long_lines_are_wrapped_between_words_and_others_are_unchanged() {
+        assert_eq!(wrapped("ab  cd\n  efg hij klm\n", 9), "ab  cd\n  efg hij\n    klm\n");
+        assert_eq!(wrapped("\u{1b}[1mab\u{1b}[0m cd\n", 5), "\u{1b}[1mab\u{1b}[0m cd\n");
     }
 
     #[test]

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
-use super::{CliError, Format};
+use super::logging::LogLevel;
+use super::{CliError, Color, Format};
 use crate::config::{Environment, KEYS, Key, Loaded, Typed, load};
 
 /// Flags that every verb takes.
@@ -31,9 +32,18 @@ pub struct Global {
     /// Output format
     #[arg(short = 'o', long = "output", global = true, value_enum, value_name = "FORMAT")]
     pub format: Option<Format>,
+    /// Print tables without a header
+    #[arg(long, global = true)]
+    pub no_headers: bool,
+    /// When to use color; auto respects `NO_COLOR`
+    #[arg(long, global = true, value_enum, default_value = "auto", value_name = "WHEN")]
+    pub color: Color,
     /// Log more to standard error (-vv for debug)
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
+    /// Log messages of this level and above; overrides -v and `RUST_LOG`
+    #[arg(long, global = true, value_enum, value_name = "LEVEL")]
+    pub log_level: Option<LogLevel>,
     /// Log debug messages, as -vv
     #[arg(short = 'D', long, global = true)]
     pub debug: bool,

@@ -1,11 +1,13 @@
 //! `kubegc history`.
 
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use clap::ValueEnum;
 use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
 
-use super::render::{Grid, object};
+use super::render::{Grid, object, reference};
 use super::{CliError, Format, Output, format};
 use crate::config::Loaded;
 use crate::daemon::now;
@@ -15,12 +17,12 @@ use crate::record::{HistoryEntry, HistoryFilter, RunEntry, Store};
 /// Show past removals and their reasons, newest first
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Filter by text in the id, path, name, tag or pod
+    /// Filter by text in the id, path, name, tag or pod; a number shows the run with this number
     text: Option<String>,
     /// Maximum number of entries
     #[arg(short = 'n', long, default_value_t = 50, value_name = "NUMBER")]
     limit: usize,
-    /// Show entries since a duration (24h) or time (2026-11-21T12:00:00Z)
+    /// Show entries since a duration (24h), a date (2026-11-21) or a time (2026-11-21T12:00:00Z)
     #[arg(long, value_name = "WHEN", value_parser = when)]
     since: Option<When>,
     /// Filter by object kind
@@ -29,6 +31,36 @@ pub struct Args {
     /// Show runs instead of single removals
     #[arg(long, conflicts_with_all = ["text", "since", "kind"])]
     runs: bool,
+    /// Add up the removals by day and reason (UTC)
+    #[arg(long, conflicts_with = "runs")]
+    sums: bool,
+    /// Wait for new entries and print them, until interrupted
+    #[arg(short, long, conflicts_with_all = ["runs", "sums"])]
+    follow: bool,
+}
+
+/// The time between two looks at the store with `--follow`.
+const FOLLOW: Duration = Duration::from_secs(1);
+
+/// A run with its removals.
+#[derive(Serialize)]
+struct RunView<'a> {
+    run: &'a RunEntry,
+    /// Oldest first.
+    removals: &'a [HistoryEntry],
+}
+
+/// The removals of a day for one reason.
+#[derive(Serialize)]
+struct Sum {
+    /// The day, in UTC.
+    day: jiff::civil::Date,
+    kind: Kind,
+    /// The rule, as in plans.
+    reason: String,
+    removed: u64,
+    /// Reclaimed bytes, where measured for each object.
+    freed_bytes: u64,
 }
 
 /// A time as the user writes it.
@@ -45,6 +77,26 @@ enum KindArg {
     LogDir,
     LogLink,
     Image,
+}
+
+// === impl Args ===
+
+impl Args {
+    fn filter(&self) -> HistoryFilter {
+        HistoryFilter {
+            limit: Some(self.limit),
+            since: self.since.map(When::moment),
+            kind: self.kind.map(Kind::from),
+            text: self.text.clone(),
+            run: None,
+        }
+    }
+
+    /// Returns the message for an empty result.
+    fn nothing(&self) -> &'static str {
+        let is_filtered = self.text.is_some() || self.since.is_some() || self.kind.is_some();
+        if is_filtered { "no entry matches\n" } else { "no removals\n" }
+    }
 }
 
 // === impl KindArg ===
@@ -77,7 +129,12 @@ impl When {
 
 fn when(text: &str) -> Result<When, String> {
     let ago = humantime::parse_duration(text).map(When::Ago);
-    ago.or_else(|_| text.parse().map(When::At)).map_err(|_| "wants a duration such as 24h, or a time".to_owned())
+    let at = || text.parse().map(When::At);
+    let date =
+        || text.parse::<jiff::civil::Date>()?.to_zoned(jiff::tz::TimeZone::UTC).map(|at| When::At(at.timestamp()));
+    ago.or_else(|_| at())
+        .or_else(|_| date())
+        .map_err(|_: jiff::Error| "wants a duration such as 24h, a date, or a time".to_owned())
 }
 
 /// Reads the store and prints the history.
@@ -86,22 +143,97 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
     let Some(store) = Store::open_read_only(path)? else {
         return nothing(&format!("no removals recorded: no store at {}\n", path.display()), output);
     };
-    if args.runs { runs(args, &store, output) } else { removals(args, &store, output) }
+    let run = args.text.as_deref().and_then(|text| text.parse().ok());
+    match run.map(|number| store.run(number)).transpose()?.flatten() {
+        Some(run) => one_run(&run, &store, output),
+        None if args.runs => runs(args, &store, output),
+        None if args.sums => sums(args, &store, output),
+        None if args.follow => follow(args, loaded, store, output),
+        None => removals(args, &store, output),
+    }
+}
+
+/// Prints one run and its removals, oldest first.
+fn one_run(run: &RunEntry, store: &Store, output: &mut Output) -> Result<(), CliError> {
+    let mut entries = store.history(&HistoryFilter { run: Some(run.id), ..HistoryFilter::default() })?;
+    entries.reverse();
+    match output.format.unwrap_or(Format::Table) {
+        Format::Json => output.json(&RunView { run, removals: &entries }),
+        Format::Yaml => output.yaml(&RunView { run, removals: &entries }),
+        Format::Name => output.names(entries.iter().map(|entry| reference(entry.kind, &entry.id))),
+        format => {
+            let wide = format == Format::Wide;
+            let removals = if entries.is_empty() { "no removals\n".to_owned() } else { removals_table(&entries, wide) };
+            output.page(&format!("{}\n{removals}", runs_table(std::slice::from_ref(run), wide)))
+        }
+    }
+}
+
+/// Prints the number of removals and the reclaimed bytes by day and reason, newest first.
+fn sums(args: &Args, store: &Store, output: &mut Output) -> Result<(), CliError> {
+    let entries = store.history(&HistoryFilter { limit: None, ..args.filter() })?;
+    let mut sums: BTreeMap<_, Sum> = BTreeMap::new();
+    for entry in entries.iter().filter(|entry| entry.outcome == "removed") {
+        let day = entry.at.to_zoned(jiff::tz::TimeZone::UTC).date();
+        let key = (std::cmp::Reverse(day), entry.kind, entry.reason.clone());
+        let new = || Sum { day, kind: entry.kind, reason: entry.reason.clone(), removed: 0, freed_bytes: 0 };
+        let sum = sums.entry(key).or_insert_with(new);
+        sum.removed += 1;
+        sum.freed_bytes += entry.freed_bytes.unwrap_or_default();
+    }
+    let sums: Vec<_> = sums.into_values().collect();
+    match output.format.unwrap_or(Format::Table) {
+        Format::Json => sums.iter().try_for_each(|sum| output.json(sum)),
+        Format::Yaml => output.yaml(&sums),
+        _ if sums.is_empty() => nothing(args.nothing(), output),
+        format => output.page(&sums_table(&sums, format == Format::Wide)),
+    }
+}
+
+fn sums_table(sums: &[Sum], wide: bool) -> String {
+    let mut grid = Grid::new(&["DAY", "KIND", "REMOVED", "FREED", "WHY"]);
+    for sum in sums {
+        let kind = sum.kind.as_str().replace('_', " ");
+        let (removed, freed) = (sum.removed.to_string(), format::size(sum.freed_bytes));
+        grid.row([sum.day.to_string(), kind, removed, freed, sum.reason.replace('_', " ")]);
+    }
+    grid.text(wide)
+}
+
+/// Prints new entries as they are recorded, oldest first. Interrupting the command ends it.
+fn follow(args: &Args, loaded: &Loaded, store: Store, output: &mut Output) -> Result<(), CliError> {
+    let (mut store, mut known) = (store, HashSet::new());
+    let mut filter = args.filter();
+    loop {
+        let mut entries = store.history(&filter)?;
+        entries.reverse();
+        entries.retain(|entry| known.insert((entry.run, entry.at, entry.kind, entry.id.clone())));
+        if !entries.is_empty() {
+            match output.format.unwrap_or(Format::Table) {
+                Format::Json => entries.iter().try_for_each(|entry| output.json(entry))?,
+                Format::Yaml => output.yaml(&entries)?,
+                Format::Name => output.names(entries.iter().map(|entry| reference(entry.kind, &entry.id)))?,
+                format => output.page(&removals_table(&entries, format == Format::Wide))?,
+            }
+            output.flush()?;
+        }
+        std::thread::sleep(FOLLOW);
+        filter.limit = None;
+        filter.since = filter.since.max(entries.iter().map(|entry| entry.at).max());
+        if let Some(again) = Store::open_read_only(&loaded.settings.state.path)? {
+            store = again;
+        }
+    }
 }
 
 fn removals(args: &Args, store: &Store, output: &mut Output) -> Result<(), CliError> {
-    let filter = HistoryFilter {
-        limit: Some(args.limit),
-        since: args.since.map(When::moment),
-        kind: args.kind.map(Kind::from),
-        text: args.text.clone(),
-    };
-    let entries = store.history(&filter)?;
+    let entries = store.history(&args.filter())?;
     match output.format.unwrap_or(Format::Table) {
         Format::Json => entries.iter().try_for_each(|entry| output.json(entry)),
         Format::Yaml => output.yaml(&entries),
-        _ if entries.is_empty() => nothing("no removals\n", output),
-        format => output.text(&removals_table(&entries, format == Format::Wide)),
+        Format::Name => output.names(entries.iter().map(|entry| reference(entry.kind, &entry.id))),
+        _ if entries.is_empty() => nothing(args.nothing(), output),
+        format => output.page(&removals_table(&entries, format == Format::Wide)),
     }
 }
 
@@ -111,7 +243,7 @@ fn runs(args: &Args, store: &Store, output: &mut Output) -> Result<(), CliError>
         Format::Json => entries.iter().try_for_each(|entry| output.json(entry)),
         Format::Yaml => output.yaml(&entries),
         _ if entries.is_empty() => nothing("no runs\n", output),
-        format => output.text(&runs_table(&entries, format == Format::Wide)),
+        format => output.page(&runs_table(&entries, format == Format::Wide)),
     }
 }
 
@@ -156,6 +288,7 @@ fn why(entry: &HistoryEntry) -> String {
 /// Formats one line for each run. The numbers that are nearly always 0 are in the wide table only.
 fn runs_table(entries: &[RunEntry], wide: bool) -> String {
     let mut grid = Grid::new(&[
+        "RUN",
         "STARTED",
         "TOOK",
         "SCOPE",
@@ -171,6 +304,7 @@ fn runs_table(entries: &[RunEntry], wide: bool) -> String {
         let took = |end: Timestamp| format::age(end.duration_since(entry.started_at).as_secs());
         let rare = |number: u64| if wide { number.to_string() } else { String::new() };
         grid.row([
+            entry.id.to_string(),
             second(entry.started_at),
             entry.finished_at.map_or_else(|| "in progress".to_owned(), took),
             if entry.dry { format!("{} (dry)", entry.scope) } else { entry.scope.clone() },
@@ -199,6 +333,7 @@ mod tests {
     fn since_accepts_a_time_or_a_duration() {
         assert_eq!(when("24h"), Ok(When::Ago(Duration::from_hours(24))));
         assert_eq!(when("2026-11-21T12:00:00Z"), Ok(When::At("2026-11-21T12:00:00Z".parse().unwrap())));
+        assert_eq!(when("2026-11-21"), Ok(When::At("2026-11-21T00:00:00Z".parse().unwrap())));
         assert!(when("yesterday").is_err());
     }
 }

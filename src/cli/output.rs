@@ -5,7 +5,8 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::{CliError, ErrorKind};
+use super::render::Screen;
+use super::{CliError, ErrorKind, format};
 use crate::config::Environment;
 
 /// How to print.
@@ -19,6 +20,20 @@ pub enum Format {
     Json,
     /// YAML
     Yaml,
+    /// KIND/ID of each object, one per line
+    Name,
+}
+
+/// When to use color.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set or the terminal has none
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
 }
 
 /// The output of commands.
@@ -30,13 +45,26 @@ pub struct Output {
     out: Box<dyn Write>,
 }
 
+// === impl Color ===
+
+impl Color {
+    /// Returns whether to use color on a stream. The flag has precedence over the environment.
+    pub fn is_on(self, is_terminal: bool, environment: &Environment) -> bool {
+        match self {
+            Self::Auto => is_terminal && !environment.plain,
+            Self::Always => true,
+            Self::Never => false,
+        }
+    }
+}
+
 // === impl Output ===
 
 impl Output {
     /// Creates an output to the process's standard output.
-    pub fn of_process(format: Option<Format>, environment: &Environment) -> Self {
+    pub fn of_process(format: Option<Format>, color: Color, environment: &Environment) -> Self {
         let stdout = io::stdout();
-        let color = stdout.is_terminal() && !environment.plain;
+        let color = color.is_on(stdout.is_terminal(), environment);
         Self { format, color, out: Box::new(BufWriter::new(stdout.lock())) }
     }
 
@@ -45,7 +73,20 @@ impl Output {
         match self.format.unwrap_or(Format::Table) {
             Format::Json => self.json(document),
             Format::Yaml => self.yaml(document),
-            format => self.text(&text(format == Format::Wide)),
+            format => self.page(&text(format == Format::Wide)),
+        }
+    }
+
+    /// Prints the names of objects, one per line.
+    pub fn names(&mut self, names: impl IntoIterator<Item = String>) -> Result<(), CliError> {
+        names.into_iter().try_for_each(|name| self.text(&format!("{}\n", format::printable(&name))))
+    }
+
+    /// Prints text for people. On a terminal, lines that are too long are wrapped between words.
+    pub fn page(&mut self, text: &str) -> Result<(), CliError> {
+        match Screen::of_process().width {
+            Some(width) => self.text(&format::wrapped(text, width)),
+            None => self.text(text),
         }
     }
 

@@ -100,9 +100,12 @@ pub(super) fn print(plan: &Plan, format: Format, output: &mut Output) -> Result<
     match format {
         Format::Json => output.json(plan),
         Format::Yaml => output.yaml(plan),
+        Format::Name => {
+            output.names(plan.actions.iter().map(|action| render::reference(action.target.kind(), &action.target.id())))
+        }
         Format::Table | Format::Wide => {
             let text = render::plan(plan, format == Format::Wide, Paint { on: output.color });
-            output.text(&text)
+            output.page(&text)
         }
     }
 }

@@ -3,14 +3,16 @@
 mod collection;
 mod grid;
 mod plan;
+mod screen;
 
 use super::{format, reason_text};
-use crate::model::{PodRef, short_id};
+use crate::model::{PodRef, container_of_link, short_id};
 use crate::plan::Kind;
 
 pub(super) use collection::{Detail, collection};
 pub(super) use grid::Grid;
 pub(super) use plan::plan;
+pub(super) use screen::Screen;
 
 /// Whether text has color.
 #[derive(Clone, Copy, Debug)]
@@ -19,9 +21,10 @@ pub(super) struct Paint {
     pub(super) on: bool,
 }
 
-/// Formats the kind, id, name and pod of an object. In a table that is not wide, the name contains the pod, and the id
+/// Formats the kind, id, name and pod of an object. In a table that is not wide, or on a narrow terminal, the name contains the pod, and the id
 /// of a log directory is the uid of its pod.
 pub(super) fn object(kind: Kind, id: &str, name: Option<&str>, pod: Option<&PodRef>, wide: bool) -> [String; 4] {
+    let wide = wide && Screen::of_process().has_room();
     let name = name.filter(|name| !name.is_empty());
     let name = name.unwrap_or(if kind == Kind::Image { "<none>" } else { "" });
     let of = pod.map(ToString::to_string).unwrap_or_default();
@@ -29,11 +32,27 @@ pub(super) fn object(kind: Kind, id: &str, name: Option<&str>, pod: Option<&PodR
     let [id, name, pod] = match (kind, pod) {
         (Kind::LogDir | Kind::LogLink, _) if wide => ["", id, &of],
         (Kind::LogDir, Some(pod)) => [short_id(pod.uid.as_str()), &of, ""],
-        (Kind::LogDir | Kind::LogLink, _) => ["", id.rsplit('/').next().unwrap_or(id), ""],
+        (Kind::LogDir | Kind::LogLink, _) => return log_name(kind, id.rsplit('/').next().unwrap_or(id)),
         _ if wide => [id, name, &of],
         _ => [short_id(id), &full, ""],
     };
     [&kind.as_str().replace('_', " "), id, name, pod].map(str::to_owned)
+}
+
+/// Formats a log entry. The name of a log link contains its pod and its container.
+fn log_name(kind: Kind, name: &str) -> [String; 4] {
+    let of_container = container_of_link(name).filter(|_| kind == Kind::LogLink);
+    let (id, name) = match of_container {
+        Some((pod, namespace, container, id)) => (short_id(id), format!("{namespace}/{pod}/{container}")),
+        None => ("", name.to_owned()),
+    };
+    [kind.as_str().replace('_', " "), id.to_owned(), name, String::new()]
+}
+
+/// Formats the kind and the id of an object, as `why` and `collect` accept them: `image/sha256:…`, `log-dir/NAME`.
+pub(super) fn reference(kind: Kind, id: &str) -> String {
+    let id = if matches!(kind, Kind::LogDir | Kind::LogLink) { id.rsplit('/').next().unwrap_or(id) } else { id };
+    format!("{}/{id}", kind.as_str().replace('_', "-"))
 }
 
 /// Formats the number of objects of each kind, as `4 containers and 1 image`; empty = there are none.

@@ -13,8 +13,11 @@ use crate::daemon::node::LocalNode;
 use crate::daemon::{look_and_plan, now, recalled};
 use crate::model::{Memory, PodSourceName, PodSourceReport, Seen, Snapshot};
 use crate::observe::{Observer, StatusFor};
-use crate::plan::{Plan, Scope, decide};
+use crate::plan::{Plan, Scope, add_object_facts, decide};
 use crate::record::{Lock, LockError, SharedStore, Store, StoreError};
+
+/// The longest time to measure the log directories, for display.
+const MEASURING: Duration = Duration::from_secs(2);
 
 /// Runs a command that waits for the runtime and for signals. One thread is enough, because it waits most of the time.
 /// Background work that hangs, such as access to an unresponsive disk, does not delay the exit.
@@ -50,7 +53,23 @@ pub(super) async fn node(loaded: &Loaded) -> Result<LocalNode, CliError> {
 pub(super) async fn look(loaded: &Loaded, scope: Scope) -> Result<(Snapshot, Plan), CliError> {
     let taken_at = now();
     let (observer, memory) = observer(loaded, taken_at).await?;
-    Ok(look_and_plan(&observer, &loaded.settings.policy, scope, taken_at, memory).await)
+    let policy = &loaded.settings.policy;
+    let (mut snapshot, mut plan) = look_and_plan(&observer, policy, scope, taken_at, memory).await;
+    observer.measure_logs(&mut snapshot, MEASURING).await;
+    add_object_facts(&mut plan, &snapshot, policy);
+    Ok((snapshot, plan))
+}
+
+/// As [`look`], with the exit of each exited container.
+pub(super) async fn explain(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
+    let taken_at = now();
+    let (observer, memory) = observer(loaded, taken_at).await?;
+    let policy = &loaded.settings.policy;
+    let (mut snapshot, mut plan) = look_and_plan(&observer, policy, Scope::All, taken_at, memory).await;
+    observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
+    observer.measure_logs(&mut snapshot, MEASURING).await;
+    add_object_facts(&mut plan, &snapshot, policy);
+    Ok((snapshot, plan))
 }
 
 /// Prints a warning if there is no history yet: then each image was first seen now and each pod is missing since now. A
@@ -73,6 +92,7 @@ pub(super) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan), CliErr
         observer.fill_statuses(&mut snapshot, what).await;
     }
     observer.resolve_image_names(&mut snapshot).await;
+    observer.measure_logs(&mut snapshot, MEASURING).await;
     let plan = decide(&snapshot, &loaded.settings.policy, Scope::All);
     Ok((snapshot, plan))
 }

@@ -1,32 +1,40 @@
 //! `kubegc why`.
 
+mod facts;
+
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::documents::Snapshots;
-use super::lookup::{Found, find};
+use super::lookup::{Finding, Found, find};
 use super::pods::{self, PodAnswer};
 use super::render::Paint;
-use super::session::{block_on, look};
+use super::session::{block_on, explain};
 use super::{CliError, ErrorKind, Output, format};
 use crate::config::Loaded;
-use crate::model::Seen;
+use crate::model::{Seen, Snapshot};
 use crate::plan::{Explanation, Kind, Plan, PodKnowledge, Scope, decide};
+use facts::{Facts, seconds_to_go};
 
 /// Explain why an object is kept or removed
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Id, image name, pod (namespace/name or uid) or log path
+    /// Id, image, pod, container or log path, whole or in part
     ///
-    /// The beginning of an id is enough.
+    /// Everything that a table shows is accepted: `pod/NAME`, `NAMESPACE/POD/CONTAINER`, an image without its registry,
+    /// the beginning of an id, a name that the table has shortened. If several objects match, they are listed.
     what: String,
     /// Explain a snapshot instead of this node (- for standard input)
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
 }
+
+/// The candidates that an error lists.
+const CANDIDATES: usize = 20;
 
 /// One answer.
 #[derive(Debug, Serialize)]
@@ -51,6 +59,11 @@ struct Answer {
     setting: Option<Setting>,
     /// When the decision changes.
     change: String,
+    /// Seconds until the decision changes by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds_to_go: Option<i64>,
+    #[serde(flatten)]
+    facts: Facts,
     /// The pod sources, where the object belongs to a pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pods: Option<Seen<PodKnowledge>>,
@@ -81,25 +94,40 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
             let plan = decide(&snapshot, policy, Scope::All);
             (snapshot, plan)
         }
-        None => block_on(look(loaded, Scope::All))?,
+        None => block_on(explain(loaded))?,
     };
-    let found = find(&snapshot, &policy.logs, &args.what);
-    let pods = pods::answers(&snapshot, &args.what, &plan).into_iter().map(Said::Pod);
-    let objects = found.into_iter().filter_map(|found| answer(found, &plan, loaded)).map(Said::Object);
-    let answers: Vec<_> = pods.chain(objects).collect();
-    if answers.is_empty() {
-        return Err(nothing(&args.what));
-    }
+    let word = args.what.strip_prefix("pod/").unwrap_or(&args.what);
+    let pods: Vec<_> = pods::answers(&snapshot, word, &plan).into_iter().map(Said::Pod).collect();
+    let found = match find(&snapshot, &policy.logs, &args.what) {
+        Finding::Objects(found) => found,
+        Finding::Ambiguous(candidates) => return Err(ambiguous(&args.what, &candidates)),
+        Finding::Nothing(similar) if pods.is_empty() => return Err(nothing(&args.what, &similar)),
+        Finding::Nothing(_) => Vec::new(),
+    };
+    let objects = found.into_iter().filter_map(|found| answer(found, &snapshot, &plan, loaded)).map(Said::Object);
+    let answers: Vec<_> = pods.into_iter().chain(objects).collect();
     print(&answers, &plan, output)
 }
 
-fn nothing(what: &str) -> CliError {
-    CliError::message(ErrorKind::Usage, format!("no container, sandbox, image, pod or path matches {what:?}"))
-        .hint("name an id or its beginning, an image name or digest, a pod as namespace/name or uid, or a log path")
+fn nothing(what: &str, similar: &[String]) -> CliError {
+    let error = format!("no container, sandbox, image, pod or path matches {what:?}");
+    let error = CliError::message(ErrorKind::Usage, error);
+    match similar {
+        [] => error.hint("name an id or its beginning, an image, a pod, NAMESPACE/POD/CONTAINER, or a log path"),
+        similar => error.hint(format!("similar names: {}", similar.join(", "))),
+    }
+}
+
+fn ambiguous(what: &str, candidates: &[String]) -> CliError {
+    let count = candidates.len();
+    let shown = candidates.iter().take(CANDIDATES).map(|one| format!("\n  {}", format::printable(one)));
+    let more = if count > CANDIDATES { format!("\n  and {} more", count - CANDIDATES) } else { String::new() };
+    let message = format!("{what:?} matches {count} objects:{}{more}", shown.collect::<String>());
+    CliError::message(ErrorKind::Usage, message).hint("name one of them")
 }
 
 /// Returns the decision of the plan about an object.
-fn answer(found: Found, plan: &Plan, loaded: &Loaded) -> Option<Answer> {
+fn answer(found: Found, snapshot: &Snapshot, plan: &Plan, loaded: &Loaded) -> Option<Answer> {
     let is_it = |kind, id: &str| kind == found.kind && id == found.id;
     let action = |(action, decision): (&crate::plan::Action, _)| {
         let is_it = is_it(action.target.kind(), &action.target.id());
@@ -113,7 +141,9 @@ fn answer(found: Found, plan: &Plan, loaded: &Loaded) -> Option<Answer> {
         Some((Decision::Keep, serde_json::to_value(&kept.reason), kept.reason.explain(), kept.pod.is_some()))
     });
     let (decision, reason, explanation, is_of_pod) = said?;
+    let (facts, seconds_to_go) = (Facts::of(&found, snapshot), seconds_to_go(&found, snapshot, plan));
     let answer = Answer::new(found, decision, reason.unwrap_or_default(), explanation, loaded);
+    let answer = Answer { facts, seconds_to_go, ..answer };
     Some(if is_of_pod { answer.with_pods(plan) } else { answer })
 }
 
@@ -134,26 +164,36 @@ impl Said {
 impl Answer {
     fn new(found: Found, decision: Decision, reason: Json, said: Explanation, loaded: &Loaded) -> Self {
         let setting = said.setting.and_then(|name| setting(found.kind, name, loaded));
-        let Found { kind, id, title } = found;
+        let Found { kind, id, title, .. } = found;
         let (rule, change) = (said.rule.into_owned(), said.change.to_owned());
-        Self { kind, id, title, decision, reason, rule, setting, change, pods: None }
+        let (facts, seconds_to_go) = (Facts::default(), None);
+        Self { kind, id, title, decision, reason, rule, setting, change, seconds_to_go, facts, pods: None }
     }
 
     fn with_pods(self, plan: &Plan) -> Self {
         Self { pods: Some(plan.pods.clone()), ..self }
     }
 
-    fn text(&self, paint: Paint) -> String {
+    /// Formats the object and its facts.
+    fn heading(&self, now: Timestamp) -> String {
+        let lines = self.facts.lines(self.kind, now).into_iter().map(|line| format!("  {line}"));
+        let lines = std::iter::once(self.title.clone()).chain(lines);
+        lines.map(|line| format::printable(&line) + "\n").collect()
+    }
+
+    /// Formats the decision.
+    fn explanation(&self, paint: Paint) -> String {
         let decision = match self.decision {
             Decision::Remove => paint.yellow("remove"),
             Decision::NextInLine => "keep, unless the removals reclaim less space than estimated".to_owned(),
             Decision::Keep => paint.green("keep"),
         };
-        let mut text = format!("{}\n  {decision}: {}\n", format::printable(&self.title), format::printable(&self.rule));
+        let mut text = format!("  {decision}: {}\n", format::printable(&self.rule));
         if let Some(setting) = &self.setting {
             let _ = writeln!(text, "  setting: {} = {} ({})", setting.key, setting.value, setting.origin);
         }
-        let _ = writeln!(text, "  changes when: {}", self.change);
+        let to_go = self.seconds_to_go.map(|seconds| format!(" ({} to go)", format::age(seconds))).unwrap_or_default();
+        let _ = writeln!(text, "  changes when: {}{to_go}", self.change);
         text
     }
 }
@@ -175,11 +215,24 @@ fn print(answers: &[Said], plan: &Plan, output: &mut Output) -> Result<(), CliEr
 }
 
 fn text(answers: &[Said], plan: &Plan, paint: Paint) -> String {
-    let text = |said: &Said| match said {
-        Said::Pod(pod) => pod.text(),
-        Said::Object(answer) => answer.text(paint),
-    };
-    let mut texts: Vec<_> = answers.iter().map(text).collect();
+    let mut texts = Vec::new();
+    let mut answers_left = answers.iter().peekable();
+    let mut headings = String::new();
+    while let Some(said) = answers_left.next() {
+        match said {
+            Said::Pod(pod) => texts.push(pod.text()),
+            Said::Object(answer) => {
+                headings += &answer.heading(plan.taken_at);
+                let explanation = answer.explanation(paint);
+                let is_same =
+                    |next: &&Said| matches!(next, Said::Object(next) if next.explanation(paint) == explanation);
+                // Objects with the same decision for the same reason share its text.
+                if answers_left.peek().is_none_or(|next| !is_same(next)) {
+                    texts.push(std::mem::take(&mut headings) + &explanation);
+                }
+            }
+        }
+    }
     if answers.iter().any(Said::is_of_pod) {
         texts.push(format!("pods: {}\n", format::printable(&pods::sources_of(plan))));
     }

@@ -20,6 +20,8 @@ pub struct Environment {
     pub crictl_config: Option<PathBuf>,
     /// `NOTIFY_SOCKET`: the socket for status notifications to the service manager.
     pub notify_socket: Option<OsString>,
+    /// `RUST_LOG`: which messages are logged, as for other programs in Rust.
+    pub log_filter: Option<String>,
     /// `NO_COLOR`, or a terminal without colors (`TERM=dumb`).
     pub plain: bool,
 }
@@ -37,6 +39,7 @@ impl Environment {
             node_name: variable("NODE_NAME"),
             crictl_config: variable("CRI_CONFIG_FILE").map(PathBuf::from),
             notify_socket: raw("NOTIFY_SOCKET"),
+            log_filter: variable("RUST_LOG"),
             plain: variable("NO_COLOR").is_some() || variable("TERM").as_deref() == Some("dumb"),
         }
     }

@@ -93,6 +93,8 @@ pub fn container(from: lists::Container) -> Container {
         state: container_state(from.state),
         created_at: time(from.created_at),
         finished_at: None,
+        exit_code: None,
+        log_bytes: None,
         image_id: Some(image_id).filter(|id| !id.is_empty()),
         image: from.image.map(|image| image.image).filter(|image| !image.is_empty()),
         image_volumes: Vec::new(),

@@ -70,6 +70,8 @@ pub struct ContainerStatus {
     pub state: ContainerState,
     /// When the container finished.
     pub finished_at: Option<Timestamp>,
+    /// The exit code; `None` = it has not exited.
+    pub exit_code: Option<i32>,
     /// The log file, as reported by the runtime. The path is not checked.
     pub log_path: PathBuf,
     /// Images mounted as volumes.
@@ -387,6 +389,7 @@ impl From<pb::ContainerStatus> for ContainerStatus {
             pod: convert::pod_of_labels(from.labels),
             state: convert::container_state(from.state),
             finished_at: (from.finished_at != 0).then(|| convert::time(from.finished_at)),
+            exit_code: (from.finished_at != 0).then_some(from.exit_code),
             log_path: from.log_path.into(),
             image_volumes: from.mounts.into_iter().filter_map(|mount| Some(mount.image?.image)).collect(),
         }

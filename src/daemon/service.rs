@@ -117,7 +117,7 @@ where
 
     /// Runs a pass under disk pressure. Returns how many objects it removed.
     async fn pass_under(&self, pressure: Pressure, scope: Scope) -> usize {
-        tracing::warn!(?scope, %pressure, "disk pressure: removing everything unused");
+        tracing::warn!(%scope, %pressure, "disk pressure: removing everything unused");
         let pass = self.cycle.pass(PassKind::Pressure(pressure, scope), self.stop, |_, _| {}).await;
         self.ended(scope, &pass);
         pass.map_or(0, |pass| pass.summary.total().removed)
@@ -134,22 +134,22 @@ fn log_pass(scope: Scope, pass: &Result<Pass, StoreError>) -> PassResult {
     let pass = match pass {
         Ok(pass) => pass,
         Err(error) => {
-            tracing::error!(?scope, %error, "pass ended without a record");
+            tracing::error!(%scope, %error, "pass ended without a record");
             return PassResult::Failed;
         }
     };
     for error in &pass.plan.errors {
-        tracing::warn!(?scope, %error, "pass could not do all of its work");
+        tracing::warn!(%scope, %error, "pass could not do all of its work");
     }
     for halt in &pass.summary.halts {
-        tracing::warn!(?scope, %halt, "pass did not begin all actions");
+        tracing::warn!(%scope, %halt, "pass did not begin all actions");
     }
     if let Some(note) = pass.not_recorded() {
-        tracing::error!(?scope, %note, "pass is not recorded on disk");
+        tracing::error!(%scope, %note, "pass is not recorded on disk");
     }
     let total = pass.summary.total();
     tracing::info!(
-        ?scope,
+        %scope,
         removed = total.removed,
         would_remove = (total.would_remove > 0).then_some(total.would_remove),
         refused = total.refused,

@@ -31,6 +31,15 @@ pub fn pod_of_dir(name: &str) -> Option<PodRef> {
     }
 }
 
+/// Returns the pod, the namespace, the container and the ID in the name of a log symlink, if it is in the kubelet's
+/// format.
+pub fn container_of_link(name: &str) -> Option<(&str, &str, &str, &str)> {
+    let name = name.strip_suffix(SUFFIX).filter(|_| is_log_link(name))?;
+    let (name, id) = name.rsplit_once('-')?;
+    let mut parts = name.split('_');
+    Some((parts.next()?, parts.next()?, parts.next()?, id))
+}
+
 /// Returns whether a log symlink has a name in the kubelet's format: `POD_NAMESPACE_CONTAINER-ID.log`, possibly shortened.
 pub fn is_log_link(name: &str) -> bool {
     let Some(id) = container_id_of_link(name) else { return false };

@@ -66,6 +66,12 @@ pub struct Container {
     /// When the container finished. Read only if the age counts from it.
     #[serde(default)]
     pub finished_at: Option<Timestamp>,
+    /// The exit code; `null` = not exited, or the status was not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// Bytes of the container's log files, rotated ones included; `null` = not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_bytes: Option<u64>,
     /// The image of the container as the runtime reports it: an image id, or a digest with older runtimes.
     #[serde(default)]
     pub image_id: Option<String>,
@@ -175,6 +181,9 @@ pub struct LogDir {
     /// When the entry was last modified.
     #[serde(default)]
     pub modified_at: Option<Timestamp>,
+    /// Bytes of the files in the directory; `null` = not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
 }
 
 /// Whether the target of a symlink exists.

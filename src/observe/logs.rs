@@ -61,6 +61,7 @@ fn dir((name, entry): (String, DirEntry)) -> LogDir {
         name,
         entry: metadata.as_ref().map(Metadata::file_type).map_or(EntryKind::Other, kind),
         modified_at: modified.and_then(|at| Timestamp::try_from(at).ok()),
+        size_bytes: None,
     }
 }
 

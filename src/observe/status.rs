@@ -48,6 +48,7 @@ struct Failed {
 struct Known {
     image_volumes: Vec<String>,
     finished_at: Option<Timestamp>,
+    exit_code: Option<i32>,
     had_exited: bool,
 }
 
@@ -65,6 +66,7 @@ impl Statuses {
             if let Some(known) = known.get(&container.id) {
                 container.image_volumes.clone_from(&known.image_volumes);
                 container.finished_at = known.finished_at;
+                container.exit_code = known.exit_code.filter(|_| known.had_exited);
             }
             let cause = failed.cause(&container.id).filter(|_| !has(&known, container, what));
             match what {
@@ -111,6 +113,7 @@ impl Statuses {
         let known = Known {
             image_volumes: status.image_volumes,
             finished_at: status.finished_at,
+            exit_code: status.exit_code,
             had_exited: status.state == ContainerState::Exited,
         };
         self.known().insert(status.id, known);

@@ -20,6 +20,10 @@ pub struct Action {
     /// Seconds since the object was created; for an image, since it was first seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<i64>,
+    /// Bytes of the log files of a container or of a log directory; absent = not measured. That of an image is in
+    /// `estimated_bytes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
     /// The rule, with the value of the setting.
     #[serde(flatten)]
     pub reason: RemoveReason,

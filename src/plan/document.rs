@@ -99,6 +99,13 @@ pub struct Kept {
     /// The pod of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodRef>,
+    /// Seconds since the object was created; for an image, since it was first seen; for a log directory, since it was
+    /// last modified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_seconds: Option<i64>,
+    /// Bytes: of an image as the runtime counts them, of a log directory the size of its files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
     /// The rule, with the value of the setting.
     #[serde(flatten)]
     pub reason: KeepReason,

@@ -69,7 +69,8 @@ impl<'a> Candidate<'a> {
             tags: self.image.tags.clone(),
             estimated_bytes: self.image.size_bytes,
         };
-        Action { target, pod: None, age_seconds: self.first_seen.map(|at| context.age_seconds(at)), reason }
+        let age_seconds = self.first_seen.map(|at| context.age_seconds(at));
+        Action { target, pod: None, age_seconds, size_bytes: None, reason }
     }
 }
 

@@ -209,7 +209,7 @@ fn keep(builder: &mut PlanBuilder, image: &Image, reason: KeepReason) {
 }
 
 fn remove(context: &Context, builder: &mut PlanBuilder, candidate: &Candidate, reason: RemoveReason) {
-    let Action { target, pod, age_seconds, reason } = candidate.action(context, reason);
+    let Action { target, pod, age_seconds, reason, .. } = candidate.action(context, reason);
     builder.remove(target, pod.as_ref(), age_seconds, reason);
 }
 

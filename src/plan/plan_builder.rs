@@ -10,7 +10,7 @@ use super::pods::Pods;
 use super::selection::Selection;
 use super::{
     Action, ImageSummary, KeepReason, Kept, Kind, ListNote, Plan, PlanError, PlanKind, PodKnowledge, Policy,
-    RemoveReason, Target,
+    RemoveReason, Target, object_facts,
 };
 use crate::model::{Container, PodRef, SandboxId, Seen, Snapshot};
 
@@ -102,14 +102,15 @@ impl<'a> PlanBuilder<'a> {
     ) -> bool {
         let is_allowed = self.selection.as_mut().is_none_or(|selection| selection.allows(&target, &reason));
         if is_allowed {
-            self.actions.push(Action { target, pod: pod.cloned(), age_seconds, reason });
+            self.actions.push(Action { target, pod: pod.cloned(), age_seconds, size_bytes: None, reason });
         }
         is_allowed
     }
 
     pub fn keep(&mut self, kind: Kind, id: &str, name: Option<&str>, pod: Option<&PodRef>, reason: KeepReason) {
         let name = name.filter(|name| !name.is_empty()).map(str::to_owned);
-        self.kept.push(Kept { kind, id: id.to_owned(), name, pod: pod.cloned(), reason });
+        let (id, pod) = (id.to_owned(), pod.cloned());
+        self.kept.push(Kept { kind, id, name, pod, age_seconds: None, size_bytes: None, reason });
     }
 
     pub fn fail(&mut self, error: PlanError) {
@@ -146,7 +147,7 @@ impl<'a> PlanBuilder<'a> {
     /// document.
     pub fn into_plan(mut self, snapshot: &Snapshot, policy: &Policy) -> Plan {
         self.kept.sort_by(|a, b| (a.kind, &a.id).cmp(&(b.kind, &b.id)));
-        Plan {
+        let mut plan = Plan {
             kind: PlanKind::Plan,
             version: 1,
             taken_at: snapshot.taken_at,
@@ -159,7 +160,9 @@ impl<'a> PlanBuilder<'a> {
             kept: self.kept,
             images: self.images,
             errors: self.errors,
-        }
+        };
+        object_facts::add(&mut plan, snapshot, policy);
+        plan
     }
 }
 

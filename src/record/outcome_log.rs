@@ -1,26 +1,39 @@
 //! Logs outcomes. No other module does this.
 
 use super::reason::word_and_values;
-use crate::plan::{Outcome, Report};
+use crate::plan::{Kind, Outcome, Report};
 
 /// The target of these log events.
 pub const OUTCOMES: &str = module_path!();
 
+/// Returns the kind in words, spelled as in sentences: `log_directory`.
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::LogDir => "log_directory",
+        other => other.as_str(),
+    }
+}
+
+/// Formats the values of a rule as `limit=1 used_percent=91`: a document in a text field would have quoted quotes.
+fn words(values: &serde_json::Map<String, serde_json::Value>) -> String {
+    values.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+}
+
 /// Logs the outcome of an action: removals at info, failures at warn, and kept objects at debug.
 pub fn log_outcome(report: &Report) {
     let (reason, values) = word_and_values(&report.action.reason);
-    let values = serde_json::Value::Object(values);
+    let values = (!values.is_empty()).then(|| words(&values));
     // One log event with the common fields, and the fields of this outcome.
     macro_rules! event {
         ($level:ident, $message:literal $(, $field:ident = $value:expr)*) => {
             tracing::$level!(
                 target: OUTCOMES,
-                kind = report.action.target.kind().as_str(),
+                kind = kind(report.action.target.kind()),
                 id = report.action.target.id(),
                 name = report.action.target.name(),
                 pod = report.action.pod.as_ref().map(tracing::field::display),
                 reason,
-                values = %values,
+                values,
                 age_seconds = report.action.age_seconds,
                 freed_bytes = report.freed_bytes,
                 measure = report.freed_bytes.map(|_| report.measure.as_str()),

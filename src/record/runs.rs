@@ -1,13 +1,16 @@
 //! Runs: the recorded passes, with their results.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, Row, Transaction};
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 use serde::Serialize;
 
 use super::error::StoreError;
 use super::sql_types::{count, integer, json, moment, nanos};
 use super::store::Store;
 use crate::plan::{Scope, Summary};
+
+/// Nanoseconds in a day.
+const DAY: i64 = 86_400_000_000_000;
 
 /// The id of a run.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -62,6 +65,14 @@ pub struct RunEntry {
     pub error: Option<String>,
 }
 
+// === impl RunId ===
+
+impl std::fmt::Display for RunId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 // === impl Store ===
 
 impl Store {
@@ -73,7 +84,7 @@ impl Store {
     pub fn begin_run(&mut self, started_at: Timestamp, scope: Scope, dry: bool) -> Result<RunId, StoreError> {
         self.verify_file();
         self.return_to_disk();
-        let (started_at, scope) = (nanos(started_at), word(scope));
+        let (started_at, scope) = (nanos(started_at), scope.as_str());
         let id = self.write("the beginning of a run", |transaction| {
             transaction
                 .execute("INSERT INTO runs (started_at, scope, dry) VALUES (?1, ?2, ?3)", (started_at, scope, dry))?;
@@ -98,7 +109,7 @@ impl Store {
 
     /// Ends a run. `error` is the reason if the run failed.
     ///
-    /// Of the runs without any action, only the newest of each scope is kept: the service makes one a minute.
+    /// Runs without any action are kept for a day: the service makes one a minute.
     ///
     /// # Errors
     /// None in practice: if the file cannot be written, the store continues in memory.
@@ -130,6 +141,20 @@ impl Store {
         self.state.get_mut().runs.underway.retain(|begun| begun.id != run.0);
         self.return_if_full();
         Ok(())
+    }
+
+    /// Returns the run with a number; `None` = there is none.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn run(&self, number: i64) -> Result<Option<RunEntry>, StoreError> {
+        self.read("a run", |connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT id, started_at, finished_at, scope, dry, removed, already_gone, refused, failed, freed_bytes,
+                     error, triggered_by FROM runs WHERE id = ?1",
+            )?;
+            statement.query_row([number], entry).optional()
+        })
     }
 
     /// Returns the newest runs, newest first.
@@ -165,14 +190,6 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<RunEntry> {
     })
 }
 
-fn word(scope: Scope) -> &'static str {
-    match scope {
-        Scope::Containers => "containers",
-        Scope::Images => "images",
-        Scope::All => "all",
-    }
-}
-
 // === impl Begun ===
 
 impl Begun {
@@ -199,11 +216,13 @@ pub(super) fn close_interrupted(transaction: &Transaction<'_>, ours: &[i64]) -> 
     )
 }
 
-/// Deletes the earlier runs of the same scope that ended without an error and did nothing.
+/// Deletes the runs that ended without an error, did nothing, and began more than a day before this one, except the
+/// newest of each scope.
 fn forget_empty(transaction: &Transaction<'_>, run: RunId) -> rusqlite::Result<()> {
     let mut forget = transaction.prepare_cached(
-        "DELETE FROM runs WHERE id < ?1 AND scope = (SELECT scope FROM runs WHERE id = ?1) AND error IS NULL
+        "DELETE FROM runs WHERE id < ?1 AND started_at < (SELECT started_at FROM runs WHERE id = ?1) - ?2 AND error IS NULL
+             AND id NOT IN (SELECT max(id) FROM runs GROUP BY scope)
              AND finished_at IS NOT NULL AND removed + already_gone + refused + failed = 0",
     )?;
-    forget.execute([run.0]).map(drop)
+    forget.execute([run.0, DAY]).map(drop)
 }

@@ -36,6 +36,7 @@ pub(super) fn container(id: &str) -> Action {
         target: Target::RemoveContainer { id: id.into(), name: "app".to_owned(), state: ContainerState::Exited },
         pod: Some(PodRef { uid: "u1".into(), namespace: "default".to_owned(), name: "web-0".to_owned() }),
         age_seconds: Some(90),
+        size_bytes: None,
         reason: RemoveReason::OverUnitLimit { limit: 1 },
     }
 }
@@ -46,6 +47,7 @@ pub(super) fn image(id: &str) -> Action {
         target: Target::RemoveImage { id: id.into(), tags, estimated_bytes: 7 << 20 },
         pod: None,
         age_seconds: None,
+        size_bytes: None,
         reason: RemoveReason::Space { high_threshold_percent: 85, used_percent: 91 },
     }
 }

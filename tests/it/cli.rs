@@ -25,20 +25,20 @@ fn line(node: &str) -> String {
 #[test]
 fn a_plan_shows_removals_and_why_the_rest_is_kept() {
     insta::assert_snapshot!(Shell::new().run(&["plan", "--snapshot", FULL_DISK]), @"
-    KIND       ID             NAME                                AGE    SIZE      WHY
-    container  f019e610bfc59  shop/old-6c5b9/app                  33h              pod deleted
-    container  2ed73f9875cda  shop/crash-7d9f4/worker             60m              over containers.max_per_pod_container (1)
-    container  30e79a31c290b  shop/crash-7d9f4/worker             50m              over containers.max_per_pod_container (1)
-    container  52b3fd0091fb2  shop/crash-7d9f4/worker             40m              over containers.max_per_pod_container (1)
-    sandbox    8a3c0e1cba8dd  shop/migrate-29x                    5h               pod has a newer sandbox
-    sandbox    b8bd8ed4f8061  shop/old-6c5b9                      33h              pod deleted
-    log dir    a6173aaf-ad5f  shop/gone-1                         2d18h            pod deleted
-    log dir    85d2fd70-0962  shop/old-6c5b9                      11h              pod deleted
-    log link                  gone-1_shop_app-2…123496339247.log                   dangling symlink
-    image      5db2c03fbaa9f  <none>                              2d18h  88.0MiB   disk usage 91% >= 85%
-    image      9b0ff0bc1b2ce  registry.example.com/web:0.9        6d6h   171.0MiB  disk usage 91% >= 85%
-    image      ca3f18ddf0484  registry.example.com/ml/train:11    5d13h  3.0GiB    disk usage 91% >= 85%
-    image      95a8cb4e331a8  registry.example.com/ml/train:12    2d2h   11.0GiB   disk usage 91% >= 85%
+    KIND       ID             NAME                              AGE    SIZE      WHY
+    container  f019e610bfc59  shop/old-6c5b9/app                33h              pod deleted
+    container  2ed73f9875cda  shop/crash-7d9f4/worker           60m              over containers.max_per_pod_container (1)
+    container  30e79a31c290b  shop/crash-7d9f4/worker           50m              over containers.max_per_pod_container (1)
+    container  52b3fd0091fb2  shop/crash-7d9f4/worker           40m              over containers.max_per_pod_container (1)
+    sandbox    8a3c0e1cba8dd  shop/migrate-29x                  5h               pod has a newer sandbox
+    sandbox    b8bd8ed4f8061  shop/old-6c5b9                    33h              pod deleted
+    log dir    a6173aaf-ad5f  shop/gone-1                       2d18h            pod deleted
+    log dir    85d2fd70-0962  shop/old-6c5b9                    11h              pod deleted
+    log link   283bb9deef02e  shop/gone-1/app                                    dangling symlink
+    image      5db2c03fbaa9f  <none>                            2d18h  88.0MiB   disk usage 91% >= 85%
+    image      9b0ff0bc1b2ce  registry.example.com/web:0.9      6d6h   171.0MiB  disk usage 91% >= 85%
+    image      ca3f18ddf0484  registry.example.com/ml/train:11  5d13h  3.0GiB    disk usage 91% >= 85%
+    image      95a8cb4e331a8  registry.example.com/ml/train:12  2d2h   11.0GiB   disk usage 91% >= 85%
 
     Kept:
       3 containers        running
@@ -65,16 +65,16 @@ fn a_plan_shows_removals_and_why_the_rest_is_kept() {
 #[test]
 fn a_scope_limits_the_plan() {
     insta::assert_snapshot!(Shell::new().run(&["plan", "--snapshot", FULL_DISK, "--scope", "containers"]), @"
-    KIND       ID             NAME                                          AGE    WHY
-    container  f019e610bfc59  shop/old-6c5b9/app                            33h    pod deleted
-    container  2ed73f9875cda  shop/crash-7d9f4/worker                       60m    over containers.max_per_pod_container (1)
-    container  30e79a31c290b  shop/crash-7d9f4/worker                       50m    over containers.max_per_pod_container (1)
-    container  52b3fd0091fb2  shop/crash-7d9f4/worker                       40m    over containers.max_per_pod_container (1)
-    sandbox    8a3c0e1cba8dd  shop/migrate-29x                              5h     pod has a newer sandbox
-    sandbox    b8bd8ed4f8061  shop/old-6c5b9                                33h    pod deleted
-    log dir    a6173aaf-ad5f  shop/gone-1                                   2d18h  pod deleted
-    log dir    85d2fd70-0962  shop/old-6c5b9                                11h    pod deleted
-    log link                  gone-1_shop_app-283bb9…8191e123496339247.log         dangling symlink
+    KIND       ID             NAME                     AGE    WHY
+    container  f019e610bfc59  shop/old-6c5b9/app       33h    pod deleted
+    container  2ed73f9875cda  shop/crash-7d9f4/worker  60m    over containers.max_per_pod_container (1)
+    container  30e79a31c290b  shop/crash-7d9f4/worker  50m    over containers.max_per_pod_container (1)
+    container  52b3fd0091fb2  shop/crash-7d9f4/worker  40m    over containers.max_per_pod_container (1)
+    sandbox    8a3c0e1cba8dd  shop/migrate-29x         5h     pod has a newer sandbox
+    sandbox    b8bd8ed4f8061  shop/old-6c5b9           33h    pod deleted
+    log dir    a6173aaf-ad5f  shop/gone-1              2d18h  pod deleted
+    log dir    85d2fd70-0962  shop/old-6c5b9           11h    pod deleted
+    log link   283bb9deef02e  shop/gone-1/app                 dangling symlink
 
     Kept:
       3 containers        running
@@ -124,14 +124,13 @@ fn long_names() -> Snapshot {
 }
 
 #[test]
-fn a_table_fits_in_120_columns_unless_it_is_wide() {
+fn names_are_shortened_to_120_columns_and_errors_are_whole_unless_the_table_is_wide() {
     let plan = decide(&long_names(), &Policy::default(), Scope::All);
     let shell = Shell::new().with("s.json", &serde_json::to_string(&long_names()).unwrap());
     store(&shell.path("kubegc.db"), &plan);
-    let commands: [&[&str]; 5] = [
+    let commands: [&[&str]; 4] = [
         &["plan", "--snapshot", "s.json"],
         &["plan", "--snapshot", "s.json", "--pressure", "--evict-terminated-pods"],
-        &["history", "--state", "kubegc.db"],
         &["history", "--state", "kubegc.db", "--runs"],
         &["config", "show", "--node-name", "n1", "-o", "table"],
     ];
@@ -140,6 +139,8 @@ fn a_table_fits_in_120_columns_unless_it_is_wide() {
         let text = shell.run(command);
         assert!(longest(&text) <= 120, "{command:?}\n{text}");
     }
+    let history = shell.run(&["history", "--state", "kubegc.db"]);
+    assert!(history.contains("; RemoveImage: disk quota exceeded\n"), "{history}");
     let text = shell.run(&["plan", "--snapshot", "s.json"]);
     let shown = text.lines().find(|line| line.starts_with("container  2ed73f9875cda  shop/crash-of-"));
     assert!(
@@ -484,8 +485,13 @@ fn usage_errors_have_status_2_and_help_has_0() {
           --kubelet-config <FILE>  Read defaults from this KubeletConfiguration file
           --set <KEY=VALUE>        Set a configuration key, as `images.low_threshold_percent=60`
                                    (repeatable)
-      -o, --output <FORMAT>        Output format [possible values: table, wide, json, yaml]
+      -o, --output <FORMAT>        Output format [possible values: table, wide, json, yaml, name]
+          --no-headers             Print tables without a header
+          --color <WHEN>           When to use color; auto respects `NO_COLOR` [default: auto] [possible
+                                   values: auto, always, never]
       -v, --verbose...             Log more to standard error (-vv for debug)
+          --log-level <LEVEL>      Log messages of this level and above; overrides -v and `RUST_LOG`
+                                   [possible values: error, warn, info, debug, trace]
       -D, --debug                  Log debug messages, as -vv
     ");
 }
@@ -538,6 +544,7 @@ fn why_shows_the_rule_its_setting_and_what_changes_the_decision() {
     let why = |what: &str| shell.run(&["why", "--snapshot", FULL_DISK, what]);
     insta::assert_snapshot!(why("2ed73f98"), @"
     container worker 2ed73f9875cda0716b41f8d0e3c53ebed5e19b4c847eef768cd68600f419f2b1, exited, of pod shop/crash-7d9f4
+      attempt 0, created 60m ago, finished 59m ago
       remove: its pod has more than 1 dead container of this name, and this is one of the oldest
       setting: containers.max_per_pod_container = 1 (built-in)
       changes when: containers.max_per_pod_container is higher; a negative value is no limit
@@ -546,35 +553,23 @@ fn why_shows_the_rule_its_setting_and_what_changes_the_decision() {
     ");
     insta::assert_snapshot!(why("registry.example.com/web"), @"
     image registry.example.com/web:2.0, registry.example.com/web:latest, sha256:2c91238ec2eb73e8dee40c4d0c33bf5a08e31217e793561fd312cfd3c5b5f1de
+      size 180.0MiB, first seen 11h ago, last used 0s ago
+      used by: default/web-0/app, default/web-1/app
       keep: container 2855d15d983b704a6dcda09145155a23f87104b8cbe9d4e5b23ecf84f5717eed uses it
       changes when: no container uses it
-
-    image registry.example.com/web:1.0, sha256:94f21335c902c4f2cd206a56e0333f4813d7790f4d414aaae5e1dc62086b9512
-      keep: container f019e610bfc5947d4c1efcdf389206cd70d34b1ac6fbf047bc25fa28555aef67 uses it
-      changes when: no container uses it
-
-    image registry.example.com/web:0.9, sha256:9b0ff0bc1b2ceb570eac9785817222185ea9f78b0a22013909e2a4ae429f6fa6
-      remove: disk usage is 91%, the high threshold is 85%, and this image is among the least recently used
-      setting: images.high_threshold_percent = 85 (built-in)
-      changes when: disk usage is lower, a container uses it, images.keep matches it, or the threshold is higher
     ");
     insta::assert_snapshot!(why("registry.example.com/ml/train:12"), @r#"
     image registry.example.com/ml/train:12, sha256:95a8cb4e331a803a8c93597f232d80ef48824be2a6beab7cb4e295e16398bd58
+      size 11.0GiB, first seen 2d2h ago, last used 41h ago
       keep: the pattern registry.example.com/ml/* in images.keep matches it
       setting: images.keep = ["registry.example.com/ml/*"] (kubegc.toml)
       changes when: the pattern is deleted from images.keep
     "#);
     insta::assert_snapshot!(why("shop/old-6c5b9"), @r#"
     container app f019e610bfc5947d4c1efcdf389206cd70d34b1ac6fbf047bc25fa28555aef67, exited, of pod shop/old-6c5b9
-      remove: its pod is deleted
-      setting: guards.gone_after = "1m" (built-in)
-      changes when: the pod exists again
-
+      attempt 0, created 33h ago, finished 6h40m ago
     sandbox b8bd8ed4f8061db4e58582e835d9f8142362e13261ce8b59c340210119d18fff, not ready, of pod shop/old-6c5b9
-      remove: its pod is deleted
-      setting: guards.gone_after = "1m" (built-in)
-      changes when: the pod exists again
-
+      created 33h ago
     log directory /var/log/pods/shop_old-6c5b9_85d2fd70-0962-fe22-2f77-e841d9b3c48f
       remove: its pod is deleted
       setting: guards.gone_after = "1m" (built-in)
@@ -591,14 +586,14 @@ fn why_shows_the_rule_its_setting_and_what_changes_the_decision() {
     insta::assert_snapshot!(why("no/such-pod"), @r#"
     exit Some(2)
     ! error: no container, sandbox, image, pod or path matches "no/such-pod"
-    ! hint: name an id or its beginning, an image name or digest, a pod as namespace/name or uid, or a log path
+    ! hint: name an id or its beginning, an image, a pod, NAMESPACE/POD/CONTAINER, or a log path
     "#);
 }
 
 #[test]
 fn why_has_json_output() {
     let text = Shell::new().run(&["why", "--snapshot", FULL_DISK, "registry.example.com/next:1", "-o", "json"]);
-    insta::assert_snapshot!(text, @r#"[{"kind":"image","id":"sha256:5f2d47ca10f634c8fb9d0e0d7f84e2faca45b0141fc7f96ee2c90b155838f33b","decision":"keep","reason":{"min_age_seconds":120,"reason":"younger_than_min_age"},"rule":"it is younger than 2m","setting":{"key":"images.min_age","value":"2m","origin":"built-in"},"change":"it is older, or min_age is shorter"}]"#);
+    insta::assert_snapshot!(text, @r#"[{"kind":"image","id":"sha256:5f2d47ca10f634c8fb9d0e0d7f84e2faca45b0141fc7f96ee2c90b155838f33b","decision":"keep","reason":{"min_age_seconds":120,"reason":"younger_than_min_age"},"rule":"it is younger than 2m","setting":{"key":"images.min_age","value":"2m","origin":"built-in"},"change":"it is older, or min_age is shorter","seconds_to_go":60,"size_bytes":67108864,"first_seen":"2026-11-21T11:59:00Z","users":[]}]"#);
 }
 
 /// Creates a store with a run that carried out some actions of the plan.
@@ -636,25 +631,23 @@ fn history_shows_what_was_removed_and_what_was_not() {
     let history = |arguments: &[&str]| shell.run(&[&["history", "--state", "kubegc.db"], arguments].concat());
     insta::assert_snapshot!(history(&[]), @"
     TIME                  KIND       ID             NAME                OUTCOME  FREED     WHY
-    2026-11-21T12:00:05Z  image      9b0ff0bc1b2ce  registry.…/web:0.9  failed             disk usage 91% >= 85%;
-                                                                                           RemoveImage: disk quota exceeded
+    2026-11-21T12:00:05Z  image      9b0ff0bc1b2ce  …/web:0.9           failed             disk usage 91% >= 85%; RemoveImage: disk quota exceeded
     2026-11-21T12:00:04Z  image      5db2c03fbaa9f  <none>              removed  200.0MiB  disk usage 91% >= 85%
     2026-11-21T12:00:03Z  log dir    a6173aaf-ad5f  shop/gone-1         removed  8.0KiB    pod deleted
-    2026-11-21T12:00:02Z  sandbox    8a3c0e1cba8dd  shop/migrate-29x    refused            pod has a newer sandbox; the
-                                                                                           sandbox is ready
+    2026-11-21T12:00:02Z  sandbox    8a3c0e1cba8dd  shop/migrate-29x    refused            pod has a newer sandbox; the sandbox is ready
     2026-11-21T12:00:01Z  container  f019e610bfc59  shop/old-6c5b9/app  removed            pod deleted
     ");
-    insta::assert_snapshot!(history(&["--runs"]), @r#"
-    STARTED               TOOK  SCOPE  REMOVED  FAILED  FREED     ERROR
-    2026-11-21T12:00:00Z  75s   all    3        1       200.0MiB  1 removal failed
-    "#);
+    insta::assert_snapshot!(history(&["--runs"]), @"
+    RUN  STARTED               TOOK  SCOPE  REMOVED  FAILED  FREED     ERROR
+    1    2026-11-21T12:00:00Z  75s   all    3        1       200.0MiB  1 removal failed
+    ");
     insta::assert_snapshot!(history(&["web:0.9", "-o", "json"]), @r#"
     {"run":1,"at":"2026-11-21T12:00:05Z","kind":"image","id":"sha256:9b0ff0bc1b2ceb570eac9785817222185ea9f78b0a22013909e2a4ae429f6fa6","name":"registry.example.com/web:0.9","tags":["registry.example.com/web:0.9"],"age_seconds":540000,"reason":"space","high_threshold_percent":85,"used_percent":91,"outcome":"failed","detail":"RemoveImage: disk quota exceeded","estimated_bytes":179306496,"freed_bytes":null}
     "#);
     assert_eq!(history(&["-n", "2", "-o", "json"]).lines().count(), 2);
     assert_eq!(history(&["--kind", "image", "-o", "json"]).lines().count(), 2);
     assert_eq!(history(&["--since", "2026-11-21T12:00:05Z", "-o", "json"]).lines().count(), 1);
-    insta::assert_snapshot!(history(&["no such thing"]), @"no removals");
+    insta::assert_snapshot!(history(&["no such thing"]), @"no entry matches");
 }
 
 #[test]

@@ -277,6 +277,7 @@ fn why_explains_the_node() {
     let host = Host::new();
     insta::assert_snapshot!(host.run(&["why", "c-crash-4"]), @"
     container app c-crash-4, exited, of pod default/crash
+      attempt 3, created 56m ago, exit code 0, finished 56m ago, logs 46B
       keep: its pod has at most 1 dead container of this name
       setting: containers.max_per_pod_container = 1 (built-in)
       changes when: its pod is deleted, a newer instance exits, or containers.max_per_pod_container is lower
@@ -285,14 +286,17 @@ fn why_explains_the_node() {
     ");
     insta::assert_snapshot!(host.run(&["why", "default/web"]), @r#"
     container app webapp01, running, of pod default/web
+      attempt 0, created 3h ago, logs 46B
       keep: it is running
       changes when: it exits
 
     sandbox s-web, ready, of pod default/web
+      created 3h ago
       keep: the sandbox is ready
       changes when: the runtime stops the sandbox
 
     log directory DIR/pods/default_web_u-web
+      size 46B
       keep: no pod list is available, so every pod may exist
       setting: pods.source = "none" (kubegc.toml)
       changes when: a pod source is available

@@ -37,4 +37,5 @@ mod service;
 mod shell;
 mod sim;
 mod systemd;
+mod terminal;
 mod vectors;

@@ -41,7 +41,7 @@ fn actions(actions: &[Action], wide: bool) -> String {
             name + &more_tags(target),
             pod,
             action.age_seconds.map(format::age).unwrap_or_default(),
-            size(target),
+            size(action),
             action.reason.explain().phrase.into_owned(),
         ]);
     }
@@ -56,10 +56,10 @@ fn more_tags(target: &Target) -> String {
     }
 }
 
-fn size(target: &Target) -> String {
-    match target {
+fn size(action: &Action) -> String {
+    match &action.target {
         Target::RemoveImage { estimated_bytes, .. } => format::size(*estimated_bytes),
-        _ => String::new(),
+        _ => action.size_bytes.map(format::size).unwrap_or_default(),
     }
 }
 
@@ -82,12 +82,16 @@ fn kept(kept: &[Kept]) -> String {
 }
 
 fn all_kept(kept: &[Kept]) -> String {
-    let mut grid = Grid::new(&["KIND", "ID", "NAME", "POD", "WHY"]);
+    let mut kept: Vec<_> = kept.iter().collect();
+    kept.sort_by_key(|one| (one.kind, one.pod.as_ref().map(ToString::to_string), &one.name, &one.id));
+    let mut grid = Grid::new(&["KIND", "ID", "NAME", "POD", "AGE", "SIZE", "WHY"]);
     for one in kept {
         let reason = one.reason.explain();
         let [kind, id, name, pod] = object(one.kind, &one.id, one.name.as_deref(), one.pod.as_ref(), true);
         let why = reason.detail.map_or(reason.phrase.to_string(), |detail| format!("{}: {detail}", reason.phrase));
-        grid.row([kind, id, name, pod, why]);
+        let age = one.age_seconds.map(format::age).unwrap_or_default();
+        let size = one.size_bytes.map(format::size).unwrap_or_default();
+        grid.row([kind, id, name, pod, age, size, why]);
     }
     grid.text(true)
 }

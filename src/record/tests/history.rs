@@ -128,7 +128,7 @@ fn a_run_that_could_not_work_says_why() {
 }
 
 #[test]
-fn of_runs_with_nothing_to_do_the_newest_of_each_scope_stays() {
+fn runs_with_nothing_to_do_stay_for_a_day() {
     let mut store = store();
     for (second, scope, error) in [
         (100, Scope::Containers, None),
@@ -136,13 +136,14 @@ fn of_runs_with_nothing_to_do_the_newest_of_each_scope_stays() {
         (102, Scope::Containers, Some("the runtime is away")),
         (103, Scope::Containers, None),
         (104, Scope::Containers, None),
+        (104 + 86_400, Scope::Containers, None),
     ] {
         let run = store.begin_run(at(second), scope, false).unwrap();
         store.finish_run(run, at(second), &Summary::default(), error).unwrap();
     }
     let seconds: Vec<_> =
         store.runs(10).unwrap().iter().map(|r| r.started_at.as_second() - at(0).as_second()).collect();
-    assert_eq!(seconds, [104, 102, 101, 40]);
+    assert_eq!(seconds, [104 + 86_400, 104, 102, 101, 40], "and the newest of each scope");
 }
 
 #[test]
@@ -245,10 +246,10 @@ fn an_outcome_is_logged_and_counted_in_one_place() {
     }
     summary.add_step(Kind::Container, 4096, Measure::Measured);
     let expected = r#"
- INFO removed kind="container" id="c1" name="app" pod=default/web-0 reason="over_unit_limit" values={"limit":1} age_seconds=90 freed_bytes=4096 measure="measured"
- WARN could not be removed kind="image" id="sha256:bb" name="docker.io/library/a:1" reason="space" values={"high_threshold_percent":85,"used_percent":91} error="busy"
-DEBUG kept on recheck kind="container" id="c2" name="app" pod=default/web-0 reason="over_unit_limit" values={"limit":1} age_seconds=90 refusal=its state changed
-DEBUG already removed kind="image" id="sha256:cc" name="docker.io/library/a:1" reason="space" values={"high_threshold_percent":85,"used_percent":91}
+ INFO removed kind="container" id="c1" name="app" pod=default/web-0 reason="over_unit_limit" values="limit=1" age_seconds=90 freed_bytes=4096 measure="measured"
+ WARN could not be removed kind="image" id="sha256:bb" name="docker.io/library/a:1" reason="space" values="high_threshold_percent=85 used_percent=91" error="busy"
+DEBUG kept on recheck kind="container" id="c2" name="app" pod=default/web-0 reason="over_unit_limit" values="limit=1" age_seconds=90 refusal=its state changed
+DEBUG already removed kind="image" id="sha256:cc" name="docker.io/library/a:1" reason="space" values="high_threshold_percent=85 used_percent=91"
 "#;
     assert_eq!(log, expected.trim_start_matches('\n'));
     let containers = Counts { removed: 1, refused: 1, ..Counts::default() };

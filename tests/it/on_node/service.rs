@@ -85,7 +85,7 @@ impl<'a> Service<'a> {
         let before = self.passed().len();
         let ended = |scope: &str| self.passed().iter().skip(before).filter(|pass| pass["scope"] == scope).count();
         // One of each kind may be running.
-        let enough = async || ended("Containers") > count && ended("Images") > count;
+        let enough = async || ended("containers") > count && ended("images") > count;
         self.until("passes", enough).await;
         self.passed().split_off(before)
     }

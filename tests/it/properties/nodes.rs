@@ -83,6 +83,8 @@ fn a_container() -> impl Strategy<Value = Container> {
             state,
             created_at,
             finished_at,
+            exit_code: None,
+            log_bytes: None,
             image_id,
             image,
             image_volumes,
@@ -135,7 +137,7 @@ fn log_dirs() -> impl Strategy<Value = Vec<LogDir>> {
     let kind = select(&[EntryKind::Directory, EntryKind::Directory, EntryKind::Directory, EntryKind::Symlink][..]);
     vec((name, kind), 0..4).prop_map(|entries| {
         let entries = entries.into_iter().collect::<std::collections::BTreeMap<_, _>>();
-        entries.into_iter().map(|(name, entry)| LogDir { name, entry, modified_at: None }).collect()
+        entries.into_iter().map(|(name, entry)| LogDir { name, entry, modified_at: None, size_bytes: None }).collect()
     })
 }
 

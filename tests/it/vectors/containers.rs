@@ -125,6 +125,8 @@ fn container(from: &Value) -> Container {
         state: state(text(from, "state")),
         created_at: at(from["created_at_s"].as_f64().unwrap_or(-1.0)),
         finished_at: from["finished_at_s"].as_f64().map(at),
+        exit_code: None,
+        log_bytes: None,
         image_id: None,
         image: None,
         image_volumes: Vec::new(),

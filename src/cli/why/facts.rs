@@ -1,0 +1,149 @@
+//! What `why` shows about an object besides the decision: ages, sizes, users, and the time until the decision changes.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use crate::cli::format;
+use crate::cli::images::{User, users};
+use crate::cli::lookup::Found;
+use crate::model::{Container, Image, Seen, Snapshot};
+use crate::plan::{ImageUsers, KeepReason, Kind, Plan};
+
+/// The containers that are named in a text.
+const NAMED_USERS: usize = 5;
+
+/// Facts about an object. What is unknown is left out.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Facts {
+    /// The kubelet's restart number of a container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
+    /// Seconds since a container or a sandbox was created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    age_seconds: Option<i64>,
+    /// When a container finished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finished_at: Option<Timestamp>,
+    /// The exit code of a container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    /// Bytes of an image, a log directory, or the logs of a container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size_bytes: Option<u64>,
+    /// The first pass that listed an image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_seen: Option<Timestamp>,
+    /// The last pass in which an image was in use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_used: Option<Timestamp>,
+    /// The containers that use an image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    users: Option<Vec<User>>,
+}
+
+// === impl Facts ===
+
+impl Facts {
+    pub(super) fn of(found: &Found, snapshot: &Snapshot) -> Self {
+        let id = found.id.as_str();
+        let mut containers = snapshot.listed_containers().into_iter().flatten();
+        let mut sandboxes = snapshot.listed_sandboxes().into_iter().flatten();
+        let mut images = snapshot.images.as_ref().into_iter().flatten();
+        let age = |at: Timestamp| Some(snapshot.taken_at.duration_since(at).as_secs());
+        match found.kind {
+            Kind::Container => {
+                containers.find(|one| one.id.as_str() == id).map(|one| Self::of_container(one, age(one.created_at)))
+            }
+            Kind::Sandbox => {
+                let sandbox = sandboxes.find(|one| one.id.as_str() == id);
+                sandbox.map(|one| Self { age_seconds: age(one.created_at), ..Self::default() })
+            }
+            Kind::Image => images.find(|one| one.id.as_str() == id).map(|image| Self::of_image(image, snapshot)),
+            Kind::LogDir => {
+                let dirs = snapshot.log_dirs.as_ref().into_iter().flatten();
+                let name = id.rsplit('/').next().unwrap_or(id);
+                let size = dirs.filter(|dir| dir.name == name).find_map(|dir| dir.size_bytes);
+                Some(Self { size_bytes: size, ..Self::default() })
+            }
+            Kind::LogLink => None,
+        }
+        .unwrap_or_default()
+    }
+
+    fn of_container(container: &Container, age_seconds: Option<i64>) -> Self {
+        Self {
+            attempt: Some(container.attempt),
+            age_seconds,
+            finished_at: container.finished_at,
+            exit_code: container.exit_code,
+            size_bytes: container.log_bytes,
+            ..Self::default()
+        }
+    }
+
+    fn of_image(image: &Image, snapshot: &Snapshot) -> Self {
+        let past = snapshot.memory.images.iter().find(|past| past.id == image.id);
+        Self {
+            size_bytes: Some(image.size_bytes),
+            first_seen: past.and_then(|past| past.first_seen),
+            last_used: past.and_then(|past| past.last_used),
+            users: Some(users(&ImageUsers::new(snapshot), image)),
+            ..Self::default()
+        }
+    }
+
+    /// Formats the facts in one line, and the users of an image in another.
+    pub(super) fn lines(&self, kind: Kind, now: Timestamp) -> Vec<String> {
+        let ago = |at: Timestamp| format!("{} ago", format::age(now.duration_since(at).as_secs()));
+        let size = match kind {
+            Kind::Container => "logs",
+            _ => "size",
+        };
+        let facts = [
+            self.attempt.map(|attempt| format!("attempt {attempt}")),
+            self.age_seconds.map(|age| format!("created {} ago", format::age(age))),
+            self.exit_code.map(|code| format!("exit code {code}")),
+            self.finished_at.map(|at| format!("finished {}", ago(at))),
+            self.size_bytes.map(|bytes| format!("{size} {}", format::size(bytes))),
+            self.first_seen.map(|at| format!("first seen {}", ago(at))),
+            self.last_used.map(|at| format!("last used {}", ago(at))),
+        ];
+        let facts: Vec<_> = facts.into_iter().flatten().collect();
+        let facts = Some(facts.join(", ")).filter(|facts| !facts.is_empty());
+        facts.into_iter().chain(self.users.as_deref().and_then(used_by)).collect()
+    }
+}
+
+fn used_by(users: &[User]) -> Option<String> {
+    let mut names: Vec<_> = users.iter().map(|user| user.name.clone()).collect();
+    names.dedup();
+    let more = names.len().saturating_sub(NAMED_USERS);
+    names.truncate(NAMED_USERS);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!names.is_empty()).then(|| format!("used by: {}{more}", names.join(", ")))
+}
+
+/// Returns the seconds until the decision about an object changes by itself, if it does.
+pub(super) fn seconds_to_go(found: &Found, snapshot: &Snapshot, plan: &Plan) -> Option<i64> {
+    let kept = plan.kept.iter().find(|kept| kept.kind == found.kind && kept.id == found.id)?;
+    let now = snapshot.taken_at;
+    let after = |since: Option<Timestamp>, seconds: i64| {
+        let end = since?.saturating_add(SignedDuration::from_secs(seconds)).ok()?;
+        Some(end.duration_since(now).as_secs())
+    };
+    let age = kept.age_seconds;
+    let seconds = match &kept.reason {
+        KeepReason::YoungerThanMinAge { min_age_seconds } => min_age_seconds - age.unwrap_or_default(),
+        KeepReason::MaybeStarting { created_grace_seconds } => created_grace_seconds - age?,
+        KeepReason::YoungSandbox { sandbox_grace_seconds } => sandbox_grace_seconds - age?,
+        KeepReason::NotYetGone { absent_since: None, gone_after_seconds } => *gone_after_seconds,
+        KeepReason::NotYetGone { absent_since, gone_after_seconds } => after(*absent_since, *gone_after_seconds)?,
+        KeepReason::BackingOff { retry_at, .. } => after(Some(*retry_at), 0)?,
+        KeepReason::RuntimeJustStarted { settle_seconds } => match snapshot.listening_since() {
+            Seen::Seen(since) => after(since, *settle_seconds)?,
+            Seen::NotSeen(_) => return None,
+        },
+        _ => return None,
+    };
+    Some(seconds).filter(|seconds| *seconds > 0)
+}

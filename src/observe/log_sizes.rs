@@ -1,0 +1,78 @@
+//! Measures the log directories of pods, for display. No decision depends on the sizes, so no pass waits for them.
+
+use std::collections::HashMap;
+use std::path::{Component, Path};
+
+use walkdir::WalkDir;
+
+use crate::model::{Snapshot, log_dir_name};
+
+/// The sizes in one log directory.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct LogSizes {
+    total: u64,
+    /// Bytes by container name and attempt, rotated files included.
+    by_instance: HashMap<(String, u32), u64>,
+}
+
+/// Adds up the files in a log directory. No link is followed, and what cannot be read counts as empty.
+pub(super) fn measure(directory: &Path) -> LogSizes {
+    let mut sizes = LogSizes::default();
+    for entry in WalkDir::new(directory).follow_links(false).into_iter().filter_map(Result::ok) {
+        let Some(file) = entry.metadata().ok().filter(std::fs::Metadata::is_file) else { continue };
+        sizes.total += file.len();
+        if let Some(instance) = entry.path().strip_prefix(directory).ok().and_then(instance) {
+            *sizes.by_instance.entry(instance).or_default() += file.len();
+        }
+    }
+    sizes
+}
+
+/// Returns the container and the attempt of a log file: `CONTAINER/ATTEMPT.log`, with a suffix if it is rotated.
+fn instance(path: &Path) -> Option<(String, u32)> {
+    let mut parts = path.components();
+    let (Component::Normal(name), Component::Normal(file), None) = (parts.next()?, parts.next()?, parts.next()) else {
+        return None;
+    };
+    let (attempt, _) = file.to_str()?.split_once(".log")?;
+    Some((name.to_str()?.to_owned(), attempt.parse().ok()?))
+}
+
+/// Adds the sizes of directories, by name, to the snapshot.
+pub(super) fn add(snapshot: &mut Snapshot, measured: &HashMap<String, LogSizes>) {
+    for container in snapshot.listed_containers_mut().into_iter().flatten() {
+        let sizes = container.pod.as_ref().and_then(|pod| measured.get(&log_dir_name(pod)));
+        let instance = (container.name.clone(), container.attempt);
+        container.log_bytes = sizes.and_then(|sizes| sizes.by_instance.get(&instance)).copied();
+    }
+    snapshot.log_dirs = std::mem::take(&mut snapshot.log_dirs).map(|mut dirs| {
+        for dir in &mut dirs {
+            dir.size_bytes = measured.get(&dir.name).map(|sizes| sizes.total);
+        }
+        dirs
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rotated_files_count_for_their_container_and_links_do_not_count() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, bytes: usize| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, vec![b'x'; bytes]).unwrap();
+        };
+        write("app/0.log", 100);
+        write("app/1.log", 10);
+        write("app/1.log.20261122-120000.gz", 5);
+        write("note", 3);
+        std::os::unix::fs::symlink("/etc/passwd", root.path().join("app/2.log")).unwrap();
+        let sizes = measure(root.path());
+        let instance = |attempt| sizes.by_instance.get(&("app".to_owned(), attempt)).copied();
+        assert_eq!((sizes.total, instance(0), instance(1), instance(2)), (118, Some(100), Some(15), None));
+        assert_eq!(measure(&root.path().join("none")), LogSizes::default());
+    }
+}

@@ -1,0 +1,54 @@
+//! The ages and the sizes of objects, for display. No decision depends on them.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+
+use super::{Kind, Plan, Policy};
+use crate::model::Snapshot;
+
+/// When an object was created, and its size.
+#[derive(Clone, Copy, Default)]
+struct Facts {
+    since: Option<Timestamp>,
+    bytes: Option<u64>,
+}
+
+/// Adds the age and the size to each kept object, and the size of its logs to each removal.
+pub fn add(plan: &mut Plan, snapshot: &Snapshot, policy: &Policy) {
+    let facts = all(snapshot, policy);
+    let of = |kind: Kind, id: &str| facts.get(&(kind, id.to_owned())).copied().unwrap_or_default();
+    for kept in &mut plan.kept {
+        let Facts { since, bytes } = of(kept.kind, &kept.id);
+        kept.age_seconds = since.map(|at| snapshot.taken_at.duration_since(at).as_secs());
+        kept.size_bytes = bytes;
+    }
+    for action in plan.actions.iter_mut().filter(|action| action.target.kind() != Kind::Image) {
+        action.size_bytes = of(action.target.kind(), &action.target.id()).bytes;
+    }
+}
+
+fn all(snapshot: &Snapshot, policy: &Policy) -> HashMap<(Kind, String), Facts> {
+    let containers = snapshot.listed_containers().into_iter().flatten().map(|one| {
+        let facts = Facts { since: Some(one.created_at), bytes: one.log_bytes };
+        ((Kind::Container, one.id.to_string()), facts)
+    });
+    let sandboxes = snapshot.listed_sandboxes().into_iter().flatten();
+    let sandboxes =
+        sandboxes.map(|one| ((Kind::Sandbox, one.id.to_string()), Facts { since: Some(one.created_at), bytes: None }));
+    let dirs = snapshot.log_dirs.as_ref().into_iter().flatten().map(|dir| {
+        let path = policy.logs.pods_root.join(&dir.name).display().to_string();
+        ((Kind::LogDir, path), Facts { since: dir.modified_at, bytes: dir.size_bytes })
+    });
+    containers.chain(sandboxes).chain(dirs).chain(images(snapshot)).collect()
+}
+
+fn images(snapshot: &Snapshot) -> impl Iterator<Item = ((Kind, String), Facts)> {
+    let past = snapshot.memory.images.iter().map(|past| (&past.id, past.first_seen));
+    let past: HashMap<_, _> = past.collect();
+    let images = snapshot.images.as_ref().into_iter().flatten();
+    images.map(move |image| {
+        let since = past.get(&image.id).copied().flatten();
+        ((Kind::Image, image.id.to_string()), Facts { since, bytes: Some(image.size_bytes) })
+    })
+}

@@ -1,0 +1,185 @@
+//! The output on a terminal of 80 and of 200 columns: a real pseudo-terminal, and a simulated node of 60 objects with
+//! long names. `docs/screens.md` shows the screens, and is checked here.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kubegc::sim::{GIB, MIB, Node, Sim};
+use nix::pty::{Winsize, openpty};
+
+use crate::shell::Shell;
+
+const NAMESPACES: [&str; 3] = ["payments-production", "platform-observability", "search"];
+const SERVICES: [&str; 8] = [
+    "checkout-service-frontend",
+    "recommendation-engine",
+    "invoice-pdf-renderer",
+    "customer-notification-worker",
+    "metrics-aggregator",
+    "fulltext-indexer",
+    "session-store",
+    "fraud-detection-batch",
+];
+
+/// Returns the name of a pod as a Deployment gives it.
+fn pod(service: &str, number: usize) -> String {
+    format!("{service}-7d9f8c6b5d-x2x{number}z")
+}
+
+fn image(service: &str, release: usize) -> String {
+    format!("registry.eu-central-1.example.com/teams/{service}:2026.11.{release}-1a2b3c4d5e6f")
+}
+
+/// Returns a node of 60 objects: 8 pods that crash, 4 jobs with two sandboxes, 24 images.
+fn node() -> Node {
+    let hour = Duration::from_hours(1);
+    let mut node = Node::new().now(Timestamp::now()).disk(100 * GIB, 50 * GIB).ago(480 * hour);
+    for (number, service) in SERVICES.iter().enumerate() {
+        for release in 1..=3 {
+            let size = (number as u64 * 37 + release as u64 * 11 + 20) * MIB;
+            node = node.image(&image(service, release), &[(&format!("{service}{release}"), size)]);
+        }
+    }
+    for (number, service) in SERVICES.iter().enumerate() {
+        let (name, uid) = (pod(service, number), format!("5e2c1d0{number}-9f7a-4c1b-8d3e-0a1b2c3d4e5f"));
+        node = node.ago(72 * hour).pod(NAMESPACES[number % 3], &name, &uid);
+        if number % 2 == 0 {
+            node = node.ago(70 * hour).exited("istio-proxy-sidecar", &image(service, 2)).logging(20_000);
+            node = node.ago(60 * hour).exited("istio-proxy-sidecar", &image(service, 2)).logging(3_000);
+        }
+        node = node.ago(50 * hour).running("istio-proxy-sidecar", &image(service, 2)).logging(50_000);
+    }
+    for number in 0..4_u64 {
+        let (name, uid) = (format!("nightly-database-export-2919{number}-vw7q{number}"), format!("job-{number}"));
+        node = node.ago(Duration::from_hours(30 + number));
+        node = node.pod("batch-processing", &name, &uid).stopped();
+        node = node.ago(29 * hour).pod("batch-processing", &name, &uid).exited("export", &image(SERVICES[7], 3));
+        node = node.logging(9_000).stopped();
+    }
+    node
+}
+
+/// A shell on that node.
+struct Host {
+    shell: Shell,
+    sim: Sim,
+}
+
+impl Host {
+    fn new() -> Self {
+        let sim = Sim::start(node()).unwrap();
+        let dir = sim.dir().display().to_string();
+        // The agent of the test measures this machine's disk, so images are removed whatever the disk usage is.
+        let config = format!(
+            "pods.source = \"none\"\nnode = \"worker-7\"\nruntime.endpoint = \"{}\"\nlogs.pods_root = \"{}\"\n\
+             logs.containers_root = \"{}\"\nstate.path = \"{dir}/state/kubegc.db\"\nstate.lock = \"{dir}/run/lock\"\n\
+             kubelet_root = \"{dir}/kubelet\"\nguards.settle = \"0s\"\n[images]\nall_unused = true\nmin_age = \"0s\"\n",
+            sim.endpoint(),
+            sim.log_roots().pods.display(),
+            sim.log_roots().containers.display(),
+        );
+        Self { shell: Shell::new().with("kubegc.toml", &config), sim }
+    }
+
+    /// Runs the binary on a terminal of this width, and returns what it prints to standard output.
+    fn on_terminal(&self, columns: u16, arguments: &[&str]) -> String {
+        let size = Winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        let pty = openpty(Some(&size), None).unwrap();
+        let mut command = self.shell.command(arguments);
+        command.env("TERM", "xterm").env("NO_COLOR", "1").stdout(pty.slave).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        drop(command);
+        let mut bytes = Vec::new();
+        // The terminal ends with an error as soon as no process has it open.
+        let _ = File::from(pty.master).read_to_end(&mut bytes);
+        let mut errors = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        assert!(child.wait().unwrap().success(), "{arguments:?}\n{errors}");
+        String::from_utf8(bytes).unwrap().replace("\r\n", "\n")
+    }
+
+    /// Replaces what differs from one run to the next.
+    fn stable(&self, text: &str) -> String {
+        text.replace(&self.sim.dir().display().to_string(), "DIR")
+    }
+}
+
+const COMMANDS: [&[&str]; 9] = [
+    &["demo"],
+    &["plan"],
+    &["plan", "-o", "wide"],
+    &["why", "checkout-service-frontend-7d9f8c6b5d-x2x0z"],
+    &["images"],
+    &["images", "--sort-by", "last-used", "-o", "wide"],
+    &["status"],
+    &["collect"],
+    &["history"],
+];
+
+/// Returns the rows of tables: the lines with a kind of object that belongs to a pod.
+fn rows(text: &str) -> impl Iterator<Item = &str> {
+    text.lines()
+        .filter(|line| ["container  ", "sandbox    ", "log dir    "].iter().any(|kind| line.starts_with(kind)))
+        .filter(|line| line.contains('/'))
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal_and_no_row_loses_its_namespace() {
+    for columns in [80, 200] {
+        let host = Host::new();
+        for command in COMMANDS {
+            let text = host.on_terminal(columns, command);
+            let longest = text.lines().map(|line| line.chars().count()).max().unwrap();
+            assert!(longest <= usize::from(columns), "{command:?}: {longest}\n{text}");
+            if command[0] == "demo" {
+                continue;
+            }
+            for row in rows(&text) {
+                let starts: &[&str] = &["payments", "platform", "search/", "batch-pr"];
+                let starts: Vec<_> = starts.iter().map(|start| &start[..if columns == 80 { 4 } else { 7 }]).collect();
+                assert!(starts.iter().any(|start| row.contains(start)), "{command:?}\n{row}\n{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn at_200_columns_nothing_is_cut_that_fits() {
+    let host = Host::new();
+    let text = host.on_terminal(200, &["plan"]);
+    assert!(!text.contains('…') && text.contains(&image(SERVICES[0], 1)), "{text}");
+}
+
+/// `scripts/generate.sh` writes the file instead.
+#[test]
+fn the_screens_in_the_docs_are_current() {
+    let host = Host::new();
+    let mut page = "# Screens\n\nThe output on a terminal, of a node of 60 objects with long names. \
+                    A test prints these screens and compares them with this page.\n"
+        .to_owned();
+    for (columns, command) in [
+        (80, &["plan"][..]),
+        (80, &["plan", "-o", "wide"]),
+        (80, &["why", "teams/checkout-service-frontend:2026.11.2-1a2b3c4d5e6f"]),
+        (80, &["images"]),
+        (200, &["plan"]),
+        (200, &["images", "-o", "wide"]),
+    ] {
+        let text = host.stable(&host.on_terminal(columns, command));
+        // The disk is that of this machine, and the age of a log directory is that of the test.
+        let is_stable = |line: &&str| !line.starts_with("Image disk:") && !line.starts_with("log dir ");
+        let lines = text.lines().filter(is_stable).collect::<Vec<_>>().join("\n");
+        write!(page, "\n## `kubegc {}`, {columns} columns\n\n```\n{lines}\n```\n", command.join(" ")).unwrap();
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/screens.md");
+    if std::env::var_os("KUBEGC_GENERATE").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    let current = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(current == page, "docs/screens.md is not current: run scripts/generate.sh\n{page}");
+}
