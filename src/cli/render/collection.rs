@@ -65,7 +65,7 @@ fn freed(bytes: Option<u64>, measure: Option<Measure>) -> String {
     match (bytes.unwrap_or_default(), measure) {
         (_, None) | (0, Some(Measure::Measured)) => String::new(),
         (bytes, Some(Measure::Measured)) => format::size(bytes),
-        (bytes, Some(Measure::Estimated)) => format!("~{} (estimated)", format::size(bytes)),
+        (bytes, Some(Measure::Estimated)) => format!("~{}", format::size(bytes)),
         (0, Some(Measure::Unknown)) => "unknown".to_owned(),
         (bytes, Some(Measure::Unknown)) => format!("at least {}", format::size(bytes)),
     }
