@@ -8,10 +8,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
+use super::only::Only;
 use super::overrides::Overrides;
 use super::plan::ScopeArg;
 use super::render::{self, Paint};
-use super::session::{begun, block_on, lock_and_open, memory_only, node};
+use super::session::{begun, block_on, lock_and_open, look, memory_only, node};
 use super::{CliError, ErrorKind, Output, format, one_document};
 use crate::config::Loaded;
 use crate::daemon::schedule::Limits;
@@ -34,6 +35,8 @@ pub struct Args {
     /// Object kinds to collect
     #[arg(long, value_enum, default_value = "all")]
     scope: ScopeArg,
+    #[command(flatten)]
+    only: Only,
     #[command(flatten)]
     what_if: Overrides,
 }
@@ -87,6 +90,7 @@ async fn collect(
     stop: &CancellationToken,
 ) -> Result<Pass, CliError> {
     let settings = loaded.settings.clone();
+    let saved = if args.only.is_set() { Some(limited(args, saved, loaded).await?) } else { saved };
     if args.dry_run {
         let store = memory_only(&settings)?;
         let started_at = begun(&store)?;
@@ -97,6 +101,12 @@ async fn collect(
     let started_at = store.call(|store| store.begun_at()).await?.unwrap_or_else(now);
     let cycle = Cycle::live(settings, &node(loaded).await?, store, started_at);
     Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?)
+}
+
+/// Returns a plan of the objects that the flags name. It is carried out like a saved plan, so every guard applies again.
+async fn limited(args: &Args, saved: Option<Plan>, loaded: &Loaded) -> Result<Plan, CliError> {
+    let (snapshot, plan) = look(loaded, args.scope.into()).await?;
+    args.only.limit(saved.unwrap_or(plan), &snapshot, &loaded.settings.policy)
 }
 
 async fn one_pass<H: Remover>(

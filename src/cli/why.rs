@@ -5,6 +5,7 @@ mod facts;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use clap_complete::ArgValueCompleter;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -14,7 +15,7 @@ use super::lookup::{Finding, Found, find};
 use super::pods::{self, PodAnswer};
 use super::render::Paint;
 use super::session::{block_on, explain};
-use super::{CliError, ErrorKind, Output, format};
+use super::{CliError, ErrorKind, Output, candidates, format};
 use crate::config::Loaded;
 use crate::model::{Seen, Snapshot};
 use crate::plan::{Explanation, Kind, Plan, PodKnowledge, Scope, decide};
@@ -27,6 +28,7 @@ pub struct Args {
     ///
     /// Everything that a table shows is accepted: `pod/NAME`, `NAMESPACE/POD/CONTAINER`, an image without its registry,
     /// the beginning of an id, a name that the table has shortened. If several objects match, they are listed.
+    #[arg(add = ArgValueCompleter::new(candidates::objects))]
     what: String,
     /// Explain a snapshot instead of this node (- for standard input)
     #[arg(long, value_name = "FILE")]
