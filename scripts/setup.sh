@@ -3,7 +3,8 @@
 # no time and no network.
 #
 #   scripts/setup.sh build    installs what the compiler needs: SQLite is built from its C source
-#   scripts/setup.sh          also installs what the tests need: ext4, loop devices, namespaces, containerd, Kubernetes
+#   scripts/setup.sh          also installs what the tests need: ext4, loop devices, namespaces, containerd,
+#                           Kubernetes, and the shells whose completions are tested
 #
 # As root it installs what is missing. Otherwise it prints what is missing and exits with 1.
 set -euo pipefail
@@ -13,7 +14,7 @@ die() { printf 'setup.sh: %s\n' "$*" >&2; exit 1; }
 # COMMAND:PACKAGE: a command, and the Debian package that contains it.
 wanted=(cc:gcc)
 [ "${1:-}" = build ] || wanted+=(mkfs.ext4:e2fsprogs mount:mount losetup:mount unshare:util-linux flock:util-linux
-  nsenter:util-linux make:make openssl:openssl curl:curl systemd-analyze:systemd)
+  nsenter:util-linux make:make openssl:openssl curl:curl systemd-analyze:systemd bash:bash zsh:zsh fish:fish)
 
 PATH=$PATH:/usr/sbin:/sbin # a normal user's PATH does not have mkfs.ext4 and losetup
 missing=()

@@ -3,6 +3,7 @@
 //! Each command has one file, with an `Args` struct whose doc comments are the help text, and one function. Unit tests
 //! here cover output formats only: decisions are in `plan`, and the meaning of flags is in `config`.
 
+mod candidates;
 mod collect;
 mod completions;
 mod config;
@@ -17,7 +18,9 @@ mod history;
 mod images;
 mod logging;
 mod lookup;
+mod man;
 mod one_document;
+mod only;
 mod output;
 mod overrides;
 mod plan;
@@ -28,6 +31,7 @@ mod run;
 mod session;
 mod snapshot;
 mod status;
+mod version;
 mod why;
 
 use std::io::{self, IsTerminal};
@@ -67,11 +71,14 @@ enum Verb {
     Config(config::Args),
     Controller(controller::Args),
     Demo(demo::Args),
+    Version(version::Args),
     Completions(completions::Args),
+    Man(man::Args),
 }
 
 /// Parses the command line, runs the command and reports errors.
 pub fn main() -> ExitCode {
+    completions::answer_shell();
     let matches = exit_status::documented(Cli::command()).get_matches();
     let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     cli.global = cli.global.with_set_before_verb(std::env::args_os());
@@ -130,7 +137,9 @@ impl Cli {
             Verb::Config(args) => config::run(args, load, output),
             Verb::Controller(args) => controller::run(args, &load()?, output),
             Verb::Demo(args) => demo::run(args, output),
+            Verb::Version(args) => version::run(args, &load()?, output),
             Verb::Completions(args) => completions::run(args, output),
+            Verb::Man(args) => man::run(args),
         }
     }
 }

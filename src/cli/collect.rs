@@ -10,10 +10,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
+use super::only::Only;
 use super::overrides::Overrides;
 use super::plan::ScopeArg;
 use super::render::{self, Detail, Paint};
-use super::session::{begun, block_on, failed_sources, lock_and_open, memory_only, node, warn_without_history};
+use super::session::{begun, block_on, failed_sources, lock_and_open, look, memory_only, node, warn_without_history};
 use super::{CliError, ErrorKind, Output, format, one_document};
 use crate::config::{Loaded, Mode};
 use crate::daemon::schedule::Limits;
@@ -40,6 +41,8 @@ pub struct Args {
     /// Object kinds to collect
     #[arg(long, value_enum, default_value = "all")]
     scope: ScopeArg,
+    #[command(flatten)]
+    only: Only,
     #[command(flatten)]
     what_if: Overrides,
     /// Observe, wait until ages are known, then collect
@@ -140,6 +143,7 @@ async fn collect(
     stop: &CancellationToken,
 ) -> Result<Pass, CliError> {
     let settings = loaded.settings.clone();
+    let saved = if args.only.is_set() { Some(limited(args, saved, loaded).await?) } else { saved };
     if is_dry(args, loaded) {
         let store = memory_only(&settings)?;
         let started_at = begun(&store)?;
@@ -153,6 +157,12 @@ async fn collect(
         wait::for_ages(&cycle, args.scope.into(), limit, stop).await?;
     }
     Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?)
+}
+
+/// Returns a plan of the objects that the flags name. It is carried out like a saved plan, so every guard applies again.
+async fn limited(args: &Args, saved: Option<Plan>, loaded: &Loaded) -> Result<Plan, CliError> {
+    let (snapshot, plan) = look(loaded, args.scope.into()).await?;
+    args.only.limit(saved.unwrap_or(plan), &snapshot, &loaded.settings.policy)
 }
 
 async fn one_pass<H: Remover>(

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Subcommand, ValueEnum};
+use clap_complete::ArgValueCompleter;
 use schemars::schema_for;
 use serde::Serialize;
 
@@ -11,7 +12,7 @@ use super::controller::Answer;
 use super::images::Images;
 use super::render::Grid;
 use super::session::block_on;
-use super::{CliError, ErrorKind, Format, Output, format};
+use super::{CliError, ErrorKind, Format, Output, candidates, format};
 use crate::config::{ConfigError, ConfigFault, KEYS, Loaded};
 use crate::controller::{ClusterReport, ClusterStatus, PodReport};
 use crate::cri;
@@ -36,6 +37,12 @@ enum Verb {
     },
     /// Print the settings in force and their origins
     Show,
+    /// Explain a setting: its meaning, values, default and origin
+    Explain {
+        /// Key, as `images.min_age`
+        #[arg(add = ArgValueCompleter::new(candidates::keys))]
+        key: String,
+    },
     /// Print a commented configuration file with all defaults
     Default,
     /// Print the JSON Schema of a document
@@ -79,6 +86,7 @@ pub fn run(args: &Args, load: impl Fn() -> Result<Loaded, CliError>, output: &mu
     match &args.verb {
         Verb::Check { .. } => check(load(), output),
         Verb::Show => show(&as_used(load()?)?, output),
+        Verb::Explain { key } => explain(key, &load()?, output),
         Verb::Default => output.text(&crate::config::default_toml()),
         Verb::Schema { of } => schema(*of, output),
     }
@@ -179,6 +187,26 @@ fn show(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
             output.text(&grid.text(format == Format::Wide))
         }
     }
+}
+
+/// Prints what a setting means, and its value in force.
+fn explain(name: &str, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let Some(key) = crate::config::find(name) else {
+        let error = CliError::message(ErrorKind::Usage, format!("no setting {name:?}"));
+        return Err(match crate::config::nearest(name) {
+            Some(nearest) => error.hint(format!("did you mean {nearest}?")),
+            None => error.hint("`kubegc config default` prints every setting with its default"),
+        });
+    };
+    let flags: Vec<_> = key.flags.iter().map(|flag| format!("--{flag}")).collect();
+    let flags = if flags.is_empty() { String::new() } else { format!("Flags:     {}\n", flags.join(", ")) };
+    let (value, default) = (key.get(&loaded.settings), key.get(&crate::config::Settings::default()));
+    output.page(&format!(
+        "{name}\n\n{}\n\nValue:     {value} ({})\nDefault:   {default}\nAllowed:   {}\n{flags}",
+        key.description(),
+        loaded.origin(key),
+        key.allowed(),
+    ))
 }
 
 fn schema(of: Document, output: &mut Output) -> Result<(), CliError> {

@@ -7,9 +7,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use clap_complete::ArgValueCompleter;
 
 use super::logging::LogLevel;
-use super::{CliError, Color, Format};
+use super::{CliError, Color, Format, candidates};
 use crate::config::{Environment, KEYS, Key, Loaded, Typed, load};
 
 /// Flags that every verb takes.
@@ -27,7 +28,7 @@ pub struct Global {
     #[arg(long, global = true, value_name = "FILE")]
     pub kubelet_config: Option<PathBuf>,
     /// Set a configuration key, as `images.low_threshold_percent=60` (repeatable)
-    #[arg(long, global = true, value_name = "KEY=VALUE")]
+    #[arg(long, global = true, value_name = "KEY=VALUE", add = ArgValueCompleter::new(candidates::settings))]
     pub set: Vec<String>,
     /// Output format
     #[arg(short = 'o', long = "output", global = true, value_enum, value_name = "FORMAT")]

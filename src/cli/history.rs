@@ -70,12 +70,18 @@ enum When {
     At(Timestamp),
 }
 
+/// The kind of an object, as a flag.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum KindArg {
+pub enum KindArg {
+    /// Containers
     Container,
+    /// Sandboxes
     Sandbox,
+    /// Log directories
     LogDir,
+    /// Log links
     LogLink,
+    /// Images
     Image,
 }
 

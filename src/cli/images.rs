@@ -53,7 +53,8 @@ pub(super) struct Images {
     /// The file system that holds the images.
     image_filesystem: Seen<FileSystem>,
     /// The images, in the order of `--sort-by`.
-    images: Vec<ImageEntry>,
+    #[serde(rename = "images")]
+    entries: Vec<ImageEntry>,
 }
 
 /// One image.
@@ -105,7 +106,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
     };
     let images = Images::new(&snapshot, &plan, policy, args.sort_by);
     match output.format {
-        Some(Format::Name) => output.names(images.images.iter().map(|image| reference(Kind::Image, &image.id)))?,
+        Some(Format::Name) => output.names(images.entries.iter().map(|image| reference(Kind::Image, &image.id)))?,
         _ => output.result(&images, |wide| images.text(wide))?,
     }
     all_seen(&plan)
@@ -133,18 +134,18 @@ impl Images {
             .map(|image| {
                 let (decision, reason, keep_rule) = decisions.get(image.id.as_str()).cloned().unwrap_or_default();
                 let past = past.get(image.id.as_str()).copied();
-                ImageEntry { decision, reason, keep_rule, ..ImageEntry::new(image, past, &index) }
+                ImageEntry { keep_rule, decision, reason, ..ImageEntry::new(image, past, &index) }
             })
             .collect();
         sort(&mut entries, order);
         let image_filesystem = snapshot.image_filesystem.clone();
-        Self { kind: "Images", version: 1, at: snapshot.taken_at, image_filesystem, images: entries }
+        Self { kind: "Images", version: 1, at: snapshot.taken_at, image_filesystem, entries }
     }
 
     fn text(&self, wide: bool) -> String {
         let mut grid =
             Grid::new(&["NAME", "ID", "SIZE", "FIRST SEEN", "LAST USED", "USED BY", "TAGS", "PINNED", "DECISION"]);
-        for image in &self.images {
+        for image in &self.entries {
             grid.row(image.row(self.at, wide));
         }
         format!("{}\n{}\n", grid.text(wide), self.sum())
@@ -153,11 +154,11 @@ impl Images {
     /// Formats the numbers that answer what fills the disk.
     fn sum(&self) -> String {
         let bytes = |images: &mut dyn Iterator<Item = &ImageEntry>| -> u64 { images.map(|one| one.size_bytes).sum() };
-        let unused: Vec<_> = self.images.iter().filter(|image| image.users.is_empty()).collect();
+        let unused: Vec<_> = self.entries.iter().filter(|image| image.users.is_empty()).collect();
         let all = format!(
             "{}, {}. Not used by any container: {}, {}.",
-            format::count(self.images.len(), "image"),
-            format::size(bytes(&mut self.images.iter())),
+            format::count(self.entries.len(), "image"),
+            format::size(bytes(&mut self.entries.iter())),
             format::count(unused.len(), "image"),
             format::size(bytes(&mut unused.into_iter())),
         );

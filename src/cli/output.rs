@@ -27,7 +27,7 @@ pub enum Format {
 /// When to use color.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub enum Color {
-    /// On a terminal, unless NO_COLOR is set or the terminal has none
+    /// On a terminal, unless `NO_COLOR` is set or the terminal has none
     #[default]
     Auto,
     /// Always

@@ -6,6 +6,7 @@ use clap::ValueEnum;
 
 use super::documents::Snapshots;
 use super::error::warn;
+use super::only::Only;
 use super::overrides::Overrides;
 use super::render::{self, Paint};
 use super::session::{all_seen, block_on, failed_sources, look, warn_without_history};
@@ -25,6 +26,8 @@ pub struct Args {
     /// Object kinds to plan for
     #[arg(long, value_enum, default_value = "all")]
     scope: ScopeArg,
+    #[command(flatten)]
+    only: Only,
     #[command(flatten)]
     what_if: Overrides,
 }
@@ -60,14 +63,15 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
     if let Some(file) = &args.snapshot {
         let decide = |snapshot: &Snapshot| {
             warn_of_patterns(snapshot, &loaded);
-            under_pressure(decide(snapshot, &loaded.settings.policy, scope))
+            let policy = &loaded.settings.policy;
+            args.only.limit(under_pressure(decide(snapshot, policy, scope)), snapshot, policy)
         };
         return offline(Snapshots::open(file)?, decide, output);
     }
     let (snapshot, plan) = block_on(look(&loaded, scope))?;
     warn_without_history(&loaded.settings, output.format)?;
     warn_of_patterns(&snapshot, &loaded);
-    let plan = under_pressure(plan);
+    let plan = args.only.limit(under_pressure(plan), &snapshot, &loaded.settings.policy)?;
     print(&plan, output.format.unwrap_or(Format::Table), output)?;
     all_seen(&plan)?;
     let failed = failed_sources(&plan, &loaded.settings);
@@ -83,14 +87,18 @@ fn warn_of_patterns(snapshot: &Snapshot, loaded: &Loaded) {
 
 /// Makes a plan for each snapshot as soon as it is read. It waits for a second snapshot only if the format depends on
 /// whether there is one.
-fn offline(mut snapshots: Snapshots, decide: impl Fn(&Snapshot) -> Plan, output: &mut Output) -> Result<(), CliError> {
+fn offline(
+    mut snapshots: Snapshots,
+    decide: impl Fn(&Snapshot) -> Result<Plan, CliError>,
+    output: &mut Output,
+) -> Result<(), CliError> {
     let Some(first) = snapshots.next().transpose()? else { return Err(snapshots.empty()) };
-    let first = decide(&first);
+    let first = decide(&first)?;
     let second = if output.format.is_none() { snapshots.next() } else { None };
     let format = output.format.unwrap_or(if second.is_some() { Format::Json } else { Format::Table });
     print(&first, format, output)?;
     for snapshot in second.into_iter().chain(snapshots) {
-        print(&decide(&snapshot?), format, output)?;
+        print(&decide(&snapshot?)?, format, output)?;
     }
     Ok(())
 }

@@ -60,6 +60,13 @@ pub(super) async fn look(loaded: &Loaded, scope: Scope) -> Result<(Snapshot, Pla
     Ok((snapshot, plan))
 }
 
+/// Takes a snapshot with the lists alone, for completions.
+pub(super) async fn lists(loaded: &Loaded) -> Result<Snapshot, CliError> {
+    let taken_at = now();
+    let (observer, memory) = observer(loaded, taken_at).await?;
+    Ok(observer.observe(taken_at, memory).await)
+}
+
 /// As [`look`], with the exit of each exited container.
 pub(super) async fn explain(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
     let taken_at = now();

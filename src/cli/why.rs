@@ -5,6 +5,7 @@ mod facts;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use clap_complete::ArgValueCompleter;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -14,7 +15,7 @@ use super::lookup::{Finding, Found, find};
 use super::pods::{self, PodAnswer};
 use super::render::Paint;
 use super::session::{block_on, explain};
-use super::{CliError, ErrorKind, Output, format};
+use super::{CliError, ErrorKind, Output, candidates, format};
 use crate::config::Loaded;
 use crate::model::{Seen, Snapshot};
 use crate::plan::{Explanation, Kind, Plan, PodKnowledge, Scope, decide};
@@ -27,6 +28,7 @@ pub struct Args {
     ///
     /// Everything that a table shows is accepted: `pod/NAME`, `NAMESPACE/POD/CONTAINER`, an image without its registry,
     /// the beginning of an id, a name that the table has shortened. If several objects match, they are listed.
+    #[arg(add = ArgValueCompleter::new(candidates::objects))]
     what: String,
     /// Explain a snapshot instead of this node (- for standard input)
     #[arg(long, value_name = "FILE")]
@@ -41,7 +43,7 @@ const CANDIDATES: usize = 20;
 #[serde(untagged)]
 enum Said {
     Pod(PodAnswer),
-    Object(Answer),
+    Object(Box<Answer>),
 }
 
 /// The answer for one object.
@@ -104,7 +106,8 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
         Finding::Nothing(similar) if pods.is_empty() => return Err(nothing(&args.what, &similar)),
         Finding::Nothing(_) => Vec::new(),
     };
-    let objects = found.into_iter().filter_map(|found| answer(found, &snapshot, &plan, loaded)).map(Said::Object);
+    let objects =
+        found.into_iter().filter_map(|found| answer(found, &snapshot, &plan, loaded)).map(Box::new).map(Said::Object);
     let answers: Vec<_> = pods.into_iter().chain(objects).collect();
     print(&answers, &plan, output)
 }
@@ -143,7 +146,7 @@ fn answer(found: Found, snapshot: &Snapshot, plan: &Plan, loaded: &Loaded) -> Op
     let (decision, reason, explanation, is_of_pod) = said?;
     let (facts, seconds_to_go) = (Facts::of(&found, snapshot), seconds_to_go(&found, snapshot, plan));
     let answer = Answer::new(found, decision, reason.unwrap_or_default(), explanation, loaded);
-    let answer = Answer { facts, seconds_to_go, ..answer };
+    let answer = Answer { seconds_to_go, facts, ..answer };
     Some(if is_of_pod { answer.with_pods(plan) } else { answer })
 }
 

@@ -38,6 +38,6 @@ impl<'a> ImageUsers<'a> {
             let pod = container.pod.as_ref().map(ToString::to_string);
             ((pod, &container.name, container.attempt, &container.id), *container)
         };
-        users.map(|container| key(&container)).collect::<BTreeMap<_, _>>().into_values().collect()
+        users.map(key).collect::<BTreeMap<_, _>>().into_values().collect()
     }
 }

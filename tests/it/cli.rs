@@ -142,7 +142,7 @@ fn names_are_shortened_to_120_columns_and_errors_are_whole_unless_the_table_is_w
     let history = shell.run(&["history", "--state", "kubegc.db"]);
     assert!(history.contains("; RemoveImage: disk quota exceeded\n"), "{history}");
     let text = shell.run(&["plan", "--snapshot", "s.json"]);
-    let shown = text.lines().find(|line| line.starts_with("container  2ed73f9875cda  shop/crash-of-"));
+    let shown = text.lines().find(|line| line.starts_with("container  2ed73f9875cda  shop/crash-o"));
     assert!(
         shown.is_some_and(|line| line.contains("…") && line.ends_with("  over containers.max_per_pod_container (1)"))
     );
@@ -469,12 +469,18 @@ fn usage_errors_have_status_2_and_help_has_0() {
     insta::assert_snapshot!(shell.run(&["plan", "-h"]), @"
     Show what would be removed, and why (read-only)
 
-    Usage: kubegc plan [OPTIONS]
+    Usage: kubegc plan [OPTIONS] [OBJECT]...
+
+    Arguments:
+      [OBJECT]...  Only these objects: `KIND/NAME`, or what `why` accepts
 
     Options:
           --snapshot <FILE>        Plan for snapshots in a file (- for standard input)
           --scope <SCOPE>          Object kinds to plan for [default: all] [possible values: containers,
                                    images, all]
+          --kind <KIND>            Only objects of these kinds [possible values: container, sandbox,
+                                   log-dir, log-link, image]
+          --namespace <NAMESPACE>  Only objects of pods of this namespace
           --evict-terminated-pods  Also remove dead containers and sandboxes of terminated pods
           --pressure               Remove everything unused, as under disk pressure
       -h, --help                   Print help (see more with '--help')

@@ -310,6 +310,24 @@ fn why_explains_the_node() {
     "#);
 }
 
+#[test]
+fn plan_and_collect_are_limited_to_the_objects_that_are_named() {
+    let host = Host::new();
+    let names = |arguments: &[&str]| host.run(&[&["plan", "-o", "name"], arguments].concat());
+    assert_eq!(names(&[]), "container/c-crash-1\ncontainer/c-crash-2\ncontainer/c-crash-3\nsandbox/s-job-0\n");
+    assert_eq!(names(&["--kind", "sandbox"]), "sandbox/s-job-0\n");
+    assert_eq!(names(&["--namespace", "other"]), "");
+    assert_eq!(names(&["container/c-crash-2", "s-job-0"]), "container/c-crash-2\nsandbox/s-job-0\n");
+    let unknown = host.run(&["collect", "container/nothing-like-it"]);
+    assert!(unknown.starts_with("exit Some(2)\n! error: no container, sandbox, image, pod or path"), "{unknown}");
+    host.run(&["collect", "container/c-crash-2"]);
+    let left = host.rest()[0].join(" ");
+    assert!(!left.contains("crash/app#1 ") && left.contains("crash/app#0 ") && left.contains("crash/app#3 "), "{left}");
+    // A running container is kept whatever is named (I1).
+    host.run(&["collect", "container/webapp01"]);
+    assert!(host.rest()[0].join(" ").contains("web/app#0 running"));
+}
+
 /// Serves a kubelet's read-only port with one pod until it is dropped.
 fn kubelet_with(uid: &str) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -15,6 +15,7 @@
 mod agent;
 mod cli;
 mod cli_on_sim;
+mod completions;
 mod containerd_contract;
 mod containerd_e2e;
 mod containerd_image;

@@ -1,0 +1,44 @@
+//! Values that shell completions offer: setting keys, and the objects of this node.
+
+use std::ffi::OsStr;
+use std::time::Duration;
+
+use clap_complete::CompletionCandidate;
+
+use super::lookup::names;
+use super::session::{block_on, lists};
+use super::{CliError, ErrorKind};
+use crate::config::{Environment, KEYS, Typed, load};
+use crate::model::Snapshot;
+
+/// The longest time that a person waits for the objects of the node.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// Offers the keys for `--set`.
+pub(super) fn settings(current: &OsStr) -> Vec<CompletionCandidate> {
+    let current = current.to_string_lossy();
+    let keys = KEYS.iter().filter(|key| key.name.starts_with(&*current));
+    keys.map(|key| CompletionCandidate::new(format!("{}=", key.name)).help(Some(key.summary().into()))).collect()
+}
+
+/// Offers the keys for `config explain`.
+pub(super) fn keys(current: &OsStr) -> Vec<CompletionCandidate> {
+    let current = current.to_string_lossy();
+    let keys = KEYS.iter().filter(|key| key.name.starts_with(&*current));
+    keys.map(|key| CompletionCandidate::new(key.name).help(Some(key.summary().into()))).collect()
+}
+
+/// Offers the pods, containers and images of this node. Without a runtime it offers nothing.
+pub(super) fn objects(current: &OsStr) -> Vec<CompletionCandidate> {
+    let current = current.to_string_lossy();
+    let names = observed().map(|snapshot| names(&snapshot)).unwrap_or_default();
+    names.into_iter().filter(|name| name.starts_with(&*current)).map(CompletionCandidate::new).collect()
+}
+
+fn observed() -> Result<Snapshot, CliError> {
+    let loaded = load(&Typed::default(), &Environment::read())?.without_patience();
+    block_on(async {
+        let late = |_| CliError::message(ErrorKind::Runtime, "the runtime does not answer in time");
+        tokio::time::timeout(LIMIT, lists(&loaded)).await.map_err(late)?
+    })
+}

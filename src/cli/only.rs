@@ -1,0 +1,84 @@
+//! Flags that limit a plan to some objects. Every guard stays in force: a limit only takes actions away.
+
+use std::collections::HashSet;
+
+use clap_complete::ArgValueCompleter;
+
+use super::history::KindArg;
+use super::lookup::{Finding, find};
+use super::{CliError, ErrorKind, candidates};
+use crate::model::Snapshot;
+use crate::plan::{Action, Kept, Kind, Plan, Policy};
+
+/// Flags that limit a plan.
+#[derive(Debug, clap::Args)]
+pub struct Only {
+    /// Only these objects: `KIND/NAME`, or what `why` accepts
+    #[arg(value_name = "OBJECT", add = ArgValueCompleter::new(candidates::objects))]
+    objects: Vec<String>,
+    /// Only objects of these kinds
+    #[arg(long, value_enum, value_delimiter = ',')]
+    kind: Vec<KindArg>,
+    /// Only objects of pods of this namespace
+    #[arg(long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+}
+
+// === impl Only ===
+
+impl Only {
+    /// Returns whether any limit is set.
+    pub(super) fn is_set(&self) -> bool {
+        !self.objects.is_empty() || !self.kind.is_empty() || self.namespace.is_some()
+    }
+
+    /// Returns the plan without the other objects.
+    ///
+    /// # Errors
+    /// An object that is unknown or ambiguous.
+    pub(super) fn limit(&self, mut plan: Plan, snapshot: &Snapshot, policy: &Policy) -> Result<Plan, CliError> {
+        if !self.is_set() {
+            return Ok(plan);
+        }
+        let named = self.named(snapshot, policy)?;
+        let is_named = |kind: Kind, id: &str| self.objects.is_empty() || named.contains(&(kind, id.to_owned()));
+        let is_of_kind = |kind| self.kind.is_empty() || self.kind.iter().any(|wanted| Kind::from(*wanted) == kind);
+        let is_in = |pod: Option<&crate::model::PodRef>| match &self.namespace {
+            Some(namespace) => pod.is_some_and(|pod| pod.namespace == *namespace),
+            None => true,
+        };
+        let is_meant = |action: &Action| {
+            let kind = action.target.kind();
+            is_of_kind(kind) && is_in(action.pod.as_ref()) && is_named(kind, &action.target.id())
+        };
+        plan.actions.retain(is_meant);
+        plan.images.reserve.retain(is_meant);
+        let is_meant = |kept: &Kept| is_of_kind(kept.kind) && is_in(kept.pod.as_ref()) && is_named(kept.kind, &kept.id);
+        plan.kept.retain(is_meant);
+        Ok(plan)
+    }
+
+    /// Returns the objects that the words refer to.
+    fn named(&self, snapshot: &Snapshot, policy: &Policy) -> Result<HashSet<(Kind, String)>, CliError> {
+        let mut named = HashSet::new();
+        for word in &self.objects {
+            match find(snapshot, &policy.logs, word) {
+                Finding::Objects(found) => named.extend(found.into_iter().map(|found| (found.kind, found.id))),
+                Finding::Ambiguous(candidates) => {
+                    let error = format!("{word:?} matches {} objects: {}", candidates.len(), candidates.join(", "));
+                    return Err(CliError::message(ErrorKind::Usage, error).hint("name one of them"));
+                }
+                Finding::Nothing(similar) => {
+                    let error = format!("no container, sandbox, image, pod or path matches {word:?}");
+                    let error = CliError::message(ErrorKind::Usage, error);
+                    return Err(if similar.is_empty() {
+                        error
+                    } else {
+                        error.hint(format!("similar names: {}", similar.join(", ")))
+                    });
+                }
+            }
+        }
+        Ok(named)
+    }
+}

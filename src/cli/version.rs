@@ -1,0 +1,47 @@
+//! `kubegc version`.
+
+use serde::Serialize;
+
+use super::session::{block_on, node};
+use super::{CliError, Output};
+use crate::config::Loaded;
+use crate::model::{Runtime, Seen};
+
+/// Show the versions of kubegc, the CRI and the runtime
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+/// The versions.
+#[derive(Serialize)]
+struct Versions {
+    kind: &'static str,
+    /// The version of kubegc.
+    version: &'static str,
+    /// The commit from which it was built; `null` = unknown.
+    commit: Option<&'static str>,
+    /// The version of the CRI that it speaks.
+    cri: &'static str,
+    runtime: Seen<Runtime>,
+}
+
+/// Prints the versions. Without a runtime, its version is unavailable, and that is no failure.
+pub fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let runtime = block_on(async { Ok(node(loaded).await?.reader(&loaded.settings).runtime().await?) });
+    let runtime = runtime.map_or_else(|error| Seen::NotSeen(error.to_string()), Seen::Seen);
+    let version = env!("CARGO_PKG_VERSION");
+    let versions = Versions { kind: "Version", version, commit: option_env!("KUBEGC_COMMIT"), cri: "v1", runtime };
+    output.result(&versions, |_| versions.text())
+}
+
+// === impl Versions ===
+
+impl Versions {
+    fn text(&self) -> String {
+        let runtime = match &self.runtime {
+            Seen::Seen(runtime) => format!("{} {}", runtime.name, runtime.version),
+            Seen::NotSeen(cause) => format!("unavailable: {cause}"),
+        };
+        let commit = self.commit.unwrap_or("unknown");
+        format!("kubegc:   {}, commit {commit}\nCRI:      {}\nRuntime:  {runtime}\n", self.version, self.cri)
+    }
+}
