@@ -2,7 +2,9 @@
 # Runs the benchmarks. The figures are ratios within one run, because absolute times vary between runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-scripts/setup.sh build
+scripts/setup.sh
 cargo bench --locked --bench plan
 cargo bench --locked --bench pods
 cargo bench --locked --bench whole
+# The controller, on real API servers; as root.
+cargo bench --locked --bench controller

@@ -1,0 +1,49 @@
+//! `kubegc controller`: memory for a million objects, deletions beside kube-controller-manager, and how soon it works.
+//!
+//! `cargo bench --bench controller`, or with `-- million`, `-- start` or `-- contest` for one part. The million objects come
+//! from a simulated API server in this process. The other parts need root and use real API servers (`scripts/kubernetes.sh`).
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "a benchmark may fail loudly, asks the clock and starts programs"
+)]
+
+#[path = "controller/contest.rs"]
+mod contest;
+#[path = "controller/million.rs"]
+mod million;
+#[path = "controller/process.rs"]
+mod process;
+#[path = "controller/simulated.rs"]
+mod simulated;
+#[path = "controller/start.rs"]
+mod start;
+
+/// The API servers of the tests.
+#[path = "../tests/it"]
+#[allow(dead_code, unused_imports, reason = "the tests use the rest")]
+mod it {
+    pub mod rig;
+}
+use it::rig;
+
+fn main() {
+    let part = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    let is_wanted = |name: &str| part.as_ref().is_none_or(|part| part == name);
+    if is_wanted("million") {
+        million::measure();
+    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    if is_wanted("start") {
+        runtime.block_on(start::measure());
+    }
+    if is_wanted("contest") {
+        runtime.block_on(contest::measure());
+    }
+}

@@ -1,0 +1,103 @@
+//! The dependents of many owners on a real API server, deleted by kubegc and by kube-controller-manager 1.20.2 in turn,
+//! each on an API server of its own and with its limits on calls raised.
+
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt as _, stream};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use serde_json::json;
+
+use crate::process::{Usage, mib, usage, with_argument};
+use crate::rig::{NodeRig, Program, becomes_true_within};
+
+const OWNERS: usize = 200;
+const DEPENDENTS: usize = 20_000;
+/// Calls of this process at once.
+const AT_ONCE: usize = 16;
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// What a collector needed.
+struct Result {
+    per_second: f64,
+    usage: Usage,
+    /// The memory before the first deletion.
+    idle: u64,
+}
+
+pub async fn measure() {
+    let upstream = collected_by(Collector::Upstream).await;
+    let ours = collected_by(Collector::Ours).await;
+    println!("{DEPENDENTS} dependents of {OWNERS} owners, background, real API server 1.20.2");
+    println!("                        kubegc  kube-controller-manager  ratio");
+    row("deletions per second", ours.per_second, upstream.per_second, "at least 1");
+    row("peak memory, MiB", mib(ours.usage.peak), mib(upstream.usage.peak), "at most 0.2");
+    row("memory before, MiB", mib(ours.idle), mib(upstream.idle), "none");
+    row("CPU time, s", ours.usage.cpu.as_secs_f64(), upstream.usage.cpu.as_secs_f64(), "at most 0.33");
+}
+
+fn row(what: &str, ours: f64, upstream: f64, aim: &str) {
+    println!("{what:<20} {ours:>9.1}  {upstream:>23.1}  {:>5.2} (aim: {aim})", ours / upstream);
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Collector {
+    Upstream,
+    Ours,
+}
+
+async fn collected_by(collector: Collector) -> Result {
+    let node = NodeRig::start_api_alone().await;
+    let maps: Api<ConfigMap> = Api::namespaced(node.kube(), "default");
+    let owners = create(&maps, (0..OWNERS).map(|number| (format!("owner-{number}"), None)).collect()).await;
+    let owned = |number: usize| {
+        let (name, uid) = &owners[number % OWNERS];
+        (format!("dependent-{number}"), Some((name.clone(), uid.clone())))
+    };
+    create(&maps, (0..DEPENDENTS).map(owned).collect()).await;
+    let limits = ["--owners-only", "--profile", "upstream", "--kube-api-qps", "5000", "--kube-api-burst", "5000"];
+    let run = (collector == Collector::Ours).then(|| node.controller("run", &limits));
+    if collector == Collector::Upstream {
+        node.launch(Program::ControllerManager);
+    }
+    await_collector(&maps).await;
+    let pid = run.as_ref().map_or_else(
+        || with_argument(&format!("--kubeconfig={}", node.kubeconfig("admin").display())),
+        crate::rig::Daemon::id,
+    );
+    let idle = usage(pid).now;
+    let begun = Instant::now();
+    let deleted = owners.iter().map(async |(name, _)| maps.delete(name, &DeleteParams::background()).await.unwrap());
+    stream::iter(deleted).buffer_unordered(AT_ONCE).for_each(async |_| ()).await;
+    assert!(becomes_true_within(PATIENCE, async || left(&maps).await == 0).await, "{collector:?} does not end");
+    let per_second = DEPENDENTS as f64 / begun.elapsed().as_secs_f64();
+    Result { per_second, usage: usage(pid), idle }
+}
+
+/// Creates objects, each with its owner, and returns their names and uids in order.
+async fn create(maps: &Api<ConfigMap>, objects: Vec<(String, Option<(String, String)>)>) -> Vec<(String, String)> {
+    let made = objects.into_iter().map(async |(name, owner)| {
+        let owner = owner.map(|(name, uid)| {
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid, "blockOwnerDeletion": true})
+        });
+        let metadata = json!({"name": name, "ownerReferences": owner.into_iter().collect::<Vec<_>>()});
+        let object = serde_json::from_value(json!({"metadata": metadata, "data": {"key": "value"}})).unwrap();
+        let made = maps.create(&PostParams::default(), &object).await.unwrap();
+        (made.metadata.name.unwrap(), made.metadata.uid.unwrap())
+    });
+    stream::iter(made).buffered(AT_ONCE).collect().await
+}
+
+/// Waits until the collector works: it deletes an object without its owner.
+async fn await_collector(maps: &Api<ConfigMap>) {
+    let absent = ("absent".to_owned(), "00000000-0000-4000-8000-000000000001".to_owned());
+    create(maps, vec![("sentinel".to_owned(), Some(absent))]).await;
+    let is_deleted = async || maps.get_metadata_opt("sentinel").await.unwrap().is_none();
+    assert!(becomes_true_within(PATIENCE, is_deleted).await, "the collector does not work");
+}
+
+/// Returns the number of objects that are left.
+async fn left(maps: &Api<ConfigMap>) -> usize {
+    let list = maps.list_metadata(&ListParams::default().limit(1)).await.unwrap();
+    list.items.len() + usize::try_from(list.metadata.remaining_item_count.unwrap_or(0)).unwrap()
+}
