@@ -109,8 +109,8 @@ mod as_root {
              trap 'kill $service; wait $service' EXIT
              for _ in $(seq 600); do ! grep -q 'pass done' service.log || break; sleep 0.05; done
              stat -c 'mode %a' /run/kubegc
-             $kubegc status --state b/kubegc.db | grep '^Agent: *pid .*, run$'
-             $kubegc collect --state b/kubegc.db",
+             $kubegc status --state b/kubegc.db | grep '^Agent: *pid .*, run, up '
+             $kubegc run --state b/kubegc.db",
         );
         assert!(text.contains("mode 700\n") && text.contains("Agent: "), "{text}");
         assert!(text.contains("run) holds /run/kubegc/kubegc.lock"), "{text}");
