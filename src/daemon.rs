@@ -4,6 +4,7 @@
 
 mod clock;
 pub mod cycle;
+mod live;
 pub mod node;
 pub mod notify;
 mod planning;

@@ -59,6 +59,8 @@ pub use update_memory::update_memory;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::model::Snapshot;
 use plan_builder::{Context, PlanBuilder};
@@ -81,7 +83,9 @@ pub struct Policy {
 }
 
 /// The steps of a pass. The service runs `Containers` and `Images` in two loops, as the kubelet does.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, IntoStaticStr, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Scope {
     /// Containers, sandboxes and logs.
     Containers,

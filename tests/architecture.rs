@@ -23,9 +23,9 @@ const IMPURE: [&str; 10] = [
 const PROTOBUF: [&str; 3] = ["tonic", "prost", "generated"];
 const SPEAK_PROTOBUF: [&str; 2] = ["cri", "sim"];
 
-/// The crates for HTTP and TLS, and the modules that may use them. `record` may, for the events that it writes.
+/// The crates for HTTP and TLS, and the modules that may use them. `record` may, for the events that it writes; `serve`, for the socket.
 const HTTP: [&str; 5] = ["hyper", "hyper_util", "rustls", "tokio_rustls", "kube"];
-const SPEAK_HTTP: [&str; 4] = ["cri", "sim", "kubernetes", "record"];
+const SPEAK_HTTP: [&str; 5] = ["cri", "sim", "kubernetes", "record", "serve"];
 
 #[test]
 fn rooms_use_only_what_the_table_allows() {

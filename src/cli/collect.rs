@@ -1,5 +1,6 @@
 //! `kubegc collect`.
 
+mod remote;
 mod wait;
 
 use std::path::{Path, PathBuf};
@@ -150,7 +151,12 @@ async fn collect(
         let cycle = Cycle::dry(settings, &node(loaded).await?, store, started_at);
         return Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?);
     }
-    let (_lock, store) = lock_and_open(&settings, "collect").await?;
+    let (_lock, store) = match lock_and_open(&settings, "collect").await {
+        Err(error) if error.kind() == ErrorKind::Locked && settings.state.socket().exists() => {
+            return remote::collect(args, saved, loaded, stop, error).await;
+        }
+        opened => opened?,
+    };
     let begun_at = store.call(|store| store.begun_at()).await?;
     let cycle = Cycle::live(settings, &node(loaded).await?, store, begun_at.unwrap_or_else(now));
     if let Some(limit) = args.wait {

@@ -32,6 +32,11 @@ impl Overrides {
         loaded
     }
 
+    /// Returns whether the flags change the rules other than by pressure.
+    pub(super) fn evicts_only(&self) -> bool {
+        self.evict_terminated_pods && !self.pressure
+    }
+
     /// Returns the cause of the pressure that the plan shows, if the flags request it.
     pub(super) fn pressure(&self) -> Option<Pressure> {
         self.pressure.then_some(Pressure::Asked {})

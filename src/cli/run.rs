@@ -12,13 +12,14 @@ use crate::config::{KEYS, Loaded, Mode, Settings};
 use crate::daemon::node::{LocalNode, connection_for_events};
 use crate::daemon::notify::Notifier;
 use crate::daemon::schedule::Limits;
-use crate::daemon::service;
+use crate::daemon::service::{self, Requests};
 use crate::daemon::signals::{self, Reload};
 use crate::daemon::{Cycle, now};
 use crate::model::Backoff;
 use crate::plan::{Policy, Scope};
 use crate::record::events::Events;
 use crate::record::{Lock, LockError, Pass, SharedStore, StoreError};
+use crate::serve::{AgentState, Inbox, Live, Server};
 
 /// Run the service until a signal stops it
 ///
@@ -83,6 +84,8 @@ async fn serve(
     let Some(node) = wait_for_node(&loaded, stop, notifier).await? else { return Ok(()) };
     let intervals = settings.intervals.clone();
     let mut events = Events::start(connection_for_events(&settings), &settings.node);
+    let (inbox, _server) = serve_socket(&settings);
+    let requests = Requests { reload: reloads, inbox };
     let mut in_force = settings.clone();
     let observes = settings.mode == Mode::Observe;
     notifier.ready(if observes { "observing" } else { "watching" });
@@ -95,14 +98,33 @@ async fn serve(
     if observes {
         tracing::warn!("mode = \"observe\": passes remove nothing");
         let cycle = Cycle::dry(settings, &node, store, now());
-        service::run(cycle, &intervals, &Limits::default(), stop, reloads, reread, after).await;
+        service::run(cycle, &intervals, &Limits::default(), stop, requests, reread, after).await;
     } else {
         let cycle = Cycle::live(settings, &node, store, now());
-        service::run(cycle, &intervals, &Limits::default(), stop, reloads, reread, after).await;
+        service::run(cycle, &intervals, &Limits::default(), stop, requests, reread, after).await;
     }
     events.end().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Starts the server of the socket. An agent without a socket collects all the same.
+fn serve_socket(settings: &Settings) -> (Inbox, Option<Server>) {
+    let state = AgentState {
+        mode: <&str>::from(settings.mode).to_owned(),
+        profile: settings.policy.profile.to_string(),
+        store: settings.state.path.clone(),
+        ..AgentState::new(now())
+    };
+    let (inbox, orders) = Inbox::new(Live::new(state));
+    let path = settings.state.socket();
+    match Server::start(&path, inbox.live.clone(), orders) {
+        Ok(server) => (inbox, Some(server)),
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "cannot serve the socket of the agent");
+            (inbox, None)
+        }
+    }
 }
 
 /// Takes the lock and opens the store; `None` = stopped before. A one-shot command that holds the lock ends soon, so the

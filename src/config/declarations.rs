@@ -304,6 +304,11 @@ settings! {
     /// the node.
     "state.lock": FILE = state.lock, flags ["lock"];
 
+    /// Socket on which the agent shows its state and takes requests. Empty = beside the lock.
+    ///
+    /// `kubegc status` and `kubegc collect` use it. It has mode 0600. By default it is /run/kubegc/kubegc.sock.
+    "state.socket": OPTIONAL_FILE = state.socket, flags ["socket"];
+
     /// Maximum age of history.
     "state.history_max_age": DURATION = state.history_max_age;
 

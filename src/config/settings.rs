@@ -98,6 +98,8 @@ pub struct StateSettings {
     pub path: PathBuf,
     /// `state.lock`
     pub lock: PathBuf,
+    /// `state.socket`
+    pub socket: Option<PathBuf>,
     /// `state.history_max_age`
     pub history_max_age: Duration,
     /// `state.history_max_rows`
@@ -257,9 +259,17 @@ impl Default for StateSettings {
         Self {
             path: "/var/lib/kubegc/kubegc.db".into(),
             lock: "/run/kubegc/kubegc.lock".into(),
+            socket: None,
             history_max_age: Duration::from_hours(30 * 24),
             history_max_rows: 10_000,
         }
+    }
+}
+
+impl StateSettings {
+    /// Returns the socket of the agent: that of the settings, else the one beside the lock.
+    pub fn socket(&self) -> PathBuf {
+        self.socket.clone().unwrap_or_else(|| self.lock.with_extension("sock"))
     }
 }
 

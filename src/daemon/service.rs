@@ -3,19 +3,23 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use tokio::sync::Mutex;
+use jiff::Timestamp;
+use tokio::sync::{Mutex, mpsc, watch};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::clock::now;
 use super::cycle::Cycle;
+use super::live;
 use super::planning::PassKind;
 use super::pressure::{PressureBackoff, PressureMonitor};
 use super::schedule::{self, Job, Limits, PassResult};
 use super::signals::Reload;
 use crate::config::Intervals;
 use crate::execute::Remover;
-use crate::plan::{PlanError, Policy, Pressure, Scope};
+use crate::plan::{Plan, PlanError, Policy, Pressure, Report, Scope};
 use crate::record::{Pass, StoreError};
+use crate::serve::{Inbox, Live, Order, PassEvent, PassRequest};
 
 /// The shared state of the loops. A borrow never lasts across an await.
 struct Service<'a, H, P, A> {
@@ -24,8 +28,22 @@ struct Service<'a, H, P, A> {
     hold_up: Duration,
     policy: RefCell<P>,
     after: RefCell<A>,
+    /// What the socket shows.
+    live: Live,
+    /// The number of scheduled passes that run.
+    running: watch::Sender<usize>,
+    intervals: Intervals,
     /// Only the loop for disk pressure uses this.
     relief: Mutex<(PressureMonitor, PressureBackoff)>,
+}
+
+/// What the service does besides its schedule.
+#[derive(Debug)]
+pub struct Requests {
+    /// Requests to reload the settings.
+    pub reload: Reload,
+    /// Requests for passes, and what the socket shows.
+    pub inbox: Inbox,
 }
 
 /// Runs all loops until `stop`. At a reload request, `policy` returns the policy for all later passes. With `None`, the
@@ -36,18 +54,33 @@ pub async fn run<H: Remover>(
     intervals: &Intervals,
     limits: &Limits,
     stop: &CancellationToken,
-    reload: Reload,
+    requests: Requests,
     policy: impl FnMut() -> Option<Policy>,
     after: impl FnMut(Scope, &Result<Pass, StoreError>),
 ) {
+    let Requests { reload, inbox: Inbox { live, orders } } = requests;
     let relief = Mutex::new((cycle.monitor(), PressureBackoff::new(intervals)));
     let (policy, after) = (RefCell::new(policy), RefCell::new(after));
-    let service = Service { cycle, stop, hold_up: limits.hold_up, policy, after, relief };
+    let (running, intervals_of_state) = (watch::Sender::new(0), intervals.clone());
+    let service = Service {
+        cycle,
+        stop,
+        hold_up: limits.hold_up,
+        policy,
+        after,
+        live,
+        running,
+        intervals: intervals_of_state,
+        relief,
+    };
     tokio::select! {
         // A reload comes before the pass that is due at the same time.
         biased;
         () = service.reload_rules(reload) => {}
-        () = schedule::run(intervals, limits, stop, async |job| service.job(job).await) => {}
+        ((), ()) = async {
+            let scheduled = schedule::run(intervals, limits, stop, async |job| service.job(job).await);
+            tokio::join!(scheduled, service.take_orders(orders, limits.shutdown))
+        } => {}
     }
     service.cycle.close().await;
 }
@@ -69,7 +102,8 @@ where
                 return PassResult::Succeeded;
             }
         };
-        self.ended(scope, &self.cycle.pass(PassKind::Regular(scope), self.stop, |_, _| {}).await)
+        let pass = self.scheduled(PassKind::Regular(scope), scope).await;
+        self.ended(scope, &pass)
     }
 
     /// Applies the settings at each reload request. Never returns. A pass that runs keeps its rules.
@@ -118,14 +152,86 @@ where
     /// Runs a pass under disk pressure. Returns how many objects it removed.
     async fn pass_under(&self, pressure: Pressure, scope: Scope) -> usize {
         tracing::warn!(%scope, %pressure, "disk pressure: removing everything unused");
-        let pass = self.cycle.pass(PassKind::Pressure(pressure, scope), self.stop, |_, _| {}).await;
+        let pass = self.scheduled(PassKind::Pressure(pressure, scope), scope).await;
         self.ended(scope, &pass);
         pass.map_or(0, |pass| pass.summary.total().removed)
     }
 
     fn ended(&self, scope: Scope, pass: &Result<Pass, StoreError>) -> PassResult {
         (self.after.borrow_mut())(scope, pass);
-        log_pass(scope, pass)
+        let result = log_pass(scope, pass);
+        let interval = match scope {
+            Scope::Images => self.intervals.images,
+            Scope::Containers | Scope::All => self.intervals.containers,
+        };
+        let next_at =
+            (result == PassResult::Succeeded).then(|| now().saturating_add(interval).unwrap_or(Timestamp::MAX));
+        live::ended(&self.live, scope, pass, next_at);
+        result
+    }
+
+    /// Runs a pass of the schedule.
+    async fn scheduled(&self, kind: PassKind, scope: Scope) -> Result<Pass, StoreError> {
+        self.running.send_modify(|running| *running += 1);
+        let pass = self.shown(kind, scope, |_, _| {}).await;
+        self.running.send_modify(|running| *running -= 1);
+        pass
+    }
+
+    /// Runs a pass, and shows its progress on the socket.
+    async fn shown(
+        &self,
+        kind: PassKind,
+        scope: Scope,
+        mut watch: impl FnMut(&Plan, &Report) + Send,
+    ) -> Result<Pass, StoreError> {
+        live::begun(&self.live, scope);
+        let shown = self.live.clone();
+        let watch = move |plan: &Plan, report: &Report| {
+            live::progressed(&shown, scope, plan.actions.len());
+            watch(plan, report);
+        };
+        self.cycle.pass(kind, self.stop, watch).await
+    }
+
+    /// Makes the passes that commands request, one after the other, until `stop`. The pass in progress has the same time
+    /// to end as those of the schedule.
+    async fn take_orders(&self, mut orders: mpsc::Receiver<Order>, shutdown: Duration) {
+        loop {
+            let order = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return,
+                order = orders.recv() => order,
+            };
+            let Some(order) = order else { return };
+            tokio::select! {
+                () = Box::pin(self.carry_out(order)) => {}
+                () = async { self.stop.cancelled().await; tokio::time::sleep(shutdown).await } => return,
+            }
+        }
+    }
+
+    /// Makes a requested pass. It waits for a scheduled pass that runs, so that both do not remove the same objects, but
+    /// not for one that hangs.
+    async fn carry_out(&self, order: Order) {
+        let Order { request: PassRequest { scope, pressure, plan }, events } = order;
+        let mut running = self.running.subscribe();
+        let _ = timeout(self.hold_up, running.wait_for(|running| *running == 0)).await;
+        tracing::info!(?scope, pressure, saved_plan = plan.is_some(), "pass requested by a command");
+        let (kind, scope) = match plan {
+            Some(plan) => (PassKind::Saved(plan), Scope::All),
+            None if pressure => (PassKind::Pressure(Pressure::Asked {}, scope), scope),
+            None => (PassKind::Regular(scope), scope),
+        };
+        let sink = events.clone();
+        let watch = move |plan: &Plan, report: &Report| {
+            let report = Box::new(report.clone());
+            let _ = sink.send(PassEvent::Report { planned: plan.actions.len(), report });
+        };
+        let pass = self.shown(kind, scope, watch).await;
+        self.ended(scope, &pass);
+        // A command that was interrupted no longer listens.
+        let _ = events.send(live::done(pass, H::IS_DRY));
     }
 }
 

@@ -78,6 +78,11 @@ impl Home {
         command
     }
 
+    /// Starts a command with its output in pipes.
+    pub fn spawn(&self, arguments: &[&str]) -> Child {
+        self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
     /// Runs a command to its end. The runtime has a thread of its own, so this may block.
     pub fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()

@@ -382,6 +382,7 @@ fn the_settings_in_force_are_shown_with_their_origins() {
     [state]
     path = "/var/lib/kubegc/kubegc.db"           # built-in
     lock = "/run/kubegc/kubegc.lock"             # built-in
+    socket = ""                                  # built-in
     history_max_age = "30d"                      # built-in
     history_max_rows = 10000                     # built-in
 

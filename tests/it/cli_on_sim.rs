@@ -131,11 +131,11 @@ fn a_dry_run_changes_nothing_and_a_collection_does_what_it_showed() {
     assert!(!host.sim.dir().join("state").exists());
 
     insta::assert_snapshot!(host.run(&["collect"]), @"
-    KIND       ID         NAME               OUTCOME  FREED                WHY
-    container  c-crash-1  default/crash/app  removed  ~4.0KiB (estimated)  over containers.max_per_pod_container (1)
-    container  c-crash-2  default/crash/app  removed  ~4.0KiB (estimated)  over containers.max_per_pod_container (1)
-    container  c-crash-3  default/crash/app  removed  ~4.0KiB (estimated)  over containers.max_per_pod_container (1)
-    sandbox    s-job-0    default/job        removed  unknown              pod has a newer sandbox
+    KIND       ID         NAME               OUTCOME  FREED    WHY
+    container  c-crash-1  default/crash/app  removed  ~4.0KiB  over containers.max_per_pod_container (1)
+    container  c-crash-2  default/crash/app  removed  ~4.0KiB  over containers.max_per_pod_container (1)
+    container  c-crash-3  default/crash/app  removed  ~4.0KiB  over containers.max_per_pod_container (1)
+    sandbox    s-job-0    default/job        removed  unknown  pod has a newer sandbox
 
     KIND       REMOVED  ALREADY REMOVED  REFUSED  FAILED  NOT NEEDED  FREED
     container  3        0                0        0       0           12.0KiB
@@ -181,12 +181,11 @@ fn a_failure_is_reported_and_other_removals_continue() {
     host.sim.fault(Rpc::RemovePodSandbox, Fault::Fail(Code::Internal), Times::Forever);
     insta::assert_snapshot!(host.run(&["collect"]), @"
     exit Some(1)
-    KIND       ID         NAME               OUTCOME  FREED                WHY
-    container  c-crash-1  default/crash/app  removed  ~4.0KiB (estimated)  over containers.max_per_pod_container (1)
-    container  c-crash-2  default/crash/app  removed  ~4.0KiB (estimated)  over containers.max_per_pod_container (1)
-    container  c-crash-3  default/crash/app  removed  ~4.0KiB (estimated)  over containers.max_per_pod_container (1)
-    sandbox    s-job-0    default/job        failed                        RemovePodSandbox: a fault that the test asked for
-                                                                           (Internal)
+    KIND       ID         NAME               OUTCOME  FREED    WHY
+    container  c-crash-1  default/crash/app  removed  ~4.0KiB  over containers.max_per_pod_container (1)
+    container  c-crash-2  default/crash/app  removed  ~4.0KiB  over containers.max_per_pod_container (1)
+    container  c-crash-3  default/crash/app  removed  ~4.0KiB  over containers.max_per_pod_container (1)
+    sandbox    s-job-0    default/job        failed            RemovePodSandbox: a fault that the test asked for (Internal)
 
     KIND       REMOVED  ALREADY REMOVED  REFUSED  FAILED  NOT NEEDED  FREED
     container  3        0                0        0       0           12.0KiB
@@ -428,6 +427,7 @@ fn one_agent_collects_on_a_node() {
     let text = host.run(&["collect"]).replace(&std::process::id().to_string(), "PID");
     insta::assert_snapshot!(text, @"
     exit Some(5)
+    ! warning: no history yet: ages count from this command; run the service, or `kubegc collect --wait`
     ! error: another kubegc (pid PID, run) holds DIR/run/kubegc.lock; one agent collects on a node
     ! hint: `kubegc plan` works without the lock
     ");
@@ -586,11 +586,13 @@ fn the_status_shows_the_agent_and_its_data_sources() {
         fixed.map(|line| line.split(" ago").next().unwrap().trim_end_matches(char::is_numeric).to_owned()).collect()
     };
     insta::assert_snapshot!(lines(&host.run(&["status"])).join("\n"), @"
+    exit Some(1)
     Node:       n
     Agent:      none
     Runtime:    sim 0.1.
     Pods:       no pod list available: pods.source is none
     To remove:  4 objects
+    ! error: no agent runs on this node
     ");
     assert!(host.run(&["collect"]).contains("Removed"));
     let _lock = Lock::take(&host.sim.dir().join("run/kubegc.lock"), "run").unwrap();

@@ -84,7 +84,15 @@ async fn under_disk_pressure_objects_of_terminated_pods_and_unused_images_are_re
         }
     };
     let limits = Limits::default();
-    let service = service::run(cycle, &intervals, &limits, &stop, reload, || None, after);
+    let service = service::run(
+        cycle,
+        &intervals,
+        &limits,
+        &stop,
+        service::Requests { reload, inbox: kubegc::serve::Inbox::closed(Timestamp::now()) },
+        || None,
+        after,
+    );
     tokio::time::timeout(MINUTE, service).await.expect("a disk that is short is answered");
 
     assert_eq!(passes[..2], [(Scope::Containers, None, 0), (Scope::Images, None, 0)]);

@@ -1,5 +1,6 @@
 //! What an on-call engineer meets in the first hour: the shell must not mislead.
 
+mod agent_socket;
 mod collections;
 mod configuration;
 mod history;

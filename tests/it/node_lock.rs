@@ -40,6 +40,7 @@ fn the_error_of_a_lock_that_cannot_be_created_has_its_path_and_a_hint() {
     let text = shell.run(&["collect", "--state", "state/kubegc.db", "--lock", lock.to_str().unwrap()]);
     insta::assert_snapshot!(text, @"
     exit Some(2)
+    ! warning: no history yet: ages count from this command; run the service, or `kubegc collect --wait`
     ! error: cannot create the lock directory file: File exists (os error 17)
     ! hint: run kubegc as root, or set state.lock (--lock) to a file that all agents of this node share
     ");
@@ -109,8 +110,8 @@ mod as_root {
              trap 'kill $service; wait $service' EXIT
              for _ in $(seq 600); do ! grep -q 'pass done' service.log || break; sleep 0.05; done
              stat -c 'mode %a' /run/kubegc
-             $kubegc status --state b/kubegc.db | grep '^Agent: *pid .*, run$'
-             $kubegc collect --state b/kubegc.db",
+             $kubegc status --state b/kubegc.db | grep '^Agent: *pid .*, run, up '
+             $kubegc run --state b/kubegc.db",
         );
         assert!(text.contains("mode 700\n") && text.contains("Agent: "), "{text}");
         assert!(text.contains("run) holds /run/kubegc/kubegc.lock"), "{text}");

@@ -83,7 +83,8 @@ async fn serve(
     let limits = Limits { hold_up: moment, shutdown: moment };
     let intervals = settings.intervals.clone();
     let (_signals, _, reload) = signals::listen().unwrap();
-    let service = run(cycle(sim, settings), &intervals, &limits, stop, reload, || None, after);
+    let requests = Requests { reload, inbox: Inbox::closed(clock::now()) };
+    let service = run(cycle(sim, settings), &intervals, &limits, stop, requests, || None, after);
     timeout(MINUTE, service).await.expect("the service ends in time");
 }
 

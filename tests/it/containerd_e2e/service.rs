@@ -48,8 +48,8 @@ async fn a_node_has_one_agent_at_a_time() {
     leave_garbage(&rig, "some").await;
     let service = rig.daemon(&SETTINGS);
     assert!(is_collected(&rig, "some").await, "{}", service.log());
-    let refused = rig.kubegc(&["collect"]);
-    assert_eq!(refused.code, 1, "{refused:?}");
+    let refused = rig.kubegc(&["run"]);
+    assert_eq!(refused.code, 5, "{refused:?}");
     assert!(refused.stderr.contains("another"), "{refused:?}");
     assert_eq!(service.terminate(), 0);
     rig.kubegc(&["collect"]).ok();

@@ -36,11 +36,11 @@ fn a_collection_names_each_object_and_with_q_only_the_totals() {
     ! warning: no history yet: ages count from this command; run the service, or `kubegc collect --wait`
     ");
     insta::assert_snapshot!(host.run(&["collect"]), @"
-    KIND       ID         NAME               OUTCOME  FREED                WHY
-    container  c-crash-1  default/crash/app  removed  ~4.0KiB (estimated)  over containers.max_per_pod_container (1)
-    container  c-crash-2  default/crash/app  removed  ~4.0KiB (estimated)  over containers.max_per_pod_container (1)
-    container  c-crash-3  default/crash/app  removed  ~4.0KiB (estimated)  over containers.max_per_pod_container (1)
-    sandbox    s-job-0    default/job        removed  unknown              pod has a newer sandbox
+    KIND       ID         NAME               OUTCOME  FREED    WHY
+    container  c-crash-1  default/crash/app  removed  ~4.0KiB  over containers.max_per_pod_container (1)
+    container  c-crash-2  default/crash/app  removed  ~4.0KiB  over containers.max_per_pod_container (1)
+    container  c-crash-3  default/crash/app  removed  ~4.0KiB  over containers.max_per_pod_container (1)
+    sandbox    s-job-0    default/job        removed  unknown  pod has a newer sandbox
 
     KIND       REMOVED  ALREADY REMOVED  REFUSED  FAILED  NOT NEEDED  FREED
     container  3        0                0        0       0           12.0KiB
@@ -66,9 +66,19 @@ fn a_saved_plan_whose_objects_changed_is_refused_in_part_and_says_what_changed()
         .also(|node| node.at(now).in_sandbox("s-job-0").id("c-again").running("job", "r.example/job:1"))
         .unwrap();
     insta::assert_snapshot!(host.run(&["collect", "--plan", "plan.json"]), @"
-    exit Some(2)
-    ! error: plan.json is not a plan to carry out: trailing characters at line 2 column 1
-    ! hint: `kubegc plan -o json` prints one
+    exit Some(1)
+    KIND       ID         NAME               OUTCOME  FREED    WHY
+    sandbox    s-job-0    default/job        refused           kept now: the sandbox has 1 container
+    container  c-crash-1  default/crash/app  removed  ~4.0KiB  over containers.max_per_pod_container (1)
+    container  c-crash-2  default/crash/app  removed  ~4.0KiB  over containers.max_per_pod_container (1)
+    container  c-crash-3  default/crash/app  removed  ~4.0KiB  over containers.max_per_pod_container (1)
+
+    KIND       REMOVED  ALREADY REMOVED  REFUSED  FAILED  NOT NEEDED  FREED
+    container  3        0                0        0       0           12.0KiB
+    sandbox    0        0                1        0       0
+
+    Removed: 3 containers, 12.0KiB reclaimed (measured). 1 refused. 20 kept.
+    ! error: 1 removal refused
     ");
 }
 
@@ -78,11 +88,11 @@ fn a_saved_plan_of_another_node_or_of_long_ago_is_refused() {
     saved(&host);
     let plan = std::fs::read_to_string(host.shell.path("plan.json")).unwrap();
     std::fs::write(host.shell.path("other.json"), plan.replace("\"node\":\"n1\"", "\"node\":\"n2\"")).unwrap();
-    insta::assert_snapshot!(host.run(&["collect", "--plan", "other.json"]), @"
+    insta::assert_snapshot!(host.run(&["collect", "--plan", "other.json"]), @r#"
     exit Some(2)
-    ! error: other.json is not a plan to carry out: trailing characters at line 2 column 1
-    ! hint: `kubegc plan -o json` prints one
-    ");
+    ! error: cannot carry out other.json: it is a plan of node "n2", and this is "n1"
+    ! hint: --node-name sets the name of this node
+    "#);
     let mut old: serde_json::Value = serde_json::from_str(&plan).unwrap();
     let taken_at: Timestamp = old["taken_at"].as_str().unwrap().parse().unwrap();
     old["taken_at"] = (taken_at - Duration::from_hours(2)).to_string().into();

@@ -76,6 +76,6 @@ fn a_named_pod_source_that_fails_is_an_error_with_its_address() {
         assert!(error.contains(&format!("http://127.0.0.1:{port}")), "{error}");
         assert!(error.ends_with("; no pod counts as deleted"), "{error}");
     }
-    let auto = host.run(&["plan", "--pod-source=auto", "--host-root", host.shell.path("").to_str().unwrap()]);
+    let auto = host.run(&["plan", "--pod-source=auto"]);
     assert_eq!(auto.matches("no pod source available").count(), 1, "{auto}");
 }

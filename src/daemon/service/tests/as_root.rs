@@ -43,8 +43,9 @@ fn a_shutdown_ends_in_its_bound_while_the_state_disk_is_frozen() {
         let frozen = Frozen::freeze(&dir);
         let intervals = Intervals { containers: NEVER, images: NEVER, pressure: NEVER, max_backoff: NEVER };
         let (_signals, _, reload) = signals::listen().unwrap();
+        let requests = Requests { reload, inbox: Inbox::closed(clock::now()) };
         let after = |_, _: &Result<Pass, StoreError>| stop.cancel();
-        let service = run(cycle, &intervals, &limits, &stop, reload, || None, after);
+        let service = run(cycle, &intervals, &limits, &stop, requests, || None, after);
         timeout(MINUTE, service).await.expect("the service ends in time");
         drop((frozen, sim));
         unmount(&dir);

@@ -1,0 +1,60 @@
+//! `collect` beside a running agent: the agent makes the pass, and this command shows its progress.
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Args, observing, progress};
+use crate::cli::error::warn;
+use crate::cli::{CliError, ErrorKind};
+use crate::config::Loaded;
+use crate::plan::{Plan, Report};
+use crate::record::Pass;
+use crate::serve::{PassRequest, ServeError, request_pass};
+
+/// Requests the pass. `held` is the error that another agent holds the lock, for the case that it does not answer.
+pub(super) async fn collect(
+    args: &Args,
+    saved: Option<Plan>,
+    loaded: &Loaded,
+    stop: &CancellationToken,
+    held: CliError,
+) -> Result<Pass, CliError> {
+    if loaded.has_rules_of_command_line() || args.what_if.evicts_only() {
+        let message = "the running agent makes the pass, with its own settings; flags for rules have no effect on it";
+        return Err(CliError::message(ErrorKind::Usage, message).hint("change the configuration and reload the agent"));
+    }
+    let request = PassRequest {
+        scope: args.scope.into(),
+        pressure: args.what_if.pressure().is_some(),
+        plan: saved.map(Box::new),
+    };
+    let bar = progress();
+    let show = |planned: usize, report: &Report| {
+        bar.set_length(planned as u64);
+        bar.set_message(report.action.target.id());
+        bar.inc(1);
+    };
+    let socket = loaded.settings.state.socket();
+    let done = tokio::select! {
+        done = request_pass(&socket, &request, show) => done,
+        () = stop.cancelled() => return Err(interrupted()),
+    };
+    bar.finish_and_clear();
+    let done = match done {
+        Ok(done) => done,
+        // The socket of an agent that does not serve it.
+        Err(ServeError::Connect { .. }) => return Err(held),
+        Err(error) => return Err(CliError::new(ErrorKind::Partial, error)),
+    };
+    if let Some(note) = &done.not_recorded {
+        warn(&format!("{note}, so this pass is not in the history"));
+    }
+    if done.observes {
+        return Err(observing());
+    }
+    Ok(Pass { plan: done.plan, reports: done.reports, summary: done.summary, store: Vec::new() })
+}
+
+fn interrupted() -> CliError {
+    let message = "interrupted; the running agent continues the pass";
+    CliError::message(ErrorKind::Interrupted(crate::daemon::signals::Signal::Interrupt), message)
+}

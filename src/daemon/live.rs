@@ -1,0 +1,79 @@
+//! What the socket shows of the passes.
+
+use jiff::Timestamp;
+
+use super::clock::now;
+use crate::plan::Scope;
+use crate::record::{Pass, StoreError};
+use crate::serve::{Live, PassDone, PassEvent, PassState, RunningPass};
+
+/// Shows that a pass begins.
+pub(super) fn begun(live: &Live, scope: Scope) {
+    let running = RunningPass { since: now(), planned: 0, done: 0 };
+    live.update(|state| {
+        state.running.insert(name(scope), running);
+    });
+}
+
+/// Shows that an action ended.
+pub(super) fn progressed(live: &Live, scope: Scope, planned: usize) {
+    live.update(|state| {
+        if let Some(running) = state.running.get_mut(&name(scope)) {
+            running.planned = planned;
+            running.done += 1;
+        }
+    });
+}
+
+/// Shows the result of a pass.
+pub(super) fn ended(live: &Live, scope: Scope, pass: &Result<Pass, StoreError>, next_at: Option<Timestamp>) {
+    let result = result(pass, next_at);
+    live.update(|state| {
+        state.running.remove(&name(scope));
+        if let Ok(pass) = pass {
+            state.pods = pass.plan.pods.clone();
+            state.profile = pass.plan.profile.to_string();
+        }
+        state.passes.insert(name(scope), result);
+    });
+}
+
+fn result(pass: &Result<Pass, StoreError>, next_at: Option<Timestamp>) -> PassState {
+    let ended_at = now();
+    match pass {
+        Ok(pass) => {
+            let total = pass.summary.total();
+            let errors = pass.plan.errors.iter().map(ToString::to_string);
+            let errors = errors.chain(pass.summary.halts.iter().map(ToString::to_string));
+            let errors = errors.chain(pass.not_recorded().map(ToString::to_string)).collect();
+            let freed_bytes = pass.summary.total_measured_bytes();
+            let (removed, would_remove, failed) = (total.removed, total.would_remove, total.failed);
+            PassState { ended_at, next_at, removed, would_remove, failed, freed_bytes, errors }
+        }
+        Err(error) => PassState {
+            ended_at,
+            next_at,
+            removed: 0,
+            would_remove: 0,
+            failed: 0,
+            freed_bytes: 0,
+            errors: vec![error.to_string()],
+        },
+    }
+}
+
+/// Returns the last event of a requested pass.
+pub(super) fn done(pass: Result<Pass, StoreError>, observes: bool) -> PassEvent {
+    match pass {
+        Ok(pass) => {
+            let not_recorded = pass.not_recorded().map(ToString::to_string);
+            let Pass { plan, reports, summary, .. } = pass;
+            PassEvent::Done(Box::new(PassDone { observes, plan, reports, summary, not_recorded }))
+        }
+        Err(error) => PassEvent::Failed { error: error.to_string() },
+    }
+}
+
+fn name(scope: Scope) -> String {
+    <&str>::from(scope).to_owned()
+}

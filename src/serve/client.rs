@@ -1,0 +1,102 @@
+//! The client of the agent's socket, for commands.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+
+use super::state::{AgentState, PassDone, PassEvent, PassRequest};
+use crate::plan::Report;
+
+/// Why the agent did not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The socket cannot be connected.
+    #[error("cannot connect to the agent at {}: {cause}", path.display())]
+    Connect {
+        /// The socket.
+        path: PathBuf,
+        /// The system's error.
+        cause: io::Error,
+    },
+    /// The connection ended early.
+    #[error("the agent at {} did not answer: {cause}", path.display())]
+    Call {
+        /// The socket.
+        path: PathBuf,
+        /// The cause.
+        cause: String,
+    },
+    /// The agent refused the request, or its pass could not be made.
+    #[error("the agent at {} refused: {cause}", path.display())]
+    Refused {
+        /// The socket.
+        path: PathBuf,
+        /// The cause.
+        cause: String,
+    },
+}
+
+/// Returns the state of the agent.
+///
+/// # Errors
+/// No agent serves the socket, or it does not answer.
+pub async fn agent_state(socket: &Path) -> Result<AgentState, ServeError> {
+    let response = call(socket, "GET", "/status", Bytes::new()).await?;
+    let body = response.into_body().collect().await.map_err(|error| ended(socket, &error))?;
+    serde_json::from_slice(&body.to_bytes()).map_err(|error| ended(socket, &error))
+}
+
+/// Requests a pass and waits for its end. `watch` receives the number of planned objects and each report.
+///
+/// # Errors
+/// The agent does not answer, refuses, or ends before the pass.
+pub async fn request_pass(
+    socket: &Path,
+    request: &PassRequest,
+    mut watch: impl FnMut(usize, &Report),
+) -> Result<PassDone, ServeError> {
+    let body = serde_json::to_vec(request).map_err(|error| ended(socket, &error))?;
+    let response = call(socket, "POST", "/collect", body.into()).await?;
+    let is_accepted = response.status().is_success();
+    let mut body = response.into_body();
+    let mut text = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| ended(socket, &error))?;
+        text.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
+        while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = text.drain(..=end).collect();
+            if !is_accepted {
+                let cause = serde_json::from_slice(&line).unwrap_or_default();
+                return Err(ServeError::Refused { path: socket.to_owned(), cause });
+            }
+            match serde_json::from_slice(&line).map_err(|error| ended(socket, &error))? {
+                PassEvent::Report { planned, report } => watch(planned, &report),
+                PassEvent::Done(done) => return Ok(*done),
+                PassEvent::Failed { error } => {
+                    return Err(ServeError::Refused { path: socket.to_owned(), cause: error });
+                }
+            }
+        }
+    }
+    Err(ended(socket, &"it ended before the pass"))
+}
+
+async fn call(socket: &Path, method: &str, path: &str, body: Bytes) -> Result<Response<Incoming>, ServeError> {
+    let stream = UnixStream::connect(socket).await;
+    let stream = stream.map_err(|cause| ServeError::Connect { path: socket.to_owned(), cause })?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| ended(socket, &error))?;
+    drop(tokio::spawn(connection));
+    let request = Request::builder().method(method).uri(path).header("host", "kubegc").body(Full::new(body));
+    let request = request.map_err(|error| ended(socket, &error))?;
+    sender.send_request(request).await.map_err(|error| ended(socket, &error))
+}
+
+fn ended(socket: &Path, cause: &impl ToString) -> ServeError {
+    ServeError::Call { path: socket.to_owned(), cause: cause.to_string() }
+}

@@ -1,0 +1,120 @@
+//! `collect` and `status` beside a running agent, over its socket.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+use kubegc::sim::{Fault, MIB, Node, Rpc, Sim, Times};
+use nix::sys::signal::Signal;
+
+use crate::agent::Home;
+
+const OLD: &str = "docker.io/library/old:1";
+const WEB: &str = "docker.io/library/web:1";
+/// The next pass of the schedule is an hour away.
+const SELDOM: &str = "containers.interval = \"1h\"\nimages.interval = \"1h\"\n";
+
+fn sim() -> Sim {
+    let node = Node::new().now(kubegc::daemon::now()).ago(Duration::from_hours(5));
+    let node = node.image(OLD, &[("old", MIB)]).image(WEB, &[("web", MIB)]);
+    Sim::start(node.pod("default", "live", "live").running("app", WEB)).unwrap()
+}
+
+fn said(output: &std::process::Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+async fn agent(home: &Home) -> crate::agent::Running {
+    let mut service = home.start(&["run"]);
+    for _ in 0..2 {
+        service.says("pass done").await;
+    }
+    service
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn collect_beside_a_running_agent_is_a_pass_of_that_agent() {
+    let sim = sim();
+    let home = Home::new(&sim, SELDOM);
+    let mut service = agent(&home).await;
+    let socket = home.lock().with_extension("sock");
+    assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    sim.state().also(|node| node.pod("default", "gone", "gone").exited("app", WEB).stopped()).unwrap();
+    let collected = home.run(&["collect"]);
+    let shown = said(&collected);
+    assert!(collected.status.success() && shown.contains("default/gone/app"), "{shown}");
+    assert!(shown.contains("Removed: 1 container, 1 sandbox and 1 log directory"), "{shown}");
+    service.says("pass requested by a command").await;
+    assert!(sim.state().image_id(OLD).is_some());
+    let pressure = said(&home.run(&["collect", "--pressure", "-q"]));
+    assert!(pressure.contains("1 image"), "{pressure}");
+    assert!(sim.state().image_id(OLD).is_none());
+    let refused = home.run(&["collect", "--set", "images.all_unused=true"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    assert!(said(&refused).contains("the running agent makes the pass, with its own settings"));
+    service.signal(Signal::SIGTERM);
+    assert_eq!(service.ended().await.code(), Some(0));
+    assert!(!socket.exists());
+    assert!(home.run(&["collect"]).status.success(), "without an agent the command makes the pass");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn collect_beside_an_observing_agent_says_that_nothing_was_removed() {
+    let sim = sim();
+    let home = Home::new(&sim, &format!("{SELDOM}mode = \"observe\""));
+    let _service = agent(&home).await;
+    let collected = home.run(&["collect", "--mode", "collect", "--pressure"]);
+    let shown = said(&collected);
+    assert_eq!(collected.status.code(), Some(1), "{shown}");
+    assert!(shown.contains("mode = \"observe\": nothing was removed"), "{shown}");
+    assert!(sim.state().image_id(OLD).is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_status_shows_the_running_agent_and_is_a_probe() {
+    let sim = sim();
+    let home = Home::new(&sim, SELDOM);
+    let none = home.run(&["status"]);
+    assert_eq!(none.status.code(), Some(1), "{}", said(&none));
+    assert!(said(&none).contains("error: no agent runs on this node"), "{}", said(&none));
+    let mut service = agent(&home).await;
+    let status = home.run(&["status"]);
+    let shown = said(&status);
+    assert!(status.status.success(), "{shown}");
+    let starts = |text: &str| assert!(shown.lines().any(|line| line.starts_with(text)), "{text}\n{shown}");
+    starts(&format!("Agent:      pid {}, run, up ", service.pid));
+    assert!(shown.contains(", mode collect, profile safe\n"), "{shown}");
+    starts("Now:        idle");
+    assert!(shown.contains("Next pass:  containers in ") && shown.contains(", images in "), "{shown}");
+    assert!(shown.contains("% used (high 100%, low "), "{shown}");
+    starts("Last pass:  containers, ");
+    let document: serde_json::Value = serde_json::from_slice(&home.run(&["status", "-o", "json"]).stdout).unwrap();
+    assert_eq!(document["live"]["pid"], service.pid);
+
+    // While a removal hangs, the status shows the pass, and the agent answers.
+    sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::Forever);
+    sim.state().also(|node| node.pod("default", "gone", "gone").exited("app", WEB).stopped()).unwrap();
+    let waiting = tokio::task::spawn_blocking({
+        let command = home.spawn(&["collect"]);
+        move || command.wait_with_output().unwrap()
+    });
+    sim.await_call(Rpc::RemoveContainer).await.unwrap();
+    let shown = said(&home.run(&["status"]));
+    assert!(shown.contains("Now:        pass over all"), "{shown}");
+    sim.heal();
+    service.signal(Signal::SIGTERM);
+    service.says("finishing the action in hand").await;
+    service.signal(Signal::SIGTERM);
+    service.ended().await;
+    let output = tokio::time::timeout(Duration::from_secs(30), waiting).await.expect("it ends with the agent").unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+}
+
+#[test]
+fn an_unreachable_runtime_is_reported_once() {
+    let sim = sim();
+    let home = Home::new(&sim, "");
+    let status = home.run(&["status", "-r", "/nowhere.sock"]);
+    let shown = said(&status);
+    assert_eq!(status.status.code(), Some(3), "{shown}");
+    assert_eq!(shown.matches("no such socket").count(), 1, "{shown}");
+}
