@@ -82,7 +82,7 @@ pub(super) async fn explain(loaded: &Loaded) -> Result<(Snapshot, Plan), CliErro
 /// Prints a warning if there is no history yet: then each image was first seen now and each pod is missing since now. A
 /// document has no warning: its reader may read both outputs.
 pub(super) fn warn_without_history(settings: &Settings, format: Option<Format>) -> Result<(), CliError> {
-    let is_text = !matches!(format, Some(Format::Json | Format::Yaml));
+    let is_text = !matches!(format, Some(Format::Json | Format::Yaml | Format::Name));
     if is_text && memory_only(settings)?.begun_at()?.is_none() {
         warn(NO_HISTORY);
     }

@@ -32,7 +32,7 @@ const ON_TERMINAL: [(Role, usize); 10] = [
     (Role::Name, 40),
     (Role::Id, 7),
     (Role::Name, 28),
-    (Role::Text, 24),
+    (Role::Text, 20),
     (Role::Id, 0),
     (Role::Name, 16),
     (Role::Text, 12),
