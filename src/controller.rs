@@ -1,7 +1,7 @@
 //! Garbage collection at cluster level: reads the API server for the pure rooms `owners` and `pod_gc`, and carries out
 //! what they decide. It holds no policy.
 //!
-//! [`ClusterObserver`] takes snapshots and cannot write. The engine keeps the ownership graph; lists ([`collect`]) or
+//! [`ClusterObserver`] takes snapshots and cannot write. The engine keeps the ownership graph; lists ([`collect()`]) or
 //! monitors show it the objects, and its workers check what the graph names, with live reads. [`PodCollector`] deletes pods
 //! that no kubelet finishes. Only `changes` writes.
 

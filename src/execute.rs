@@ -3,8 +3,8 @@
 //! Actions run in the order of the plan. Each object is rechecked by its id right before its removal, because a plan is
 //! some seconds old or was read from a file. If the object changed in a way that forbids its removal, the action is
 //! refused (I1, I6, I7, I11). An object that no longer exists counts as success. A failed action is reported and does
-//! not stop the other actions, unless the runtime hangs ([`Halt`]). A shutdown request takes effect between actions.
-//! The action in progress ends and is reported within `stop_wait`.
+//! not stop the other actions, unless the runtime hangs ([`crate::plan::Halt`]). A shutdown request takes effect between
+//! actions. The action in progress ends and is reported within `stop_wait`.
 //!
 //! A dry run uses the same code with a remover that only records.
 

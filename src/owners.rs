@@ -1,7 +1,7 @@
 //! Decides which objects of a cluster are collected because of their owner references. Pure: no clock, no I/O, no async.
 //!
 //! [`Graph`] holds who owns whom, as the monitors show it. It only says which objects to check. What happens to an
-//! object is decided from a live read of the object and of each of its owners ([`decide`]).
+//! object is decided from a live read of the object and of each of its owners ([`decide()`]).
 //!
 //! The rules are those of the garbage collector controller of kube-controller-manager 1.36. Two deliberate differences:
 //! foreground and orphan deletion are level-triggered (kubernetes#77081, kubernetes#115570), and a relist finds every
