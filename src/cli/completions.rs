@@ -6,12 +6,12 @@ use clap_complete::env::Shells;
 
 use super::{Cli, CliError, ErrorKind, Output};
 
-/// The variable with which a shell asks for completions.
+/// The variable with which a shell requests completions.
 const VARIABLE: &str = "COMPLETE";
 
 /// Print shell completions
 ///
-/// The script asks kubegc for the candidates, so they include the objects of this node. Source it in the shell, or save it
+/// The script calls kubegc for the candidates, so they include the objects of this node. Source it in the shell, or save it
 /// where the shell finds it, as /usr/share/bash-completion/completions/kubegc.
 #[derive(Debug, clap::Args)]
 pub struct Args {
