@@ -100,7 +100,7 @@ impl Host {
         let mut errors = String::new();
         child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
         // `status` exits with 1, because no agent runs.
-        let expected = if arguments == ["status"] { 1 } else { 0 };
+        let expected = i32::from(arguments == ["status"]);
         assert_eq!(child.wait().unwrap().code(), Some(expected), "{arguments:?}\n{errors}");
         String::from_utf8(bytes).unwrap().replace("\r\n", "\n")
     }
