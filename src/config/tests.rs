@@ -394,13 +394,13 @@ fn all_faults_come_at_once_with_where_and_what_is_right() {
       |     ^
     unexpected key or value, expected newline, `#`
     --set: "nothing" is not key=value
-    kubegc.toml: image.keep = []: no such setting; did you mean images.keep?
-    kubegc.toml: images.high_threshold_percent = 120: wants an integer from 0 to 100
-    kubegc.toml: images.max_age = "-1h": wants a duration such as "90s", "2m", "168h" or "7d", at most 100 years
-    kubegc.toml: images.min_age = 120: wants a unit: "120s" for seconds, "120m" for minutes
-    kubegc.toml: nonsense = {}: no such setting
-    kubegc.toml: profil = "safe": no such setting; did you mean profile?
-    conf.d/a.toml: logs.pods_root = "/": wants an absolute path without "..", and not "/"
+    kubegc.toml:7: image.keep = []: no such setting; did you mean images.keep?
+    kubegc.toml:3: images.high_threshold_percent = 120: wants an integer from 0 to 100
+    kubegc.toml:5: images.max_age = "-1h": wants a duration such as "90s", "2m", "168h" or "7d", at most 100 years
+    kubegc.toml:4: images.min_age = 120: wants a unit: "120s" for seconds, "120m" for minutes
+    kubegc.toml:8: nonsense = {}: no such setting
+    kubegc.toml:1: profil = "safe": no such setting; did you mean profile?
+    conf.d/a.toml:2: logs.pods_root = "/": wants an absolute path without "..", and not "/"
     --maximum-dead-containers: containers.max_containers = "many": wants an integer; negative = no limit
     --set: pods.source = "kube": wants "auto", "none", or one or several of "kube-api", "kubelet" and "runtime", each once, with commas
     "#);

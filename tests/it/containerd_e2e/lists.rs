@@ -57,7 +57,8 @@ async fn a_list_that_is_too_large_to_send_is_collected_in_parts(version: Version
     let plan = rig.kubegc_within(PATIENCE, &with_settings(&["plan", "-o", "json"])).ok().json();
     let note = &plan["lists"][0];
     assert_eq!((note["list"].as_str(), note["complete"].as_bool()), (Some("containers"), Some(true)), "{note}");
-    let status = rig.kubegc_within(PATIENCE, &with_settings(&["status"])).ok();
+    let status = rig.kubegc_within(PATIENCE, &with_settings(&["status"]));
+    assert_eq!(status.code, 1, "no agent runs: {status:#?}");
     assert!(status.stdout.contains("Warning:") && status.stdout.contains("larger than max"), "{status:#?}");
 
     rig.kubegc_within(PATIENCE, &with_settings(&["collect"])).ok();
