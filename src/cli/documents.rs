@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use super::{CliError, ErrorKind};
 use crate::model::Snapshot;
+use crate::plan::{Plan, Policy, Scope, decide};
 
 /// The supported version of snapshots.
 const VERSION: u32 = 1;
@@ -59,6 +60,13 @@ impl Snapshots {
     /// Returns the first snapshot, for a command that needs only one.
     pub fn first(mut self) -> Result<Snapshot, CliError> {
         self.next().unwrap_or_else(|| Err(self.empty()))
+    }
+
+    /// Returns the first snapshot and its plan, for a command that explains one.
+    pub fn planned(self, policy: &Policy) -> Result<(Snapshot, Plan), CliError> {
+        let snapshot = self.first()?;
+        let plan = decide(&snapshot, policy, Scope::All);
+        Ok((snapshot, plan))
     }
 
     /// Returns the error for an input without a snapshot: it is probably truncated.

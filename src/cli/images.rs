@@ -15,7 +15,7 @@ use super::session::{all_seen, block_on, look};
 use super::{CliError, Format, Output, format};
 use crate::config::Loaded;
 use crate::model::{FileSystem, Image, ImageMemory, Seen, Snapshot};
-use crate::plan::{ImageUsers, KeepReason, Kind, Plan, Policy, Scope, decide, images};
+use crate::plan::{ImageUsers, KeepReason, Kind, Plan, Policy, Scope, images};
 
 /// List images by size or last use, with their users
 ///
@@ -97,11 +97,7 @@ pub(super) struct User {
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let policy = &loaded.settings.policy;
     let (snapshot, plan) = match &args.snapshot {
-        Some(file) => {
-            let snapshot = Snapshots::open(file)?.first()?;
-            let plan = decide(&snapshot, policy, Scope::All);
-            (snapshot, plan)
-        }
+        Some(file) => Snapshots::open(file)?.planned(policy)?,
         None => block_on(look(loaded, Scope::All))?,
     };
     let images = Images::new(&snapshot, &plan, policy, args.sort_by);

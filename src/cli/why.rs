@@ -18,7 +18,7 @@ use super::session::{block_on, explain};
 use super::{CliError, ErrorKind, Output, candidates, format};
 use crate::config::Loaded;
 use crate::model::{Seen, Snapshot};
-use crate::plan::{Explanation, Kind, Plan, PodKnowledge, Scope, decide};
+use crate::plan::{Explanation, Kind, Plan, PodKnowledge};
 use facts::{Facts, seconds_to_go};
 
 /// Explain why an object is kept or removed
@@ -91,11 +91,7 @@ struct Setting {
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let policy = &loaded.settings.policy;
     let (snapshot, plan) = match &args.snapshot {
-        Some(file) => {
-            let snapshot = Snapshots::open(file)?.first()?;
-            let plan = decide(&snapshot, policy, Scope::All);
-            (snapshot, plan)
-        }
+        Some(file) => Snapshots::open(file)?.planned(policy)?,
         None => block_on(explain(loaded))?,
     };
     let word = args.what.strip_prefix("pod/").unwrap_or(&args.what);

@@ -39,7 +39,7 @@ async fn monitors_follow_discovery_and_a_failed_group_version_keeps_its_own() {
     assert_eq!(after(&mut monitors, discovered(&[PODS, SECRETS, WIDGETS], &[])).await.len(), 3);
     tokio::time::advance(Duration::from_secs(31)).await;
     let missing_again = discovered(&[PODS, WIDGETS], &[]);
-    assert_eq!(after(&mut monitors, missing_again).await.len(), 3, "the minute begins anew");
+    assert_eq!(after(&mut monitors, missing_again).await.len(), 3, "the minute starts again");
 }
 
 #[tokio::test(start_paused = true)]

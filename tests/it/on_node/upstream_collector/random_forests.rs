@@ -1,7 +1,7 @@
 //! Random forests from a seed.
 //!
 //! What kube-controller-manager 1.20.2 does differently from 1.36.2 is not generated: list kinds, which it takes for served
-//! kinds that have no object, and two references of one object with the same uid, which its patches cannot tell apart.
+//! kinds that have no object, and two references of one object with the same uid, which its patches cannot distinguish.
 //!
 //! What ends in two ways with any collector is not generated either: an object whose owner is deleted with the finalizer
 //! `orphan` has no other owner. It lives if the other owner's reference is dropped first, and is deleted if the reference
@@ -16,7 +16,7 @@ const NAMESPACED: [&str; 9] =
 const CLUSTER_SCOPED: [&str; 2] = ["Gadget", "ClusterRole"];
 const POLICIES: [&str; 8] =
     ["Background", "Background", "Background", "Foreground", "Foreground", "Foreground", "Orphan", "Orphan"];
-/// The finalizer of nobody.
+/// A finalizer that no controller removes.
 const FOREIGN: &str = "example.com/hold";
 
 /// One forest that grows.
