@@ -16,7 +16,7 @@ use crate::model::Pod;
 const LIST_PODS: &str = "list the pods of all namespaces";
 /// A page is parsed as a whole, and most nodes have at most 110 pods of some 15 KB. More pods a page need more memory,
 /// fewer more requests.
-const PAGE: u32 = 100;
+const PAGE: u32 = 50;
 /// The page of any resource of a cluster, as in client-go.
 pub(super) const LARGE_PAGE: u32 = 500;
 /// How often a list begins again because its continue token has expired.
@@ -74,9 +74,12 @@ pub(super) async fn pods_at(
     let params = ListParams::default().fields(fields).limit(PAGE);
     let list = List { what: LIST_PODS, kinds: &["PodList"], limit };
     let request = |params: &ListParams| resource.list(params);
-    let Listed { items, version } = list.whole::<ApiPod>(connection, params, request).await?;
-    let pods = items.into_iter().map(ApiPod::into_pod).collect::<Result<_, _>>();
-    Ok(Listed { items: pods.map_err(|cause| unreadable(LIST_PODS, cause))?, version })
+    let mut pods = Vec::new();
+    // Each page is reduced before the next one is requested.
+    let reduce = |page: Vec<ApiPod>| pods.extend(page.into_iter().map(ApiPod::into_pod));
+    let version = list.pages(connection, params, request, reduce).await?;
+    let items = pods.into_iter().collect::<Result<_, _>>().map_err(|cause| unreadable(LIST_PODS, cause))?;
+    Ok(Listed { items, version })
 }
 
 // === impl List ===

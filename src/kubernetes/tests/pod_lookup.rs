@@ -121,7 +121,7 @@ async fn a_node_that_may_not_get_what_is_gone_lists_its_pods_of_that_name() {
     assert_eq!(look_up(&api, &a()).await, Seen::Seen(true), "it is in the list");
     assert_eq!(
         api.requests()[1],
-        "/api/v1/namespaces/default/pods?&fieldSelector=spec.nodeName%3Dnode-1%2Cmetadata.name%3Da&limit=100"
+        "/api/v1/namespaces/default/pods?&fieldSelector=spec.nodeName%3Dnode-1%2Cmetadata.name%3Da&limit=50"
     );
     api.remove("a");
     assert_eq!(look_up(&api, &a()).await, Seen::Seen(false));
