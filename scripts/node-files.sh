@@ -103,11 +103,26 @@ program kube-apiserver "$kubernetes/kube-apiserver" --etcd-servers="http://$addr
   --service-cluster-ip-range=198.51.100.0/24 --cert-dir=/var/lib/apiserver --client-ca-file="$pki/ca.crt" \
   --tls-cert-file="$pki/apiserver.crt" --tls-private-key-file="$pki/apiserver.key" --token-auth-file="$pki/tokens.csv" \
   --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction \
+  --admission-control-config-file="$dir/admission.yaml" \
   --disable-admission-plugins=ServiceAccount,TaintNodesByCondition --service-account-issuer=https://rig \
   --service-account-key-file="$pki/apiserver.crt" --service-account-signing-key-file="$pki/apiserver.key" \
   --kubelet-certificate-authority="$pki/ca.crt" --kubelet-client-certificate="$pki/apiserver-client.crt" \
   --kubelet-client-key="$pki/apiserver-client.key" --kubelet-preferred-address-types=InternalIP \
   --audit-policy-file="$dir/audit.yaml" --audit-log-path="$dir/audit.log" --audit-log-mode=blocking
+# As on GKE: a pod with a critical priority class needs a quota for it in its namespace.
+cat >"$dir/admission.yaml" <<END
+apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+  - name: ResourceQuota
+    configuration:
+      apiVersion: apiserver.config.k8s.io/v1
+      kind: ResourceQuotaConfiguration
+      limitedResources:
+        - resource: pods
+          matchScopes:
+            - {scopeName: PriorityClass, operator: In, values: [system-node-critical, system-cluster-critical]}
+END
 cat >"$dir/audit.yaml" <<END
 apiVersion: audit.k8s.io/v1
 kind: Policy

@@ -144,7 +144,8 @@ impl<H: Remover> Cycle<H> {
     /// Returns a monitor for the disks of this node.
     pub fn monitor(&self) -> PressureMonitor {
         let Rules { settings, executor } = &*self.rules();
-        let node = vec![settings.policy.logs.pods_root.clone(), settings.kubelet_root.clone()];
+        // Not kubelet_root itself: the DaemonSet mounts only directories in it.
+        let node = vec![settings.policy.logs.pods_root.clone(), settings.kubelet_root.join("pods")];
         PressureMonitor::new(executor.reader.clone(), Arc::clone(&executor.disks), node)
     }
 

@@ -19,7 +19,7 @@ use crate::plan::{Pressure, PressurePolicy};
 pub struct PressureMonitor {
     reader: RuntimeReader,
     disks: Arc<dyn Disks>,
-    /// Directories on the disk of the node: pod logs, and the kubelet's directory.
+    /// Directories on the disk of the node: pod logs, and the kubelet's directory of pods.
     node: Vec<PathBuf>,
     /// The mountpoint of the images, as the runtime reported it.
     images: Option<PathBuf>,

@@ -1,22 +1,42 @@
 //! The manifests for a cluster: every file is valid for the API, listed in its kustomization, and matches the agent.
 
+mod agents;
 mod controller;
+mod kustomize;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::batch::v1::CronJob;
-use k8s_openapi::api::core::v1::{ConfigMap, Container, Namespace, PodSpec, ServiceAccount, Volume};
+use k8s_openapi::api::core::v1::{ConfigMap, Container, Namespace, PodSpec, ResourceQuota, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kubegc::config::{Environment, Settings, Typed, load};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub use agents::AGENTS;
+pub use kustomize::{copy, kubectl, rendered};
+
 /// The directories with kustomizations, beneath `packaging`.
-const KUSTOMIZATIONS: [&str; 6] =
-    ["controller", "daemonset", "overlays/audit-only", "overlays/kubelet", "overlays/pods-only", "overlays/selinux"];
+const KUSTOMIZATIONS: [&str; 12] = [
+    "controller",
+    "daemonset",
+    "overlays/audit-only",
+    "overlays/crio",
+    "overlays/k0s",
+    "overlays/k3s",
+    "overlays/kubelet",
+    "overlays/microk8s",
+    "overlays/observe",
+    "overlays/pods-only",
+    "overlays/rke2",
+    "overlays/selinux",
+];
+
+/// The parts that several kustomizations can use.
+const COMPONENTS: [&str; 2] = ["components/observe", "components/selinux"];
 
 /// Returns a directory of manifests.
 pub fn packaging(within: &str) -> PathBuf {
@@ -43,101 +63,45 @@ pub fn object<T: DeserializeOwned>(within: &str, kind: &str) -> T {
     serde_json::from_value(object).unwrap()
 }
 
-/// Returns the objects that a kustomization applies: its own, those of its base, and its patches on top.
-pub fn rendered(within: &str) -> Vec<Value> {
-    let read = |name: String| {
-        if packaging(within).join(&name).is_dir() {
-            return rendered(&format!("{within}/{name}"));
-        }
-        documents(&packaging(within).join(name))
-    };
-    let mut objects: Vec<_> = listed(within, "resources").into_iter().flat_map(read).collect();
-    for patch in listed(within, "patches").into_iter().flat_map(|name| documents(&packaging(within).join(name))) {
-        let is_target = |object: &&mut Value| {
-            object["kind"] == patch["kind"] && object["metadata"]["name"] == patch["metadata"]["name"]
-        };
-        merge(objects.iter_mut().find(is_target).unwrap_or_else(|| panic!("no target of {patch:#}")), &patch);
-    }
-    objects
-}
-
 #[test]
 fn every_kustomization_is_tested() {
     let subdirectories = |within: &str| -> Vec<String> {
         let entries = std::fs::read_dir(packaging(within)).unwrap();
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     };
-    let overlays = subdirectories("overlays").into_iter().map(|name| format!("overlays/{name}"));
-    let found: BTreeSet<_> = subdirectories("").into_iter().filter(|name| name != "overlays").chain(overlays).collect();
-    assert_eq!(found, KUSTOMIZATIONS.map(str::to_owned).into());
+    let beneath = |parent: &String| -> Vec<String> {
+        subdirectories(parent).iter().map(|name| format!("{parent}/{name}")).collect()
+    };
+    let (parents, alone): (Vec<_>, Vec<_>) =
+        subdirectories("").into_iter().partition(|name| ["components", "overlays"].contains(&name.as_str()));
+    let found: BTreeSet<_> = alone.into_iter().chain(parents.iter().flat_map(beneath)).collect();
+    assert_eq!(found, KUSTOMIZATIONS.into_iter().chain(COMPONENTS).map(str::to_owned).collect());
 }
 
 #[test]
 fn the_api_accepts_every_field() {
     for kustomization in KUSTOMIZATIONS {
-        for object in objects(kustomization) {
+        for object in rendered(kustomization) {
             assert_eq!(understood(&object), object);
-        }
-        for patch in listed(kustomization, "patches") {
-            let written = documents(&packaging(kustomization).join(patch)).remove(0);
-            assert!(contains(&understood(&written), &written), "{written:#}");
         }
     }
 }
 
 #[test]
 fn every_file_is_listed_in_its_kustomization() {
-    for kustomization in KUSTOMIZATIONS {
+    for kustomization in KUSTOMIZATIONS.into_iter().chain(COMPONENTS) {
         let files = std::fs::read_dir(packaging(kustomization)).unwrap();
         let mut files: BTreeSet<_> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
         assert!(files.remove("kustomization.yaml"), "{kustomization}");
-        let listed = [listed(kustomization, "resources"), listed(kustomization, "patches")].concat();
-        let (directories, named): (BTreeSet<_>, BTreeSet<_>) =
-            listed.into_iter().partition(|name| packaging(kustomization).join(name).is_dir());
+        let listed = ["resources", "patches", "components"].into_iter().flat_map(|list| listed(kustomization, list));
+        let (directories, mut named): (BTreeSet<_>, BTreeSet<_>) =
+            listed.partition(|name| packaging(kustomization).join(name).is_dir());
+        named.extend(generated_from(kustomization));
         assert_eq!(named, files, "{kustomization}");
         for directory in directories {
             assert!(packaging(kustomization).join(directory).join("kustomization.yaml").exists(), "{kustomization}");
         }
     }
-}
-
-#[test]
-fn host_paths_are_mounted_where_the_agent_expects_them() {
-    let pod = pod();
-    let container = container(&pod);
-    let settings = settings("daemonset");
-    assert_eq!(settings.host_root, Path::new("/host"));
-    for (path, may_write) in [
-        (settings.policy.logs.pods_root.as_path(), true),
-        (&settings.policy.logs.containers_root, true),
-        (&settings.kubelet_root, false),
-        (Path::new("/run/containerd"), false),
-        (Path::new("/var/lib/containerd"), false),
-    ] {
-        let volume = volume_of(&pod, &format!("/host{}", path.display()));
-        assert_eq!(volume.host_path.as_ref().map(|host| Path::new(&host.path)), Some(path), "{volume:?}");
-        let mount = mounts(container).iter().find(|mount| mount.name == volume.name).unwrap();
-        assert_eq!(mount.read_only != Some(true), may_write, "{mount:?}");
-    }
-    for (file, why) in [(&settings.state.path, "outlives the pod"), (&settings.state.lock, "excludes the host's agent")]
-    {
-        let dir = file.parent().unwrap().display().to_string();
-        let volume = volume_of(&pod, &dir).host_path.clone().unwrap();
-        assert_eq!((volume.path, volume.type_.as_deref()), (dir, Some("DirectoryOrCreate")), "{why}");
-    }
-    assert_eq!(mounts(container).len(), 8, "and nothing more");
-}
-
-/// If a mount beneath a directory is copied and not propagated, it remains busy when its owner unmounts it.
-#[test]
-fn mounts_of_others_are_not_kept_busy() {
-    let pod = pod();
-    let read_only = mounts(container(&pod)).iter().filter(|mount| mount.read_only == Some(true));
-    let copied: Vec<_> = read_only
-        .filter(|mount| mount.mount_path.starts_with("/host/"))
-        .filter(|mount| mount.mount_propagation.as_deref() != Some("HostToContainer"))
-        .collect();
-    assert!(copied.is_empty(), "{copied:?}");
 }
 
 #[test]
@@ -168,14 +132,6 @@ fn the_agent_runs_on_every_node_with_a_kubelet() {
 }
 
 #[test]
-fn the_settings_in_the_manifests_are_known() {
-    for (within, source) in [("daemonset", "kube-api"), ("overlays/kubelet", "kubelet")] {
-        assert!(toml(within).contains(&format!("source = \"{source}\"")), "{within}");
-        settings(within);
-    }
-}
-
-#[test]
 fn the_image_is_of_this_version() {
     for within in ["controller", "daemonset", "overlays/audit-only"] {
         let kustomization = documents(&packaging(within).join("kustomization.yaml")).remove(0);
@@ -201,17 +157,11 @@ fn mounts(container: &Container) -> &[k8s_openapi::api::core::v1::VolumeMount] {
     container.volume_mounts.as_deref().unwrap_or_default()
 }
 
-fn volume_of<'a>(pod: &'a PodSpec, path: &str) -> &'a Volume {
-    let mount = mounts(container(pod)).iter().find(|mount| mount.mount_path == path);
-    let name = &mount.unwrap_or_else(|| panic!("nothing is mounted at {path}")).name;
-    pod.volumes.as_deref().unwrap_or_default().iter().find(|volume| volume.name == *name).unwrap()
-}
-
-/// Returns the settings file of a kustomization, which is the object itself or a patch.
+/// Returns the settings file of a kustomization.
 pub fn toml(within: &str) -> String {
-    let map = documents(&packaging(within).join("configmap.yaml")).remove(0);
-    let map: ConfigMap = serde_json::from_value(map).unwrap();
-    map.data.unwrap().remove("kubegc.toml").unwrap()
+    let maps: Vec<_> = rendered(within).into_iter().filter(|object| object["kind"] == "ConfigMap").collect();
+    let [map] = &maps[..] else { panic!("{maps:#?}") };
+    map["data"]["kubegc.toml"].as_str().unwrap().to_owned()
 }
 
 fn settings(within: &str) -> Settings {
@@ -233,6 +183,14 @@ fn listed(within: &str, list: &str) -> Vec<String> {
     entries.iter().map(name).collect()
 }
 
+/// Returns the files from which a kustomization generates ConfigMaps.
+fn generated_from(within: &str) -> Vec<String> {
+    let kustomization = documents(&packaging(within).join("kustomization.yaml")).remove(0);
+    let generators = kustomization["configMapGenerator"].as_array().cloned().unwrap_or_default();
+    let files = generators.iter().flat_map(|generator| generator["files"].as_array().unwrap());
+    files.map(|file| file.as_str().unwrap().to_owned()).collect()
+}
+
 /// Returns an object after conversion to the API's types, which drops unknown fields.
 fn understood(object: &Value) -> Value {
     fn through<T: DeserializeOwned + Serialize>(object: &Value) -> Value {
@@ -247,44 +205,10 @@ fn understood(object: &Value) -> Value {
         "Role" => through::<Role>(object),
         "RoleBinding" => through::<RoleBinding>(object),
         "ConfigMap" => through::<ConfigMap>(object),
+        "ResourceQuota" => through::<ResourceQuota>(object),
         "DaemonSet" => through::<DaemonSet>(object),
         "Deployment" => through::<Deployment>(object),
         "CronJob" => through::<CronJob>(object),
         other => panic!("{other}"),
-    }
-}
-
-/// Says whether all of `part` is in `whole`, which has defaults besides.
-fn contains(whole: &Value, part: &Value) -> bool {
-    match (whole, part) {
-        (Value::Object(whole), Value::Object(part)) => {
-            part.iter().all(|(key, part)| whole.get(key).is_some_and(|whole| contains(whole, part)))
-        }
-        (Value::Array(whole), Value::Array(part)) => {
-            whole.len() == part.len() && whole.iter().zip(part).all(|(whole, part)| contains(whole, part))
-        }
-        _ => whole == part,
-    }
-}
-
-/// Applies a patch as Kustomize does: lists of named objects, such as containers, are merged by name, and other lists are
-/// replaced.
-fn merge(whole: &mut Value, patch: &Value) {
-    let is_named = |list: &[Value]| list.iter().all(|entry| entry["name"].is_string());
-    match (whole, patch) {
-        (Value::Object(whole), Value::Object(patch)) => {
-            for (key, patch) in patch {
-                merge(whole.entry(key.clone()).or_insert(Value::Null), patch);
-            }
-        }
-        (Value::Array(whole), Value::Array(patch)) if is_named(whole) && is_named(patch) => {
-            for patch in patch {
-                match whole.iter_mut().find(|entry| entry["name"] == patch["name"]) {
-                    Some(entry) => merge(entry, patch),
-                    None => whole.push(patch.clone()),
-                }
-            }
-        }
-        (whole, patch) => *whole = patch.clone(),
     }
 }

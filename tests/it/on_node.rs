@@ -9,6 +9,7 @@ mod cluster_replicas;
 mod controller;
 mod controller_permissions;
 mod daemonset;
+mod distributions;
 mod envtest;
 mod namespaced_permissions;
 mod node_rig;

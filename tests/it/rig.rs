@@ -25,7 +25,7 @@ use pb::runtime_service_client::RuntimeServiceClient;
 use tonic::transport::{Channel, Endpoint, Uri};
 
 use cell::{Cell, Order};
-use disk::run;
+pub use disk::run;
 
 pub use image::{Image, Layer};
 pub use kubegc::{Daemon, Ran};

@@ -1,20 +1,25 @@
-//! kubegc as the pod of the shipped `DaemonSet` template, from the image that `scripts/image.sh` makes. It collects
-//! garbage on its node through its host mounts.
+//! kubegc as the pod of the shipped `DaemonSet` template, from the image that `scripts/image.sh` makes, after
+//! `kubectl apply -k`. It collects garbage on its node through its host mounts.
 //!
-//! No controller runs on the node, so the test binds the pod to the node. The test also adds what the admission of
-//! service accounts adds: the token and the address of the API server. The pod uses the host network, as all pods in
-//! these tests.
+//! No controller runs on the node, so the test binds the pod to the node and sets the status of the quota. The test also
+//! adds what the admission of service accounts adds: the token and the address of the API server. The pod uses the host
+//! network, as all pods in these tests.
 
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, LogParams};
+use std::path::PathBuf;
+use std::process::Command;
+
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
+use kube::api::{Api, DeleteParams, LogParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::containerd_image as image;
-use crate::manifests::objects;
-use crate::rig::{APP, Image, Layer, Manifest, NodeRig, Options, Program, becomes_true};
+use crate::manifests::{copy, kubectl};
+use crate::rig::{APP, Image, Layer, Manifest, NodeRig, Options, Program, becomes_true, run};
 
 const NAMESPACE: &str = "kubegc-system";
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+const UNUSED: &str = "docker.io/library/unused:1";
 
 /// Added to the shipped settings, so that the test need not wait.
 const HASTE: &str = r#"
@@ -35,9 +40,16 @@ sandbox_grace = "1s"
 #[tokio::test]
 async fn the_daemonsets_pod_collects_its_own_node() {
     let mut node = NodeRig::start(Options::default()).await;
-    deploy(&node).await;
+    prepare(&node);
+    a_quota_is_necessary(&node).await;
 
+    deploy(&node, "overlays/observe").await;
+    an_observing_agent_shows_what_it_would_remove(&node).await;
+    remove_agent(&node).await;
+
+    deploy(&node, "daemonset").await;
     images_go_and_the_agents_own_stays(&node).await;
+    volumes_of_others_are_not_kept_busy(&mut node).await;
     a_crash_loop_keeps_one_dead_container_and_its_log(&node).await;
     a_deleted_pod_goes_when_it_has_ended(&mut node).await;
     a_static_pod_goes_with_its_manifest(&mut node).await;
@@ -48,10 +60,56 @@ async fn the_daemonsets_pod_collects_its_own_node() {
     assert_eq!(refused(&node), Vec::<String>::new());
 }
 
+/// The first installation, as the README describes it.
+async fn an_observing_agent_shows_what_it_would_remove(node: &NodeRig) {
+    node.import(&[Image::new(&[UNUSED], &[Layer::busybox()])]).await;
+    let planned = async || exec_plan(node).contains(UNUSED);
+    assert!(becomes_true(planned).await, "{}\n{}", exec_plan(node), log(node).await);
+    let logged = async || log(node).await.contains(UNUSED);
+    assert!(becomes_true(logged).await, "{}", log(node).await);
+    assert!(tags(node).await.contains(&UNUSED.to_owned()), "{}", log(node).await);
+}
+
+fn exec_plan(node: &NodeRig) -> String {
+    run(kubectl_on(node).args(["-n", NAMESPACE, "exec", "ds/kubegc", "--", "kubegc", "plan"]))
+}
+
+/// A volume that is mounted while the agent runs is visible below its mounts, and the kubelet can unmount it.
+async fn volumes_of_others_are_not_kept_busy(node: &mut NodeRig) {
+    let volume = json!([{ "name": "cache", "emptyDir": { "medium": "Memory" } }]);
+    let mounted = Manifest::new("mounted").running("app").with(|pod| pod["spec"]["volumes"] = volume);
+    let uid = node.create(&mounted).await;
+    node.await_running("mounted", "app").await;
+    let beneath = format!("/host/var/lib/kubelet/pods/{uid}/volumes/");
+    assert!(agents_mounts(node).iter().any(|at| at.starts_with(&beneath)), "{:#?}", agents_mounts(node));
+    let kubelet =
+        |at: &String| at.starts_with("/host/var/lib/kubelet/") && !at.starts_with("/host/var/lib/kubelet/pods");
+    let others: Vec<_> = agents_mounts(node).into_iter().filter(kubelet).collect();
+    assert_eq!(others, ["/host/var/lib/kubelet/image_manager/pulling"], "and no key or socket of the kubelet");
+    node.delete("mounted").await;
+    node.await_gone("mounted").await;
+    nothing_is_left_by_us_alone(node, "mounted", &uid).await;
+    assert!(!agents_mounts(node).iter().any(|at| at.starts_with(&beneath)), "{:#?}", agents_mounts(node));
+}
+
+/// Returns the mount points that the agent sees.
+fn agents_mounts(node: &NodeRig) -> Vec<String> {
+    let tasks = node.ctr(&["tasks", "ls"]);
+    let id = agents_container(node);
+    let task = tasks.lines().find(|line| line.starts_with(&id)).unwrap_or_else(|| panic!("no {id} in {tasks}"));
+    let pid = task.split_whitespace().nth(1).unwrap();
+    let table = run(node.in_cell("cat").arg(format!("/proc/{pid}/mountinfo")));
+    table.lines().map(|line| line.split(' ').nth(4).unwrap().to_owned()).collect()
+}
+
+fn agents_container(node: &NodeRig) -> String {
+    let path = "{.items[0].status.containerStatuses[0].containerID}";
+    let id = run(kubectl_on(node).args(["-n", NAMESPACE, "get", "pods", "-o", &format!("jsonpath={path}")]));
+    id.trim_start_matches("containerd://").to_owned()
+}
+
 async fn images_go_and_the_agents_own_stays(node: &NodeRig) {
-    let unused = "docker.io/library/unused:1";
-    node.import(&[Image::new(&[unused], &[Layer::busybox()])]).await;
-    let gone = async || !tags(node).await.contains(&unused.to_owned());
+    let gone = async || !tags(node).await.contains(&UNUSED.to_owned());
     assert!(becomes_true(gone).await, "{}", log(node).await);
     let left = tags(node).await;
     assert!(left.contains(&APP.to_owned()) && left.iter().any(|tag| tag.contains("kubegc/kubegc")), "{left:#?}");
@@ -118,20 +176,48 @@ async fn uid_of(node: &NodeRig, mirror: &str) -> String {
     pod.metadata.annotations.unwrap().remove("kubernetes.io/config.hash").unwrap()
 }
 
-/// Does what `kubectl apply -k packaging/daemonset` and a controller do, and waits until the agent runs.
-async fn deploy(node: &NodeRig) {
-    let image = image::file();
-    node.ctr(&["images", "import", "--snapshotter", "overlayfs", image.to_str().unwrap()]);
-    for mut object in objects("daemonset") {
-        if object["kind"] == "ConfigMap" {
-            let toml = object["data"]["kubegc.toml"].as_str().unwrap().to_owned() + HASTE;
-            object["data"]["kubegc.toml"] = json!(toml);
-        }
-        node.create_object(&object).await;
-        if object["kind"] == "DaemonSet" {
-            node.create_object(&pod(node, &object["spec"]["template"])).await;
-        }
-    }
+/// Imports the agent's image, copies the manifests, and adds settings to their configuration.
+fn prepare(node: &NodeRig) {
+    node.ctr(&["images", "import", "--snapshotter", "overlayfs", image::file().to_str().unwrap()]);
+    copy(node.dir());
+    let file = manifests(node).join("daemonset/kubegc.toml");
+    std::fs::write(&file, std::fs::read_to_string(&file).unwrap() + HASTE).unwrap();
+    let account = node.dir().join("account");
+    std::fs::create_dir(&account).unwrap();
+    std::fs::write(account.join("token"), "account-token").unwrap();
+    std::fs::write(account.join("namespace"), NAMESPACE).unwrap();
+    std::fs::copy(node.dir().join("pki/ca.crt"), account.join("ca.crt")).unwrap();
+}
+
+fn manifests(node: &NodeRig) -> PathBuf {
+    node.dir().join("packaging")
+}
+
+fn kubectl_on(node: &NodeRig) -> Command {
+    let mut command = Command::new(kubectl());
+    command.env_clear().env("HOME", node.dir()).arg("--kubeconfig").arg(node.kubeconfig("admin"));
+    command
+}
+
+/// In a namespace without the quota this API server refuses pods with a critical priority class.
+async fn a_quota_is_necessary(node: &NodeRig) {
+    let critical = Manifest::new("critical").running("app");
+    let critical = critical.with(|pod| pod["spec"]["priorityClassName"] = json!("system-node-critical"));
+    let pod = serde_json::from_value(critical.bound_to(node.name())).unwrap();
+    let error = node.pods().create(&PostParams::default(), &pod).await.unwrap_err().to_string();
+    assert!(error.contains("insufficient quota"), "{error}");
+}
+
+/// Applies the manifests, does what controllers do, and waits until the agent runs.
+async fn deploy(node: &NodeRig, within: &str) {
+    run(kubectl_on(node).args(["apply", "-k"]).arg(manifests(node).join(within)));
+    let quotas = Api::<ResourceQuota>::namespaced(node.kube(), NAMESPACE);
+    let hard = quotas.get("kubegc").await.unwrap().spec.unwrap().hard;
+    let status = json!({ "status": { "hard": hard, "used": { "pods": "0" } } });
+    quotas.patch_status("kubegc", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    let sets = Api::<DaemonSet>::namespaced(node.kube(), NAMESPACE);
+    let template = sets.get("kubegc").await.unwrap().spec.unwrap().template;
+    node.create_object(&pod(node, serde_json::to_value(template).unwrap())).await;
     let runs = async || {
         let statuses = agent(node).await.and_then(|pod| pod.status).and_then(|status| status.container_statuses);
         statuses.is_some_and(|all| all.iter().all(|it| it.ready))
@@ -139,20 +225,19 @@ async fn deploy(node: &NodeRig) {
     assert!(becomes_true(runs).await, "{:#?}\n{}", agent(node).await, log(node).await);
 }
 
-/// Returns the pod that a controller creates from the template, after admission.
-fn pod(node: &NodeRig, template: &Value) -> Value {
-    let account = node.dir().join("account");
-    std::fs::create_dir(&account).unwrap();
-    std::fs::write(account.join("token"), "account-token").unwrap();
-    std::fs::write(account.join("namespace"), NAMESPACE).unwrap();
-    std::fs::copy(node.dir().join("pki/ca.crt"), account.join("ca.crt")).unwrap();
+async fn remove_agent(node: &NodeRig) {
+    Api::<Pod>::namespaced(node.kube(), NAMESPACE).delete("kubegc", &DeleteParams::default()).await.unwrap();
+    let gone = async || agent(node).await.is_none();
+    assert!(becomes_true(gone).await, "{:#?}", agent(node).await);
+}
 
-    let mut pod = template.clone();
+/// Returns the pod that a controller creates from the template, after admission.
+fn pod(node: &NodeRig, mut pod: Value) -> Value {
     (pod["apiVersion"], pod["kind"]) = (json!("v1"), json!("Pod"));
     (pod["metadata"]["name"], pod["metadata"]["namespace"]) = (json!("kubegc"), json!(NAMESPACE));
     let spec = &mut pod["spec"];
     (spec["nodeName"], spec["hostNetwork"]) = (json!(node.name()), json!(true));
-    let volume = json!({ "name": "account", "hostPath": { "path": account, "type": "Directory" } });
+    let volume = json!({ "name": "account", "hostPath": { "path": node.dir().join("account"), "type": "Directory" } });
     push(&mut spec["volumes"], volume);
     let container = &mut spec["containers"][0];
     container["image"] = json!(image::name());

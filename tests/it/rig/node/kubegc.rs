@@ -51,6 +51,11 @@ impl NodeRig {
         path.display().to_string()
     }
 
+    /// Returns a command that runs in the cell.
+    pub fn in_cell(&self, program: &str) -> Command {
+        self.cell.command(program)
+    }
+
     fn kubegc_command(&self, args: &[&str]) -> Command {
         let mut command = self.cell.command(BINARY);
         command.env_clear().args(args);

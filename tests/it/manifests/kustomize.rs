@@ -1,0 +1,57 @@
+//! The objects that `kubectl apply -k` applies, from Kustomize itself.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+use super::packaging;
+use crate::rig::run;
+
+/// Returns the path of kubectl. `scripts/kubectl.sh` downloads it.
+pub fn kubectl() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/kubectl.sh");
+    PATH.get_or_init(|| run(&mut Command::new(script)).trim_end().into())
+}
+
+/// Returns the objects that a kustomization beneath `packaging` applies.
+pub fn rendered(within: &str) -> Vec<Value> {
+    rendered_at(&packaging(within))
+}
+
+/// Returns the objects that a kustomization applies.
+pub fn rendered_at(directory: &Path) -> Vec<Value> {
+    let text = run(Command::new(kubectl()).env_clear().arg("kustomize").arg(directory));
+    serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
+}
+
+/// Copies all manifests to a directory, as a user does who changes them.
+pub fn copy(to: &Path) {
+    run(Command::new("cp").arg("-r").arg(packaging("")).arg(to));
+}
+
+#[test]
+fn a_changed_configuration_replaces_the_pods() {
+    let dir = tempfile::tempdir().unwrap();
+    copy(dir.path());
+    for (within, kind) in [("daemonset", "DaemonSet"), ("overlays/k0s", "DaemonSet"), ("controller", "Deployment")] {
+        let at = dir.path().join("packaging").join(within);
+        let before = template(&at, kind);
+        let file = at.join("kubegc.toml");
+        assert_eq!(before, template(&at, kind), "{within}: the same file has the same name");
+        std::fs::write(&file, std::fs::read_to_string(&file).unwrap() + "# changed\n").unwrap();
+        assert_ne!(before, template(&at, kind), "{within}");
+    }
+}
+
+/// Returns the template of the pods, which names the generated ConfigMap.
+fn template(at: &Path, kind: &str) -> Value {
+    let objects = rendered_at(at);
+    let of_kind = |kind: &str| objects.iter().find(|object| object["kind"] == kind).unwrap();
+    let (map, template) = (of_kind("ConfigMap"), &of_kind(kind)["spec"]["template"]);
+    let volumes = template["spec"]["volumes"].as_array().unwrap();
+    assert!(volumes.iter().any(|volume| volume["configMap"]["name"] == map["metadata"]["name"]), "{template:#}");
+    template.clone()
+}
