@@ -201,9 +201,25 @@ fn sums_table(sums: &[Sum], wide: bool) -> String {
     for sum in sums {
         let kind = sum.kind.as_str().replace('_', " ");
         let (removed, freed) = (sum.removed.to_string(), format::size(sum.freed_bytes));
-        grid.row([sum.day.to_string(), kind, removed, freed, sum.reason.replace('_', " ")]);
+        grid.row([sum.day.to_string(), kind, removed, freed, rule(&sum.reason)]);
     }
     grid.text(wide)
+}
+
+/// Returns the words of a rule without its values, which differ between the removals of a day.
+fn rule(reason: &str) -> String {
+    let words = match reason {
+        "pod_gone" => "pod deleted",
+        "pod_terminal" => "pod terminated",
+        "over_unit_limit" => "over containers.max_per_pod_container",
+        "over_total_limit" => "over containers.max_containers",
+        "superseded" => "pod has a newer sandbox",
+        "dangling" => "dangling symlink",
+        "space" => "disk usage",
+        "age" => "over images.max_age",
+        other => return other.replace('_', " "),
+    };
+    words.to_owned()
 }
 
 /// Prints new entries as they are recorded, oldest first. Interrupting the command ends it.

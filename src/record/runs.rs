@@ -148,7 +148,7 @@ impl Store {
     /// # Errors
     /// The store cannot be read.
     pub fn run(&self, number: i64) -> Result<Option<RunEntry>, StoreError> {
-        self.read("a run", |connection| {
+        self.read("the runs", |connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT id, started_at, finished_at, scope, dry, removed, already_gone, refused, failed, freed_bytes,
                      error, triggered_by FROM runs WHERE id = ?1",

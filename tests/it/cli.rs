@@ -1,5 +1,7 @@
 //! The command line as a user sees it: hermetic, with transcripts.
 
+mod past;
+
 use std::io::{BufRead, BufReader, Write as _};
 use std::process::Stdio;
 use std::time::Duration;
