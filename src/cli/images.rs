@@ -72,6 +72,8 @@ struct ImageEntry {
     first_seen: Option<Timestamp>,
     /// The last pass in which the image was in use; `null` = not recorded.
     last_used: Option<Timestamp>,
+    /// A container that used the image in that pass, as namespace/pod/container; `null` = not recorded.
+    last_used_by: Option<String>,
     /// The containers that use the image, in any state.
     users: Vec<User>,
     /// The pattern of `images.keep` that matches, if it decides.
@@ -111,7 +113,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
 /// Returns the containers that use an image.
 pub(super) fn users(users: &ImageUsers, image: &Image) -> Vec<User> {
     let user = |container: &crate::model::Container| User {
-        name: container.pod.as_ref().map_or_else(|| container.name.clone(), |pod| format!("{pod}/{}", container.name)),
+        name: container.full_name(),
         id: container.id.to_string(),
         running: container.state == crate::model::ContainerState::Running,
     };
@@ -208,6 +210,7 @@ impl ImageEntry {
             pinned: image.pinned,
             first_seen: past.and_then(|past| past.first_seen),
             last_used: past.and_then(|past| past.last_used),
+            last_used_by: past.and_then(|past| past.last_used_by.clone()),
             keep_rule: None,
             decision: "keep",
             reason: String::new(),
@@ -235,8 +238,11 @@ impl ImageEntry {
     }
 
     /// Names the containers that use the image, without repeating a container with several instances. A narrow terminal
-    /// has room only for their number.
+    /// has room only for their number. The wide table also names the last user of an unused image.
     fn used_by(&self, wide: bool) -> String {
+        if let (true, true, Some(last)) = (wide, self.users.is_empty(), &self.last_used_by) {
+            return format!("last: {last}");
+        }
         let mut names: Vec<_> = self.users.iter().map(|user| user.name.as_str()).collect();
         names.dedup();
         if !Screen::of_process().has_room() && !names.is_empty() {

@@ -43,6 +43,9 @@ pub struct ImageMemory {
     /// The last pass in which the image was in use; `null` = never since `first_seen`.
     #[serde(default)]
     pub last_used: Option<Timestamp>,
+    /// A container that used the image in that pass, as [`Container::full_name`](super::Container::full_name).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_used_by: Option<String>,
 }
 
 /// A missing pod: a complete pod list did not name it (I11).

@@ -216,6 +216,11 @@ impl Container {
     pub fn pod_uid(&self) -> Option<&PodUid> {
         self.pod.as_ref().map(|pod| &pod.uid).filter(|uid| !uid.is_empty())
     }
+
+    /// Returns namespace/pod/container; without a pod the container's name.
+    pub fn full_name(&self) -> String {
+        self.pod.as_ref().map_or_else(|| self.name.clone(), |pod| format!("{pod}/{}", self.name))
+    }
 }
 
 // === impl Sandbox ===

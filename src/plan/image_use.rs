@@ -58,6 +58,17 @@ impl<'a> Uses<'a> {
     }
 }
 
+// === impl Use ===
+
+impl<'a> Use<'a> {
+    /// Returns the container.
+    pub fn container(&self) -> &'a Container {
+        match self {
+            Self::Container(container) | Self::Volume(container) => container,
+        }
+    }
+}
+
 /// Keeps the container with the smaller ID, so that the order of the list does not matter.
 fn keep_smaller_id<'a>(known: &mut &'a Container, container: &'a Container) {
     if container.id < known.id {

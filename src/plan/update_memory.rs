@@ -82,11 +82,12 @@ fn images(snapshot: &Snapshot, policy: &Policy) -> Vec<ImageMemory> {
         .into_values()
         .map(|image| {
             let past = known.get(&image.id);
-            let used_now = uses.of(&image).is_some();
+            let user = uses.of(&image).map(|used| used.container().full_name());
             ImageMemory {
                 id: image.id,
                 first_seen: past.map_or(Some(now), |past| past.first_seen),
-                last_used: if used_now { Some(now) } else { past.and_then(|past| past.last_used) },
+                last_used: if user.is_some() { Some(now) } else { past.and_then(|past| past.last_used) },
+                last_used_by: user.or_else(|| past.and_then(|past| past.last_used_by.clone())),
             }
         })
         .collect()

@@ -122,12 +122,14 @@ fn subtract(counts: &mut ListCounts, kind: Kind) {
 }
 
 fn images(connection: &Connection) -> rusqlite::Result<Vec<ImageMemory>> {
-    let mut statement = connection.prepare_cached("SELECT id, first_seen, last_used FROM images ORDER BY id")?;
+    let mut statement =
+        connection.prepare_cached("SELECT id, first_seen, last_used, last_used_by FROM images ORDER BY id")?;
     let rows = statement.query_map([], |row| {
         Ok(ImageMemory {
             id: row.get::<_, String>(0)?.into(),
             first_seen: row.get::<_, Option<i64>>(1)?.map(moment),
             last_used: row.get::<_, Option<i64>>(2)?.map(moment),
+            last_used_by: row.get(3)?,
         })
     })?;
     rows.collect()
@@ -162,14 +164,17 @@ fn learn_images(transaction: &Transaction<'_>, before: &[ImageMemory], after: &[
         forget.execute([id.as_str()])?;
     }
     let mut put = transaction.prepare_cached(
-        "INSERT INTO images (id, first_seen, last_used) VALUES (?1, ?2, ?3)
-         ON CONFLICT (id) DO UPDATE SET first_seen = excluded.first_seen, last_used = excluded.last_used
+        "INSERT INTO images (id, first_seen, last_used, last_used_by) VALUES (?1, ?2, ?3, ?5)
+         ON CONFLICT (id) DO UPDATE SET first_seen = excluded.first_seen, last_used = excluded.last_used,
+            last_used_by = excluded.last_used_by
          WHERE first_seen IS NOT excluded.first_seen OR (last_used IS NULL) <> (excluded.last_used IS NULL)
-            OR excluded.last_used < last_used OR excluded.last_used - last_used >= ?4",
+            OR excluded.last_used < last_used OR excluded.last_used - last_used >= ?4
+            OR last_used_by IS NOT excluded.last_used_by",
     )?;
     let stamp = i64::try_from(STAMP.as_nanos()).unwrap_or(i64::MAX);
     for (id, image) in changes.put {
-        put.execute((id.as_str(), image.first_seen.map(nanos), image.last_used.map(nanos), stamp))?;
+        let (first_seen, last_used) = (image.first_seen.map(nanos), image.last_used.map(nanos));
+        put.execute((id.as_str(), first_seen, last_used, stamp, &image.last_used_by))?;
     }
     Ok(())
 }

@@ -82,6 +82,7 @@ fn merged_image(known: ImageMemory, learnt: &ImageMemory) -> ImageMemory {
         // `None` = before all memory, so it is the earliest.
         first_seen: known.first_seen.min(learnt.first_seen),
         last_used: known.last_used.max(learnt.last_used),
+        last_used_by: if learnt.last_used > known.last_used { learnt.last_used_by.clone() } else { known.last_used_by },
         ..known
     }
 }

@@ -35,6 +35,8 @@ pub(super) const MIGRATIONS: &[&str] = &[
     // 2: the trigger of a run, and the source that confirmed a pod as deleted.
     "ALTER TABLE runs ADD COLUMN triggered_by TEXT;
      ALTER TABLE removals ADD COLUMN proven_by TEXT;",
+    // 3: the container that used an image last.
+    "ALTER TABLE images ADD COLUMN last_used_by TEXT;",
 ];
 
 /// The `application_id` of kubegc's files: `kgc` and a zero. kubegc does not change the database of another program.
@@ -103,7 +105,7 @@ mod tests {
     fn migrating_twice_is_migrating_once() {
         let mut connection = fresh();
         migrate(&mut connection, MIGRATIONS).unwrap();
-        connection.execute("INSERT INTO images VALUES ('sha256:aa', 1, 2)", []).unwrap();
+        connection.execute("INSERT INTO images (id, first_seen, last_used) VALUES ('sha256:aa', 1, 2)", []).unwrap();
         let before = schema(&connection);
         migrate(&mut connection, MIGRATIONS).unwrap();
         assert_eq!(schema(&connection), before);
@@ -116,7 +118,7 @@ mod tests {
     fn a_further_step_runs_once_on_top_of_what_is_there() {
         let mut connection = fresh();
         migrate(&mut connection, MIGRATIONS).unwrap();
-        connection.execute("INSERT INTO images VALUES ('sha256:aa', 1, 2)", []).unwrap();
+        connection.execute("INSERT INTO images (id, first_seen, last_used) VALUES ('sha256:aa', 1, 2)", []).unwrap();
         let mut steps = MIGRATIONS.to_vec();
         steps.push("ALTER TABLE images ADD COLUMN pulls INTEGER NOT NULL DEFAULT 7");
         migrate(&mut connection, &steps).unwrap();

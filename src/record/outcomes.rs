@@ -200,7 +200,8 @@ mod tests {
 
     #[test]
     fn an_image_that_went_is_a_new_one_when_it_comes_back() {
-        let image_memory = |id: &str| ImageMemory { id: id.into(), first_seen: Some(at(0)), last_used: None };
+        let image_memory =
+            |id: &str| ImageMemory { id: id.into(), first_seen: Some(at(0)), last_used: None, last_used_by: None };
         let memory = Memory { images: vec![image_memory("sha256:aa"), image_memory("sha256:bb")], ..Memory::default() };
         let reports = [removed(image("sha256:aa"), Some(1)), failed(image("sha256:bb"), "busy")];
         let memory = after_outcomes(&memory, &reports, at(0), MINUTE);

@@ -105,8 +105,13 @@ pub(super) fn memory() -> Memory {
     Memory {
         agent_started_at: Some(at(0)),
         images: vec![
-            ImageMemory { id: "sha256:aa".into(), first_seen: None, last_used: Some(at(30)) },
-            ImageMemory { id: "sha256:bb".into(), first_seen: Some(at(10)), last_used: None },
+            ImageMemory {
+                id: "sha256:aa".into(),
+                first_seen: None,
+                last_used: Some(at(30)),
+                last_used_by: Some("shop/web-0/app".to_owned()),
+            },
+            ImageMemory { id: "sha256:bb".into(), first_seen: Some(at(10)), last_used: None, last_used_by: None },
         ],
         absent_since: vec![Absence { uid: "u1".into(), since: at(20) }],
         failures: [("image/sha256:bb".to_owned(), failure)].into(),

@@ -1,5 +1,6 @@
 //! The command line as a user sees it: hermetic, with transcripts.
 
+mod images;
 mod past;
 
 use std::io::{BufRead, BufReader, Write as _};

@@ -135,7 +135,12 @@ fn memory(node: &Node, now: Timestamp) -> Memory {
         let name = SERVICES.get(usize::try_from(service).unwrap_or(0)).map_or("", |(name, _)| name);
         let id = node.image_id(&tag(name, release))?;
         let unused_hours = (RELEASES - release) * 24 * 14 + service * 7;
-        Some(ImageMemory { id: id.into(), first_seen: Some(ago(2000)), last_used: Some(ago(unused_hours)) })
+        Some(ImageMemory {
+            id: id.into(),
+            first_seen: Some(ago(2000)),
+            last_used: Some(ago(unused_hours)),
+            last_used_by: None,
+        })
     };
     let all = (0..SERVICES.len() as u64).flat_map(|service| (1..=RELEASES).map(move |release| (service, release)));
     let gone = (0..3).map(|number| format!("deleted-{number}")).chain((0..5).map(|number| format!("orphan-{number}")));

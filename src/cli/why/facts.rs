@@ -36,6 +36,9 @@ pub(super) struct Facts {
     /// The last pass in which an image was in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_used: Option<Timestamp>,
+    /// A container that used an image in that pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_used_by: Option<String>,
     /// The containers that use an image.
     #[serde(skip_serializing_if = "Option::is_none")]
     users: Option<Vec<User>>,
@@ -87,9 +90,16 @@ impl Facts {
             size_bytes: Some(image.size_bytes),
             first_seen: past.and_then(|past| past.first_seen),
             last_used: past.and_then(|past| past.last_used),
+            last_used_by: past.and_then(|past| past.last_used_by.clone()),
             users: Some(users(&ImageUsers::new(snapshot), image)),
             ..Self::default()
         }
+    }
+
+    /// Names the last user of an image that is unused now; the users of another image have their own line.
+    fn last_user(&self) -> String {
+        let is_used = self.users.as_ref().is_some_and(|users| !users.is_empty());
+        self.last_used_by.as_ref().filter(|_| !is_used).map(|name| format!(" by {name}")).unwrap_or_default()
     }
 
     /// Formats the facts in one line, and the users of an image in another.
@@ -106,7 +116,7 @@ impl Facts {
             self.finished_at.map(|at| format!("finished {}", ago(at))),
             self.size_bytes.map(|bytes| format!("{size} {}", format::size(bytes))),
             self.first_seen.map(|at| format!("first seen {}", ago(at))),
-            self.last_used.map(|at| format!("last used {}", ago(at))),
+            self.last_used.map(|at| format!("last used {}{}", ago(at), self.last_user())),
         ];
         let facts: Vec<_> = facts.into_iter().flatten().collect();
         let facts = Some(facts.join(", ")).filter(|facts| !facts.is_empty());

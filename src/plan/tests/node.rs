@@ -220,7 +220,7 @@ impl Node {
     pub fn image(mut self, id: &str, age: i64) -> Self {
         let image = Image { id: id.into(), size_bytes: 30, ..Image::default() };
         seen(&mut self.snapshot.images).push(image);
-        let past = ImageMemory { id: id.into(), first_seen: Some(ago(age)), last_used: None };
+        let past = ImageMemory { id: id.into(), first_seen: Some(ago(age)), last_used: None, last_used_by: None };
         self.snapshot.memory.images.push(past);
         self
     }

@@ -6,7 +6,7 @@ use super::*;
 fn used(last_used: Option<Timestamp>) -> Memory {
     Memory {
         agent_started_at: Some(at(0)),
-        images: vec![ImageMemory { id: "sha256:aa".into(), first_seen: Some(at(0)), last_used }],
+        images: vec![ImageMemory { id: "sha256:aa".into(), first_seen: Some(at(0)), last_used, last_used_by: None }],
         ..Memory::default()
     }
 }
@@ -31,6 +31,18 @@ fn an_empty_store_remembers_nothing() {
 #[test]
 fn all_that_was_learnt_comes_back() {
     assert_eq!(learnt(&[memory()]), memory());
+}
+
+/// The time alone is written only once a minute.
+#[test]
+fn another_last_user_of_an_image_is_written_at_once() {
+    let used_by = |name: &str, last_used| {
+        let mut memory = used(Some(last_used));
+        memory.images[0].last_used_by = Some(name.to_owned());
+        memory
+    };
+    let after = used_by("shop/web-1/app", at(1));
+    assert_eq!(learnt(&[used_by("shop/web-0/app", at(0)), after.clone()]), after);
 }
 
 #[test]

@@ -54,6 +54,7 @@ fn learning_flees_from_a_full_disk_too() {
         id: format!("sha256:{number:064}").into(),
         first_seen: None,
         last_used: None,
+        last_used_by: None,
     });
     let full = Memory { images: images.collect(), ..memory() };
     store.learn(&Memory::default(), &full).unwrap();

@@ -8,7 +8,7 @@ fn run_of(store: &mut Store, seconds: i64, ids: &[&str]) -> Vec<StoreNote> {
     let before = store.memory(at(0)).unwrap();
     let mut after = before.clone();
     let id = format!("sha256:run-{seconds}").into();
-    after.images.push(ImageMemory { id, first_seen: Some(at(seconds)), last_used: None });
+    after.images.push(ImageMemory { id, first_seen: Some(at(seconds)), last_used: None, last_used_by: None });
     after.images.sort_by(|a, b| a.id.cmp(&b.id));
     store.learn(&before, &after).unwrap();
     let run = store.begin_run(at(seconds), Scope::All, false).unwrap();

@@ -158,7 +158,12 @@ fn pods() -> PodList {
 /// Returns a memory in which images are known for two days, and deleted pods are missing for an hour.
 fn past(sim: &Sim) -> Memory {
     let ago = |hours| -> Timestamp { now() - SignedDuration::from_hours(hours) };
-    let image = |id: String| ImageMemory { id: id.into(), first_seen: Some(ago(48)), last_used: Some(ago(30)) };
+    let image = |id: String| ImageMemory {
+        id: id.into(),
+        first_seen: Some(ago(48)),
+        last_used: Some(ago(30)),
+        last_used_by: None,
+    };
     let gone = GONE.into_iter().chain([BARE, "forgotten-0"]);
     Memory {
         images: sim.state().image_ids().into_iter().map(image).collect(),

@@ -129,7 +129,12 @@ fn pod(name: &str, phase: Phase, images: &[&str]) -> Pod {
 pub fn past(sim: &Sim, now: Timestamp) -> Memory {
     let ago = |time| now.checked_sub(hours(time)).unwrap();
     let state = sim.state();
-    let image = |id: String| ImageMemory { id: id.into(), first_seen: Some(ago(48)), last_used: Some(ago(30)) };
+    let image = |id: String| ImageMemory {
+        id: id.into(),
+        first_seen: Some(ago(48)),
+        last_used: Some(ago(30)),
+        last_used_by: None,
+    };
     let listed = pods().pods;
     let uids = state.sandboxes().into_iter().filter_map(|sandbox| Some(sandbox.metadata?.uid));
     let logs = std::fs::read_dir(sim.log_roots().pods).unwrap();

@@ -159,7 +159,13 @@ fn memory() -> impl Strategy<Value = Memory> {
         let by_id: std::collections::BTreeMap<_, _> =
             images.into_iter().map(|(n, first, last)| (n, (first, last))).collect();
         let past = by_id.into_iter();
-        past.map(|(n, (first_seen, last_used))| ImageMemory { id: image_id(n).into(), first_seen, last_used }).collect()
+        past.map(|(n, (first_seen, last_used))| ImageMemory {
+            id: image_id(n).into(),
+            first_seen,
+            last_used,
+            last_used_by: None,
+        })
+        .collect()
     });
     let absent =
         vec((a_uid(), a_moment().prop_filter("not in the future", |at| *at <= now())), 0..4).prop_map(|absent| {

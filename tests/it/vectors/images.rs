@@ -226,6 +226,7 @@ fn snapshot(case: &Value) -> Snapshot {
         id: text(from, "id").into(),
         first_seen: from["first_detected_s"].as_f64().map(at),
         last_used: from["last_used_s"].as_f64().map(at),
+        last_used_by: None,
     };
     let used = list().filter(|image| image["in_use"] == true).map(|image| user_of(text(image, "id")));
     let memory = Memory {

@@ -126,6 +126,7 @@ fn store(case: &Value) -> Snapshot {
         id: text(from, "ID").into(),
         first_seen: from["FirstSeenAgeS"].as_f64().map(|age| at(-age)),
         last_used: from["LastUsedAgeS"].as_f64().filter(|age| *age >= 0.0).map(|age| at(-age)),
+        last_used_by: None,
     };
     let used =
         list(case, "Images").filter(|image| image["InUse"] == true).map(|image| images::user_of(text(image, "ID")));
