@@ -4,6 +4,7 @@
 //! is its name in snake case. A reason without a description does not compile.
 
 mod keep;
+mod to_go;
 
 use std::borrow::Cow;
 use std::time::Duration;

@@ -2,6 +2,7 @@
 
 mod images;
 mod past;
+mod times;
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::process::Stdio;

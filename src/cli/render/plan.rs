@@ -17,7 +17,7 @@ pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
     }
     if !plan.kept.is_empty() {
         let _ = writeln!(text, "{}", paint.bold("Kept:"));
-        text += &if wide { all_kept(&plan.kept) } else { kept(&plan.kept) };
+        text += &if wide { all_kept(plan) } else { kept(&plan.kept) };
         text.push('\n');
     }
     if let Some(pressure) = &plan.pressure {
@@ -81,14 +81,16 @@ fn kept(kept: &[Kept]) -> String {
     lines.collect()
 }
 
-fn all_kept(kept: &[Kept]) -> String {
-    let mut kept: Vec<_> = kept.iter().collect();
+fn all_kept(plan: &Plan) -> String {
+    let mut kept: Vec<_> = plan.kept.iter().collect();
     kept.sort_by_key(|one| (one.kind, one.pod.as_ref().map(ToString::to_string), &one.name, &one.id));
     let mut grid = Grid::new(&["KIND", "ID", "NAME", "POD", "AGE", "SIZE", "WHY"]);
     for one in kept {
         let reason = one.reason.explain();
         let [kind, id, name, pod] = object(one.kind, &one.id, one.name.as_deref(), one.pod.as_ref(), true);
-        let why = reason.detail.map_or(reason.phrase.to_string(), |detail| format!("{}: {detail}", reason.phrase));
+        let to_go = one.seconds_to_go(plan.taken_at).map(|seconds| format!(", {} to go", format::age(seconds)));
+        let why = reason.phrase.to_string() + &to_go.unwrap_or_default();
+        let why = reason.detail.map_or(why.clone(), |detail| format!("{why}: {detail}"));
         let age = one.age_seconds.map(format::age).unwrap_or_default();
         let size = one.size_bytes.map(format::size).unwrap_or_default();
         grid.row([kind, id, name, pod, age, size, why]);

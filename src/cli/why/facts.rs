@@ -137,23 +137,24 @@ fn used_by(users: &[User]) -> Option<String> {
 pub(super) fn seconds_to_go(found: &Found, snapshot: &Snapshot, plan: &Plan) -> Option<i64> {
     let kept = plan.kept.iter().find(|kept| kept.kind == found.kind && kept.id == found.id)?;
     let now = snapshot.taken_at;
-    let after = |since: Option<Timestamp>, seconds: i64| {
-        let end = since?.saturating_add(SignedDuration::from_secs(seconds)).ok()?;
+    let after = |since: Timestamp, seconds: i64| {
+        let end = since.saturating_add(SignedDuration::from_secs(seconds)).ok()?;
         Some(end.duration_since(now).as_secs())
     };
-    let age = kept.age_seconds;
+    // The plan does not have the times that these count from.
     let seconds = match &kept.reason {
-        KeepReason::YoungerThanMinAge { min_age_seconds } => min_age_seconds - age.unwrap_or_default(),
-        KeepReason::MaybeStarting { created_grace_seconds } => created_grace_seconds - age?,
-        KeepReason::YoungSandbox { sandbox_grace_seconds } => sandbox_grace_seconds - age?,
-        KeepReason::NotYetGone { absent_since: None, gone_after_seconds } => *gone_after_seconds,
-        KeepReason::NotYetGone { absent_since, gone_after_seconds } => after(*absent_since, *gone_after_seconds)?,
-        KeepReason::BackingOff { retry_at, .. } => after(Some(*retry_at), 0)?,
+        KeepReason::WithinMaxAge { max_age_seconds } => {
+            let past = snapshot.memory.images.iter().find(|past| past.id.as_str() == found.id)?;
+            after(past.last_used.or(past.first_seen)?, *max_age_seconds)?
+        }
+        KeepReason::ListFell { hold_seconds, .. } => {
+            after(snapshot.memory.fall.as_ref().map_or(now, |fall| fall.since), *hold_seconds)?
+        }
         KeepReason::RuntimeJustStarted { settle_seconds } => match snapshot.listening_since() {
-            Seen::Seen(since) => after(since, *settle_seconds)?,
-            Seen::NotSeen(_) => return None,
+            Seen::Seen(Some(since)) => after(since, *settle_seconds)?,
+            Seen::Seen(None) | Seen::NotSeen(_) => return None,
         },
-        _ => return None,
+        _ => return kept.seconds_to_go(now),
     };
     Some(seconds).filter(|seconds| *seconds > 0)
 }

@@ -175,16 +175,15 @@ impl KeepReason {
             .set_by("guards.keep_foreign"),
             Self::NotYetGone { absent_since, gone_after_seconds } => {
                 let after = time(*gone_after_seconds);
-                let text = guard(
+                guard(
                     format!("pod missing for less than guards.gone_after ({after})"),
                     match absent_since {
                         Some(since) => format!("its pod is missing since {since}, for less than {after}"),
                         None => format!("its pod is missing for the first time; it is removed after {after}"),
                     },
                     "a later pass does not find the pod either",
-                );
-                let detail = absent_since.map(|since| format!("missing since {since}")).unwrap_or_default();
-                text.set_by("guards.gone_after").detail(detail)
+                )
+                .set_by("guards.gone_after")
             }
             Self::PodStillRuns {} => guard(
                 "pod still has running containers",
@@ -284,7 +283,7 @@ impl KeepReason {
                 "the time has passed",
             )
             .set_by("guards.retry_after")
-            .detail(format!("{}, next attempt at {retry_at}: {error}", count_text(u64::from(*failures), "failure"))),
+            .detail(format!("{}: {error}", count_text(u64::from(*failures), "failure"))),
         }
     }
 }
