@@ -88,6 +88,11 @@ impl Home {
         self.command(arguments).output().unwrap()
     }
 
+    /// Runs a command with these variables in an otherwise empty environment.
+    pub fn run_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+        self.command(arguments).envs(variables.iter().copied()).output().unwrap()
+    }
+
     pub fn start(&self, arguments: &[&str]) -> Running {
         self.start_with(arguments, &[])
     }

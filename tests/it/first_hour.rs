@@ -4,6 +4,7 @@ mod agent_socket;
 mod collections;
 mod configuration;
 mod history;
+mod messages;
 mod service;
 
 use crate::cli_on_sim::Host;
