@@ -39,6 +39,8 @@ fn image(service: &str, release: usize) -> String {
 fn node() -> Node {
     let hour = Duration::from_hours(1);
     let mut node = Node::new().now(Timestamp::now()).disk(100 * GIB, 50 * GIB).ago(480 * hour);
+    // kubegc measures this file system, and nothing else on this machine changes how full it is.
+    node = node.image_mountpoint("/dev");
     for (number, service) in SERVICES.iter().enumerate() {
         for release in 1..=3 {
             let size = (number as u64 * 37 + release as u64 * 11 + 20) * MIB;
@@ -104,11 +106,45 @@ impl Host {
         assert_eq!(child.wait().unwrap().code(), Some(expected), "{arguments:?}\n{errors}");
         String::from_utf8(bytes).unwrap().replace("\r\n", "\n")
     }
+}
 
-    /// Replaces what differs from one run to the next.
-    fn stable(&self, text: &str) -> String {
-        text.replace(&self.sim.dir().display().to_string(), "DIR")
+/// The screens of the page, in this order.
+const SCREENS: [&[&str]; 9] = [
+    &["demo"],
+    &["plan"],
+    &["plan", "-o", "wide"],
+    &["why", "teams/checkout-service-frontend:2026.11.2-1a2b3c4d5e6f"],
+    &["images"],
+    &["images", "-o", "wide"],
+    &["status"],
+    &["collect"],
+    &["history"],
+];
+
+/// Leaves out and replaces what differs from one run to the next: the disk is that of this machine, and the age of a log
+/// directory is that of the test.
+fn stable(text: &str, dir: &str) -> String {
+    let mut is_left_out = false;
+    let mut is_stable = |line: &&str| {
+        // A line that begins with a space continues the one before it.
+        let continues = line.starts_with(' ') && is_left_out;
+        is_left_out = continues || line.starts_with("Image disk:") || line.starts_with("log dir ");
+        !is_left_out
+    };
+    let lines: Vec<_> = text.lines().filter(|line| is_stable(line)).map(without_times).collect();
+    lines.join("\n").replace(dir, "DIR")
+}
+
+/// Replaces each time, as `2026-11-21T12:00:00Z`, by one time.
+fn without_times(line: &str) -> String {
+    let mut line = line.to_owned();
+    let is_time = |part: &str| part.parse::<Timestamp>().is_ok();
+    for start in 0..line.len().saturating_sub(19) {
+        if line.get(start..start + 20).is_some_and(is_time) {
+            line.replace_range(start..start + 20, "2026-11-22T12:00:00Z");
+        }
     }
+    line
 }
 
 const COMMANDS: [&[&str]; 9] = [
@@ -160,23 +196,16 @@ fn at_200_columns_nothing_is_cut_that_fits() {
 /// `scripts/generate.sh` writes the file instead.
 #[test]
 fn the_screens_in_the_docs_are_current() {
-    let host = Host::new();
     let mut page = "# Screens\n\nThe output on a terminal, of a node of 60 objects with long names. \
                     A test prints these screens and compares them with this page.\n"
         .to_owned();
-    for (columns, command) in [
-        (80, &["plan"][..]),
-        (80, &["plan", "-o", "wide"]),
-        (80, &["why", "teams/checkout-service-frontend:2026.11.2-1a2b3c4d5e6f"]),
-        (80, &["images"]),
-        (200, &["plan"]),
-        (200, &["images", "-o", "wide"]),
-    ] {
-        let text = host.stable(&host.on_terminal(columns, command));
-        // The disk is that of this machine, and the age of a log directory is that of the test.
-        let is_stable = |line: &&str| !line.starts_with("Image disk:") && !line.starts_with("log dir ");
-        let lines = text.lines().filter(is_stable).collect::<Vec<_>>().join("\n");
-        write!(page, "\n## `kubegc {}`, {columns} columns\n\n```\n{lines}\n```\n", command.join(" ")).unwrap();
+    for columns in [80, 200] {
+        // A node of its own, because `collect` changes it.
+        let host = Host::new();
+        for command in SCREENS {
+            let text = stable(&host.on_terminal(columns, command), &host.sim.dir().display().to_string());
+            write!(page, "\n## `kubegc {}`, {columns} columns\n\n```\n{text}\n```\n", command.join(" ")).unwrap();
+        }
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/screens.md");
     if std::env::var_os("KUBEGC_GENERATE").is_some() {
