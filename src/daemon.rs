@@ -14,6 +14,7 @@ mod revalidate;
 pub mod schedule;
 pub mod service;
 pub mod signals;
+mod usage;
 
 pub use clock::{Clock, now};
 pub use cycle::Cycle;

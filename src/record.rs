@@ -40,6 +40,7 @@ mod sql_types;
 mod store;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 pub use error::{StoreError, StoreNote};
 #[doc(hidden)]
@@ -52,3 +53,4 @@ pub use pass::Pass;
 pub use runs::{RunEntry, RunId};
 pub use shared::SharedStore;
 pub use store::{Opened, Store};
+pub use usage::UsageSample;

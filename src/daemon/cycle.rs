@@ -15,6 +15,7 @@ use super::node::LocalNode;
 use super::planning::{PassKind, Planned, recalled};
 use super::pressure::PressureMonitor;
 use super::recording::Recording;
+use super::usage::file_systems;
 use crate::config::Settings;
 use crate::cri::{RuntimeReader, RuntimeWriter};
 use crate::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Remover, ReportSink};
@@ -93,6 +94,7 @@ impl<H: Remover> Cycle<H> {
         mut watch: impl FnMut(&Plan, &Report) + Send,
     ) -> Result<Pass, StoreError> {
         let Planned { scope, snapshot, plan, refused } = planned;
+        self.record_usage(rules, scope, &snapshot).await?;
         let (taken_at, learnt) = (snapshot.taken_at, Arc::new(update_memory(&snapshot, &rules.settings.policy)));
         let (before, after) = (snapshot.memory, Arc::clone(&learnt));
         self.store.call(move |store| store.learn(&before, &after)).await?;
@@ -116,6 +118,17 @@ impl<H: Remover> Cycle<H> {
         }
         let (reports, store) = recording.end(&plan, &summary).await?;
         Ok(Pass { plan, reports, summary, store })
+    }
+
+    /// Records how full the file systems are. Only passes over images do: those over containers are five times as many.
+    async fn record_usage(&self, rules: &Rules<H>, scope: Scope, snapshot: &Snapshot) -> Result<(), StoreError> {
+        if scope == Scope::Containers {
+            return Ok(());
+        }
+        let Rules { settings, executor } = rules;
+        let others = [&*settings.policy.logs.pods_root, &*settings.kubelet_root];
+        let (at, found) = (snapshot.taken_at, file_systems(snapshot, &*executor.disks, others).await);
+        self.store.call(move |store| store.record_usage(at, &found)).await
     }
 
     /// Updates the memory with the outcomes, and prunes old history. The memory is already updated with the snapshot

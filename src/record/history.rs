@@ -14,7 +14,7 @@ use super::runs::RunId;
 use super::sql_types::{count, from_json, integer, json, moment, nanos, nanos_before};
 use super::store::Store;
 use crate::model::PodRef;
-use crate::plan::{Kind, Outcome, Report, Target};
+use crate::plan::{Kind, Outcome, RemoveReason, Report, Target};
 
 /// One removal in the history.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -72,6 +72,18 @@ pub struct HistoryFilter {
     pub run: Option<RunId>,
     /// Only objects with this text in the id, path, name, tags, pod uid or `namespace/name`. Case does not matter.
     pub text: Option<String>,
+}
+
+// === impl HistoryEntry ===
+
+impl HistoryEntry {
+    /// Returns the rule as people read it.
+    pub fn phrase(&self) -> String {
+        let mut reason = self.reason_values.clone();
+        reason.insert("reason".to_owned(), self.reason.as_str().into());
+        let reason = serde_json::from_value::<RemoveReason>(reason.into());
+        reason.map_or_else(|_| self.reason.replace('_', " "), |reason| reason.explain().phrase.into_owned())
+    }
 }
 
 // === impl Store ===
@@ -154,6 +166,7 @@ impl Store {
                      OR id <= (SELECT id FROM runs ORDER BY id DESC LIMIT 1 OFFSET ?2))",
                 [before, rows],
             )?;
+            transaction.execute("DELETE FROM usage WHERE at < ?1", [before])?;
             Ok(removals as u64)
         })
     }

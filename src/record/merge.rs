@@ -44,6 +44,7 @@ pub(super) fn into_file(memory: &mut Store, file: &mut Store, since: Option<Sinc
         let since = if is_empty(transaction)? { Since::default() } else { since.unwrap_or_default() };
         let numbers = add_runs(&state.connection, transaction, since, &underway)?;
         add_removals(&state.connection, transaction, since, &numbers)?;
+        add_usage(&state.connection, transaction)?;
         close_interrupted(transaction, &ours).map(drop)
     })
 }
@@ -147,6 +148,14 @@ fn add_removals(
             forget_refusal(file, row.text("kind"), row.text("object"))?;
         }
         row.insert(file, "removals")?;
+    }
+    Ok(())
+}
+
+fn add_usage(memory: &Connection, file: &Transaction<'_>) -> rusqlite::Result<()> {
+    let newest: i64 = file.query_row("SELECT coalesce(max(at), 0) FROM usage", [], |row| row.get(0))?;
+    for row in rows(memory, "SELECT * FROM usage WHERE at > ?1", newest)? {
+        row.insert(file, "usage")?;
     }
     Ok(())
 }

@@ -37,6 +37,11 @@ pub(super) const MIGRATIONS: &[&str] = &[
      ALTER TABLE removals ADD COLUMN proven_by TEXT;",
     // 3: the container that used an image last.
     "ALTER TABLE images ADD COLUMN last_used_by TEXT;",
+    // 4: the use of file systems over time.
+    "CREATE TABLE usage (
+         at INTEGER NOT NULL, mountpoint TEXT NOT NULL, capacity_bytes INTEGER NOT NULL,
+         available_bytes INTEGER NOT NULL, inodes INTEGER, inodes_free INTEGER, PRIMARY KEY (at, mountpoint)
+     ) STRICT, WITHOUT ROWID;",
 ];
 
 /// The `application_id` of kubegc's files: `kgc` and a zero. kubegc does not change the database of another program.

@@ -62,6 +62,8 @@ const OPERATIONS: &[&str] = &[
     "the history's end",
     "the runs",
     "the history",
+    "a sample of the usage",
+    "the usage",
     "runs from memory",
     COPY,
     REOPEN,

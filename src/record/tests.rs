@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use super::{HistoryFilter, RunId, Store};
 use crate::model::{
-    Absence, ContainerState, Failure, ImageMemory, ListCounts, ListFall, Memory, NamedImages, Pod, PodRef,
+    Absence, ContainerState, Failure, FileSystem, ImageMemory, ListCounts, ListFall, Memory, NamedImages, Pod, PodRef,
     RuntimeMemory, Seen,
 };
 use crate::plan::{Action, Counts, Kind, Measure, Outcome, Refusal, RemoveReason, Report, Scope, Summary, Target};
@@ -130,9 +130,16 @@ pub(super) fn memory() -> Memory {
     }
 }
 
-/// Fills a store with a memory and one finished run with two removals.
+/// Returns a file system.
+pub(super) fn disk() -> FileSystem {
+    let (capacity_bytes, available_bytes) = (1 << 30, 1 << 20);
+    FileSystem { mountpoint: "/images".into(), capacity_bytes, available_bytes, inodes: Some(9), inodes_free: Some(7) }
+}
+
+/// Fills a store with a memory, a sample of the usage, and one finished run with two removals.
 pub(super) fn fill(store: &mut Store) {
     store.learn(&Memory::default(), &memory()).unwrap();
+    store.record_usage(at(0), &[disk()]).unwrap();
     let run = store.begin_run(at(40), Scope::All, false).unwrap();
     store.set_trigger(run, "/ is 3 % free, pressure.free_percent = 5").unwrap();
     let proven_by = Some("kube-api".to_owned());

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 use crate::record::migrations::MIGRATIONS;
-use crate::record::{Opened, StoreError, StoreNote};
+use crate::record::{Opened, StoreError, StoreNote, UsageSample};
 
 /// Returns a filled store that was closed cleanly.
 fn closed() -> (TempDir, PathBuf) {
@@ -65,8 +65,8 @@ fn old_stores() -> PathBuf {
 
 /// Returns the part of [`memory`] that this version stored.
 fn memory_of_version(version: usize) -> Memory {
-    assert!(version <= 3, "say what a later version adds");
-    if version == 3 {
+    assert!(version <= 4, "say what a later version adds");
+    if version >= 3 {
         return memory();
     }
     let last_counts = memory().last_counts.map(|counts| ListCounts { images: 0, ..counts });
@@ -92,6 +92,8 @@ fn a_file_of_every_earlier_schema_opens_with_all_that_it_knew() {
                 store.history(&HistoryFilter::default()).unwrap().into_iter().map(|e| e.proven_by).collect();
             let c1 = (version > 1).then(|| "kube-api".to_owned());
             assert_eq!(proven, [None, c1], "version {version}");
+            let samples = if version > 3 { vec![UsageSample { at: at(0), file_system: disk() }] } else { Vec::new() };
+            assert_eq!(store.usage(at(0)).unwrap(), samples, "version {version}");
         }
     }
 }
