@@ -27,6 +27,7 @@ mod plan;
 mod pods;
 mod reason_text;
 mod render;
+mod report;
 mod run;
 mod session;
 mod snapshot;
@@ -67,6 +68,7 @@ enum Verb {
     Snapshot(snapshot::Args),
     Images(images::Args),
     History(history::Args),
+    Report(report::Args),
     Status(status::Args),
     Config(config::Args),
     Controller(controller::Args),
@@ -125,6 +127,9 @@ impl Cli {
             let shows_or_serves = is_service || matches!(self.verb, Verb::Config(_));
             Ok(if shows_or_serves { loaded } else { loaded.without_patience() })
         };
+        if self.global.format == Some(Format::Html) && !matches!(self.verb, Verb::Report(_)) {
+            return Err(CliError::message(ErrorKind::Usage, "-o html is for `kubegc report`"));
+        }
         match &self.verb {
             Verb::Plan(args) => plan::run(args, &load()?, output),
             Verb::Collect(args) => collect::run(args, &load()?, output),
@@ -133,6 +138,7 @@ impl Cli {
             Verb::Why(args) => why::run(args, &load()?, output),
             Verb::Images(args) => images::run(args, &load()?, output),
             Verb::History(args) => history::run(args, &load()?, output),
+            Verb::Report(args) => report::run(args, &load()?, output),
             Verb::Status(args) => status::run(args, &load()?, output),
             Verb::Config(args) => config::run(args, load, output),
             Verb::Controller(args) => controller::run(args, &load()?, output),

@@ -22,6 +22,7 @@ pub mod record;
 pub mod config;
 pub mod controller;
 pub mod daemon;
+pub mod page;
 pub mod serve;
 
 pub mod cli;

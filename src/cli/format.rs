@@ -1,21 +1,6 @@
 //! Formats sizes and ages for display. Documents have bytes and seconds instead.
 
-pub(super) use crate::model::count_text as count;
-
-/// Formats a size in units of 1024: `512B`, `7.0MiB`, `1.2TiB`.
-pub(super) fn size(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    if bytes < 1024 {
-        return format!("{bytes}B");
-    }
-    // Tenths of the next larger unit, rounded. 1024.0 of a unit is 1.0 of the next one.
-    let (mut tenths, mut unit) = ((u128::from(bytes) * 10 + 512) / 1024, 0);
-    while tenths >= 10240 && unit + 1 < UNITS.len() {
-        tenths = (tenths + 512) / 1024;
-        unit += 1;
-    }
-    format!("{}.{}{}", tenths / 10, tenths % 10, UNITS.get(unit).unwrap_or(&"EiB"))
-}
+pub(super) use crate::model::{count_text as count, size_text as size};
 
 /// Formats an age in seconds as kubectl does: `45s`, `3m20s`, `47h`, `2d3h`, `95d`.
 pub(super) fn age(seconds: i64) -> String {

@@ -11,7 +11,7 @@ use super::render::{Grid, object, reference};
 use super::{CliError, Format, Output, format};
 use crate::config::Loaded;
 use crate::daemon::now;
-use crate::plan::{Kind, RemoveReason};
+use crate::plan::Kind;
 use crate::record::{HistoryEntry, HistoryFilter, RunEntry, Store};
 
 /// Show past removals and their reasons, newest first
@@ -298,13 +298,9 @@ fn removals_table(entries: &[HistoryEntry], wide: bool) -> String {
 
 /// Returns the rule of the removal, or why the object was kept after all.
 fn why(entry: &HistoryEntry) -> String {
-    let mut reason = entry.reason_values.clone();
-    reason.insert("reason".to_owned(), entry.reason.as_str().into());
-    let reason = serde_json::from_value::<RemoveReason>(reason.into());
-    let why = reason.map_or_else(|_| entry.reason.replace('_', " "), |reason| reason.explain().phrase.into_owned());
     let proven = entry.proven_by.as_ref().map(|source| format!(", confirmed by {source}")).unwrap_or_default();
     let detail = entry.detail.as_ref().map(|detail| format!("; {detail}")).unwrap_or_default();
-    format!("{why}{proven}{detail}")
+    format!("{}{proven}{detail}", entry.phrase())
 }
 
 /// Formats one line for each run. The numbers that are nearly always 0 are in the wide table only.

@@ -22,6 +22,9 @@ pub enum Format {
     Yaml,
     /// KIND/ID of each object, one per line
     Name,
+    /// HTML page, of `report` alone
+    #[value(hide = true)]
+    Html,
 }
 
 /// When to use color.

@@ -111,7 +111,7 @@ pub(super) fn print(plan: &Plan, format: Format, output: &mut Output) -> Result<
         Format::Name => {
             output.names(plan.actions.iter().map(|action| render::reference(action.target.kind(), &action.target.id())))
         }
-        Format::Table | Format::Wide => {
+        Format::Table | Format::Wide | Format::Html => {
             let text = render::plan(plan, format == Format::Wide, Paint { on: output.color });
             output.page(&text)
         }

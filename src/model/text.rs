@@ -24,6 +24,21 @@ pub fn duration_text(time: Duration) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
+/// Returns a size in units of 1024: `512B`, `7.0MiB`, `1.2TiB`.
+pub fn size_text(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes}B");
+    }
+    // Tenths of the next larger unit, rounded. 1024.0 of a unit is 1.0 of the next one.
+    let (mut tenths, mut unit) = ((u128::from(bytes) * 10 + 512) / 1024, 0);
+    while tenths >= 10240 && unit + 1 < UNITS.len() {
+        tenths = (tenths + 512) / 1024;
+        unit += 1;
+    }
+    format!("{}.{}{}", tenths / 10, tenths % 10, UNITS.get(unit).unwrap_or(&"EiB"))
+}
+
 /// Returns a number of things: `1 image`, `4 images`.
 pub fn count_text(number: impl Display + From<u8> + PartialEq + Copy, thing: &str) -> String {
     match thing.strip_suffix('y') {

@@ -33,6 +33,7 @@ mod matrix;
 mod node_lock;
 mod on_node;
 mod properties;
+mod report;
 mod rig;
 mod service;
 mod shell;

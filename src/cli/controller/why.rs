@@ -90,7 +90,9 @@ fn print(answer: &Answer, output: &mut Output) -> Result<(), CliError> {
     match output.format.unwrap_or(Format::Table) {
         Format::Json => output.json(answer),
         Format::Yaml => output.yaml(answer),
-        Format::Table | Format::Wide | Format::Name => output.text(&render::why(answer, Paint { on: output.color })),
+        Format::Table | Format::Wide | Format::Name | Format::Html => {
+            output.text(&render::why(answer, Paint { on: output.color }))
+        }
     }
 }
 

@@ -1,0 +1,90 @@
+//! `kubegc report`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+
+use super::session::{all_seen, block_on, look, memory_only};
+use super::{CliError, ErrorKind, Format, Output};
+use crate::config::{Loaded, Settings};
+use crate::daemon::now;
+use crate::page::{Document, Facts, Outlook, Past, html};
+use crate::plan::{Plan, Scope, decide};
+use crate::record::HistoryFilter;
+
+/// The runs of a month: one a minute for the last day, and those of each day that removed something.
+const RUNS: usize = 20_000;
+/// Removals that are named.
+const REMOVALS: usize = 50;
+
+/// Write an HTML page about this node: disk usage, removals, and what would be removed next (read-only)
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// File to write [default: standard output]
+    file: Option<PathBuf>,
+}
+
+/// Prints or writes the page. It is written as far as it can be known, and then the error is returned.
+pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let looked = block_on(async {
+        let (snapshot, plan) = look(loaded, Scope::All).await?;
+        let under_pressure = decide(&snapshot, &loaded.settings.policy.under_pressure(), Scope::All);
+        let outlook = Outlook::new(&plan, &under_pressure, &[]);
+        Ok((plan, outlook))
+    });
+    let (plan, outlook, error) = match looked {
+        Ok((plan, outlook)) => (Some(plan), Ok(outlook), None),
+        Err(error) => (None, Err(error.to_string()), Some(error)),
+    };
+    let at = now();
+    let document =
+        Document { facts: facts(&loaded.settings, plan.as_ref(), at), past: past(&loaded.settings, at), outlook };
+    let text = match output.format.unwrap_or(Format::Html) {
+        Format::Html => html(&document),
+        Format::Json => serde_json::to_string(&document)? + "\n",
+        Format::Table | Format::Wide | Format::Name | Format::Yaml => {
+            return Err(CliError::message(
+                ErrorKind::Usage,
+                "a report is html or json; `kubegc status` prints a table",
+            ));
+        }
+    };
+    match &args.file {
+        None => output.text(&text)?,
+        Some(file) => fs::write(file, text).map_err(|error| cannot_write(file, &error))?,
+    }
+    error.map_or_else(|| plan.map_or(Ok(()), |plan| all_seen(&plan)), Err)
+}
+
+fn cannot_write(file: &std::path::Path, error: &std::io::Error) -> CliError {
+    CliError::message(ErrorKind::Usage, format!("cannot write {}: {error}", file.display()))
+}
+
+fn facts(settings: &Settings, plan: Option<&Plan>, at: Timestamp) -> Facts {
+    let node = plan.map_or_else(|| settings.node.clone(), |plan| plan.node.clone());
+    Facts {
+        node: if node.is_empty() { "this node".to_owned() } else { node },
+        at,
+        program: env!("CARGO_PKG_VERSION").to_owned(),
+        mode: <&str>::from(settings.mode).to_owned(),
+        profile: settings.policy.profile.to_string(),
+        high_percent: settings.policy.images.high_threshold_percent,
+        low_percent: settings.policy.images.low_threshold_percent,
+    }
+}
+
+/// Reads the store.
+fn past(settings: &Settings, at: Timestamp) -> Past {
+    let read = || -> Result<Past, CliError> {
+        let store = memory_only(settings)?;
+        let filter = HistoryFilter { limit: Some(REMOVALS), ..HistoryFilter::default() };
+        Ok(Past {
+            usage: store.usage(Past::usage_since(at))?,
+            runs: store.runs(RUNS)?,
+            removals: store.history(&filter)?,
+            error: None,
+        })
+    };
+    read().unwrap_or_else(|error| Past { error: Some(error.to_string()), ..Past::default() })
+}

@@ -1,0 +1,286 @@
+//! The sections of the page.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use maud::{Markup, html};
+use serde::Serialize;
+
+use super::chart::{self, Level, Mark, Point, Span};
+use super::outlook::{Outlook, Removals};
+use crate::model::{FileSystem, count_text, size_text};
+use crate::plan::Kind;
+use crate::record::{HistoryEntry, RunEntry, UsageSample};
+
+/// How far back the charts of file systems reach.
+const USAGE: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// The days of the chart of reclaimed bytes.
+const DAYS: usize = 30;
+
+/// What the page shows.
+#[derive(Clone, Debug, Serialize)]
+pub struct Document {
+    /// The node and its agent.
+    pub facts: Facts,
+    /// What the store has.
+    pub past: Past,
+    /// What the next pass would do, or why that is not known.
+    pub outlook: Result<Outlook, String>,
+}
+
+/// The node and its agent.
+#[derive(Clone, Debug, Serialize)]
+pub struct Facts {
+    /// The name of the node.
+    pub node: String,
+    /// The time of the page.
+    pub at: Timestamp,
+    /// The version of the program.
+    pub program: String,
+    /// `collect` or `observe`.
+    pub mode: String,
+    /// The profile of the rules.
+    pub profile: String,
+    /// `images.high_threshold_percent`
+    pub high_percent: u64,
+    /// `images.low_threshold_percent`
+    pub low_percent: u64,
+}
+
+/// What the store has.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Past {
+    /// The use of file systems, oldest first.
+    pub usage: Vec<UsageSample>,
+    /// Runs, newest first.
+    pub runs: Vec<RunEntry>,
+    /// The last removals, newest first.
+    pub removals: Vec<HistoryEntry>,
+    /// Why the store cannot be read.
+    pub error: Option<String>,
+}
+
+// === impl Past ===
+
+impl Past {
+    /// Returns since when samples of the usage are shown.
+    pub fn usage_since(at: Timestamp) -> Timestamp {
+        at.checked_sub(USAGE).unwrap_or(Timestamp::MIN)
+    }
+}
+
+// === impl Document ===
+
+impl Document {
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let store = self.past.error.iter().cloned();
+        let pass = match &self.outlook {
+            Ok(outlook) => outlook.errors.clone(),
+            Err(cause) => vec![cause.clone()],
+        };
+        store.chain(pass).collect()
+    }
+
+    pub(super) fn disks(&self) -> Markup {
+        let mut disks = BTreeMap::<&Path, Vec<&UsageSample>>::new();
+        for sample in &self.past.usage {
+            disks.entry(&sample.file_system.mountpoint).or_default().push(sample);
+        }
+        html! {
+            section aria-labelledby="disks" {
+                h2 id="disks" { "File systems, last 7 days" }
+                @if disks.is_empty() { p { "Nothing is recorded yet: the agent records the usage in each pass over images." } }
+                @for (mountpoint, samples) in disks { (self.disk(mountpoint, &samples)) }
+            }
+        }
+    }
+
+    fn disk(&self, mountpoint: &Path, samples: &[&UsageSample]) -> Markup {
+        let Some(last) = samples.last().map(|sample| &sample.file_system) else { return html! {} };
+        let points: Vec<_> =
+            samples.iter().map(|sample| Point { at: sample.at, percent: used(&sample.file_system) }).collect();
+        let highest = points.iter().map(|point| point.percent).fold(0.0, f64::max);
+        let Facts { high_percent, low_percent, at, .. } = self.facts;
+        let levels = [Level { class: "high", percent: high_percent }, Level { class: "low", percent: low_percent }];
+        let span = Span { from: Past::usage_since(at), to: at };
+        let used_now = format!("{:.0} % used, at most {highest:.0} %", used(last));
+        let description =
+            format!("Usage of {}: {used_now}; thresholds {high_percent} % and {low_percent} %", mountpoint.display());
+        let bytes = last.capacity_bytes.saturating_sub(last.available_bytes);
+        html! {
+            h3 { (mountpoint.display()) }
+            p { (used_now) ": " (size_text(bytes)) " of " (size_text(last.capacity_bytes)) (inodes(last)) "." }
+            (chart::line(span, &points, &levels, &self.marks(span), &description))
+            ul.legend {
+                li.high { "high threshold " (high_percent) " %" } li.low { "low threshold " (low_percent) " %" }
+                li.removed { "pass that removed something" } li.failed { "pass with failures" }
+                li.empty { "other pass" }
+            }
+        }
+    }
+
+    fn marks(&self, span: Span) -> Vec<Mark> {
+        let shown = self.past.runs.iter().filter(|run| run.started_at >= span.from);
+        let mark = |run: &RunEntry| {
+            let (class, height) = class(run);
+            Mark { at: run.started_at, class, height, text: run_text(run) }
+        };
+        shown.map(mark).collect()
+    }
+
+    pub(super) fn days(&self) -> Markup {
+        let mut sums = BTreeMap::<Date, u64>::new();
+        for run in self.past.runs.iter().filter(|run| !run.dry) {
+            *sums.entry(day(run.started_at)).or_default() += run.freed_bytes;
+        }
+        let days: Vec<_> =
+            last_days(day(self.facts.at)).map(|day| (day, sums.get(&day).copied().unwrap_or(0))).collect();
+        let total: u64 = days.iter().map(|(_, bytes)| bytes).sum();
+        let highest = days.iter().map(|(_, bytes)| *bytes).max().unwrap_or_default();
+        let text = format!("{} in {DAYS} days, at most {} on one day", size_text(total), size_text(highest));
+        html! {
+            section aria-labelledby="days" {
+                h2 id="days" { "Reclaimed bytes per day" }
+                p { (text) ", as measured." }
+                (chart::bars(&days, size_text, &format!("Reclaimed bytes per day: {text}")))
+            }
+        }
+    }
+
+    pub(super) fn removed(&self) -> Markup {
+        html! {
+            section aria-labelledby="removed" {
+                h2 id="removed" { "Last removals" }
+                @if self.past.removals.is_empty() { p { "None." } } @else {
+                    div.scroll tabindex="0" role="region" aria-labelledby="removed" { table {
+                        thead { tr { @for head in ["Time", "Kind", "Name", "Pod", "Outcome", "Reclaimed", "Why"] {
+                            th scope="col" { (head) } } } }
+                        tbody { @for entry in &self.past.removals { (removal(entry)) } }
+                    } }
+                }
+            }
+        }
+    }
+
+    pub(super) fn next(&self) -> Markup {
+        let Ok(outlook) = &self.outlook else { return html! {} };
+        html! {
+            section aria-labelledby="next" {
+                h2 id="next" { "Removed next" }
+                p { "As of " (chart::time(outlook.at)) ". " (sum(&outlook.next)) }
+                (lines(&outlook.next, "next"))
+                h3 id="pressure" { "Under disk pressure" }
+                p { (sum(&outlook.under_pressure)) }
+                (lines(&outlook.under_pressure, "pressure"))
+            }
+        }
+    }
+
+    pub(super) fn kept(&self) -> Markup {
+        let Ok(outlook) = &self.outlook else { return html! {} };
+        html! {
+            section aria-labelledby="kept" {
+                h2 id="kept" { "Kept, and why" }
+                div.scroll tabindex="0" role="region" aria-labelledby="kept" { table {
+                    thead { tr { th scope="col" { "Objects" } th scope="col" { "Size" } th scope="col" { "Guard" }
+                        th scope="col" { "Why" } } }
+                    tbody { @for kept in &outlook.kept { tr {
+                        td { (count_text(kept.count, kind(kept.kind))) }
+                        td { @if kept.bytes > 0 { (size_text(kept.bytes)) } }
+                        td { @if kept.is_guard { "guard" } }
+                        td { (kept.reason) }
+                    } } }
+                } }
+            }
+        }
+    }
+}
+
+fn removal(entry: &HistoryEntry) -> Markup {
+    html! {
+        tr {
+            td { (chart::time(entry.at)) }
+            td { (kind(entry.kind)) }
+            td.name { (entry.name.as_ref().unwrap_or(&entry.id)) }
+            td.name { (entry.pod.as_ref().map(ToString::to_string).unwrap_or_default()) }
+            td { (entry.outcome.replace('_', " ")) }
+            td { (entry.freed_bytes.map(size_text).unwrap_or_default()) }
+            td { (entry.phrase()) }
+        }
+    }
+}
+
+fn sum(removals: &Removals) -> Markup {
+    match removals.count {
+        0 => html! { "Nothing." },
+        count => html! { (count_text(count, "object")) ", about " (size_text(removals.bytes)) "." },
+    }
+}
+
+fn lines(removals: &Removals, label: &str) -> Markup {
+    html! {
+        @if !removals.first.is_empty() {
+            div.scroll tabindex="0" role="region" aria-labelledby=(label) { table {
+                thead { tr { @for head in ["Kind", "Name", "Pod", "Size", "Why"] { th scope="col" { (head) } } } }
+                tbody { @for line in &removals.first { tr {
+                    td { (kind(line.kind)) } td.name { (line.name) } td.name { (line.pod) }
+                    td { (line.bytes.map(size_text).unwrap_or_default()) } td { (line.reason) }
+                } } }
+            } }
+        }
+        @if removals.count > removals.first.len() { p { "and " (removals.count - removals.first.len()) " more" } }
+    }
+}
+
+/// Returns how a pass is marked: the less common, the higher.
+fn class(run: &RunEntry) -> (&'static str, f64) {
+    match run {
+        run if run.failed > 0 || run.error.is_some() => ("failed", 30.0),
+        run if run.removed > 0 => ("removed", 20.0),
+        _ => ("empty", 8.0),
+    }
+}
+
+fn run_text(run: &RunEntry) -> String {
+    let RunEntry { scope, removed, failed, freed_bytes, started_at, .. } = run;
+    let freed = size_text(*freed_bytes);
+    format!("{}, {scope}: removed {removed}, failed {failed}, reclaimed {freed}", chart::time(*started_at))
+}
+
+/// Returns the used space in percent.
+fn used(of: &FileSystem) -> f64 {
+    chart::share(of.capacity_bytes.saturating_sub(of.available_bytes), of.capacity_bytes) * 100.0
+}
+
+fn inodes(of: &FileSystem) -> String {
+    match (of.inodes, of.inodes_free) {
+        (Some(all), Some(free)) if all > 0 => {
+            format!("; inodes {:.0} % used", chart::share(all.saturating_sub(free), all) * 100.0)
+        }
+        _ => String::new(),
+    }
+}
+
+fn day(at: Timestamp) -> Date {
+    at.to_zoned(TimeZone::UTC).date()
+}
+
+/// Returns the last days up to `today`, in order.
+fn last_days(today: Date) -> impl Iterator<Item = Date> {
+    let back =
+        move |days: usize| today.checked_sub(SignedDuration::from_hours(24 * i64::try_from(days).unwrap_or(0))).ok();
+    (0..DAYS).rev().filter_map(back)
+}
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Container => "container",
+        Kind::Sandbox => "sandbox",
+        Kind::LogDir => "log directory",
+        Kind::LogLink => "log link",
+        Kind::Image => "image",
+    }
+}

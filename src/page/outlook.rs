@@ -1,0 +1,138 @@
+//! What the next pass would remove, and what is kept and why: a plan, reduced to what a page shows.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::plan::{Action, Kind, Outcome, Plan, Report, Target};
+
+/// Objects of a list that are named. The others are counted.
+const NAMED: usize = 20;
+
+/// What is known of the next pass.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outlook {
+    /// When the node was observed.
+    pub at: Timestamp,
+    /// What would be removed by the rules in force, in order.
+    pub next: Removals,
+    /// What would be removed under disk pressure, in order.
+    pub under_pressure: Removals,
+    /// What is kept, by kind and reason.
+    pub kept: Vec<KeptFor>,
+    /// What could not be observed or planned.
+    pub errors: Vec<String>,
+}
+
+/// Objects that would be removed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Removals {
+    /// All of them.
+    pub count: usize,
+    /// Estimated bytes of all of them.
+    pub bytes: u64,
+    /// The first ones.
+    pub first: Vec<Line>,
+}
+
+/// One object.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Line {
+    /// The kind of the object.
+    pub kind: Kind,
+    /// The name of a container or an image, else the ID or path.
+    pub name: String,
+    /// The pod, as namespace/name; empty = none.
+    pub pod: String,
+    /// Bytes, estimated; `None` = not known.
+    pub bytes: Option<u64>,
+    /// Why it is removed.
+    pub reason: String,
+}
+
+/// Objects that are kept for one reason.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KeptFor {
+    /// The kind of the objects.
+    pub kind: Kind,
+    /// The reason.
+    pub reason: String,
+    /// Whether it is a guard: a rule that keeps what the kubelet would remove.
+    pub is_guard: bool,
+    /// How many.
+    pub count: usize,
+    /// Their bytes, where known.
+    pub bytes: u64,
+}
+
+// === impl Outlook ===
+
+impl Outlook {
+    /// Makes an outlook of the plan of a pass and of the plan under disk pressure from the same snapshot. What the pass
+    /// removed is left out.
+    pub fn new(plan: &Plan, under_pressure: &Plan, reports: &[Report]) -> Self {
+        let done: BTreeSet<_> = reports
+            .iter()
+            .filter(|report| matches!(report.outcome, Outcome::Removed {} | Outcome::AlreadyGone {}))
+            .map(|report| report.action.key())
+            .collect();
+        Self {
+            at: plan.taken_at,
+            next: Removals::new(plan, &done),
+            under_pressure: Removals::new(under_pressure, &done),
+            kept: kept(plan),
+            errors: plan.errors.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+fn kept(plan: &Plan) -> Vec<KeptFor> {
+    let mut found = BTreeMap::<_, KeptFor>::new();
+    for one in &plan.kept {
+        let reason = one.reason.explain();
+        let (phrase, is_guard, kind) = (reason.phrase.into_owned(), reason.is_guard, one.kind);
+        let new = KeptFor { kind, reason: phrase.clone(), is_guard, count: 0, bytes: 0 };
+        let known = found.entry((kind, phrase)).or_insert(new);
+        known.count += 1;
+        known.bytes += one.size_bytes.unwrap_or_default();
+    }
+    let mut kept: Vec<_> = found.into_values().collect();
+    kept.sort_by_key(|one| (Reverse(one.is_guard), one.kind, Reverse(one.count)));
+    kept
+}
+
+// === impl Removals ===
+
+impl Removals {
+    fn new(plan: &Plan, done: &BTreeSet<String>) -> Self {
+        let actions: Vec<_> = plan.actions.iter().filter(|action| !done.contains(&action.key())).collect();
+        Self {
+            count: actions.len(),
+            bytes: actions.iter().filter_map(|action| bytes(action)).sum(),
+            first: actions.iter().take(NAMED).map(|action| Line::new(action)).collect(),
+        }
+    }
+}
+
+// === impl Line ===
+
+impl Line {
+    fn new(action: &Action) -> Self {
+        Self {
+            kind: action.target.kind(),
+            name: action.target.name().map_or_else(|| action.target.id(), str::to_owned),
+            pod: action.pod.as_ref().map(ToString::to_string).unwrap_or_default(),
+            bytes: bytes(action),
+            reason: action.reason.explain().phrase.into_owned(),
+        }
+    }
+}
+
+fn bytes(action: &Action) -> Option<u64> {
+    match &action.target {
+        Target::RemoveImage { estimated_bytes, .. } => Some(*estimated_bytes),
+        _ => action.size_bytes,
+    }
+}

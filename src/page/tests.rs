@@ -1,0 +1,162 @@
+//! The page over made-up data: what people read, and what a browser may not do.
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use jiff::{SignedDuration, Timestamp};
+use sha2::Digest as _;
+
+use super::*;
+use crate::model::FileSystem;
+use crate::plan::Kind;
+use crate::record::UsageSample;
+
+fn at(hours: i64) -> Timestamp {
+    let now: Timestamp = "2026-11-22T12:00:00Z".parse().unwrap();
+    now.checked_add(SignedDuration::from_hours(hours)).unwrap()
+}
+
+fn sample(hours: i64, mountpoint: &str, free_percent: u64) -> UsageSample {
+    let bytes = 100 << 30;
+    let (capacity_bytes, available_bytes) = (bytes, bytes / 100 * free_percent);
+    let inodes = Some(1000);
+    let mountpoint = mountpoint.into();
+    UsageSample {
+        at: at(hours),
+        file_system: FileSystem { mountpoint, capacity_bytes, available_bytes, inodes, inodes_free: Some(250) },
+    }
+}
+
+fn document() -> Document {
+    Document {
+        facts: Facts {
+            node: "node-1".to_owned(),
+            at: at(0),
+            program: "1.2.3".to_owned(),
+            mode: "collect".to_owned(),
+            profile: "safe".to_owned(),
+            high_percent: 85,
+            low_percent: 80,
+        },
+        past: Past {
+            usage: vec![sample(-48, "/images", 40), sample(-24, "/images", 10), sample(-1, "/images", 30)],
+            ..Past::default()
+        },
+        outlook: Err("the runtime does not answer".to_owned()),
+    }
+}
+
+fn outlook() -> Outlook {
+    let line = |kind, name: &str| Line {
+        kind,
+        name: name.to_owned(),
+        pod: "shop/web-0".to_owned(),
+        bytes: Some(5 << 20),
+        reason: "unused for a week".to_owned(),
+    };
+    Outlook {
+        at: at(0),
+        next: Removals { count: 3, bytes: 15 << 20, first: vec![line(Kind::Image, "<script>alert(1)</script>")] },
+        under_pressure: Removals::default(),
+        kept: vec![KeptFor { kind: Kind::Sandbox, reason: "young".to_owned(), is_guard: true, count: 2, bytes: 0 }],
+        errors: Vec::new(),
+    }
+}
+
+/// Returns the text of the page without the elements, its parts separated by `|`.
+fn text(html: &str) -> String {
+    let (_, body) = html.split_once("<body>").unwrap();
+    let mut text = String::new();
+    for piece in body.split('<').filter_map(|piece| piece.split_once('>')).map(|(_, text)| text) {
+        if !piece.trim().is_empty() {
+            text += piece;
+            text.push('|');
+        }
+    }
+    text
+}
+
+#[test]
+fn the_page_shows_usage_against_thresholds_and_says_what_is_not_known() {
+    let text = text(&html(&document()));
+    assert!(
+        text.starts_with("kubegc on node-1|Version 1.2.3, mode collect, profile safe. As of 2026-11-22 12:00 UTC.|")
+    );
+    assert!(text.contains("|the runtime does not answer|"), "{text}");
+    assert!(text.contains("|/images|70 % used, at most 90 %: 70.0GiB of 100.0GiB; inodes 75 % used.|"), "{text}");
+    assert!(text.contains("|high threshold 85 %|low threshold 80 %|"), "{text}");
+    assert!(text.contains("|0B in 30 days, at most 0B on one day, as measured.|"), "{text}");
+    assert!(!text.contains("Removed next"), "{text}");
+}
+
+#[test]
+fn the_chart_has_a_point_for_each_sample_and_a_description_in_words() {
+    let html = html(&document());
+    let description = "Usage of /images: 70 % used, at most 90 %; thresholds 85 % and 80 %";
+    assert!(html.contains(&format!("aria-label=\"{description}\"")), "{html}");
+    // Two days, one day and one hour before the end of seven days; 60 %, 90 % and 70 % used.
+    assert!(html.contains("d=\"M714.3 40.0L857.1 10.0L994.0 30.0\""), "{html}");
+    assert!(html.contains("y1=\"15\"") && html.contains("y1=\"20\""), "the thresholds: {html}");
+}
+
+#[test]
+fn the_outlook_names_objects_and_escapes_their_names() {
+    let html = html(&Document { outlook: Ok(outlook()), ..document() });
+    assert!(!html.contains("<script"), "a name is no element");
+    let text = text(&html);
+    assert!(text.contains("UTC. 3 objects, about 15.0MiB.|"), "{text}");
+    assert!(text.contains("|&lt;script&gt;alert(1)&lt;/script&gt;|shop/web-0|5.0MiB|unused for a week|"), "{text}");
+    assert!(text.contains("|and 2 more|Under disk pressure|Nothing.|"), "{text}");
+    assert!(text.contains("|2 sandboxes|guard|young|"), "{text}");
+}
+
+#[test]
+fn the_page_loads_nothing_and_has_no_style_but_its_own() {
+    let html = html(&Document { outlook: Ok(outlook()), ..document() });
+    for forbidden in ["http:", "https:", "src=", "url(", "@import", "style=", "onclick"] {
+        assert!(!html.contains(forbidden), "{forbidden}");
+    }
+    let (_, style) = html.split_once("<style>").unwrap();
+    let (style, _) = style.split_once("</style>").unwrap();
+    let hash = BASE64_STANDARD.encode(sha2::Sha256::digest(style));
+    assert_eq!(hash, STYLE_HASH, "the hash of src/page/style.css");
+}
+
+/// Returns the colors of a block of the style, by name.
+fn colors(block: &str) -> std::collections::BTreeMap<&str, [f64; 3]> {
+    let pairs = block.split(';').filter_map(|one| one.trim().strip_prefix("--")?.split_once(": #"));
+    let channel = |hex: &str, at: usize| f64::from(u8::from_str_radix(&hex[at..at + 2], 16).unwrap()) / 255.0;
+    pairs.map(|(name, hex)| (name, [channel(hex, 0), channel(hex, 2), channel(hex, 4)])).collect()
+}
+
+/// The relative luminance of WCAG 2.2.
+fn luminance(color: [f64; 3]) -> f64 {
+    let linear = |value: f64| if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) };
+    0.2126 * linear(color[0]) + 0.7152 * linear(color[1]) + 0.0722 * linear(color[2])
+}
+
+fn contrast(a: [f64; 3], b: [f64; 3]) -> f64 {
+    let (a, b) = (luminance(a), luminance(b));
+    (a.max(b) + 0.05) / (a.min(b) + 0.05)
+}
+
+/// WCAG 2.2 wants 4.5 for text and 3 for what must be told apart in a chart.
+#[test]
+fn text_and_charts_have_enough_contrast_in_light_and_dark() {
+    let blocks: Vec<_> = STYLE.split(":root {").skip(1).map(|rest| colors(rest.split('}').next().unwrap())).collect();
+    assert_eq!(blocks.len(), 2, "light and dark");
+    for colors in blocks {
+        for back in ["back", "panel"] {
+            for (name, least) in [
+                ("text", 4.5),
+                ("soft", 4.5),
+                ("usage", 3.0),
+                ("high", 3.0),
+                ("low", 3.0),
+                ("removed", 3.0),
+                ("failed", 3.0),
+            ] {
+                let found = contrast(colors[name], colors[back]);
+                assert!(found >= least, "{name} on {back}: {found:.2}");
+            }
+        }
+    }
+}
