@@ -147,14 +147,6 @@ fn the_binary_accepts_the_configuration_of_every_kustomization() {
     }
 }
 
-#[test]
-fn the_pod_source_is_the_one_that_the_permissions_are_for() {
-    for agent in AGENTS {
-        let source = if agent.within == "overlays/kubelet" { "kubelet" } else { "kube-api" };
-        assert!(toml(agent.within).contains(&format!("source = \"{source}\"")), "{}", agent.within);
-    }
-}
-
 /// The files differ in facts of the distribution only, so a setting that is added to one is added to all.
 #[test]
 fn the_configurations_differ_in_the_kubelets_root_and_the_pod_source_only() {
@@ -166,6 +158,8 @@ fn the_configurations_differ_in_the_kubelets_root_and_the_pod_source_only() {
     };
     for agent in AGENTS {
         assert_eq!(common(agent.within), common("daemonset"), "{}", agent.within);
+        let source = if agent.within == "overlays/kubelet" { "kubelet" } else { "kube-api" };
+        assert!(toml(agent.within).contains(&format!("source = \"{source}\"")), "{}: its permissions", agent.within);
     }
 }
 

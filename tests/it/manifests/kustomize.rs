@@ -1,8 +1,9 @@
 //! The objects that `kubectl apply -k` applies, from Kustomize itself.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde_json::Value;
 
@@ -16,9 +17,11 @@ pub fn kubectl() -> &'static Path {
     PATH.get_or_init(|| run(&mut Command::new(script)).trim_end().into())
 }
 
-/// Returns the objects that a kustomization beneath `packaging` applies.
+/// Returns the objects that a kustomization beneath `packaging` applies. Each is rendered once.
 pub fn rendered(within: &str) -> Vec<Value> {
-    rendered_at(&packaging(within))
+    static RENDERED: Mutex<BTreeMap<String, Vec<Value>>> = Mutex::new(BTreeMap::new());
+    let mut known = RENDERED.lock().unwrap_or_else(PoisonError::into_inner);
+    known.entry(within.to_owned()).or_insert_with(|| rendered_at(&packaging(within))).clone()
 }
 
 /// Returns the objects that a kustomization applies.

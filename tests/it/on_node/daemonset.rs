@@ -77,7 +77,10 @@ fn exec_plan(node: &NodeRig) -> String {
 /// A volume that is mounted while the agent runs is visible below its mounts, and the kubelet can unmount it.
 async fn volumes_of_others_are_not_kept_busy(node: &mut NodeRig) {
     let volume = json!([{ "name": "cache", "emptyDir": { "medium": "Memory" } }]);
-    let mounted = Manifest::new("mounted").running("app").with(|pod| pod["spec"]["volumes"] = volume);
+    let mounted = Manifest::new("mounted").running("app").with(|pod| {
+        pod["spec"]["volumes"] = volume;
+        pod["spec"]["containers"][0]["volumeMounts"] = json!([{ "name": "cache", "mountPath": "/tmp" }]);
+    });
     let uid = node.create(&mounted).await;
     node.await_running("mounted", "app").await;
     let beneath = format!("/host/var/lib/kubelet/pods/{uid}/volumes/");
