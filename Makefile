@@ -6,7 +6,7 @@ demo: ## build, then plan and collect on a simulated node in memory
 
 build: ## build the release binary, target/release/kubegc
 	scripts/setup.sh build
-	KUBEGC_COMMIT=$$(git rev-parse --short HEAD 2>/dev/null) cargo build --release --locked
+	KUBEGC_COMMIT=$$(scripts/commit.sh) cargo build --release --locked
 
 test: ## run every test, containerd and a real node included; as root
 	scripts/test.sh

@@ -7,8 +7,8 @@
 # FILE the output (default: target/image/kubegc.tar). `ctr -n k8s.io images import FILE` imports it; skopeo, podman and
 # crane read it too.
 #
-# The same sources, compiler and gzip produce the same bytes: files are sorted and have no times and no owners, and the
-# binary has no paths of the build machine.
+# The same sources, commit, compiler and gzip produce the same bytes: files are sorted and have no times and no owners,
+# and the binary has no paths of the build machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -35,6 +35,11 @@ esac
 scripts/setup.sh build
 target=$(uname -m)-unknown-linux-gnu
 export RUSTFLAGS="-C target-feature=+crt-static --remap-path-prefix=$PWD=kubegc --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
+KUBEGC_COMMIT=$(scripts/commit.sh)
+export KUBEGC_COMMIT
+# Cargo sets these for tests, which call this script. A build script of a crate depends on them, so without this line each
+# change between a shell and the tests would build that crate, and all that use it, again.
+unset CARGO_MANIFEST_DIR CARGO_MANIFEST_LINKS "${!CARGO_PKG_@}"
 cargo build --locked --bin kubegc --profile "$profile" --target "$target"
 out=${CARGO_TARGET_DIR:-target}/$target/${profile/#dev/debug}
 if readelf --program-headers "$out/kubegc" | grep -q INTERP; then die "$out/kubegc is not static"; fi

@@ -29,7 +29,8 @@ pub fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), C
     let runtime = block_on(async { Ok(node(loaded).await?.reader(&loaded.settings).runtime().await?) });
     let runtime = runtime.map_or_else(|error| Seen::NotSeen(error.to_string()), Seen::Seen);
     let version = env!("CARGO_PKG_VERSION");
-    let versions = Versions { kind: "Version", version, commit: option_env!("KUBEGC_COMMIT"), cri: "v1", runtime };
+    let commit = option_env!("KUBEGC_COMMIT").filter(|commit| !commit.is_empty());
+    let versions = Versions { kind: "Version", version, commit, cri: "v1", runtime };
     output.result(&versions, |_| versions.text())
 }
 
