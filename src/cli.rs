@@ -133,7 +133,7 @@ impl Cli {
         match &self.verb {
             Verb::Plan(args) => plan::run(args, &load()?, output),
             Verb::Collect(args) => collect::run(args, &load()?, output),
-            Verb::Run(args) => run::run(args, load()?, load, environment.notify_socket.as_deref()),
+            Verb::Run(args) => run::run(args, load()?, load, environment),
             Verb::Snapshot(args) => snapshot::run(args, &load()?, output),
             Verb::Why(args) => why::run(args, &load()?, output),
             Verb::Images(args) => images::run(args, &load()?, output),

@@ -15,6 +15,7 @@ pub mod schedule;
 pub mod service;
 pub mod signals;
 mod usage;
+pub mod watchdog;
 
 pub use clock::{Clock, now};
 pub use cycle::Cycle;

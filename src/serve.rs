@@ -7,9 +7,11 @@
 //! service makes the passes (`daemon`).
 
 mod client;
+mod progress;
 mod server;
 mod state;
 
 pub use client::{ServeError, agent_state, request_pass};
+pub use progress::{Progress, Stalled};
 pub use server::Server;
 pub use state::{AgentState, Inbox, Live, Order, PassDone, PassEvent, PassRequest, PassState, RunningPass};

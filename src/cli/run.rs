@@ -1,6 +1,5 @@
 //! `kubegc run`.
 
-use std::ffi::OsStr;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -8,18 +7,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::session::{block_on, node};
 use super::{CliError, ErrorKind, format};
-use crate::config::{KEYS, Loaded, Mode, Settings};
+use crate::config::{Environment, KEYS, Loaded, Mode, Settings};
 use crate::daemon::node::{LocalNode, connection_for_events};
 use crate::daemon::notify::Notifier;
 use crate::daemon::schedule::Limits;
 use crate::daemon::service::{self, Requests};
 use crate::daemon::signals::{self, Reload};
-use crate::daemon::{Cycle, now};
+use crate::daemon::{Cycle, now, watchdog};
 use crate::model::Backoff;
 use crate::plan::{Policy, Scope};
 use crate::record::events::Events;
 use crate::record::{Lock, LockError, Pass, SharedStore, StoreError};
-use crate::serve::{AgentState, Inbox, Live, Server};
+use crate::serve::{AgentState, Inbox, Live, Progress, Server};
 
 /// Run the service until a signal stops it
 ///
@@ -40,17 +39,17 @@ const REMINDER: Duration = Duration::from_mins(10);
 /// The waits between attempts to reach the runtime when the service starts.
 const WAITS: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(3));
 
-/// Runs the service. `manager` is the notify socket of the service manager.
+/// Runs the service. `environment` has the notify socket and the watchdog of the service manager.
 pub fn run(
     args: &Args,
     mut loaded: Loaded,
     reload: impl FnMut() -> Result<Loaded, CliError>,
-    manager: Option<&OsStr>,
+    environment: &Environment,
 ) -> Result<(), CliError> {
     if args.dry_run {
         loaded.settings.mode = Mode::Observe;
     }
-    let notifier = Notifier::to(manager);
+    let (notifier, progress) = (Notifier::to(environment.notify_socket.as_deref()), Progress::default());
     block_on(async {
         let (signals, stop, reloads) = signals::listen()?;
         tokio::select! {
@@ -59,7 +58,8 @@ pub fn run(
             biased;
             signal = signals.aborted() => Err(CliError::aborted(signal)),
             () = notify_stopping(&stop, &notifier) => Ok(()),
-            served = serve(loaded, reload, &stop, reloads, &notifier) => served,
+            () = answer_watchdog(environment.watchdog, &notifier, &progress) => Ok(()),
+            served = serve(loaded, reload, &stop, reloads, &notifier, &progress) => served,
         }
     })
 }
@@ -71,21 +71,32 @@ async fn notify_stopping(stop: &CancellationToken, notifier: &Notifier) {
     std::future::pending::<()>().await;
 }
 
+/// Answers the watchdog of the service manager, if it has one, twice within its limit. Never returns.
+async fn answer_watchdog(limit: Option<Duration>, notifier: &Notifier, progress: &Progress) {
+    match limit {
+        Some(limit) => watchdog::run(notifier, progress, limit / 2).await,
+        None => std::future::pending().await,
+    }
+}
+
 async fn serve(
     loaded: Loaded,
     mut reload: impl FnMut() -> Result<Loaded, CliError>,
     stop: &CancellationToken,
     reloads: Reload,
     notifier: &Notifier,
+    progress: &Progress,
 ) -> Result<(), CliError> {
     let settings = loaded.settings.clone();
     let Some((mut lock, store)) = await_lock(&settings, stop, notifier).await? else { return Ok(()) };
     log_settings(&loaded);
-    let Some(node) = wait_for_node(&loaded, stop, notifier).await? else { return Ok(()) };
+    let limits = Limits::of(&settings.runtime.options);
+    let node = progress.watch("start", limits.stall, wait_for_node(&loaded, stop, notifier)).await?;
+    let Some(node) = node else { return Ok(()) };
     let intervals = settings.intervals.clone();
     let mut events = Events::start(connection_for_events(&settings), &settings.node);
     let (inbox, _server) = serve_socket(&settings);
-    let requests = Requests { reload: reloads, inbox };
+    let requests = Requests { reload: reloads, inbox, progress: progress.clone() };
     let mut in_force = settings.clone();
     let observes = settings.mode == Mode::Observe;
     notifier.ready(if observes { "observing" } else { "watching" });
@@ -98,10 +109,10 @@ async fn serve(
     if observes {
         tracing::warn!("mode = \"observe\": passes remove nothing");
         let cycle = Cycle::dry(settings, &node, store, now());
-        service::run(cycle, &intervals, &Limits::default(), stop, requests, reread, after).await;
+        service::run(cycle, &intervals, &limits, stop, requests, reread, after).await;
     } else {
         let cycle = Cycle::live(settings, &node, store, now());
-        service::run(cycle, &intervals, &Limits::default(), stop, requests, reread, after).await;
+        service::run(cycle, &intervals, &limits, stop, requests, reread, after).await;
     }
     events.end().await;
     tracing::info!("stopped");

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The variables; `None` if unset or empty.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -20,6 +21,9 @@ pub struct Environment {
     pub crictl_config: Option<PathBuf>,
     /// `NOTIFY_SOCKET`: the socket for status notifications to the service manager.
     pub notify_socket: Option<OsString>,
+    /// `WATCHDOG_USEC` and `WATCHDOG_PID`: how long the service manager waits for an answer of its watchdog. `None` if the
+    /// watchdog is off, or is that of another process.
+    pub watchdog: Option<Duration>,
     /// `RUST_LOG`: which messages are logged, as for other programs in Rust.
     pub log_filter: Option<String>,
     /// `NO_COLOR`, or a terminal without colors (`TERM=dumb`).
@@ -39,6 +43,7 @@ impl Environment {
             node_name: variable("NODE_NAME"),
             crictl_config: variable("CRI_CONFIG_FILE").map(PathBuf::from),
             notify_socket: raw("NOTIFY_SOCKET"),
+            watchdog: watchdog(variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"), std::process::id()),
             log_filter: variable("RUST_LOG"),
             plain: variable("NO_COLOR").is_some() || variable("TERM").as_deref() == Some("dumb"),
         }
@@ -61,6 +66,15 @@ fn first(list: &str) -> Option<String> {
     list.split(':').find(|file| !file.is_empty()).map(str::to_owned)
 }
 
+/// Returns the limit of the watchdog, as `sd_watchdog_enabled(3)` does: the variables of another process do not count.
+fn watchdog(microseconds: Option<String>, pid: Option<String>, own_pid: u32) -> Option<Duration> {
+    if pid.is_some_and(|pid| pid.parse() != Ok(own_pid)) {
+        return None;
+    }
+    let microseconds = microseconds?.parse().ok().filter(|microseconds| *microseconds > 0)?;
+    Some(Duration::from_micros(microseconds))
+}
+
 /// Returns a variable. One that is not Unicode is ignored: every value here is a socket, a name or a path that a person
 /// typed.
 fn variable(name: &str) -> Option<String> {
@@ -70,4 +84,25 @@ fn variable(name: &str) -> Option<String> {
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 fn raw(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_watchdog_counts_only_for_this_process() {
+        for (microseconds, pid, limit) in [
+            (Some("60000000"), Some("7"), Some(Duration::from_mins(1))),
+            (Some("60000000"), None, Some(Duration::from_mins(1))),
+            (Some("60000000"), Some("8"), None),
+            (Some("60000000"), Some("seven"), None),
+            (Some("0"), Some("7"), None),
+            (Some("soon"), Some("7"), None),
+            (None, Some("7"), None),
+        ] {
+            let [microseconds, pid] = [microseconds, pid].map(|text| text.map(str::to_owned));
+            assert_eq!(watchdog(microseconds.clone(), pid.clone(), 7), limit, "{microseconds:?} {pid:?}");
+        }
+    }
 }

@@ -54,6 +54,11 @@ impl Notifier {
         self.send("STOPPING=1\nSTATUS=finishing the action in hand");
     }
 
+    /// Answers the watchdog: the service works.
+    pub fn watchdog(&self) {
+        self.send("WATCHDOG=1");
+    }
+
     /// Sends one line of status text.
     pub fn status(&self, text: &str) {
         self.send(&format!("STATUS={}", line(text)));
@@ -105,6 +110,8 @@ mod tests {
         assert_eq!(heard(&manager), "READY=1\nSTATUS=watching");
         assert_eq!(heard(&manager), "STATUS=one READY=0");
         assert_eq!(heard(&manager), "STOPPING=1\nSTATUS=finishing the action in hand");
+        notifier.watchdog();
+        assert_eq!(heard(&manager), "WATCHDOG=1");
         notifier.reloading();
         let reloading = heard(&manager);
         let moment = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap();

@@ -116,6 +116,7 @@ mod tests {
     use crate::daemon::schedule::{self, Job, Limits, PassResult};
     use crate::model::FileSystem;
     use crate::observe::ObserveError;
+    use crate::serve::Progress;
     use crate::sim::{Node, Sim};
 
     /// Returns the start times, in seconds, of the passes that respond to disk pressure. `short` defines whether a disk
@@ -128,8 +129,9 @@ mod tests {
         let stop = CancellationToken::new();
         let (start, passes) = (Instant::now(), RefCell::new(Vec::new()));
         let (backoff, busy) = (RefCell::new(PressureBackoff::new(&intervals)), Cell::new(false));
-        let limits = Limits { hold_up: never, shutdown: never };
-        let schedule = schedule::run(&intervals, &limits, &stop, async |job| {
+        let limits = Limits { hold_up: never, shutdown: never, stall: never };
+        let progress = Progress::default();
+        let schedule = schedule::run(&intervals, &limits, &stop, &progress, async |job| {
             assert!(!busy.replace(true), "two at a time");
             let at = start.elapsed().as_secs();
             if job == Job::Pressure && !short(at) {

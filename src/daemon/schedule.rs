@@ -17,12 +17,20 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Intervals;
+use crate::cri::CriOptions;
 use crate::model::Backoff;
+use crate::serve::Progress;
 
 /// The shortest wait between two passes of one loop, for any setting.
 const SHORTEST: Duration = Duration::from_secs(1);
 /// The longest wait. In practice it never ends, and it can be added to any time without overflow.
 const LONGEST: Duration = Duration::from_hours(10 * 365 * 24);
+
+/// More than the longest wait of a pass for anything but the runtime: a blocked disk or store has some calls ahead, of at
+/// most 30 s each.
+const OTHER_WAITS: Duration = Duration::from_mins(5);
+/// The name of the schedule itself in [`Progress`].
+const SCHEDULE: &str = "schedule";
 
 /// The result of a pass, for the schedule.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -34,7 +42,8 @@ pub enum PassResult {
 }
 
 /// The work of one loop.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Job {
     /// Check for disk pressure, and remove everything unused if a disk has it.
     Pressure,
@@ -53,6 +62,9 @@ pub struct Limits {
     /// `ExecuteOptions::stop_wait`, so that the action in progress is recorded, and less than systemd and Kubernetes
     /// give the process (90 s). Default 75 s.
     pub shutdown: Duration,
+    /// A pass that does not move for this time hangs, and so does the schedule if it is late by this time. Longer than
+    /// every single wait in a pass. Default 15 min; [`Limits::of`] follows the settings.
+    pub stall: Duration,
 }
 
 /// One of the loops.
@@ -69,11 +81,12 @@ struct Timer {
 ///
 /// If several jobs are due, disk pressure comes first, and containers come before images: removed containers can make
 /// more images unused. `stop` ends a wait at once. It does not interrupt `work`, which must check `stop` itself if it
-/// runs long. Work that has not ended after [`Limits::shutdown`] is dropped.
+/// runs long. Work that has not ended after [`Limits::shutdown`] is dropped. `progress` has the loops that hang.
 pub async fn run(
     intervals: &Intervals,
     limits: &Limits,
     stop: &CancellationToken,
+    progress: &Progress,
     work: impl AsyncFn(Job) -> PassResult,
 ) {
     let mut timers = timers(intervals, Instant::now());
@@ -82,11 +95,12 @@ pub async fn run(
         let (now, free) = (Instant::now(), free_at(&timers, limits.hold_up));
         if let Some(timer) = timers.iter_mut().find(|timer| timer.is_startable(now) && free <= Some(now)) {
             let job = timer.begin(now);
-            passes.push(async move { (job, work(job).await) });
+            passes.push(async move { (job, progress.watch(job.into(), limits.stall, work(job)).await) });
             continue;
         }
         let next = timers.iter().filter(|timer| timer.running_since.is_none()).map(|timer| timer.due).min();
         let next = next.map_or(now + LONGEST, |due| free.map_or(due, |free| due.max(free)));
+        progress.expect(SCHEDULE, next + limits.stall);
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -96,6 +110,7 @@ pub async fn run(
             () = sleep_until(next) => {}
         }
     }
+    progress.forget(SCHEDULE);
     let ended = async { while passes.next().await.is_some() {} };
     if timeout(limits.shutdown, ended).await.is_err() {
         tracing::warn!(seconds = limits.shutdown.as_secs(), "a pass did not end before the shutdown");
@@ -119,9 +134,19 @@ fn timers(intervals: &Intervals, now: Instant) -> [Timer; 3] {
 
 // === impl Limits ===
 
+impl Limits {
+    /// Returns the limits for these time-outs of the runtime.
+    pub fn of(options: &CriOptions) -> Self {
+        let CriOptions { read_timeout, removal_timeout, answer_timeout, patience, .. } = *options;
+        let longest = read_timeout.max(removal_timeout).max(answer_timeout).max(patience);
+        let stall = longest.saturating_add(OTHER_WAITS);
+        Self { hold_up: Duration::from_secs(30), shutdown: Duration::from_secs(75), stall }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
-        Self { hold_up: Duration::from_secs(30), shutdown: Duration::from_secs(75) }
+        Self::of(&CriOptions::default())
     }
 }
 

@@ -19,7 +19,10 @@ use crate::config::Intervals;
 use crate::execute::Remover;
 use crate::plan::{Plan, PlanError, Policy, Pressure, Report, Scope};
 use crate::record::{Pass, StoreError};
-use crate::serve::{Inbox, Live, Order, PassEvent, PassRequest};
+use crate::serve::{Inbox, Live, Order, PassEvent, PassRequest, Progress};
+
+/// The name of a requested pass in [`Progress`].
+const REQUESTED: &str = "requested pass";
 
 /// The shared state of the loops. A borrow never lasts across an await.
 struct Service<'a, H, P, A> {
@@ -44,6 +47,8 @@ pub struct Requests {
     pub reload: Reload,
     /// Requests for passes, and what the socket shows.
     pub inbox: Inbox,
+    /// Whether the loops move.
+    pub progress: Progress,
 }
 
 /// Runs all loops until `stop`. At a reload request, `policy` returns the policy for all later passes. With `None`, the
@@ -58,7 +63,7 @@ pub async fn run<H: Remover>(
     policy: impl FnMut() -> Option<Policy>,
     after: impl FnMut(Scope, &Result<Pass, StoreError>),
 ) {
-    let Requests { reload, inbox: Inbox { live, orders } } = requests;
+    let Requests { reload, inbox: Inbox { live, orders }, progress } = requests;
     let relief = Mutex::new((cycle.monitor(), PressureBackoff::new(intervals)));
     let (policy, after) = (RefCell::new(policy), RefCell::new(after));
     let (running, intervals_of_state) = (watch::Sender::new(0), intervals.clone());
@@ -78,8 +83,8 @@ pub async fn run<H: Remover>(
         biased;
         () = service.reload_rules(reload) => {}
         ((), ()) = async {
-            let scheduled = schedule::run(intervals, limits, stop, async |job| service.job(job).await);
-            tokio::join!(scheduled, service.take_orders(orders, limits.shutdown))
+            let scheduled = schedule::run(intervals, limits, stop, &progress, async |job| service.job(job).await);
+            tokio::join!(scheduled, service.take_orders(orders, limits, &progress))
         } => {}
     }
     service.cycle.close().await;
@@ -196,7 +201,7 @@ where
 
     /// Makes the passes that commands request, one after the other, until `stop`. The pass in progress has the same time
     /// to end as those of the schedule.
-    async fn take_orders(&self, mut orders: mpsc::Receiver<Order>, shutdown: Duration) {
+    async fn take_orders(&self, mut orders: mpsc::Receiver<Order>, limits: &Limits, progress: &Progress) {
         loop {
             let order = tokio::select! {
                 biased;
@@ -205,8 +210,8 @@ where
             };
             let Some(order) = order else { return };
             tokio::select! {
-                () = Box::pin(self.carry_out(order)) => {}
-                () = async { self.stop.cancelled().await; tokio::time::sleep(shutdown).await } => return,
+                () = progress.watch(REQUESTED, limits.stall, Box::pin(self.carry_out(order))) => {}
+                () = async { self.stop.cancelled().await; tokio::time::sleep(limits.shutdown).await } => return,
             }
         }
     }

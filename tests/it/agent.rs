@@ -1,8 +1,9 @@
 //! Runs the real binary on a simulated node: hermetic, with its own state.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
@@ -98,7 +99,7 @@ impl Home {
     }
 
     /// Starts the same with these variables in an otherwise empty environment.
-    pub fn start_with(&self, arguments: &[&str], variables: &[(&str, &Path)]) -> Running {
+    pub fn start_with(&self, arguments: &[&str], variables: &[(&str, &OsStr)]) -> Running {
         let mut command = self.command(arguments);
         command.envs(variables.iter().copied());
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();

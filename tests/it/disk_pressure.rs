@@ -12,6 +12,7 @@ use kubegc::model::{Phase, Pod, PodList};
 use kubegc::observe::DiskFn;
 use kubegc::plan::{Pressure, Scope};
 use kubegc::record::{HistoryFilter, Store};
+use kubegc::serve::{Inbox, Progress};
 use kubegc::sim::{GIB, Node, Sim};
 use tokio_util::sync::CancellationToken;
 
@@ -89,7 +90,7 @@ async fn under_disk_pressure_objects_of_terminated_pods_and_unused_images_are_re
         &intervals,
         &limits,
         &stop,
-        service::Requests { reload, inbox: kubegc::serve::Inbox::closed(Timestamp::now()) },
+        service::Requests { reload, inbox: Inbox::closed(Timestamp::now()), progress: Progress::default() },
         || None,
         after,
     );

@@ -3,9 +3,9 @@
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use kubegc::sim::{Node, Sim};
+use kubegc::sim::{Fault, Node, Rpc, Sim, Times};
 use nix::sys::signal::Signal;
 
 use crate::agent::Home;
@@ -56,7 +56,7 @@ async fn systemd_is_notified_of_start_passes_reload_and_stop() {
         Sim::start(Node::new().pod("default", "web-0", "web-0").running("app", "docker.io/library/web:1")).unwrap();
     let home = Home::new(&sim, "containers.interval = \"1s\"");
     let mut manager = Manager::new();
-    let mut service = home.start_with(&["run"], &[("NOTIFY_SOCKET", &manager.path())]);
+    let mut service = home.start_with(&["run"], &[("NOTIFY_SOCKET", manager.path().as_os_str())]);
 
     assert_eq!(manager.hears("READY"), "READY=1\nSTATUS=watching");
     let status = manager.hears("STATUS=containers");
@@ -81,11 +81,68 @@ async fn a_service_that_waits_for_its_runtime_counts_as_started() {
     let sim = Sim::start(Node::new()).unwrap();
     let home = Home::new(&sim, "");
     let mut manager = Manager::new();
-    let mut service =
-        home.start_with(&["run", "-r", "unix:///nonexistent/runtime.sock"], &[("NOTIFY_SOCKET", &manager.path())]);
+    let mut service = home.start_with(
+        &["run", "-r", "unix:///nonexistent/runtime.sock"],
+        &[("NOTIFY_SOCKET", manager.path().as_os_str())],
+    );
     assert_eq!(manager.hears("READY"), "READY=1\nSTATUS=waiting for the runtime");
     service.signal(Signal::SIGTERM);
     manager.hears("STOPPING=1");
+    assert_eq!(service.ended().await.code(), Some(0));
+}
+
+/// Starts the service with a watchdog of two seconds.
+fn watched(home: &Home, manager: &Manager, arguments: &[&str]) -> crate::agent::Running {
+    let manager = manager.path();
+    home.start_with(arguments, &[("NOTIFY_SOCKET", manager.as_os_str()), ("WATCHDOG_USEC", "2000000".as_ref())])
+}
+
+/// The watchdog is answered twice within its limit, so five answers take at least four seconds.
+fn answers_five_times(manager: &mut Manager) {
+    let start = Instant::now();
+    (0..5).for_each(|_| drop(manager.hears("WATCHDOG=1")));
+    assert!(start.elapsed() > Duration::from_secs(3), "{:?}", start.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_watchdog_is_answered_while_the_runtime_is_down_hangs_or_removes_slowly() {
+    let node = Node::new().now(kubegc::daemon::now()).ago(Duration::from_hours(5));
+    let sim = Sim::start(node.pod("default", "gone-0", "gone-0").exited("app", "web:1").stopped()).unwrap();
+    let (home, mut manager) = (Home::new(&sim, "containers.interval = \"1s\""), Manager::new());
+    let mut service = watched(&home, &manager, &["run", "-r", "unix:///nonexistent/runtime.sock"]);
+    manager.hears("READY=1\nSTATUS=waiting for the runtime");
+    answers_five_times(&mut manager);
+    service.signal(Signal::SIGTERM);
+    assert_eq!(service.ended().await.code(), Some(0));
+
+    for (call, wait) in [(Rpc::ListContainers, "observes"), (Rpc::RemoveContainer, "removes")] {
+        sim.fault(call, Fault::Hang, Times::Forever);
+        let mut manager = Manager::new();
+        let mut service = watched(&home, &manager, &["run"]);
+        sim.await_call(call).await.unwrap();
+        answers_five_times(&mut manager);
+        assert!(!manager.heard.iter().any(|heard| heard.starts_with("STATUS=containers")), "it {wait} still");
+        // One signal lets the call end, which takes long, and the second one aborts.
+        service.signal(Signal::SIGTERM);
+        manager.hears("STOPPING=1");
+        service.signal(Signal::SIGTERM);
+        assert_eq!(service.ended().await.code(), Some(143));
+        sim.heal();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_watchdog_of_another_process_is_not_answered() {
+    let sim = Sim::start(Node::new()).unwrap();
+    let (home, mut manager) = (Home::new(&sim, "containers.interval = \"1s\""), Manager::new());
+    let path = manager.path();
+    let mut service = home.start_with(
+        &["run"],
+        &[("NOTIFY_SOCKET", path.as_os_str()), ("WATCHDOG_USEC", "100000".as_ref()), ("WATCHDOG_PID", "1".as_ref())],
+    );
+    (0..3).for_each(|_| drop(manager.hears("STATUS=containers")));
+    assert!(!manager.heard.iter().any(|heard| heard.starts_with("WATCHDOG")), "{:#?}", manager.heard);
+    service.signal(Signal::SIGTERM);
     assert_eq!(service.ended().await.code(), Some(0));
 }
 

@@ -16,7 +16,7 @@ fn intervals(containers: u64, images: u64, max_backoff: u64) -> Intervals {
 }
 
 /// Passes that never overlap.
-const ALONE: Limits = Limits { hold_up: LONGEST, shutdown: LONGEST };
+const ALONE: Limits = Limits { hold_up: LONGEST, shutdown: LONGEST, stall: LONGEST };
 
 /// Fails the test if the schedule does not stop.
 async fn in_time<T>(schedule: impl Future<Output = T>) -> T {
@@ -46,7 +46,8 @@ async fn passes_within(
     let start = Instant::now();
     let (begun, pass) = (RefCell::new(Vec::new()), RefCell::new(pass));
     let (running, most) = (RefCell::new(Vec::new()), Cell::new(0));
-    let schedule = run(&intervals, limits, &stop, async |job| {
+    let progress = Progress::default();
+    let schedule = run(&intervals, limits, &stop, &progress, async |job| {
         assert!(!running.borrow().contains(&job), "two passes of one loop at a time");
         running.borrow_mut().push(job);
         most.set(most.get().max(running.borrow().len()));
@@ -171,7 +172,8 @@ async fn a_stop_ends_a_wait_at_once() {
     let start = Instant::now();
     let begun = RefCell::new(0);
     let intervals = intervals(60, 300, 900);
-    let schedule = run(&intervals, &ALONE, &stop, async |_| {
+    let progress = Progress::default();
+    let schedule = run(&intervals, &ALONE, &stop, &progress, async |_| {
         *begun.borrow_mut() += 1;
         PassResult::Succeeded
     });
@@ -193,5 +195,52 @@ async fn a_stop_in_a_pass_lets_it_end_and_begins_no_other() {
 async fn who_is_stopped_already_begins_nothing() {
     let stop = CancellationToken::new();
     stop.cancel();
-    in_time(run(&intervals(60, 300, 900), &ALONE, &stop, async |_| panic!("a pass began"))).await;
+    in_time(run(&intervals(60, 300, 900), &ALONE, &stop, &Progress::default(), async |_| panic!("a pass began"))).await;
+}
+
+/// Runs the schedule with passes over containers that behave like `pass`, for ten hours. Returns what hangs then.
+async fn stalled_after_ten_hours(pass: impl AsyncFn()) -> Option<&'static str> {
+    let (stop, progress) = (CancellationToken::new(), Progress::default());
+    let limits = Limits { hold_up: Duration::from_secs(30), stall: Duration::from_mins(15), ..ALONE };
+    let intervals = intervals(60, 300, 900);
+    let schedule = run(&intervals, &limits, &stop, &progress, async |job| {
+        if job == C {
+            pass().await;
+        }
+        PassResult::Succeeded
+    });
+    let later = async {
+        sleep(Duration::from_hours(10)).await;
+        progress.stalled(Instant::now()).map(|stalled| stalled.what)
+    };
+    tokio::select! {
+        () = schedule => panic!("the schedule ended"),
+        stalled = later => stalled,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_hangs_is_reported_and_long_ones_that_move_are_not() {
+    assert_eq!(stalled_after_ten_hours(std::future::pending).await, Some("containers"));
+    let moves = async || {
+        for _ in 0..1000 {
+            sleep(Duration::from_mins(10)).await;
+        }
+    };
+    assert_eq!(stalled_after_ten_hours(moves).await, None, "a removal may take ten minutes");
+    assert_eq!(stalled_after_ten_hours(async || {}).await, None);
+}
+
+/// The longest waits are in the settings, so the limit of a hang follows them.
+#[test]
+fn a_pass_may_wait_for_each_answer_as_long_as_the_settings_say() {
+    let hour = Duration::from_hours(1);
+    for options in [
+        CriOptions { read_timeout: hour, ..CriOptions::default() },
+        CriOptions { removal_timeout: hour, ..CriOptions::default() },
+        CriOptions { answer_timeout: hour, ..CriOptions::default() },
+        CriOptions { patience: hour, ..CriOptions::default() },
+    ] {
+        assert!(Limits::of(&options).stall > hour, "{options:?}");
+    }
 }

@@ -80,10 +80,10 @@ async fn serve(
     after: impl FnMut(Scope, &Result<Pass, StoreError>),
 ) {
     let moment = Duration::from_millis(100);
-    let limits = Limits { hold_up: moment, shutdown: moment };
+    let limits = Limits { hold_up: moment, shutdown: moment, stall: NEVER };
     let intervals = settings.intervals.clone();
     let (_signals, _, reload) = signals::listen().unwrap();
-    let requests = Requests { reload, inbox: Inbox::closed(clock::now()) };
+    let requests = Requests { reload, inbox: Inbox::closed(clock::now()), progress: Progress::default() };
     let service = run(cycle(sim, settings), &intervals, &limits, stop, requests, || None, after);
     timeout(MINUTE, service).await.expect("the service ends in time");
 }

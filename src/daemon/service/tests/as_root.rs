@@ -39,11 +39,12 @@ fn a_frozen_state_disk_costs_a_pass_one_limit_and_the_history_is_whole_after_it(
 fn a_shutdown_ends_in_its_bound_while_the_state_disk_is_frozen() {
     apart_async(async || {
         let (sim, dir, cycle) = on_a_disk();
-        let (stop, limits) = (CancellationToken::new(), Limits { hold_up: SECOND, shutdown: MINUTE });
+        let (stop, limits) =
+            (CancellationToken::new(), Limits { hold_up: SECOND, shutdown: MINUTE, ..Limits::default() });
         let frozen = Frozen::freeze(&dir);
         let intervals = Intervals { containers: NEVER, images: NEVER, pressure: NEVER, max_backoff: NEVER };
         let (_signals, _, reload) = signals::listen().unwrap();
-        let requests = Requests { reload, inbox: Inbox::closed(clock::now()) };
+        let requests = Requests { reload, inbox: Inbox::closed(clock::now()), progress: Progress::default() };
         let after = |_, _: &Result<Pass, StoreError>| stop.cancel();
         let service = run(cycle, &intervals, &limits, &stop, requests, || None, after);
         timeout(MINUTE, service).await.expect("the service ends in time");
