@@ -146,51 +146,78 @@ async fn the_watchdog_of_another_process_is_not_answered() {
     assert_eq!(service.ended().await.code(), Some(0));
 }
 
-#[test]
-fn the_unit_preserves_the_directory_of_the_node_lock() {
-    let unit = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd/kubegc.service")).unwrap();
-    let settings = kubegc::config::Settings::default();
-    let name = settings.state.lock.parent().unwrap().strip_prefix("/run").unwrap().display();
-    assert!(unit.contains(&format!("\nRuntimeDirectory={name}\n")), "the one directory of /run that it can write");
-    assert!(unit.contains("\nRuntimeDirectoryPreserve=yes\n"), "a pod's or a shell's agent may hold the lock in it");
+/// The services among the units.
+const SERVICES: [&str; 2] = ["kubegc.service", "kubegc-collect.service"];
+
+/// Returns a unit of the repository.
+fn unit(name: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd").join(name)).unwrap()
 }
 
-/// Checks the unit with systemd's tools. They come with Debian's `systemd`, which root installs.
+#[test]
+fn the_units_preserve_the_directory_of_the_node_lock() {
+    let settings = kubegc::config::Settings::default();
+    let name = settings.state.lock.parent().unwrap().strip_prefix("/run").unwrap().display();
+    for unit in SERVICES.map(unit) {
+        assert!(unit.contains(&format!("\nRuntimeDirectory={name}\n")), "the one directory of /run that it can write");
+        assert!(
+            unit.contains("\nRuntimeDirectoryPreserve=yes\n"),
+            "a pod's or a shell's agent may hold the lock in it"
+        );
+    }
+}
+
+#[test]
+fn both_services_have_the_same_permissions() {
+    let [service, collect] = SERVICES.map(|name| {
+        let unit = unit(name);
+        let permissions = unit[unit.find("# The store").unwrap()..].split("\n[Install]").next().unwrap();
+        permissions.trim_end().to_owned()
+    });
+    assert_eq!(service, collect);
+}
+
+/// Checks the units with systemd's tools. They come with Debian's `systemd`, which root installs.
 mod as_root {
     use super::*;
 
     #[test]
-    fn systemd_analyze_verifies_the_unit() {
-        let (_dir, unit) = unit();
-        let verified = analyze(&["verify"], &unit);
+    fn systemd_analyze_verifies_the_units() {
+        let dir = units();
+        let names = SERVICES.into_iter().chain(["kubegc-collect.timer"]);
+        let verified = analyze(&["verify"], names.map(|name| dir.path().join(name)).collect());
         let shown = String::from_utf8_lossy(&verified.stderr);
-        // The tool also loads the units that this one refers to, and those belong to the machine.
+        // The tool also loads the units that these refer to, and those belong to the machine.
         let shown: Vec<_> = shown.lines().filter(|line| line.contains("kubegc")).collect();
         assert!(verified.status.success() && shown.is_empty(), "{shown:#?}");
     }
 
     #[test]
-    fn the_unit_has_exactly_the_permissions_that_it_needs() {
-        let (_dir, unit) = unit();
+    fn the_services_have_exactly_the_permissions_that_they_need() {
+        let dir = units();
         let threshold = format!("--threshold={MOST_EXPOSED}");
-        let judged = analyze(&["security", "--offline=true", "--no-pager", &threshold], &unit);
-        assert!(judged.status.success(), "{}", String::from_utf8_lossy(&judged.stdout));
+        for name in SERVICES {
+            let options = ["security", "--offline=true", "--no-pager", &threshold];
+            let judged = analyze(&options, vec![dir.path().join(name)]);
+            assert!(judged.status.success(), "{name}: {}", String::from_utf8_lossy(&judged.stdout));
+        }
     }
 
-    /// Returns the unit with another path of the binary, so that the check needs no installation.
-    fn unit() -> (tempfile::TempDir, PathBuf) {
-        let unit =
-            std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd/kubegc.service")).unwrap();
-        let installed = "/usr/local/bin/kubegc";
-        assert!(unit.contains(installed));
+    /// Returns the units with the path of the tested binary, so that the check needs no installation.
+    fn units() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("kubegc.service");
-        std::fs::write(&path, unit.replace(installed, env!("CARGO_BIN_EXE_kubegc"))).unwrap();
-        (dir, path)
+        for name in SERVICES {
+            let unit = unit(name);
+            assert!(unit.contains("\nExecStart=kubegc "), "{name}");
+            let unit = unit.replace("=kubegc ", &format!("={} ", env!("CARGO_BIN_EXE_kubegc")));
+            std::fs::write(dir.path().join(name), unit).unwrap();
+        }
+        std::fs::write(dir.path().join("kubegc-collect.timer"), unit("kubegc-collect.timer")).unwrap();
+        dir
     }
 
-    fn analyze(arguments: &[&str], unit: &Path) -> Output {
-        let analyzed = Command::new("systemd-analyze").args(arguments).arg(unit).output();
+    fn analyze(arguments: &[&str], units: Vec<PathBuf>) -> Output {
+        let analyzed = Command::new("systemd-analyze").args(arguments).args(units).output();
         analyzed.expect("systemd-analyze runs (scripts/setup.sh installs it with Debian's systemd)")
     }
 }

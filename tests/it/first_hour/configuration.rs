@@ -69,7 +69,7 @@ async fn a_service_without_a_runtime_waits_for_its_address_and_claims_nothing() 
 fn the_example_of_the_readme_changes_the_plan_and_installs_where_the_unit_expects_it() {
     let readme = include_str!("../../../README.md");
     let unit = include_str!("../../../systemd/kubegc.service");
-    assert!(unit.contains("ExecStart=/usr/local/bin/kubegc run\n"));
+    assert!(unit.contains("ExecStart=kubegc run\n"));
     assert!(
         readme.contains("make build\n") && readme.contains("install -m 0755 target/release/kubegc /usr/local/bin/\n")
     );
