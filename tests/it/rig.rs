@@ -11,6 +11,7 @@ mod names;
 mod node;
 mod pod;
 mod state;
+mod systemd;
 mod versions;
 
 use std::path::{Path, PathBuf};
@@ -31,6 +32,7 @@ pub use image::{Image, Layer};
 pub use kubegc::{Daemon, Ran};
 pub use names::Names;
 pub use node::{Collection, Manifest, NodeRig, Options, Program, eventually, kubernetes_bins, unique_address};
+pub use systemd::Systemd;
 pub use versions::Version;
 
 /// The longest wait of a rig.

@@ -10,6 +10,8 @@ use nix::sys::signal::Signal;
 
 use crate::agent::Home;
 
+mod on_node;
+
 /// The highest acceptable exposure of `systemd-analyze security`, in tenths. It comes from root, the network and the
 /// permission to delete the logs of any user.
 const MOST_EXPOSED: u32 = 20;

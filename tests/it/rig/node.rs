@@ -184,6 +184,11 @@ impl NodeRig {
         self.order(Order::Kill, program);
     }
 
+    /// Returns a command that runs a program in the cell.
+    pub fn enter(&self, program: &str) -> Command {
+        self.rig.cell.command(program)
+    }
+
     /// Pauses a program.
     pub fn pause(&self, program: Program) {
         self.order(Order::Pause, program);
