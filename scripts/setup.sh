@@ -14,7 +14,7 @@ die() { printf 'setup.sh: %s\n' "$*" >&2; exit 1; }
 # COMMAND:PACKAGE: a command, and the Debian package that contains it.
 wanted=(cc:gcc)
 [ "${1:-}" = build ] || wanted+=(mkfs.ext4:e2fsprogs mount:mount losetup:mount unshare:util-linux flock:util-linux
-  nsenter:util-linux findmnt:util-linux make:make openssl:openssl curl:curl systemd-analyze:systemd bash:bash
+  nsenter:util-linux findmnt:util-linux git:git make:make openssl:openssl curl:curl systemd-analyze:systemd bash:bash
   zsh:zsh fish:fish)
 
 PATH=$PATH:/usr/sbin:/sbin # a normal user's PATH does not have mkfs.ext4 and losetup

@@ -73,3 +73,33 @@ fn the_same_source_gives_the_same_image() {
     let [one, two] = images.map(|image| std::fs::read(image).unwrap());
     assert!(one == two, "two images of {} and {} bytes differ", one.len(), two.len());
 }
+
+/// Returns the configuration of the image: index, manifest and configuration are blobs of the archive.
+fn config(file: &Path) -> serde_json::Value {
+    let blob = |name: &str| -> serde_json::Value {
+        let mut archive = tar::Archive::new(std::fs::File::open(file).unwrap());
+        let mut entries = archive.entries().unwrap().map(Result::unwrap);
+        let entry = entries.find(|entry| entry.path().unwrap().to_str() == Some(name)).unwrap();
+        serde_json::from_reader(entry).unwrap()
+    };
+    let path = |digest: &serde_json::Value| format!("blobs/{}", digest.as_str().unwrap().replace(':', "/"));
+    let manifest = blob(&path(&blob("index.json")["manifests"][0]["digest"]));
+    blob(&path(&manifest["config"]["digest"]))
+}
+
+#[test]
+fn the_image_names_its_version_commit_and_time() {
+    let config = config(&file());
+    let label = |name: &str| config["config"]["Labels"][format!("org.opencontainers.image.{name}")].as_str().unwrap();
+    assert_eq!(label("version"), env!("CARGO_PKG_VERSION"));
+    let git = |args: &[&str]| {
+        let output = Command::new("git").current_dir(env!("CARGO_MANIFEST_DIR")).args(args).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let revision = label("revision");
+    assert_eq!(revision.trim_end_matches("-dirty"), git(&["rev-parse", "HEAD"]));
+    let [created, committed] =
+        [label("created"), &git(&["log", "-1", "--format=%cI"])].map(|time| time.parse::<jiff::Timestamp>().unwrap());
+    assert_eq!(created, committed);
+    assert_eq!(config["created"], label("created"));
+}

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Builds the static binary that the image, the Debian package and the archive contain, and prints its path.
+#
+#   scripts/binary.sh [--profile PROFILE] [--arch ARCH]
+#
+# PROFILE is cargo's profile (default: release), ARCH is amd64 or arm64 (default: that of this machine). For the other
+# architecture Debian's cross compiler and the standard library of Rust must be installed.
+#
+# The same source and compiler give the same bytes: the binary has no paths of the build machine.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/source.sh
+. scripts/source.sh
+
+own=$(arch_of "$(uname -m)")
+profile=release arch=$own
+while [ $# -gt 0 ]; do
+  case $1 in
+    --profile) profile=$2; shift 2 ;;
+    --arch) arch=$2; shift 2 ;;
+    *) die "unknown option $1" ;;
+  esac
+done
+case $arch in
+  amd64) machine=x86_64 ;;
+  arm64) machine=aarch64 ;;
+  *) die "no binary for \"$arch\": amd64 and arm64 are supported" ;;
+esac
+target=$machine-unknown-linux-gnu
+
+scripts/setup.sh build
+cross=''
+if [ "$arch" != "$own" ]; then
+  cross=$machine-linux-gnu-
+  command -v "${cross}gcc" >/dev/null ||
+    die "missing: ${cross}gcc. Install with: apt-get install gcc-$machine-linux-gnu libc6-dev-$arch-cross"
+  [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ] ||
+    die "missing: Rust's standard library for $target. Install with: rustup target add $target"
+  linker=CARGO_TARGET_$(tr a-z- A-Z_ <<<"$target")_LINKER
+  export "$linker=${cross}gcc" "CC_${target//-/_}=${cross}gcc" "AR_${target//-/_}=${cross}ar"
+fi
+
+# Debian's C library links statically too. Name lookup still works: since 2.34 the library contains the lookup in files
+# and DNS. --target limits the static flag to the binary: build scripts and proc macros load libraries.
+export RUSTFLAGS="-C target-feature=+crt-static --remap-path-prefix=$PWD=kubegc --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
+KUBEGC_COMMIT=$(scripts/commit.sh)
+export KUBEGC_COMMIT
+# Cargo sets these for tests, which call this script. A build script of a crate depends on them, so without this line each
+# change between a shell and the tests would build that crate, and all that use it, again.
+unset CARGO_MANIFEST_DIR CARGO_MANIFEST_LINKS "${!CARGO_PKG_@}"
+cargo build --locked --bin kubegc --profile "$profile" --target "$target" >&2
+out=${CARGO_TARGET_DIR:-$PWD/target}/$target/${profile/#dev/debug}
+if "${cross}readelf" --program-headers "$out/kubegc" | grep -q INTERP; then die "$out/kubegc is not static"; fi
+"${cross}strip" -o "$out/kubegc.stripped.$$" "$out/kubegc"
+mv "$out/kubegc.stripped.$$" "$out/kubegc.stripped" # atomic: another build may use it
+echo "$out/kubegc.stripped"
