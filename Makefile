@@ -1,5 +1,5 @@
 # Entry points; the logic is in scripts/.
-.PHONY: demo test test-fast test-node node-up node-down check bench build clean
+.PHONY: demo test test-fast test-node node-up node-down check bench build deb clean
 
 demo: ## build, then plan and collect on a simulated node in memory
 	scripts/demo.sh
@@ -7,6 +7,9 @@ demo: ## build, then plan and collect on a simulated node in memory
 build: ## build the release binary, target/release/kubegc
 	scripts/setup.sh build
 	KUBEGC_COMMIT=$$(scripts/commit.sh) cargo build --release --locked
+
+deb: ## build the Debian package, target/deb/kubegc_VERSION_ARCH.deb
+	scripts/deb.sh
 
 test: ## run every test, containerd and a real node included; as root
 	scripts/test.sh

@@ -1,5 +1,7 @@
 //! The units under a real systemd, on a real containerd, with exactly the limits that they set.
 
+mod deb;
+
 use std::collections::BTreeSet;
 
 use crate::rig::{Image, Layer, NodeRig, Options, Systemd};

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Checks a Debian package with lintian, as root. An error fails; warnings are printed.
+#
+#   scripts/lintian.sh FILE
+#
+# Debian's lintian is unpacked in a copy-on-write view of this machine's root, and nothing is installed. Its packages are
+# fetched once, into the cache.
+set -euo pipefail
+
+# shellcheck source=scripts/packages.sh
+. "${BASH_SOURCE[0]%/*}/packages.sh"
+apt=$cache/apt-lintian dir=$cache/lintian
+
+if [ "${1:-}" != inside ]; then
+  file=$(realpath "$1")
+  [ "$(id -u)" -eq 0 ] || die "must be root: mounts need it"
+  mkdir -p "$cache"
+  exec 9>"$cache/lock-lintian"
+  flock 9
+  if [ ! -d "$dir" ]; then
+    say "fetching lintian"
+    update bookworm
+    rm -rf "$dir.new"
+    mkdir -p "$dir.new/partial"
+    # With the packages of this machine as installed, so that only what it lacks is fetched.
+    private_apt bookworm install -y --no-install-recommends --download-only -o Dir::State::Status=/var/lib/dpkg/status \
+      -o Dir::Cache::Archives="$dir.new" lintian >"$apt/bookworm/log" 2>&1 ||
+      die "cannot fetch lintian (offline?): $(reason "$apt/bookworm/log")"
+    mv "$dir.new" "$dir"
+    rm -rf "$apt"
+  fi
+  flock -u 9
+  exec unshare --mount --propagation slave "$0" inside "$file"
+fi
+
+work=$(mktemp -d)
+mount -t tmpfs tmpfs "$work"
+mkdir "$work"/{upper,work,root}
+mount -t overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/work" overlay "$work/root"
+# /lib is a link, which `dpkg-deb --extract` would replace.
+for deb in "$dir"/*.deb; do dpkg-deb --fsys-tarfile "$deb" | tar -x --keep-directory-symlink -C "$work/root"; done
+mount -t proc proc "$work/root/proc"
+mount --rbind /dev "$work/root/dev"
+mount -t tmpfs tmpfs "$work/root/tmp"
+cp "$2" "$work/root/tmp/kubegc.deb"
+chroot "$work/root" lintian --allow-root --fail-on error --tag-display-limit 0 /tmp/kubegc.deb

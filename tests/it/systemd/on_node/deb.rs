@@ -1,0 +1,80 @@
+//! The Debian package: installation, upgrade, removal and purge under a real systemd.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{SETTINGS, gone_pod, has_pod, until, write_settings};
+use crate::rig::{NodeRig, Options, Systemd};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_kubegc");
+
+/// Builds a package of this version, with the tested binary, in `dir`.
+fn package(dir: &Path, version: &str) -> PathBuf {
+    let file = dir.join(format!("kubegc_{version}.deb"));
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/deb.sh");
+    let made = Command::new(script).args(["--version", version, "--binary", BINARY]).arg(&file).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    file
+}
+
+/// Every later state of a package needs the earlier one, so this is one test.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_package_is_installed_upgraded_removed_and_purged() {
+    let node = NodeRig::start_runtime_alone(Options::default()).await;
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let [old, new] = ["0.0.1-1", "0.0.2-1"].map(|version| package(dir.path(), version));
+    let install = |package: &Path| format!("dpkg --install {}", package.display());
+    gone_pod(&node, "gone-0").await;
+    let systemd = Systemd::boot(&node).await;
+
+    // The configuration of the administrator is there before the package.
+    systemd.sh("mkdir -p /etc/kubegc/conf.d");
+    write_settings(&systemd, "conf.d/10-test.toml", SETTINGS);
+    systemd.sh(&install(&old));
+    systemd.becomes("kubegc", "ActiveState", |state| state == "active").await;
+    assert_eq!(systemd.property("kubegc", "UnitFileState"), "enabled");
+    assert_eq!(systemd.property("kubegc-collect.timer", "UnitFileState"), "disabled");
+    until("the deleted pod is removed", &systemd, async || !has_pod(&node, "gone-0").await).await;
+    systemd.sh("kubegc config check; kubegc version; test -s /usr/share/man/man1/kubegc-collect.1.gz");
+    for completions in [
+        "bash-completion/completions/kubegc",
+        "zsh/vendor-completions/_kubegc",
+        "fish/vendor_completions.d/kubegc.fish",
+    ] {
+        systemd.sh(&format!("grep -q kubegc /usr/share/{completions}"));
+    }
+
+    // An upgrade keeps changed settings and the store, and the new binary runs.
+    systemd.sh("echo 'mode = \"observe\"' >>/etc/kubegc/kubegc.toml");
+    let first = systemd.property("kubegc", "MainPID");
+    systemd.sh(&install(&new));
+    systemd.becomes("kubegc", "ActiveState", |state| state == "active").await;
+    assert_ne!(systemd.property("kubegc", "MainPID"), first, "it runs the new binary");
+    assert!(systemd.sh("kubegc history").contains("gone-0"), "the store has what the old one removed");
+    assert!(systemd.sh("kubegc config show").contains("observe"), "the settings are those of the administrator");
+
+    // A service that was disabled remains so.
+    systemd.sh("systemctl disable --now kubegc");
+    systemd.sh(&install(&new));
+    assert_eq!(systemd.property("kubegc", "ActiveState"), "inactive");
+    systemd.sh("systemctl enable --now kubegc kubegc-collect.timer");
+
+    systemd.sh("dpkg --remove kubegc");
+    assert_eq!(systemd.property("kubegc", "ActiveState"), "inactive");
+    assert_eq!(systemd.property("kubegc-collect.timer", "ActiveState"), "inactive");
+    systemd.sh("test ! -e /usr/bin/kubegc; test -e /var/lib/kubegc/kubegc.db; grep -q observe /etc/kubegc/kubegc.toml");
+
+    systemd.sh("dpkg --purge kubegc; test ! -e /var/lib/kubegc; test ! -e /etc/kubegc/kubegc.toml");
+    let links = systemd.out("find", &["/etc/systemd/system", "-name", "kubegc*"]);
+    assert_eq!(links, "", "no link to a unit is left");
+    systemd.sh("test -e /etc/kubegc/conf.d/10-test.toml"); // not the package's
+}
+
+#[test]
+fn lintian_finds_no_error_in_the_package() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/lintian.sh");
+    let checked = Command::new(script).arg(package(dir.path(), "0.0.1-1")).output().unwrap();
+    let [found, failed] = [checked.stdout, checked.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(checked.status.success(), "{found}\n{failed}");
+}
