@@ -1,5 +1,5 @@
 # Entry points; the logic is in scripts/.
-.PHONY: demo test test-fast test-node node-up node-down check bench build deb clean
+.PHONY: demo test test-fast test-node node-up node-down check bench build deb release clean
 
 demo: ## build, then plan and collect on a simulated node in memory
 	scripts/demo.sh
@@ -10,6 +10,9 @@ build: ## build the release binary, target/release/kubegc
 
 deb: ## build the Debian package, target/deb/kubegc_VERSION_ARCH.deb
 	scripts/deb.sh
+
+release: ## build all files of a release from a clean checkout, in target/release-VERSION
+	scripts/release.sh
 
 test: ## run every test, containerd and a real node included; as root
 	scripts/test.sh

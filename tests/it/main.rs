@@ -33,6 +33,7 @@ mod matrix;
 mod node_lock;
 mod on_node;
 mod properties;
+mod release;
 mod report;
 mod rig;
 mod service;

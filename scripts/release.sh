@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Builds everything that a release consists of, from a clean checkout, in target/release-VERSION.
+#
+#   scripts/release.sh [--snapshot]
+#
+# CHANGELOG.md must have a section `## VERSION` with that of Cargo.toml. --snapshot builds between two releases: it does
+# not check that, and the version gets the suffix of the commit. The other architecture is built if its cross compiler is
+# installed (scripts/binary.sh says how); otherwise the release does not have it, and the script says so.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/source.sh
+. scripts/source.sh
+
+case ${1:-} in
+  --snapshot) name=$version~${revision:0:12} ;;
+  '') name=$version ;;
+  *) die "unknown option $1" ;;
+esac
+[ -n "$revision" ] || die "no git repository: a release names the commit that it was built from"
+changed=$(git status --porcelain)
+[ -z "$changed" ] || die "the tree is not clean, so the release would not be that of the commit; commit or remove:
+$changed"
+if [ "$name" = "$version" ]; then
+  grep -qE "^## $version( |\$)" CHANGELOG.md || die "CHANGELOG.md has no section \"## $version\": rename \"## Unreleased\""
+fi
+
+out=$PWD/target/release-$name
+rm -rf "$out"
+mkdir -p "$out"
+own=$(arch_of "$(uname -m)") other=arm64
+[ "$own" = amd64 ] || other=amd64
+runs_here=$(scripts/binary.sh)
+
+# archive ARCH BINARY: the binary with everything that a hand installation needs.
+archive() {
+  local top=kubegc-$name-linux-$1 work
+  work=$(mktemp -d)
+  mkdir -p "$work/$top/tree/usr/bin"
+  cp "$2" "$work/$top/tree/usr/bin/kubegc"
+  scripts/tree.sh "$runs_here" "$work/$top/tree"
+  cp -r LICENSE README.md CHANGELOG.md config/default.toml packaging "$work/$top/"
+  pack -C "$work" "$top" | gzip -n -9 >"$out/$top.tar.gz"
+  rm -r "$work"
+}
+
+for arch in "$own" "$other"; do
+  if ! binary=$(scripts/binary.sh --arch "$arch"); then
+    [ "$arch" = "$other" ] || exit 1
+    printf 'release.sh: no binary for %s, so this release does not have it\n' "$arch" >&2
+    continue
+  fi
+  archive "$arch" "$binary"
+  scripts/deb.sh --arch "$arch" --version "$name-1" "$out/kubegc_$name-1_$arch.deb" >/dev/null
+  scripts/image.sh --arch "$arch" --name "ghcr.io/kubegc/kubegc:${name/\~/-}" "$out/kubegc-$name-image-$arch.tar" >/dev/null
+done
+# One bill of materials for all of them. A chart joins here, as another file of $out.
+scripts/sbom.sh >"$out/kubegc-$name.cdx.json"
+(cd "$out" && sha256sum -- * >SHA256SUMS)
+
+printf 'kubegc %s, commit %s, in %s:\n' "$name" "$revision" "$out"
+(cd "$out" && stat -c '%12s  %n' -- *)
