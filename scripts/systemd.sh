@@ -17,8 +17,7 @@ if [ "${1:-}" != inside ]; then
   shift
   [ -x /lib/systemd/systemd ] || die "missing: systemd (scripts/setup.sh installs it)"
   top=$(findmnt --noheadings --first-only --types cgroup2 --output TARGET) || die "no cgroup2 hierarchy is mounted"
-  cgroup=$top/kubegc-systemd-$$
-  mkdir "$cgroup"
+  cgroup=$(mktemp -d "$top/kubegc-systemd-XXXXXX") # the pid would be that of the cell, which another cell has too
   # A cgroup namespace has this cgroup as its root, so systemd manages what is below it and nothing else. The subshell
   # enters it, and this process does not: it removes the cgroup in the end.
   (
