@@ -52,7 +52,7 @@ pub use object_facts::add as add_object_facts;
 pub use pattern::{Pattern, unmatched_patterns};
 pub use pressure::{Pressure, PressurePolicy};
 pub use reason::{KeepReason, RemoveReason};
-pub use report::{Measure, Outcome, Refusal, Report};
+pub use report::{FailureCause, Measure, Outcome, Refusal, Report};
 pub use summary::{Counts, Halt, Summary};
 pub use update_memory::update_memory;
 

@@ -5,7 +5,7 @@ use crate::host_path::CallError;
 use crate::model::ImageId;
 
 use super::LogError;
-use crate::plan::{Measure, Outcome, Refusal};
+use crate::plan::{FailureCause, Measure, Outcome, Refusal};
 
 /// The result of one action.
 #[derive(Debug)]
@@ -50,6 +50,21 @@ pub enum ExecuteError {
     },
 }
 
+// === impl ExecuteError ===
+
+impl ExecuteError {
+    fn cause(&self) -> FailureCause {
+        match self {
+            Self::AskRuntime(error) if error.is_hang() || error.is_removal_in_progress() => FailureCause::Timeout,
+            Self::AskRuntime(error) if error.is_unreachable() => FailureCause::Unreachable,
+            Self::AskRuntime(_) => FailureCause::Runtime,
+            Self::VerifyImage { .. } => FailureCause::StillListed,
+            Self::RemoveLogs(_) | Self::Access(_) | Self::LookForPod { .. } => FailureCause::FileSystem,
+            Self::Shutdown { .. } => FailureCause::Shutdown,
+        }
+    }
+}
+
 // === impl Done ===
 
 impl Done {
@@ -66,7 +81,7 @@ impl Done {
     }
 
     pub fn failed(error: &ExecuteError) -> Self {
-        Self::of(Outcome::Failed { error: error.to_string() })
+        Self::of(Outcome::Failed { error: error.to_string(), cause: error.cause() })
     }
 
     /// Returns a refusal if the log entry is not one that kubegc removes. All other errors are failures.

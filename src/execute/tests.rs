@@ -172,7 +172,7 @@ fn lines(report: &Report) -> String {
     let id = Path::new(&id).file_name().unwrap_or_default().to_string_lossy();
     match &report.outcome {
         Outcome::Refused { refusal } => format!("{id} refused: {refusal}"),
-        Outcome::Failed { error } => format!("{id} failed: {error}"),
+        Outcome::Failed { error, .. } => format!("{id} failed: {error}"),
         other => format!("{id} {}", other.kind()),
     }
 }

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use super::Action;
 
@@ -63,12 +64,40 @@ pub enum Outcome {
     Failed {
         /// The cause, as text for users.
         error: String,
+        /// The cause in one word.
+        #[serde(default)]
+        cause: FailureCause,
     },
 }
 
-/// Why a recheck refused an action.
-#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+/// Why a removal failed, in one word.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, IntoStaticStr, JsonSchema, PartialEq, Deserialize, Serialize, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum FailureCause {
+    /// The runtime did not answer in time, or an earlier removal of the object has no answer yet.
+    Timeout,
+    /// The runtime could not be reached, or the connection broke.
+    Unreachable,
+    /// The runtime answered with an error.
+    Runtime,
+    /// The runtime reported a success, but still has the object.
+    StillListed,
+    /// A file or directory could not be removed, or its file system did not respond.
+    FileSystem,
+    /// A shutdown ended the wait.
+    Shutdown,
+    /// A document without the cause.
+    #[default]
+    Unknown,
+}
+
+/// Why a recheck refused an action.
+#[derive(Clone, Debug, Eq, IntoStaticStr, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Refusal {
     /// The state of the container is not the planned one. For example, the container started in the meantime (I1).
     StateChanged,
@@ -132,7 +161,23 @@ impl Outcome {
     }
 }
 
+// === impl FailureCause ===
+
+impl FailureCause {
+    /// Returns the word in documents and metrics.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+}
+
 // === impl Refusal ===
+
+impl Refusal {
+    /// Returns the word in documents and metrics.
+    pub fn kind(&self) -> &'static str {
+        self.into()
+    }
+}
 
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -166,7 +211,7 @@ mod tests {
             Outcome::AlreadyGone {},
             Outcome::Refused { refusal: Refusal::InUse },
             Outcome::NotNeeded {},
-            Outcome::Failed { error: "busy".to_owned() },
+            Outcome::Failed { error: "busy".to_owned(), cause: FailureCause::Runtime },
         ];
         for outcome in outcomes {
             assert_eq!(json!(outcome)["outcome"], outcome.kind());

@@ -214,7 +214,7 @@ fn columns(run: RunId, at: Timestamp, report: &Report) -> rusqlite::Result<[Valu
 fn detail(report: &Report) -> Option<String> {
     let why = match &report.outcome {
         Outcome::Refused { refusal } => Some(refusal.to_string()),
-        Outcome::Failed { error } => Some(error.clone()),
+        Outcome::Failed { error, .. } => Some(error.clone()),
         _ => None,
     };
     match (why, &report.note) {

@@ -45,7 +45,7 @@ pub fn log_outcome(report: &Report) {
     }
     match &report.outcome {
         Outcome::Removed {} => event!(info, "removed"),
-        Outcome::Failed { error } => event!(warn, "could not be removed", error = error),
+        Outcome::Failed { error, .. } => event!(warn, "could not be removed", error = error),
         Outcome::Refused { refusal } => event!(debug, "kept on recheck", refusal = tracing::field::display(refusal)),
         Outcome::AlreadyGone {} => event!(debug, "already removed"),
         Outcome::NotNeeded {} => event!(debug, "not needed any more"),

@@ -22,7 +22,7 @@ pub fn after_outcomes(memory: &Memory, reports: &[Report], taken_at: Timestamp, 
     let mut memory = memory.clone();
     for report in reports {
         match &report.outcome {
-            Outcome::Failed { error } => fail(&mut memory, report, error, taken_at, retry_after),
+            Outcome::Failed { error, .. } => fail(&mut memory, report, error, taken_at, retry_after),
             Outcome::Removed {} | Outcome::AlreadyGone {} => forget(&mut memory, report),
             Outcome::Refused { refusal } => refuse(&mut memory, report, refusal, taken_at, retry_after),
             Outcome::NotNeeded {} | Outcome::WouldRemove {} => {}

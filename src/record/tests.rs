@@ -21,7 +21,9 @@ use crate::model::{
     Absence, ContainerState, Failure, FileSystem, ImageMemory, ListCounts, ListFall, Memory, NamedImages, Pod, PodRef,
     RuntimeMemory, Seen,
 };
-use crate::plan::{Action, Counts, Kind, Measure, Outcome, Refusal, RemoveReason, Report, Scope, Summary, Target};
+use crate::plan::{
+    Action, Counts, FailureCause, Kind, Measure, Outcome, Refusal, RemoveReason, Report, Scope, Summary, Target,
+};
 
 /// The start time of the tests.
 const EPOCH: i64 = 1_790_000_000;
@@ -65,7 +67,7 @@ pub(super) fn removed(action: Action, freed_bytes: Option<u64>) -> Report {
 pub(super) fn failed(action: Action, error: &str) -> Report {
     Report {
         action,
-        outcome: Outcome::Failed { error: error.to_owned() },
+        outcome: Outcome::Failed { error: error.to_owned(), cause: FailureCause::Runtime },
         freed_bytes: None,
         measure: Measure::Unknown,
         proven_by: None,

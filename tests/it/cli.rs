@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use kubegc::model::Snapshot;
-use kubegc::plan::{Measure, Outcome, Plan, Policy, Pressure, Refusal, Report, Scope, Summary, decide};
+use kubegc::plan::{FailureCause, Measure, Outcome, Plan, Policy, Pressure, Refusal, Report, Scope, Summary, decide};
 use kubegc::record::Store;
 
 use crate::shell::Shell;
@@ -618,7 +618,11 @@ fn store(path: &std::path::Path, plan: &Plan) {
         (4, Outcome::Refused { refusal: Refusal::Ready }, None),
         (6, Outcome::Removed {}, Some(8192)),
         (9, Outcome::Removed {}, Some(200 << 20)),
-        (10, Outcome::Failed { error: "RemoveImage: disk quota exceeded".to_owned() }, None),
+        (
+            10,
+            Outcome::Failed { error: "RemoveImage: disk quota exceeded".to_owned(), cause: FailureCause::Runtime },
+            None,
+        ),
     ];
     for (second, (index, outcome, freed_bytes)) in (1..).zip(outcomes) {
         let report = Report {

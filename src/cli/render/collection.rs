@@ -86,7 +86,7 @@ fn reclaimed(summary: &Summary) -> String {
 fn why(report: &Report) -> String {
     let note = report.note.clone();
     match &report.outcome {
-        Outcome::Failed { error } => error.clone(),
+        Outcome::Failed { error, .. } => error.clone(),
         Outcome::Refused { refusal } => note.unwrap_or_else(|| refusal.to_string()),
         _ => {
             let reason = report.action.reason.explain().phrase.into_owned();

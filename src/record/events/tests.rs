@@ -8,8 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use super::*;
 use crate::model::ImageId;
 use crate::plan::{
-    Action, Halt, ImageSummary, Measure, Outcome, PlanError, Policy, RemoveReason, Report, Scope, Summary, Target,
-    decide,
+    Action, FailureCause, Halt, ImageSummary, Measure, Outcome, PlanError, Policy, RemoveReason, Report, Scope,
+    Summary, Target, decide,
 };
 use crate::record::{Pass, StoreError};
 
@@ -59,7 +59,7 @@ fn with_images(mut pass: Pass, outcomes: &[(Outcome, u64)]) -> Pass {
 }
 
 fn failed() -> Outcome {
-    Outcome::Failed { error: "busy".to_owned() }
+    Outcome::Failed { error: "busy".to_owned(), cause: FailureCause::Runtime }
 }
 
 fn notices(notices: &mut Notices, scope: Scope, pass: &Pass) -> Vec<Notice> {
