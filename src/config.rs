@@ -34,6 +34,7 @@ pub use loaded::Loaded;
 pub use reference::{default_toml, reference};
 pub use resolve::load;
 pub use settings::{
-    Intervals, KubeletSettings, LogFormat, Mode, PodSettings, PodSources, RuntimeSettings, Settings, StateSettings,
+    Intervals, KubeletSettings, LogFormat, MetricsSettings, Mode, PodSettings, PodSources, RuntimeSettings, Settings,
+    StateSettings,
 };
 pub use show::schema;

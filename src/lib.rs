@@ -9,6 +9,8 @@
 pub mod host_path;
 pub mod model;
 
+pub mod metrics;
+
 pub mod cri;
 pub mod kubernetes;
 pub mod observe;

@@ -1,17 +1,26 @@
-//! What the agent serves over HTTP, on a unix socket beside its lock: its state, and passes on request.
+//! What a process serves over HTTP: the state of the agent, passes on request, metrics and health.
 //!
-//! `GET /status` returns an [`AgentState`]. `POST /collect` takes a [`PassRequest`], and returns [`PassEvent`]s, one JSON
-//! document per line, as they happen. Only root can connect: the socket has mode 0600.
+//! **Socket.** The agent has a unix socket beside its lock. `GET /status` returns an [`AgentState`]. `POST /collect` takes a
+//! [`PassRequest`], and returns [`PassEvent`]s, one JSON document per line, as they happen. Only root can connect: the
+//! socket has mode 0600.
+//!
+//! **Address.** The agent and the controller have a TCP address, by default of the loopback interface. It has [`Pages`]
+//! only, which change nothing: `/metrics`, `/livez` and `/readyz`. The socket has them too.
 //!
 //! The server has a thread of its own, so that a busy agent still answers. It decides nothing and removes nothing: the
 //! service makes the passes (`daemon`).
 
+mod address;
 mod client;
+mod health;
+mod pages;
 mod progress;
 mod server;
 mod state;
 
 pub use client::{ServeError, agent_state, request_pass};
+pub use health::Health;
+pub use pages::Pages;
 pub use progress::{Progress, Stalled};
 pub use server::Server;
 pub use state::{AgentState, Inbox, Live, Order, PassDone, PassEvent, PassRequest, PassState, RunningPass};

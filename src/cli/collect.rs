@@ -22,8 +22,9 @@ use crate::daemon::schedule::Limits;
 use crate::daemon::signals::Signal;
 use crate::daemon::{Cycle, PassKind, now, signals};
 use crate::execute::Remover;
+use crate::metrics::{AgentMetrics, Exposition, write_text_file};
 use crate::plan::{Plan, PlanError, Report, Summary};
-use crate::record::{Pass, StoreError};
+use crate::record::{Pass, StoreError, tell_no_pass};
 
 /// Make one GC pass: remove what `plan` shows
 #[derive(Debug, clap::Args)]
@@ -84,22 +85,35 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
     if args.wait.is_none() && args.plan.is_none() {
         warn_without_history(&loaded.settings, output.format)?;
     }
-    let shutdown = Limits::default().shutdown;
+    let (shutdown, metrics) = (Limits::default().shutdown, AgentMetrics::default());
     let (pass, interrupted_by) = block_on(async {
         let (signals, stop, _) = signals::listen()?;
         let first = signals.first();
         let pass = tokio::select! {
-            pass = collect(args, saved, loaded, &stop) => pass,
+            pass = collect(args, saved, loaded, &stop, &metrics) => pass,
             signal = signals.aborted() => Err(CliError::aborted(signal)),
             () = async { stop.cancelled().await; tokio::time::sleep(shutdown).await } => Err(overdue(shutdown)),
         };
+        if pass.as_ref().is_err_and(|error| error.kind() == ErrorKind::Runtime) {
+            tell_no_pass(&metrics, args.scope.into());
+            write_metrics(args, loaded, &metrics)?;
+        }
         Ok((pass?, first.get()))
     })?;
+    let written = write_metrics(args, loaded, &metrics);
     print(&pass, args, loaded, output)?;
+    written?;
     if is_dry(args, loaded) && !args.dry_run {
         return Err(observing());
     }
     verdict(&pass, interrupted_by, failed_sources(&pass.plan, &loaded.settings))
+}
+
+/// Writes the file with the metrics, if one is set. A dry run is no pass of the node.
+fn write_metrics(args: &Args, loaded: &Loaded, metrics: &AgentMetrics) -> Result<(), CliError> {
+    let Some(file) = loaded.settings.metrics.file.as_deref().filter(|_| !args.dry_run) else { return Ok(()) };
+    let written = write_text_file(file, &metrics.text(Exposition::Prometheus));
+    written.map_err(|error| CliError::new(ErrorKind::Partial, error))
 }
 
 /// Reads a saved plan. It must be of this node and not too old: the older it is, the more of what it shows has changed.
@@ -142,23 +156,25 @@ async fn collect(
     saved: Option<Plan>,
     loaded: &Loaded,
     stop: &CancellationToken,
+    metrics: &AgentMetrics,
 ) -> Result<Pass, CliError> {
     let settings = loaded.settings.clone();
     let saved = if args.only.is_set() { Some(limited(args, saved, loaded).await?) } else { saved };
     if is_dry(args, loaded) {
         let store = memory_only(&settings)?;
         let started_at = begun(&store)?;
-        let cycle = Cycle::dry(settings, &node(loaded).await?, store, started_at);
+        let cycle = Cycle::dry(settings, &node(loaded).await?, store, started_at).with_metrics(metrics);
         return Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?);
     }
     let (_lock, store) = match lock_and_open(&settings, "collect").await {
         Err(error) if error.kind() == ErrorKind::Locked && settings.state.socket().exists() => {
-            return remote::collect(args, saved, loaded, stop, error).await;
+            return remote::collect(args, saved, loaded, stop, error, metrics).await;
         }
         opened => opened?,
     };
     let begun_at = store.call(|store| store.begun_at()).await?;
-    let cycle = Cycle::live(settings, &node(loaded).await?, store, begun_at.unwrap_or_else(now));
+    let node = node(loaded).await?;
+    let cycle = Cycle::live(settings, &node, store, begun_at.unwrap_or_else(now)).with_metrics(metrics);
     if let Some(limit) = args.wait {
         wait::for_ages(&cycle, args.scope.into(), limit, stop).await?;
     }

@@ -1,10 +1,13 @@
 //! `kubegc run`.
 
+mod monitoring;
+
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::monitoring::Monitoring;
 use super::session::{block_on, node};
 use super::{CliError, ErrorKind, format};
 use crate::config::{Environment, KEYS, Loaded, Mode, Settings};
@@ -18,7 +21,7 @@ use crate::model::Backoff;
 use crate::plan::{Policy, Scope};
 use crate::record::events::Events;
 use crate::record::{Lock, LockError, Pass, SharedStore, StoreError};
-use crate::serve::{AgentState, Inbox, Live, Progress, Server};
+use crate::serve::Progress;
 
 /// Run the service until a signal stops it
 ///
@@ -88,54 +91,39 @@ async fn serve(
     progress: &Progress,
 ) -> Result<(), CliError> {
     let settings = loaded.settings.clone();
+    // Before anything that is waited for: health is served from the start.
+    let mut monitoring = Monitoring::start(&settings, progress);
     let Some((mut lock, store)) = await_lock(&settings, stop, notifier).await? else { return Ok(()) };
+    monitoring.locked();
     log_settings(&loaded);
     let limits = Limits::of(&settings.runtime.options);
-    let node = progress.watch("start", limits.stall, wait_for_node(&loaded, stop, notifier)).await?;
+    let node = progress.watch("start", limits.stall, wait_for_node(&loaded, stop, notifier, &monitoring)).await?;
     let Some(node) = node else { return Ok(()) };
+    monitoring.found();
     let intervals = settings.intervals.clone();
     let mut events = Events::start(connection_for_events(&settings), &settings.node);
-    let (inbox, _server) = serve_socket(&settings);
-    let requests = Requests { reload: reloads, inbox, progress: progress.clone() };
-    let mut in_force = settings.clone();
+    let requests = Requests { reload: reloads, inbox: monitoring.serve_socket(&settings), progress: progress.clone() };
+    let (mut in_force, shown) = (settings.clone(), settings.clone());
     let observes = settings.mode == Mode::Observe;
     notifier.ready(if observes { "observing" } else { "watching" });
-    let reread = || reread(notifier, &mut reload, &mut in_force);
+    let reread = || reread(notifier, &monitoring, &mut reload, &mut in_force);
     let after = |scope, pass: &Result<Pass, StoreError>| {
         notifier.status(&status(scope, pass));
+        monitoring.passed(scope, pass, &shown);
         lock.report(pass.as_ref().ok().and_then(Pass::not_recorded).map(ToString::to_string).as_deref());
         events.announce(now(), scope, pass);
     };
     if observes {
         tracing::warn!("mode = \"observe\": passes remove nothing");
-        let cycle = Cycle::dry(settings, &node, store, now());
+        let cycle = Cycle::dry(settings, &node, store, now()).with_metrics(&monitoring.metrics);
         service::run(cycle, &intervals, &limits, stop, requests, reread, after).await;
     } else {
-        let cycle = Cycle::live(settings, &node, store, now());
+        let cycle = Cycle::live(settings, &node, store, now()).with_metrics(&monitoring.metrics);
         service::run(cycle, &intervals, &limits, stop, requests, reread, after).await;
     }
     events.end().await;
     tracing::info!("stopped");
     Ok(())
-}
-
-/// Starts the server of the socket. An agent without a socket collects all the same.
-fn serve_socket(settings: &Settings) -> (Inbox, Option<Server>) {
-    let state = AgentState {
-        mode: <&str>::from(settings.mode).to_owned(),
-        profile: settings.policy.profile.to_string(),
-        store: settings.state.path.clone(),
-        ..AgentState::new(now())
-    };
-    let (inbox, orders) = Inbox::new(Live::new(state));
-    let path = settings.state.socket();
-    match Server::start(&path, inbox.live.clone(), orders) {
-        Ok(server) => (inbox, Some(server)),
-        Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "cannot serve the socket of the agent");
-            (inbox, None)
-        }
-    }
 }
 
 /// Takes the lock and opens the store; `None` = stopped before. A one-shot command that holds the lock ends soon, so the
@@ -189,6 +177,7 @@ async fn wait_for_node(
     loaded: &Loaded,
     stop: &CancellationToken,
     notifier: &Notifier,
+    monitoring: &Monitoring,
 ) -> Result<Option<LocalNode>, CliError> {
     let (mut waits, mut logged_at) = (WAITS, None);
     loop {
@@ -201,6 +190,7 @@ async fn wait_for_node(
             Err(error) if error.kind() == ErrorKind::Runtime => error,
             Err(error) => return Err(error),
         };
+        monitoring.health.lacks(monitoring::RUNTIME, error.to_string());
         if waits == WAITS {
             notifier.ready("waiting for the runtime");
         }
@@ -249,6 +239,7 @@ fn status(scope: Scope, pass: &Result<Pass, StoreError>) -> String {
 /// settings remain in force.
 fn reread(
     notifier: &Notifier,
+    monitoring: &Monitoring,
     reload: &mut impl FnMut() -> Result<Loaded, CliError>,
     in_force: &mut Settings,
 ) -> Option<Policy> {
@@ -256,11 +247,13 @@ fn reread(
     let settings = match reload() {
         Ok(loaded) => loaded.settings,
         Err(error) => {
+            monitoring.reloaded(Err(&error));
             tracing::error!(%error, "settings not reloaded; the previous settings remain in force");
             notifier.ready("settings not reloaded; the previous settings remain in force");
             return None;
         }
     };
+    monitoring.reloaded(Ok(()));
     let logs = in_force.policy.logs.clone();
     let applied = Settings { policy: Policy { logs, ..settings.policy.clone() }, ..in_force.clone() };
     tracing::info!(changed = differing(in_force, &applied), "settings reloaded");

@@ -190,6 +190,7 @@ impl Status {
             ("Agent", self.agent_text()),
             ("Now", self.live.as_ref().map(now_text).unwrap_or_default()),
             ("Next pass", self.live.as_ref().map(|live| next_text(live, self.at)).unwrap_or_default()),
+            ("Metrics", self.live.as_ref().map(metrics_text).unwrap_or_default()),
             ("Store", self.store.clone().unwrap_or_default()),
             ("Runtime", text_of(&self.runtime, |runtime| format!("{} {}", runtime.name, runtime.version))),
             ("Image disk", self.image_filesystem.as_ref().map(|disk| self.disk(disk)).unwrap_or_default()),
@@ -218,6 +219,11 @@ fn live(settings: &Settings) -> Option<AgentState> {
     let socket = settings.state.socket();
     let answer = block_on(async { Ok(tokio::time::timeout(ANSWER, agent_state(&socket)).await) });
     answer.ok()?.ok()?.ok()
+}
+
+/// Formats where metrics are; empty = they are turned off.
+fn metrics_text(live: &AgentState) -> String {
+    live.metrics_address.as_ref().map_or_else(String::new, |at| text_of(at, |at| format!("http://{at}/metrics")))
 }
 
 /// Formats what the agent does now.

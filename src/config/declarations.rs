@@ -325,8 +325,22 @@ settings! {
     /// This needs permission to create events.
     "events.enabled": SWITCH = tells_events;
 
+    /// Address of `/metrics`, `/livez` and `/readyz` of the service. Empty = none.
+    ///
+    /// If the port is in use, the service collects all the same, logs a warning, and tries the address again every 10 s.
+    /// docs/metrics.md lists the metrics.
+    "metrics.address": ADDRESS = metrics.address;
+
+    /// File for the metrics of `kubegc collect`, for node_exporter's textfile collector. Empty = none.
+    ///
+    /// Its name must end in `.prom`, in the directory of the collector. Counters continue from the values in the file.
+    "metrics.file": OPTIONAL_FILE = metrics.file, flags ["metrics-file"];
+
     /// How the service logs: "text" or "json".
     "log.format": LOG_FORMAT = log_format;
+
+    /// Address of `/metrics`, `/livez` and `/readyz` of `controller run`. Empty = none.
+    "controller.address": ADDRESS = controller_address;
 
     /// Objects that are checked at once.
     "controller.workers": COUNT = controller.workers, flags ["concurrent-gc-syncs"];

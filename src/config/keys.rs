@@ -52,6 +52,7 @@ mod tests {
             "77MiB",
             "/seventy/seven",
             "http://127.0.0.1:77",
+            "127.0.0.1:77",
             "finished",
             "kubelet",
             "kube-api",

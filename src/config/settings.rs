@@ -1,6 +1,7 @@
 //! The resolved settings. The `Default` impls here and in `plan` and `cri` are the only place of the defaults; each
 //! field names the key that describes it.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -35,8 +36,12 @@ pub struct Settings {
     pub intervals: Intervals,
     /// `events.enabled`
     pub tells_events: bool,
+    /// `metrics.*`
+    pub metrics: MetricsSettings,
     /// `log.format`
     pub log_format: LogFormat,
+    /// `controller.address`
+    pub controller_address: Option<SocketAddr>,
     /// `controller.*`, and the guards of the controller in `guards.*`
     pub controller: ControllerSettings,
     /// `pod_gc.*`, and the guards for pods in `guards.*`
@@ -106,6 +111,15 @@ pub struct StateSettings {
     pub history_max_rows: u64,
 }
 
+/// The metrics.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetricsSettings {
+    /// `metrics.address`
+    pub address: Option<SocketAddr>,
+    /// `metrics.file`
+    pub file: Option<PathBuf>,
+}
+
 /// The intervals of the loops, from the end of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Intervals {
@@ -156,7 +170,9 @@ impl Default for Settings {
             state: StateSettings::default(),
             intervals: Intervals::default(),
             tells_events: true,
+            metrics: MetricsSettings::default(),
             log_format: LogFormat::Text,
+            controller_address: Some(loopback(10274)),
             controller: ControllerSettings::default(),
             pod_gc: PodGcPolicy::default(),
             pod_gc_interval: PodGcSettings::default().interval,
@@ -271,6 +287,19 @@ impl StateSettings {
     pub fn socket(&self) -> PathBuf {
         self.socket.clone().unwrap_or_else(|| self.lock.with_extension("sock"))
     }
+}
+
+// === impl MetricsSettings ===
+
+impl Default for MetricsSettings {
+    fn default() -> Self {
+        Self { address: Some(loopback(10273)), file: None }
+    }
+}
+
+/// Metrics and health show nothing secret, but other hosts reach them only if the user wants that.
+fn loopback(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
 }
 
 // === impl Intervals ===

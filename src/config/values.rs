@@ -1,5 +1,6 @@
 //! The types of settings: for each type how a value is read from TOML, how it is printed, and what is allowed.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -138,6 +139,16 @@ pub(super) const HTTP: ValueType<String> = ValueType::text(
     || "an address such as \"https://127.0.0.1:10250\"".to_owned(),
     |value| Ok(http(value)?.to_owned()),
     |address| address.as_str().into(),
+);
+
+/// An address of this host to listen on; `None` is written as the empty string.
+pub(super) const ADDRESS: ValueType<Option<SocketAddr>> = ValueType::text(
+    || "an IP address with a port, such as \"127.0.0.1:10273\" or \"[::1]:10273\", or \"\"".to_owned(),
+    |value| match text(value)? {
+        "" => Ok(None),
+        address => address.parse().map(Some).map_err(|_| InvalidValue::NotAllowed),
+    },
+    |address| address.map(|address: SocketAddr| address.to_string()).unwrap_or_default().into(),
 );
 
 /// Image names with `*` as a wildcard.

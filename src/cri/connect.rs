@@ -20,11 +20,12 @@ use tonic::codec::{Codec, DecodeBuf, Decoder};
 use tonic::codegen::http::Uri;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Channel;
-use tonic::{Request, Status, Streaming};
+use tonic::{Code, Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use super::CriError;
 use crate::host_path::BoundedCalls;
+use crate::metrics::CriCalls;
 
 /// The socket of a runtime. Cheap to clone; all clones share one connection.
 #[derive(Clone, Debug)]
@@ -32,7 +33,9 @@ pub struct Socket {
     path: Arc<Path>,
     channel: Channel,
     connections: Connections,
-    calls: BoundedCalls,
+    lookups: BoundedCalls,
+    /// Counts the calls.
+    calls: CriCalls,
 }
 
 /// The record of the connections to a socket, which shows restarts of the runtime.
@@ -89,20 +92,40 @@ impl Socket {
     /// the runtime. A lookup of its file takes at most `limit`. Must be called within a tokio runtime.
     pub fn new(endpoint: &str, limit: Duration) -> Self {
         let path: Arc<Path> = Path::new(endpoint.strip_prefix("unix://").unwrap_or(endpoint)).into();
-        let (connections, calls) = (Connections::default(), BoundedCalls::new(limit));
-        let (target, made, lookups) = (Arc::clone(&path), connections.clone(), calls.clone());
-        let connector = move |_: Uri| connect(Arc::clone(&target), lookups.clone(), made.clone());
+        let (connections, lookups) = (Connections::default(), BoundedCalls::new(limit));
+        let (target, made, looked_up) = (Arc::clone(&path), connections.clone(), lookups.clone());
+        let connector = move |_: Uri| connect(Arc::clone(&target), looked_up.clone(), made.clone());
         // The authority must be a host name: Go's servers reject a socket path there.
         let channel = tonic::transport::Endpoint::from_static("http://localhost")
             .connect_with_connector_lazy(tower::service_fn(connector));
-        Self { path, channel, connections, calls }
+        Self { path, channel, connections, lookups, calls: CriCalls::default() }
     }
 
     /// Returns the sockets of the runtime service and of the image service, which may be the same.
     pub fn pair(runtime: &str, images: &str, limit: Duration) -> [Self; 2] {
         let first = Self::new(runtime, limit);
         let second = if images == runtime { first.clone() } else { Self::new(images, limit) };
+        let second = second.with_calls(&first.calls);
         [first, second]
+    }
+
+    /// Returns the same socket, with its calls counted there.
+    #[must_use]
+    pub fn with_calls(self, calls: &CriCalls) -> Self {
+        Self { calls: calls.clone(), ..self }
+    }
+
+    /// Returns the counts of its calls.
+    pub fn calls(&self) -> &CriCalls {
+        &self.calls
+    }
+
+    /// Makes a call and counts it. A call that is dropped counts as one without an answer in time.
+    pub async fn counted<T>(&self, method: Method, call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+        let timer = self.calls.begin(method.name());
+        let answer = call.await;
+        timer.end(answer.as_ref().err().map(cause));
+        answer
     }
 
     /// Returns the path of the socket file.
@@ -112,7 +135,7 @@ impl Socket {
 
     /// Reads the metadata of the socket file.
     pub async fn metadata(&self) -> io::Result<Metadata> {
-        metadata(&self.calls, Arc::clone(&self.path)).await
+        metadata(&self.lookups, Arc::clone(&self.path)).await
     }
 
     /// Returns when the client last reconnected to a socket that does not itself show a restart; `None` = never. A
@@ -137,9 +160,13 @@ impl Socket {
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
-        let mut grpc = self.grpc(limit).await?;
-        let path = PathAndQuery::from_static(method.0);
-        Ok(grpc.unary(Request::new(request), path, Measuring::<Q, A>(PhantomData)).await?.into_inner())
+        // In a box, or the futures of all that call this would be large.
+        let call = Box::pin(async {
+            let mut grpc = self.grpc(limit).await?;
+            let path = PathAndQuery::from_static(method.0);
+            Ok(grpc.unary(Request::new(request), path, Measuring::<Q, A>(PhantomData)).await?.into_inner())
+        });
+        self.counted(method, call).await
     }
 
     /// Sends a request and receives a stream of answers of at most `limit` bytes each.
@@ -234,6 +261,21 @@ impl Connections {
     }
 }
 
+/// Returns the word for the cause of a failed call, for metrics.
+fn cause(status: &Status) -> &'static str {
+    if std::error::Error::source(status).is_some() {
+        return "unreachable";
+    }
+    match status.code() {
+        Code::NotFound => "not_found",
+        Code::Unavailable => "unavailable",
+        Code::Unimplemented => "unimplemented",
+        Code::ResourceExhausted | Code::OutOfRange => "too_large",
+        Code::DeadlineExceeded | Code::Cancelled => "timeout",
+        _ => "runtime",
+    }
+}
+
 /// Returns the first error of type `E` in the chain of causes.
 fn find<'a, E: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a E> {
     let mut next = Some(error);
@@ -258,7 +300,7 @@ mod tests {
         let path = dir.path().join("s");
         let listener = tokio::net::UnixListener::bind(&path).unwrap();
         let socket = Socket::new(&path.display().to_string(), Duration::from_secs(30));
-        let _release = socket.calls.block(&path).await;
+        let _release = socket.lookups.block(&path).await;
         let answer = socket.unary::<_, VersionResponse>(VERSION, VersionRequest::default(), 1 << 10);
         let status = tokio::select! {
             answer = answer => answer.unwrap_err(),

@@ -186,6 +186,10 @@ impl Listed for Images {
 /// Receives a whole list in batches. Never returns a partial list. Returns Unimplemented only if the runtime sent it
 /// before the first batch.
 pub async fn stream<L: Listed>(socket: &Socket, limit: usize) -> Result<Received<L::Item>, Status> {
+    socket.counted(L::STREAM, Box::pin(receive::<L>(socket, limit))).await
+}
+
+async fn receive<L: Listed>(socket: &Socket, limit: usize) -> Result<Received<L::Item>, Status> {
     let mut batches = socket.stream::<(), L>(L::STREAM, (), limit).await?;
     let mut received = Received { items: Vec::new(), bytes: 0, streamed: true };
     let mut begun = false;

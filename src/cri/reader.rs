@@ -18,6 +18,7 @@ use super::generated as pb;
 use super::lists::{self, Listed, Received};
 use super::retry::Retry;
 use super::{CriError, CriOptions, convert};
+use crate::metrics::CriCalls;
 use crate::model::{Container, ContainerId, ContainerState, Image, PodRef, PodUid, Runtime, Sandbox, SandboxId};
 
 const OLD_VERSION: Method = Method("/runtime.v1alpha2.RuntimeService/Version");
@@ -100,6 +101,11 @@ impl RuntimeReader {
     /// Returns the breaker, which records whether the runtime hangs.
     pub fn breaker(&self) -> &Breaker {
         &self.breaker
+    }
+
+    /// Returns the counts of its calls, and of those of the writer with its breaker.
+    pub fn calls(&self) -> &CriCalls {
+        self.runtime.calls()
     }
 
     /// Checks whether a usable runtime is there, and returns the cause if not. Commands call this first.

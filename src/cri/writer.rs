@@ -35,10 +35,12 @@ impl RuntimeWriter {
     }
 
     /// Returns the same writer with the breaker of a reader. Removals without an answer then make the runtime suspect
-    /// for that reader.
+    /// for that reader, and are counted with its calls.
     #[must_use]
     pub fn with_breaker(self, breaker: &Breaker) -> Self {
-        Self { breaker: breaker.clone(), ..self }
+        let calls = breaker.calls();
+        let (runtime, images) = (self.runtime.with_calls(calls), self.images.with_calls(calls));
+        Self { runtime, images, breaker: breaker.clone(), ..self }
     }
 
     /// Returns whether a call that stops or removes this object has no answer yet.

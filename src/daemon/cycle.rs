@@ -8,21 +8,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::clock::{self, Clock};
 use super::node::LocalNode;
 use super::planning::{PassKind, Planned, recalled};
 use super::pressure::PressureMonitor;
-use super::recording::Recording;
+use super::recording::{Recording, Records};
 use super::usage::file_systems;
-use crate::config::Settings;
+use crate::config::{Mode, Settings};
 use crate::cri::{RuntimeReader, RuntimeWriter};
 use crate::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Remover, ReportSink};
+use crate::metrics::AgentMetrics;
 use crate::model::{Memory, Snapshot};
 use crate::observe::Observer;
 use crate::plan::{Plan, Policy, PressurePolicy, Report, Scope, update_memory};
-use crate::record::{Pass, SharedStore, Store, StoreError, after_outcomes};
+use crate::record::{Pass, PassEnd, SharedStore, Store, StoreError, after_outcomes, tell_pass};
 
 /// Runs GC passes on one node. Passes can overlap.
 pub struct Cycle<H> {
@@ -36,7 +38,13 @@ pub struct Cycle<H> {
     clock: Clock,
     /// What the last dry pass of each scope would have removed. The next one does not log it again.
     logged: Mutex<BTreeMap<String, BTreeSet<String>>>,
+    metrics: AgentMetrics,
+    running: Running,
 }
+
+/// How many passes run, by scope: a requested pass can overlap with one of the schedule.
+#[derive(Debug, Default)]
+struct Running(Mutex<BTreeMap<&'static str, u32>>);
 
 /// The settings, and the executor that follows them.
 #[derive(Clone)]
@@ -59,11 +67,30 @@ impl<H: Remover> Cycle<H> {
         stop: &CancellationToken,
         watch: impl FnMut(&Plan, &Report) + Send,
     ) -> Result<Pass, StoreError> {
+        let (scope, begun) = (kind.scope(), Instant::now());
+        self.metrics.running(scope, self.running.begin(scope));
+        let pass = self.plan_and_carry_out(kind, stop, watch).await;
+        self.metrics.running(scope, self.running.end(scope));
+        let end = PassEnd { scope, duration: Some(begun.elapsed()), at: (self.clock)() };
+        tell_pass(end, &pass, &self.metrics);
+        let is_in_file = pass.as_ref().is_ok_and(|pass| pass.not_recorded().is_none());
+        let size = if is_in_file { self.store.size_bytes().await } else { None };
+        self.metrics.store(size);
+        pass
+    }
+
+    async fn plan_and_carry_out(
+        &self,
+        kind: PassKind,
+        stop: &CancellationToken,
+        watch: impl FnMut(&Plan, &Report) + Send,
+    ) -> Result<Pass, StoreError> {
         let (rules, taken_at) = (self.rules(), (self.clock)());
         let started_at = self.started_at;
         let memory = self.store.call(move |store| store.recall(started_at, taken_at)).await?;
         let memory = recalled(memory, &rules.settings);
         let planned = Planned::of(kind, &self.observer, &rules.settings.policy, taken_at, memory).await;
+        self.metrics.observed(&planned.snapshot, &rules.settings.policy.images);
         self.carry_out(&rules, planned, stop, watch).await
     }
 
@@ -99,8 +126,8 @@ impl<H: Remover> Cycle<H> {
         let (before, after) = (snapshot.memory, Arc::clone(&learnt));
         self.store.call(move |store| store.learn(&before, &after)).await?;
         let watch = |report: &Report| watch(&plan, report);
-        let mut recording =
-            Recording::begin(&self.store, &self.clock, watch, taken_at, scope, H::IS_DRY, self.logged(scope)).await?;
+        let to = Records { store: &self.store, clock: &self.clock, metrics: &self.metrics };
+        let mut recording = Recording::begin(to, watch, taken_at, scope, H::IS_DRY, self.logged(scope)).await?;
         if let Some(pressure) = &plan.pressure {
             recording.set_trigger(pressure.to_string()).await?;
         }
@@ -126,7 +153,8 @@ impl<H: Remover> Cycle<H> {
             return Ok(());
         }
         let Rules { settings, executor } = rules;
-        let others = [&*settings.policy.logs.pods_root, &*settings.kubelet_root];
+        let kubelet = settings.kubelet_root.join("pods");
+        let others = [&*settings.policy.logs.pods_root, &*kubelet];
         let (at, found) = (snapshot.taken_at, file_systems(snapshot, &*executor.disks, others).await);
         self.store.call(move |store| store.record_usage(at, &found)).await
     }
@@ -169,6 +197,21 @@ impl<H: Remover> Cycle<H> {
         settings.policy = Policy { logs: settings.policy.logs, ..policy };
         executor.options = options(&settings, executor.options.space_settle);
         *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(Rules { settings, executor });
+        self.show_rules();
+    }
+
+    /// Sets where passes and their calls are counted.
+    #[must_use]
+    pub fn with_metrics(self, metrics: &AgentMetrics) -> Self {
+        metrics.add_calls(self.observer.reader().calls());
+        let cycle = Self { metrics: metrics.clone(), ..self };
+        cycle.show_rules();
+        cycle
+    }
+
+    fn show_rules(&self) {
+        let mode = if H::IS_DRY { Mode::Observe } else { Mode::Collect };
+        self.metrics.in_force(mode.into(), self.rules().settings.policy.profile.into());
     }
 }
 
@@ -209,8 +252,8 @@ impl<H> Cycle<H> {
         let image_names = observer.image_names();
         let executor = Executor { reader, remover, pods, disks, image_names, roots, options };
         let rules = Mutex::new(Arc::new(Rules { settings, executor }));
-        let logged = Mutex::default();
-        Self { observer, rules, store: store.into(), started_at, clock: clock::system(), logged }
+        let (logged, running, metrics) = (Mutex::default(), Running::default(), AgentMetrics::default());
+        Self { observer, rules, store: store.into(), started_at, clock: clock::system(), logged, metrics, running }
     }
 
     fn rules(&self) -> Arc<Rules<H>> {
@@ -231,6 +274,27 @@ impl<H> Cycle<H> {
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
+    }
+}
+
+// === impl Running ===
+
+impl Running {
+    /// Records the begin of a pass. Returns how many run.
+    fn begin(&self, scope: Scope) -> u32 {
+        self.change(scope, |count| count + 1)
+    }
+
+    /// Records the end of a pass. Returns how many still run.
+    fn end(&self, scope: Scope) -> u32 {
+        self.change(scope, |count| count.saturating_sub(1))
+    }
+
+    fn change(&self, scope: Scope, change: impl FnOnce(u32) -> u32) -> u32 {
+        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = running.entry(scope.as_str()).or_default();
+        *count = change(*count);
+        *count
     }
 }
 

@@ -28,6 +28,18 @@ pub(super) struct Planned {
     pub refused: Vec<Report>,
 }
 
+// === impl PassKind ===
+
+impl PassKind {
+    /// Returns the kinds of objects.
+    pub fn scope(&self) -> Scope {
+        match self {
+            Self::Regular(scope) | Self::Pressure(_, scope) => *scope,
+            Self::Saved(_) => Scope::All,
+        }
+    }
+}
+
 // === impl Planned ===
 
 impl Planned {

@@ -6,13 +6,15 @@ use jiff::Timestamp;
 
 use super::clock::Clock;
 use crate::execute::ReportSink;
+use crate::metrics::AgentMetrics;
 use crate::plan::{Plan, Report, Scope, Summary};
-use crate::record::{RunId, SharedStore, Store, StoreError, StoreNote, log_outcome};
+use crate::record::{RunId, SharedStore, Store, StoreError, StoreNote, tell_outcome};
 
 /// A pass in progress, and its reports so far.
 pub(super) struct Recording<'a, W> {
     store: &'a SharedStore,
     clock: &'a Clock,
+    metrics: &'a AgentMetrics,
     /// Receives each report first.
     watch: W,
     id: RunId,
@@ -23,20 +25,28 @@ pub(super) struct Recording<'a, W> {
     trouble: Option<StoreError>,
 }
 
+/// Where a pass is recorded.
+pub(super) struct Records<'a> {
+    pub store: &'a SharedStore,
+    pub clock: &'a Clock,
+    pub metrics: &'a AgentMetrics,
+}
+
 // === impl Recording ===
 
 impl<'a, W> Recording<'a, W> {
+    /// Begins a run. `known` = what the dry pass before would have removed.
     pub async fn begin(
-        store: &'a SharedStore,
-        clock: &'a Clock,
+        to: Records<'a>,
         watch: W,
         taken_at: Timestamp,
         scope: Scope,
         dry: bool,
         known: BTreeSet<String>,
     ) -> Result<Self, StoreError> {
+        let Records { store, clock, metrics } = to;
         let id = store.call(move |store| store.begin_run(taken_at, scope, dry)).await?;
-        Ok(Self { store, clock, watch, id, dry, known, reports: Vec::new(), trouble: None })
+        Ok(Self { store, clock, metrics, watch, id, dry, known, reports: Vec::new(), trouble: None })
     }
 
     /// Records why the run removes everything unused.
@@ -65,9 +75,7 @@ impl<W: FnMut(&Report) + Send> ReportSink for Recording<'_, W> {
     /// contains it.
     async fn take(&mut self, report: Report) {
         (self.watch)(&report);
-        if !self.known.contains(&report.action.key()) {
-            log_outcome(&report);
-        }
+        tell_outcome(&report, self.metrics, self.known.contains(&report.action.key()));
         if !self.dry {
             let (id, at, recorded) = (self.id, (self.clock)(), report.clone());
             let recorded = self.store.call(move |store| store.record(id, at, &recorded)).await;

@@ -17,8 +17,8 @@ use super::schedule::{self, Job, Limits, PassResult};
 use super::signals::Reload;
 use crate::config::Intervals;
 use crate::execute::Remover;
-use crate::plan::{Plan, PlanError, Policy, Pressure, Report, Scope};
-use crate::record::{Pass, StoreError};
+use crate::plan::{Plan, Policy, Pressure, Report, Scope};
+use crate::record::{Pass, StoreError, log_pass};
 use crate::serve::{Inbox, Live, Order, PassEvent, PassRequest, Progress};
 
 /// The name of a requested pass in [`Progress`].
@@ -164,7 +164,10 @@ where
 
     fn ended(&self, scope: Scope, pass: &Result<Pass, StoreError>) -> PassResult {
         (self.after.borrow_mut())(scope, pass);
-        let result = log_pass(scope, pass);
+        log_pass(scope, pass);
+        let is_success = pass.as_ref().is_ok_and(Pass::is_success);
+        // A failed pass causes a back-off of its loop.
+        let result = if is_success { PassResult::Succeeded } else { PassResult::Failed };
         let interval = match scope {
             Scope::Images => self.intervals.images,
             Scope::Containers | Scope::All => self.intervals.containers,
@@ -238,47 +241,6 @@ where
         // A command that was interrupted no longer listens.
         let _ = events.send(live::done(pass, H::IS_DRY));
     }
-}
-
-/// Logs the result of a pass, and returns it for the schedule.
-fn log_pass(scope: Scope, pass: &Result<Pass, StoreError>) -> PassResult {
-    let pass = match pass {
-        Ok(pass) => pass,
-        Err(error) => {
-            tracing::error!(%scope, %error, "pass ended without a record");
-            return PassResult::Failed;
-        }
-    };
-    for error in &pass.plan.errors {
-        tracing::warn!(%scope, %error, "pass could not do all of its work");
-    }
-    for halt in &pass.summary.halts {
-        tracing::warn!(%scope, %halt, "pass did not begin all actions");
-    }
-    if let Some(note) = pass.not_recorded() {
-        tracing::error!(%scope, %note, "pass is not recorded on disk");
-    }
-    let total = pass.summary.total();
-    tracing::info!(
-        %scope,
-        removed = total.removed,
-        would_remove = (total.would_remove > 0).then_some(total.would_remove),
-        refused = total.refused,
-        failed = total.failed,
-        freed_bytes = pass.summary.total_measured_bytes(),
-        kept = pass.plan.kept.len(),
-        "pass done"
-    );
-    passed(pass)
-}
-
-/// Returns whether a pass succeeded. A pass whose observation failed, or that ended because the runtime hangs, causes a
-/// back-off of its loop. A disk that remains full or an object that cannot be removed does not: each has its own
-/// back-off.
-fn passed(pass: &Pass) -> PassResult {
-    let is_blind = pass.plan.errors.iter().any(|error| matches!(error, PlanError::NotSeen { .. }));
-    let is_cut_short = pass.summary.halts.iter().any(|halt| halt.kind.is_none());
-    if is_blind || is_cut_short { PassResult::Failed } else { PassResult::Succeeded }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! Logs outcomes. No other module does this.
+//! Logs and counts outcomes. No other module does this.
 
 use super::reason::word_and_values;
+use crate::metrics::AgentMetrics;
 use crate::plan::{Kind, Outcome, Report};
 
 /// The target of these log events.
@@ -19,8 +20,16 @@ fn words(values: &serde_json::Map<String, serde_json::Value>) -> String {
     values.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
 }
 
+/// Counts the outcome of an action, and logs it unless the pass before has already done so.
+pub fn tell_outcome(report: &Report, metrics: &AgentMetrics, is_logged: bool) {
+    metrics.outcome(report);
+    if !is_logged {
+        log_outcome(report);
+    }
+}
+
 /// Logs the outcome of an action: removals at info, failures at warn, and kept objects at debug.
-pub fn log_outcome(report: &Report) {
+pub(super) fn log_outcome(report: &Report) {
     let (reason, values) = word_and_values(&report.action.reason);
     let values = (!values.is_empty()).then(|| words(&values));
     // One log event with the common fields, and the fields of this outcome.

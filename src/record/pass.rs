@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::StoreNote;
-use crate::plan::{Outcome, Plan, Report, Summary, key};
+use crate::plan::{Outcome, Plan, PlanError, Report, Summary, key};
 
 /// The result of one pass.
 #[derive(Clone, Debug)]
@@ -28,6 +28,14 @@ impl Pass {
             .rev()
             .find(|note| !matches!(note, StoreNote::SetAside { .. }))
             .filter(|note| note.is_in_memory())
+    }
+
+    /// Returns whether the pass could observe everything that it needs and was not ended by a runtime that hangs. A disk
+    /// that remains full or an object that cannot be removed is no failure of the pass: each has its own back-off.
+    pub fn is_success(&self) -> bool {
+        let is_blind = self.plan.errors.iter().any(|error| matches!(error, PlanError::NotSeen { .. }));
+        let is_cut_short = self.summary.halts.iter().any(|halt| halt.kind.is_none());
+        !is_blind && !is_cut_short
     }
 
     /// Returns how many objects were kept. This can be fewer than the plan kept, because fallback candidates may be

@@ -94,6 +94,17 @@ impl SharedStore {
         }
     }
 
+    /// Returns the size of the file and of the log of its last writes, in bytes, within the limit; `None` = unavailable.
+    pub async fn size_bytes(&self) -> Option<u64> {
+        let path = self.path.clone();
+        let log = PathBuf::from(format!("{}-wal", path.display()));
+        let size = move || {
+            let log = std::fs::metadata(log).map_or(0, |log| log.len());
+            Some(std::fs::metadata(path).ok()?.len() + log)
+        };
+        self.calls.run(&self.path, size).await.ok().flatten()
+    }
+
     /// Closes the store, within the limit. A store that is only dropped writes to its file in the caller's thread.
     pub async fn close(self) {
         let Current { store, .. } = self.current.into_inner();

@@ -1,7 +1,8 @@
-//! The server: a thread of its own, with the socket of the agent.
+//! The server: a thread of its own, with the socket of the agent and the address for monitoring.
 
 use std::convert::Infallible;
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::net::UnixListener as StdListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,27 +17,35 @@ use hyper_util::rt::TokioIo;
 use nix::sys::stat::{Mode, umask};
 use serde::Serialize;
 use tokio::net::{UnixListener, UnixStream};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::CancellationToken;
 
-use super::state::{Live, Order, PassRequest};
+use super::Pages;
+use super::address::{self, Listening};
+use super::state::{AgentState, Live, Order, PassRequest};
 
 /// The wait after a connection that could not be accepted, such as for want of file descriptors.
 const ACCEPT_WAIT: Duration = Duration::from_secs(1);
 
-/// The socket of the agent. Dropping it ends the server and removes the socket.
+/// The server of a process. Dropping it ends the server and removes the socket.
 #[derive(Debug)]
 pub struct Server {
-    path: PathBuf,
+    /// Starts tasks in the thread of the server.
+    tasks: Handle,
+    listening: Listening,
+    socket: Option<PathBuf>,
     stop: CancellationToken,
 }
 
-/// What each connection needs.
+/// What each connection to the socket needs.
 #[derive(Clone)]
 struct Shared {
     live: Live,
     orders: mpsc::Sender<Order>,
+    pages: Pages,
+    listening: Listening,
 }
 
 type Answer = Response<BoxBody<Bytes, Infallible>>;
@@ -44,27 +53,51 @@ type Answer = Response<BoxBody<Bytes, Infallible>>;
 // === impl Server ===
 
 impl Server {
-    /// Starts the server. The caller holds the lock of the node, so a socket at this path is left from an agent that was
-    /// killed, and is replaced.
+    /// Starts the thread of the server.
     ///
     /// # Errors
-    /// The socket cannot be created, or the system refuses a thread.
-    pub fn start(path: &Path, live: Live, orders: mpsc::Sender<Order>) -> io::Result<Self> {
-        let listener = listen(path)?;
+    /// The system refuses a thread.
+    pub fn start() -> io::Result<Self> {
         let stop = CancellationToken::new();
-        let (stopped, shared) = (stop.clone(), Shared { live, orders });
+        let stopped = stop.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        std::thread::Builder::new().name("serve".to_owned()).spawn(move || {
-            runtime.block_on(serve(listener, shared, stopped));
-        })?;
-        Ok(Self { path: path.to_owned(), stop })
+        let tasks = runtime.handle().clone();
+        std::thread::Builder::new().name("serve".to_owned()).spawn(move || runtime.block_on(stopped.cancelled()))?;
+        Ok(Self { tasks, listening: Listening::default(), socket: None, stop })
+    }
+
+    /// Serves the pages for monitoring on an address. An address that is in use is logged, shown in [`AgentState`], and
+    /// tried again.
+    pub fn serve_pages(&self, address: SocketAddr, pages: Pages) {
+        drop(self.tasks.spawn(address::serve(address, pages, self.listening.clone())));
+    }
+
+    /// Serves the socket of the agent, with the pages too. The caller holds the lock of the node, so a socket at this path
+    /// is left from an agent that was killed, and is replaced.
+    ///
+    /// # Errors
+    /// The socket cannot be created.
+    pub fn serve_socket(
+        &mut self,
+        path: &Path,
+        live: Live,
+        orders: mpsc::Sender<Order>,
+        pages: Pages,
+    ) -> io::Result<()> {
+        let listener = listen(path)?;
+        self.socket = Some(path.to_owned());
+        let shared = Shared { live, orders, pages, listening: self.listening.clone() };
+        drop(self.tasks.spawn(serve(listener, shared)));
+        Ok(())
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.cancel();
-        forget(&self.path);
+        if let Some(socket) = &self.socket {
+            forget(socket);
+        }
     }
 }
 
@@ -86,17 +119,13 @@ fn forget(path: &Path) {
     let _ = std::fs::remove_file(path);
 }
 
-async fn serve(listener: StdListener, shared: Shared, stop: CancellationToken) {
+async fn serve(listener: StdListener, shared: Shared) {
     let listener = match UnixListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::warn!(%error, "cannot serve the socket of the agent"),
     };
     loop {
-        let accepted = tokio::select! {
-            () = stop.cancelled() => return,
-            accepted = listener.accept() => accepted,
-        };
-        match accepted {
+        match listener.accept().await {
             Ok((stream, _)) => drop(tokio::spawn(connection(stream, shared.clone()))),
             Err(_) => tokio::time::sleep(ACCEPT_WAIT).await,
         }
@@ -113,10 +142,19 @@ async fn connection(stream: UnixStream, shared: Shared) {
 
 async fn answer(request: Request<Incoming>, shared: Shared) -> Result<Answer, Infallible> {
     Ok(match (request.method(), request.uri().path()) {
-        (&Method::GET, "/status") => document(StatusCode::OK, &shared.live.read()),
+        (&Method::GET, "/status") => document(StatusCode::OK, &shared.state()),
         (&Method::POST, "/collect") => collect(request, &shared).await,
-        _ => document(StatusCode::NOT_FOUND, &"no such path"),
+        _ => match shared.pages.page(&request) {
+            Some(page) => page.map(BoxBody::new),
+            None => document(StatusCode::NOT_FOUND, &"no such path"),
+        },
     })
+}
+
+impl Shared {
+    fn state(&self) -> AgentState {
+        AgentState { metrics_address: self.listening.read(), ..self.live.read() }
+    }
 }
 
 async fn collect(request: Request<Incoming>, shared: &Shared) -> Answer {

@@ -1,6 +1,7 @@
 //! The documents on the socket, and the state that the service shares with the server.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -36,6 +37,9 @@ pub struct AgentState {
     pub passes: BTreeMap<String, PassState>,
     /// The pod sources, as the last pass saw them.
     pub pods: Seen<PodKnowledge>,
+    /// Where metrics and health are served, or why they are not; `null` = they are turned off.
+    #[serde(default)]
+    pub metrics_address: Option<Seen<SocketAddr>>,
 }
 
 /// A pass in progress.
@@ -156,6 +160,7 @@ impl AgentState {
             running: BTreeMap::new(),
             passes: BTreeMap::new(),
             pods: Seen::default(),
+            metrics_address: None,
         }
     }
 }

@@ -49,7 +49,8 @@ impl Home {
         let paths = paths.map(|(key, value)| format!("{key} = \"{value}\"\n")).concat();
         // The disk that is measured is that of this machine, whatever its usage is.
         let rules = "pods.source = \"runtime\"\nimages.min_age = \"0s\"\nguards.settle = \"0s\"\n\
-                     images.high_threshold_percent = 100\nguards.gone_after = \"0s\"\nguards.retry_after = \"0s\"\n";
+                     images.high_threshold_percent = 100\nguards.gone_after = \"0s\"\nguards.retry_after = \"0s\"\n\
+                     metrics.address = \"\"\n";
         let home = Self { dir, basis: paths + rules };
         home.set(settings);
         home
@@ -58,6 +59,23 @@ impl Home {
     /// Rewrites the configuration.
     pub fn set(&self, settings: &str) {
         fs::write(self.config(), format!("{}{settings}\n", self.basis)).unwrap();
+    }
+
+    /// Replaces a line of the configuration.
+    pub fn replace(&self, line: &str, by: &str) {
+        let text = fs::read_to_string(self.config()).unwrap();
+        assert!(text.contains(line), "{text}");
+        fs::write(self.config(), text.replace(line, by)).unwrap();
+    }
+
+    /// Reads a file of the home.
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.dir.path().join(name)).unwrap()
+    }
+
+    /// Returns whether the home has a file.
+    pub fn exists(&self, name: &str) -> bool {
+        self.dir.path().join(name).exists()
     }
 
     pub fn store(&self) -> PathBuf {

@@ -396,10 +396,15 @@ fn the_settings_in_force_are_shown_with_their_origins() {
     [events]
     enabled = true                               # built-in
 
+    [metrics]
+    address = "127.0.0.1:10273"                  # built-in
+    file = ""                                    # built-in
+
     [log]
     format = "text"                              # built-in
 
     [controller]
+    address = "127.0.0.1:10274"                  # built-in
     workers = 20                                 # built-in
     calls_per_second = 100                       # built-in
     burst = 200                                  # built-in

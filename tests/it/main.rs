@@ -30,6 +30,7 @@ mod kill;
 mod listed;
 mod manifests;
 mod matrix;
+mod monitoring;
 mod node_lock;
 mod on_node;
 mod properties;

@@ -6,8 +6,10 @@ use super::{Args, observing, progress};
 use crate::cli::error::warn;
 use crate::cli::{CliError, ErrorKind};
 use crate::config::Loaded;
+use crate::daemon::now;
+use crate::metrics::AgentMetrics;
 use crate::plan::{Plan, Report};
-use crate::record::Pass;
+use crate::record::{Pass, PassEnd, tell_outcome, tell_pass};
 use crate::serve::{PassRequest, ServeError, request_pass};
 
 /// Requests the pass. `held` is the error that another agent holds the lock, for the case that it does not answer.
@@ -17,6 +19,7 @@ pub(super) async fn collect(
     loaded: &Loaded,
     stop: &CancellationToken,
     held: CliError,
+    metrics: &AgentMetrics,
 ) -> Result<Pass, CliError> {
     if loaded.has_rules_of_command_line() || args.what_if.evicts_only() {
         let message = "the running agent makes the pass, with its own settings; flags for rules have no effect on it";
@@ -51,7 +54,11 @@ pub(super) async fn collect(
     if done.observes {
         return Err(observing());
     }
-    Ok(Pass { plan: done.plan, reports: done.reports, summary: done.summary, store: Vec::new() })
+    // The agent has logged the outcomes.
+    done.reports.iter().for_each(|report| tell_outcome(report, metrics, true));
+    let pass = Ok(Pass { plan: done.plan, reports: done.reports, summary: done.summary, store: Vec::new() });
+    tell_pass(PassEnd { scope: args.scope.into(), duration: None, at: now() }, &pass, metrics);
+    Ok(pass?)
 }
 
 fn interrupted() -> CliError {

@@ -150,11 +150,11 @@ async fn a_pass_that_a_hanging_runtime_ends_is_recorded_and_makes_its_loop_wait_
     let pass = cycle.pass(PassKind::Regular(Scope::Containers), &CancellationToken::new(), |_, _| {}).await.unwrap();
     assert_eq!((pass.reports.len(), pass.summary.not_begun), (1, pass.plan.actions.len() - 1));
     assert!(matches!(pass.reports[0].outcome, Outcome::Failed { .. }));
-    assert_eq!(passed(&pass), PassResult::Failed);
+    assert!(!pass.is_success());
 
     sim.heal();
     let pass = cycle.pass(PassKind::Regular(Scope::Containers), &CancellationToken::new(), |_, _| {}).await.unwrap();
-    assert_eq!((pass.summary.not_begun, passed(&pass)), (0, PassResult::Succeeded));
+    assert!(pass.summary.not_begun == 0 && pass.is_success());
     assert_eq!(sim.state().container_ids().len(), 1, "the removal that hangs is in progress, the other one was done");
 }
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::record::{HistoryEntry, log_outcome};
+use crate::record::HistoryEntry;
+use crate::record::outcome_log::log_outcome;
 
 fn store() -> Store {
     let mut store = Store::in_memory().unwrap();

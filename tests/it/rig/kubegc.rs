@@ -59,6 +59,8 @@ impl Rig {
             ("logs.pods_root", self.pod_logs()),
             ("logs.containers_root", self.container_logs()),
             ("images.high_threshold_percent", "100".into()),
+            // Tests run at the same time.
+            ("metrics.address", "".into()),
         ] {
             command.arg("--set").arg(format!("{key}={}", value.display()));
         }

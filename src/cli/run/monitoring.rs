@@ -1,0 +1,113 @@
+//! What the service shows to monitoring: metrics, health, and its socket.
+
+use std::sync::Arc;
+
+use crate::cli::CliError;
+use crate::cli::session::failed_sources;
+use crate::config::Settings;
+use crate::daemon::now;
+use crate::metrics::AgentMetrics;
+use crate::plan::{PlanError, Scope};
+use crate::record::{Pass, StoreError};
+use crate::serve::{AgentState, Health, Inbox, Live, Pages, Progress, Server};
+
+/// What the service waits for before it is ready.
+pub(super) const RUNTIME: &str = "runtime";
+const LOCK: &str = "lock";
+const PODS: &str = "pods";
+const CONFIGURATION: &str = "configuration";
+
+/// Metrics and health of the service, and the server that shows them.
+pub(super) struct Monitoring {
+    pub(super) metrics: AgentMetrics,
+    pub(super) health: Health,
+    /// `None` = the system refused a thread.
+    server: Option<Server>,
+}
+
+// === impl Monitoring ===
+
+impl Monitoring {
+    /// Starts the server. An agent without a server or with an address in use collects all the same: nobody asks a disk
+    /// that fills up for its metrics.
+    pub(super) fn start(settings: &Settings, progress: &Progress) -> Self {
+        let (metrics, health) = (AgentMetrics::default(), Health::of(progress.clone()));
+        metrics.lock(false);
+        metrics.reloaded(Some(now()));
+        health.lacks(LOCK, "waiting for the lock of the node");
+        health.lacks(RUNTIME, "waiting for the lock of the node");
+        for scope in [Scope::Containers, Scope::Images] {
+            health.lacks(scope.as_str(), "no pass yet");
+        }
+        let server =
+            Server::start().inspect_err(|error| tracing::warn!(%error, "cannot serve metrics and health")).ok();
+        let monitoring = Self { metrics, health, server };
+        if let Some((server, address)) = monitoring.server.as_ref().zip(settings.metrics.address) {
+            server.serve_pages(address, monitoring.pages());
+        }
+        monitoring
+    }
+
+    /// Shows that the agent holds the lock of the node.
+    pub(super) fn locked(&self) {
+        self.metrics.lock(true);
+        self.health.has(LOCK);
+    }
+
+    /// Shows that the runtime is found.
+    pub(super) fn found(&self) {
+        self.health.has(RUNTIME);
+    }
+
+    /// Serves the socket of the agent. An agent without a socket collects all the same.
+    pub(super) fn serve_socket(&mut self, settings: &Settings) -> Inbox {
+        let state = AgentState {
+            mode: <&str>::from(settings.mode).to_owned(),
+            profile: settings.policy.profile.to_string(),
+            store: settings.state.path.clone(),
+            ..AgentState::new(now())
+        };
+        let (inbox, orders) = Inbox::new(Live::new(state));
+        let (path, pages) = (settings.state.socket(), self.pages());
+        if let Some(server) = &mut self.server
+            && let Err(error) = server.serve_socket(&path, inbox.live.clone(), orders, pages)
+        {
+            tracing::warn!(path = %path.display(), %error, "cannot serve the socket of the agent");
+        }
+        inbox
+    }
+
+    /// Shows which sources a pass could not read. The agent is ready when those of all loops have answered.
+    pub(super) fn passed(&self, scope: Scope, pass: &Result<Pass, StoreError>, settings: &Settings) {
+        let unseen =
+            |pass: &Pass| pass.plan.errors.iter().find(|error| matches!(error, PlanError::NotSeen { .. })).cloned();
+        let fault = match pass {
+            Ok(pass) => unseen(pass).map(|error| error.to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        for of in [Scope::Containers, Scope::Images].into_iter().filter(|of| scope == *of || scope == Scope::All) {
+            self.has_or_lacks(of.as_str(), fault.clone());
+        }
+        if let Ok(pass) = pass {
+            self.has_or_lacks(PODS, failed_sources(&pass.plan, settings));
+        }
+    }
+
+    /// Shows whether the configuration could be loaded again.
+    pub(super) fn reloaded(&self, result: Result<(), &CliError>) {
+        self.metrics.reloaded(result.is_ok().then(now));
+        self.has_or_lacks(CONFIGURATION, result.err().map(ToString::to_string));
+    }
+
+    fn has_or_lacks(&self, what: &'static str, fault: Option<String>) {
+        match fault {
+            Some(fault) => self.health.lacks(what, fault),
+            None => self.health.has(what),
+        }
+    }
+
+    fn pages(&self) -> Pages {
+        let metrics = self.metrics.clone();
+        Pages { metrics: Arc::new(move |format| metrics.text(format)), health: self.health.clone() }
+    }
+}

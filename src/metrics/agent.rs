@@ -1,0 +1,278 @@
+//! The metrics of the agent, and of one pass of `kubegc collect`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use strum::VariantArray as _;
+
+use super::calls::CriCalls;
+use super::definitions::*;
+use super::registry::{Counters, Histograms, Labels, Metrics};
+use super::text::Exposition;
+use crate::model::{PodSourceName, PodSourceReport, Seen, Snapshot};
+use crate::plan::{
+    Action, FailureCause, ImagePolicy, KeepReason, Kind, Outcome, Plan, PodKnowledge, Report, Scope, Summary, Target,
+};
+
+/// The bounds of the buckets for passes, in seconds.
+const BOUNDS: [f64; 8] = [0.1, 0.5, 2.0, 10.0, 30.0, 120.0, 600.0, 1800.0];
+/// The reasons to remove an object of each kind.
+const REASONS: [(Kind, &[&str]); 5] = [
+    (Kind::Container, &["pod_gone", "pod_terminal", "over_unit_limit", "over_total_limit"]),
+    (Kind::Sandbox, &["pod_gone", "pod_terminal", "superseded"]),
+    (Kind::LogDir, &["pod_gone"]),
+    (Kind::LogLink, &["dangling"]),
+    (Kind::Image, &["space", "age", "unused"]),
+];
+/// The results of passes.
+const RESULTS: [&str; 2] = ["succeeded", "failed"];
+/// The file system of the images.
+const IMAGES: (&str, &str) = ("filesystem", "images");
+
+/// The metrics of the agent. Clones share the values.
+#[derive(Clone, Debug)]
+pub struct AgentMetrics(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    metrics: Metrics,
+    passes: Counters,
+    pass_seconds: Histograms,
+    removed: Counters,
+    failed: Counters,
+    refused: Counters,
+    reclaimed: Counters,
+    estimated: Counters,
+}
+
+/// The result of a pass, for the metrics.
+#[derive(Clone, Copy, Debug)]
+pub struct PassMetrics<'a> {
+    /// The kinds of objects.
+    pub scope: Scope,
+    /// Whether the pass could observe everything and carry out its plan.
+    pub is_success: bool,
+    /// Its counts; `None` = it ended without any.
+    pub summary: Option<&'a Summary>,
+    /// How long it took; `None` = not known.
+    pub duration: Option<Duration>,
+    /// When it ended.
+    pub ended_at: Timestamp,
+}
+
+// === impl AgentMetrics ===
+
+impl AgentMetrics {
+    /// Adds the calls to the runtime.
+    pub fn add_calls(&self, calls: &CriCalls) {
+        self.0.metrics.add(CRI_ERRORS, calls.errors.clone());
+        self.0.metrics.add(CRI_SECONDS, calls.seconds.clone());
+    }
+
+    /// Returns all metrics as text.
+    pub fn text(&self, format: Exposition) -> String {
+        self.0.metrics.text(format)
+    }
+
+    /// Shows the settings in force.
+    pub fn in_force(&self, mode: &'static str, profile: &'static str) {
+        self.0.metrics.values.replace(CONFIG, "", [(vec![("mode", mode), ("profile", profile)], 1.0)]);
+    }
+
+    /// Shows whether the last load of the configuration succeeded. `at` = when the one in force was loaded.
+    pub fn reloaded(&self, at: Option<Timestamp>) {
+        self.0.metrics.values.set(RELOADED, f64::from(u8::from(at.is_some())));
+        if let Some(at) = at {
+            self.0.metrics.values.set(RELOADED_AT, seconds(at));
+        }
+    }
+
+    /// Shows whether the agent holds the lock of the node.
+    pub fn lock(&self, is_held: bool) {
+        self.0.metrics.values.set(LOCK, f64::from(u8::from(is_held)));
+    }
+
+    /// Shows the store. `bytes` = its size, if it can be read and written.
+    pub fn store(&self, bytes: Option<u64>) {
+        self.0.metrics.values.set(STORE_OK, f64::from(u8::from(bytes.is_some())));
+        self.0.metrics.values.replace(STORE_BYTES, "", bytes.map(|bytes| (Labels::new(), number(bytes))));
+    }
+
+    /// Shows how many passes over these objects run.
+    pub fn running(&self, scope: Scope, passes: u32) {
+        let scope = scope.as_str();
+        self.0.metrics.values.replace(PASS_RUNNING, scope, [(vec![("scope", scope)], f64::from(passes))]);
+    }
+
+    /// Counts a pass.
+    pub fn passed(&self, pass: PassMetrics<'_>) {
+        let scope = ("scope", pass.scope.as_str());
+        let [succeeded, failed] = RESULTS;
+        let result = if pass.is_success { succeeded } else { failed };
+        self.0.passes.get_or_create(&vec![scope, ("result", result)]).inc();
+        if let Some(duration) = pass.duration {
+            self.0.pass_seconds.get_or_create(&vec![scope]).observe(duration.as_secs_f64());
+        }
+        if pass.is_success {
+            self.0.metrics.values.replace(PASS_SUCCEEDED_AT, scope.1, [(vec![scope], seconds(pass.ended_at))]);
+        }
+        for (kind, bytes) in pass.summary.iter().flat_map(|summary| &summary.measured_bytes) {
+            self.0.reclaimed.get_or_create(&vec![("kind", kind.as_str())]).inc_by(*bytes);
+        }
+    }
+
+    /// Counts the outcome of an action.
+    pub fn outcome(&self, report: &Report) {
+        let kind = ("kind", report.action.target.kind().as_str());
+        match &report.outcome {
+            Outcome::Removed {} => {
+                self.0.removed.get_or_create(&vec![kind, ("reason", report.action.reason.kind())]).inc();
+                self.0.estimated.get_or_create(&vec![kind]).inc_by(size(&report.action));
+            }
+            Outcome::Failed { cause, .. } => {
+                self.0.failed.get_or_create(&vec![kind, ("cause", cause.as_str())]).inc();
+            }
+            Outcome::Refused { refusal } => {
+                self.0.refused.get_or_create(&vec![kind, ("cause", refusal.kind())]).inc();
+            }
+            Outcome::AlreadyGone {} | Outcome::NotNeeded {} | Outcome::WouldRemove {} => {}
+        }
+    }
+
+    /// Shows a plan. It replaces what the plan before showed of the same kinds.
+    pub fn planned(&self, scope: Scope, plan: &Plan) {
+        for kind in Kind::ALL.into_iter().filter(|kind| covers(scope, *kind)) {
+            self.show_kept(kind, plan);
+            self.show_actions(kind, plan);
+        }
+        self.pod_sources(&plan.pods);
+    }
+
+    fn show_kept(&self, kind: Kind, plan: &Plan) {
+        let word = kind.as_str();
+        let kept = plan.kept.iter().filter(|kept| kept.kind == kind).map(|kept| &kept.reason);
+        let by = |reason: &KeepReason| ("by", if reason.is_guard() { "guard" } else { "rule" });
+        let labels = kept.map(|reason| vec![("kind", word), ("reason", reason.kind()), by(reason)]);
+        self.0.metrics.values.replace(KEPT, word, counts([], labels));
+    }
+
+    fn show_actions(&self, kind: Kind, plan: &Plan) {
+        let (values, word) = (&self.0.metrics.values, kind.as_str());
+        let is_of = |action: &&Action| action.target.kind() == kind;
+        let reasons = REASONS.iter().filter(|(of, _)| *of == kind).flat_map(|(_, reasons)| *reasons);
+        let none = reasons.map(|reason| vec![("kind", word), ("reason", *reason)]);
+        let labels = |action: &Action| vec![("kind", word), ("reason", action.reason.kind())];
+        values.replace(PLANNED, word, counts(none, plan.actions.iter().filter(is_of).map(labels)));
+        let candidates = plan.actions.iter().chain(&plan.images.reserve).filter(is_of);
+        let bytes = candidates.map(size).fold(0, u64::saturating_add);
+        values.replace(RECLAIMABLE, word, [(vec![("kind", word)], number(bytes))]);
+    }
+
+    /// Shows the image disk, its thresholds, and the lists of the runtime.
+    pub fn observed(&self, snapshot: &Snapshot, images: &ImagePolicy) {
+        let values = &self.0.metrics.values;
+        let show = |definition, value: Option<u64>| {
+            values.replace(definition, "", value.map(|value| (vec![IMAGES], number(value))));
+        };
+        let disk = snapshot.image_filesystem.as_ref();
+        show(FS_CAPACITY, disk.map(|disk| disk.capacity_bytes));
+        show(FS_USED, disk.map(|disk| disk.capacity_bytes.saturating_sub(disk.available_bytes)));
+        show(FS_INODES, disk.and_then(|disk| disk.inodes));
+        show(FS_INODES_USED, disk.and_then(|disk| Some(disk.inodes?.saturating_sub(disk.inodes_free?))));
+        let thresholds = [("high", images.high_threshold_percent), ("low", images.low_threshold_percent)];
+        let ratio = |(name, percent)| (vec![IMAGES, ("threshold", name)], number(percent) / 100.0);
+        values.replace(FS_THRESHOLD, "", thresholds.map(ratio));
+        let lists = snapshot.list_bytes.receipts();
+        values.replace(LIST_BYTES, "", lists.map(|(list, receipt)| (vec![("list", list)], number(receipt.bytes))));
+        values.set(LIST_LIMIT, number(snapshot.list_bytes.limit));
+    }
+
+    fn pod_sources(&self, pods: &Seen<PodKnowledge>) {
+        let sources: Vec<_> = pods.as_ref().map(|pods| pods.sources.iter().collect()).unwrap_or_default();
+        let label = |source: &PodSourceReport| {
+            let name: PodSourceName = source.name.parse().ok()?;
+            Some(vec![("source", <&'static str>::from(name))])
+        };
+        let complete =
+            |source: &&PodSourceReport| Some((label(source)?, f64::from(u8::from(source.missing.is_none()))));
+        let at = |source: &&PodSourceReport| Some((label(source)?, seconds(source.as_of?)));
+        let values = &self.0.metrics.values;
+        values.replace(POD_SOURCE_COMPLETE, "", sources.iter().filter_map(complete));
+        values.replace(POD_SOURCE_AT, "", sources.iter().filter_map(at));
+    }
+}
+
+impl Default for AgentMetrics {
+    /// Creates metrics that begin at 0.
+    fn default() -> Self {
+        let metrics = Metrics::new();
+        metrics.values.replace(BUILD, "", [(vec![("version", env!("CARGO_PKG_VERSION"))], 1.0)]);
+        let kinds = || Kind::ALL.map(|kind| ("kind", kind.as_str()));
+        let each_kind = || kinds().map(|kind| vec![kind]);
+        let reasons = REASONS.into_iter().flat_map(|(kind, reasons)| reasons.iter().map(move |reason| (kind, *reason)));
+        let reasons = reasons.map(|(kind, reason)| vec![("kind", kind.as_str()), ("reason", reason)]);
+        let causes = kinds()
+            .into_iter()
+            .flat_map(|kind| FailureCause::VARIANTS.iter().map(move |cause| vec![kind, ("cause", cause.as_str())]));
+        let scopes = [Scope::Containers, Scope::Images];
+        let passes = scopes
+            .into_iter()
+            .flat_map(|scope| RESULTS.map(|result| vec![("scope", scope.as_str()), ("result", result)]));
+        let pass_seconds: Histograms = Family::new_with_constructor(|| Histogram::new(BOUNDS));
+        metrics.add(PASS_SECONDS, pass_seconds.clone());
+        Self(Arc::new(Inner {
+            passes: metrics.counters(PASSES, passes),
+            pass_seconds,
+            removed: metrics.counters(REMOVED, reasons),
+            failed: metrics.counters(FAILED, causes),
+            refused: metrics.counters(REFUSED, kinds().map(|kind| vec![kind, ("cause", "state_changed")])),
+            reclaimed: metrics.counters(RECLAIMED, each_kind()),
+            estimated: metrics.counters(ESTIMATED, each_kind()),
+            metrics,
+        }))
+    }
+}
+
+/// Returns whether a pass plans objects of this kind.
+fn covers(scope: Scope, kind: Kind) -> bool {
+    match scope {
+        Scope::Containers => kind != Kind::Image,
+        Scope::Images => kind == Kind::Image,
+        Scope::All => true,
+    }
+}
+
+/// Counts how often each set of labels occurs, 0 for each of `none` that does not.
+fn counts(
+    none: impl IntoIterator<Item = Labels>,
+    labels: impl Iterator<Item = Labels>,
+) -> impl Iterator<Item = (Labels, f64)> {
+    let mut counts: BTreeMap<_, u32> = none.into_iter().map(|labels| (labels, 0)).collect();
+    labels.for_each(|labels| *counts.entry(labels).or_default() += 1);
+    counts.into_iter().map(|(labels, count)| (labels, f64::from(count)))
+}
+
+/// Returns the size of an object before its removal; 0 = not known.
+fn size(action: &Action) -> u64 {
+    match action.target {
+        Target::RemoveImage { estimated_bytes, .. } => estimated_bytes,
+        _ => action.size_bytes.unwrap_or_default(),
+    }
+}
+
+fn seconds(at: Timestamp) -> f64 {
+    at.as_duration().as_secs_f64()
+}
+
+/// Converts a value to the type of metrics. Sizes below 8 PiB stay exact.
+#[expect(clippy::cast_precision_loss, reason = "metrics are floating-point numbers")]
+pub(super) fn number(value: u64) -> f64 {
+    value as f64
+}
+
+#[cfg(test)]
+mod tests;

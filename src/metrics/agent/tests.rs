@@ -1,0 +1,148 @@
+use serde_json::json;
+
+use super::*;
+use crate::plan::decide;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn full_disk() -> Snapshot {
+    serde_json::from_str(include_str!("../../../tests/data/snapshots/full_disk.json")).unwrap()
+}
+
+/// Returns the samples of a metric, without its name.
+fn samples(metrics: &AgentMetrics, name: &str) -> Vec<String> {
+    let text = metrics.text(Exposition::Prometheus);
+    let of_it = |line: &str| line.strip_prefix(name).filter(|rest| rest.starts_with([' ', '{'])).map(str::to_owned);
+    text.lines().filter_map(of_it).collect()
+}
+
+fn report(outcome: &serde_json::Value) -> Report {
+    let mut report = outcome.clone();
+    report["action"] = json!({ "action": "remove_image", "id": "i", "reason": "unused", "estimated_bytes": 7 });
+    serde_json::from_value(report).unwrap()
+}
+
+#[test]
+fn every_counter_begins_at_0() {
+    let metrics = AgentMetrics::default();
+    assert_eq!(samples(&metrics, "kubegc_passes_total").len(), 4);
+    assert!(
+        samples(&metrics, "kubegc_removals_failed_total").contains(&"{kind=\"image\",cause=\"timeout\"} 0".to_owned())
+    );
+    for (kind, reasons) in REASONS {
+        for reason in reasons {
+            let sample = format!("{{kind=\"{}\",reason=\"{reason}\"}} 0", kind.as_str());
+            assert!(samples(&metrics, "kubegc_removed_total").contains(&sample), "{sample}");
+        }
+    }
+}
+
+#[test]
+fn an_outcome_is_counted_by_kind_and_reason_or_cause() {
+    let metrics = AgentMetrics::default();
+    for outcome in [
+        json!({ "outcome": "removed" }),
+        json!({ "outcome": "failed", "error": "busy", "cause": "runtime" }),
+        json!({ "outcome": "refused", "refusal": "in_use" }),
+        json!({ "outcome": "already_gone" }),
+    ] {
+        metrics.outcome(&report(&outcome));
+    }
+    let counted =
+        |name| samples(&metrics, name).into_iter().filter(|sample| !sample.ends_with(" 0")).collect::<Vec<_>>();
+    assert_eq!(counted("kubegc_removed_total"), ["{kind=\"image\",reason=\"unused\"} 1"]);
+    assert_eq!(counted("kubegc_removals_failed_total"), ["{kind=\"image\",cause=\"runtime\"} 1"]);
+    assert_eq!(counted("kubegc_removals_refused_total"), ["{kind=\"image\",cause=\"in_use\"} 1"]);
+    assert_eq!(counted("kubegc_estimated_bytes_total"), ["{kind=\"image\"} 7"]);
+}
+
+#[test]
+fn a_failed_pass_does_not_move_the_last_success() {
+    let metrics = AgentMetrics::default();
+    let mut summary = Summary::default();
+    summary.measured_bytes.insert(Kind::Image, 40);
+    let pass = PassMetrics {
+        scope: Scope::Images,
+        is_success: true,
+        summary: Some(&summary),
+        duration: Some(Duration::from_millis(1500)),
+        ended_at: at(100),
+    };
+    metrics.passed(pass);
+    metrics.passed(PassMetrics { is_success: false, summary: None, duration: None, ended_at: at(200), ..pass });
+    assert_eq!(samples(&metrics, "kubegc_pass_last_success_timestamp_seconds"), ["{scope=\"images\"} 100.0"]);
+    let passes = samples(&metrics, "kubegc_passes_total");
+    for result in ["succeeded", "failed"] {
+        assert!(passes.contains(&format!("{{scope=\"images\",result=\"{result}\"}} 1")), "{passes:?}");
+    }
+    assert!(samples(&metrics, "kubegc_reclaimed_bytes_total").contains(&"{kind=\"image\"} 40".to_owned()));
+    assert_eq!(samples(&metrics, "kubegc_pass_duration_seconds_sum"), ["{scope=\"images\"} 1.5"]);
+}
+
+#[test]
+fn a_plan_replaces_what_the_plan_before_showed_of_the_same_kinds() {
+    let (metrics, snapshot) = (AgentMetrics::default(), full_disk());
+    metrics.planned(Scope::All, &decide(&snapshot, &crate::plan::Policy::default(), Scope::All));
+    let containers =
+        |name| samples(&metrics, name).into_iter().filter(|it| it.contains("container")).collect::<Vec<_>>();
+    let before = containers("kubegc_planned_objects");
+    assert!(before.contains(&"{kind=\"container\",reason=\"pod_gone\"} 1.0".to_owned()), "{before:?}");
+    assert!(
+        containers("kubegc_kept_objects")
+            .contains(&"{kind=\"container\",reason=\"running\",by=\"rule\"} 3.0".to_owned())
+    );
+    assert!(
+        containers("kubegc_kept_objects")
+            .contains(&"{kind=\"container\",reason=\"maybe_starting\",by=\"guard\"} 1.0".to_owned())
+    );
+    let none = Snapshot { images: Seen::Seen(Vec::new()), ..snapshot };
+    metrics.planned(Scope::Images, &decide(&none, &crate::plan::Policy::default(), Scope::Images));
+    assert_eq!(containers("kubegc_planned_objects"), before);
+    let reclaimable = samples(&metrics, "kubegc_reclaimable_bytes");
+    assert!(reclaimable.contains(&"{kind=\"image\"} 0.0".to_owned()), "{reclaimable:?}");
+}
+
+#[test]
+fn the_disk_its_thresholds_and_the_lists_are_shown_and_an_unavailable_disk_is_not() {
+    let metrics = AgentMetrics::default();
+    let mut snapshot = full_disk();
+    metrics.observed(&snapshot, &ImagePolicy::default());
+    assert_eq!(samples(&metrics, "kubegc_filesystem_used_bytes").len(), 1);
+    assert_eq!(
+        samples(&metrics, "kubegc_filesystem_threshold_ratio"),
+        ["{filesystem=\"images\",threshold=\"high\"} 0.85", "{filesystem=\"images\",threshold=\"low\"} 0.8"]
+    );
+    snapshot.image_filesystem = Seen::NotSeen("no answer".to_owned());
+    metrics.observed(&snapshot, &ImagePolicy::default());
+    assert_eq!(samples(&metrics, "kubegc_filesystem_used_bytes"), [""; 0]);
+}
+
+#[test]
+fn a_store_in_memory_is_not_writable_and_has_no_size() {
+    let metrics = AgentMetrics::default();
+    metrics.store(Some(4096));
+    assert_eq!(samples(&metrics, "kubegc_store_size_bytes"), [" 4096.0"]);
+    metrics.store(None);
+    assert_eq!(samples(&metrics, "kubegc_store_writable"), [" 0.0"]);
+    assert_eq!(samples(&metrics, "kubegc_store_size_bytes"), [""; 0]);
+}
+
+/// A label that holds a name would add a series for each object of a node.
+#[test]
+fn no_sample_contains_the_name_of_an_object() {
+    let (metrics, snapshot) = (AgentMetrics::default(), full_disk());
+    let plan = decide(&snapshot, &crate::plan::Policy::default(), Scope::All);
+    metrics.observed(&snapshot, &ImagePolicy::default());
+    metrics.planned(Scope::All, &plan);
+    for action in &plan.actions {
+        let removed = json!({ "action": action, "outcome": "removed" });
+        metrics.outcome(&serde_json::from_value(removed).unwrap());
+    }
+    let text = metrics.text(Exposition::OpenMetrics);
+    for word in ["shop", "registry", "sha256", "/var", "worker", "migrate"] {
+        let is_sample = |line: &&str| !line.starts_with('#') && line.contains(word);
+        assert_eq!(text.lines().find(is_sample), None, "{word}");
+    }
+}

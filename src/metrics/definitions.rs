@@ -1,0 +1,132 @@
+//! Every metric: name, type, labels and meaning.
+
+/// One metric.
+#[derive(Clone, Copy, Debug)]
+pub struct Definition {
+    /// The name, without the suffix `_total` of a counter.
+    pub name: &'static str,
+    /// The type.
+    pub of: MetricType,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+    /// The meaning, without a full stop.
+    pub help: &'static str,
+}
+
+/// The type of a metric.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum MetricType {
+    /// It only grows, until a restart.
+    Counter,
+    /// The last value.
+    Gauge,
+    /// Counts in buckets.
+    Histogram,
+}
+
+// === impl Definition ===
+
+impl Definition {
+    /// Returns the name in queries.
+    pub fn sample(&self) -> String {
+        let suffix = if self.of == MetricType::Counter { "_total" } else { "" };
+        format!("{}{suffix}", self.name)
+    }
+}
+
+// === impl MetricType ===
+
+impl MetricType {
+    /// Returns the word in the text formats.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// Declares metrics: `CONSTANT = Type "name" ["label"] "meaning";`
+macro_rules! definitions {
+    ($(#[doc = $doc:literal])+ $group:ident: $($constant:ident = $of:ident $name:literal [$($label:literal),*] $help:literal;)+) => {
+        $(pub(super) const $constant: Definition =
+            Definition { name: $name, of: MetricType::$of, labels: &[$($label),*], help: $help };)+
+        $(#[doc = $doc])+
+        pub const $group: &[Definition] = &[$($constant),+];
+    };
+}
+
+definitions! {
+    /// Those of the agent and of `kubegc collect --metrics-file`.
+    AGENT:
+    BUILD = Gauge "kubegc_build_info" ["version"] "Always 1; the label is the version of the program";
+    CONFIG = Gauge "kubegc_config_info" ["mode", "profile"] "Always 1; the labels are the mode and the profile in force";
+    RELOADED = Gauge "kubegc_config_last_reload_successful" []
+        "Whether the last load of the configuration succeeded: 1 or 0. After a failure the previous one is in force";
+    RELOADED_AT = Gauge "kubegc_config_last_reload_success_timestamp_seconds" []
+        "When the configuration in force was loaded";
+    LOCK = Gauge "kubegc_lock_held" [] "Whether this agent holds the lock of the node: 1, or 0 while it waits";
+    PASSES = Counter "kubegc_passes" ["scope", "result"]
+        "GC passes. failed: an observation was missing, or the runtime did not respond";
+    PASS_SECONDS = Histogram "kubegc_pass_duration_seconds" ["scope"] "Duration of passes";
+    PASS_SUCCEEDED_AT = Gauge "kubegc_pass_last_success_timestamp_seconds" ["scope"] "When the last successful pass ended";
+    PASS_RUNNING = Gauge "kubegc_passes_running" ["scope"] "Passes in progress";
+    REMOVED = Counter "kubegc_removed" ["kind", "reason"] "Removed objects, by the reason in the plan";
+    FAILED = Counter "kubegc_removals_failed" ["kind", "cause"] "Removals that failed";
+    REFUSED = Counter "kubegc_removals_refused" ["kind", "cause"]
+        "Removals that the recheck refused, because the object changed after the plan";
+    RECLAIMED = Counter "kubegc_reclaimed_bytes" ["kind"] "Free space gained by removals, measured";
+    ESTIMATED = Counter "kubegc_estimated_bytes" ["kind"]
+        "Sizes of removed images as the runtime reports them, and of removed logs. Shared layers count more than once";
+    KEPT = Gauge "kubegc_kept_objects" ["kind", "reason", "by"]
+        "Objects that the last plan keeps. by: guard, or rule for what the kubelet keeps too";
+    PLANNED = Gauge "kubegc_planned_objects" ["kind", "reason"] "Objects that the last plan removes";
+    RECLAIMABLE = Gauge "kubegc_reclaimable_bytes" ["kind"]
+        "Sizes of the objects that the last plan may remove, fallback candidates included";
+    FS_CAPACITY = Gauge "kubegc_filesystem_capacity_bytes" ["filesystem"] "Capacity of the file system";
+    FS_USED = Gauge "kubegc_filesystem_used_bytes" ["filesystem"]
+        "Bytes of the file system that are not available to unprivileged users";
+    FS_INODES = Gauge "kubegc_filesystem_inodes" ["filesystem"] "Inodes of the file system";
+    FS_INODES_USED = Gauge "kubegc_filesystem_inodes_used" ["filesystem"] "Inodes of the file system in use";
+    FS_THRESHOLD = Gauge "kubegc_filesystem_threshold_ratio" ["filesystem", "threshold"]
+        "Usage at which image removal starts (high) and stops (low), from 0 to 1";
+    LIST_BYTES = Gauge "kubegc_cri_list_bytes" ["list"] "Encoded size of a list of the runtime";
+    LIST_LIMIT = Gauge "kubegc_cri_list_limit_bytes" [] "Largest list that the kubelet can receive in one message";
+    CRI_ERRORS = Counter "kubegc_cri_call_errors" ["method", "cause"] "Calls to the runtime without a successful answer";
+    CRI_SECONDS = Histogram "kubegc_cri_call_duration_seconds" ["method"]
+        "Duration of calls to the runtime, failed ones included";
+    POD_SOURCE_COMPLETE = Gauge "kubegc_pod_source_complete" ["source"]
+        "Whether the list of the pod source has all pods of the node: 1 or 0. Without it no pod counts as deleted";
+    POD_SOURCE_AT = Gauge "kubegc_pod_source_last_list_timestamp_seconds" ["source"] "The time of the list of the pod source";
+    STORE_BYTES = Gauge "kubegc_store_size_bytes" [] "Size of the store";
+    STORE_OK = Gauge "kubegc_store_writable" []
+        "Whether the store can be read and written: 1, or 0 while the memory of the agent is in the process only";
+}
+
+definitions! {
+    /// Those of `kubegc controller run`. Some have the names of kube-controller-manager, for existing alerts.
+    CONTROLLER:
+    CONTROLLER_BUILD = Gauge "kubegc_build_info" ["version"] "Always 1; the label is the version of the program";
+    LEADER = Gauge "kubegc_controller_leader" [] "Whether this process collects: 1, or 0 while another one has the Lease";
+    DISCOVERY_ERRORS = Counter "garbagecollector_controller_resources_sync_error" []
+        "Discoveries of what the API server serves that failed. The name is that of kube-controller-manager";
+    QUEUE_DEPTH = Gauge "workqueue_depth" ["name"] "Keys that are ready to be processed";
+    QUEUE_ADDS = Counter "workqueue_adds" ["name"] "Keys that became ready";
+    QUEUE_RETRIES = Counter "workqueue_retries" ["name"] "Keys that failed and are tried again";
+    QUEUE_PROCESSING = Gauge "kubegc_controller_processing" [] "Keys that are processed now";
+    QUEUE_DELAYED = Gauge "kubegc_controller_delayed" [] "Keys that wait after a failure";
+    OBJECTS = Gauge "kubegc_controller_objects" [] "Objects in the ownership graph";
+    UNLISTED = Gauge "kubegc_controller_unlisted_resources" [] "Monitored resources without a complete list so far";
+    FAILING = Gauge "kubegc_controller_failing_objects" [] "Objects whose check or change fails now";
+    PAUSED = Gauge "kubegc_controller_paused_resources" [] "Resources whose deletions the brake has paused";
+    CHANGES = Counter "kubegc_controller_changes" ["action", "result"] "Changes of objects by their owner references";
+    UNRESOLVED = Counter "kubegc_controller_invalid_references" ["cause"]
+        "Owner references that cannot be resolved, each time they are checked";
+    PODS_DELETED = Counter "pod_gc_collector_force_delete_pods" ["reason"]
+        "Deleted pods. The name is that of kube-controller-manager; there is no label for the namespace";
+    PODS_FAILED = Counter "pod_gc_collector_force_delete_pod_errors" ["reason"]
+        "Failed deletions of pods. The name is that of kube-controller-manager; there is no label for the namespace";
+    PODS_PASS_AT = Gauge "kubegc_controller_pod_pass_last_success_timestamp_seconds" []
+        "When the last pass over the pods ended that could read everything";
+}

@@ -1,0 +1,76 @@
+//! The file for `node_exporter`'s textfile collector.
+
+use std::fs::Permissions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::text::continued;
+
+/// `node_exporter` has no privileges.
+const MODE: u32 = 0o644;
+
+/// The file cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write metrics to {}: {source}", path.display())]
+pub struct FileError {
+    /// The file.
+    pub path: PathBuf,
+    /// The cause.
+    pub source: io::Error,
+}
+
+/// Replaces the file in one step, so that no reader sees a part of it. `text` has the format of Prometheus. Each run is a
+/// process of its own, so counters and histograms continue from the values in the file: a counter that began at 0 in each
+/// run would not show that two runs did the same.
+///
+/// # Errors
+/// A file in its directory cannot be created or renamed.
+pub fn write_text_file(path: &Path, text: &str) -> Result<(), FileError> {
+    let earlier = std::fs::read(path).unwrap_or_default();
+    let text = continued(&String::from_utf8_lossy(&earlier), text);
+    replace(path, &text).map_err(|source| FileError { path: path.to_owned(), source })
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // The collector reads files that end in .prom, and this one does not.
+    let mut file = tempfile::Builder::new().prefix(".kubegc-").suffix(".tmp").tempfile_in(dir)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().set_permissions(Permissions::from_mode(MODE))?;
+    file.persist(path)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COUNTER: &str = "# TYPE a_total counter\na_total 1\n# TYPE g gauge\ng 1\n";
+
+    #[test]
+    fn the_file_is_readable_for_all_and_its_counters_continue() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kubegc.prom");
+        write_text_file(&path, COUNTER).unwrap();
+        write_text_file(&path, COUNTER).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), COUNTER.replace("a_total 1", "a_total 2"));
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary file stays");
+    }
+
+    #[test]
+    fn a_file_that_is_no_text_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kubegc.prom");
+        std::fs::write(&path, [0xff, b'\n', 0]).unwrap();
+        write_text_file(&path, COUNTER).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), COUNTER);
+    }
+
+    #[test]
+    fn an_error_names_the_file() {
+        let error = write_text_file(Path::new("/nowhere/kubegc.prom"), "").unwrap_err().to_string();
+        assert!(error.starts_with("cannot write metrics to /nowhere/kubegc.prom: No such file"), "{error}");
+    }
+}

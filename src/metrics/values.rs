@@ -1,0 +1,72 @@
+//! Values that are replaced as a whole: gauges, and counters that another part of kubegc counts. A scrape sees all values
+//! of one plan or none of them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics;
+
+use super::definitions::{Definition, MetricType};
+use super::registry::Labels;
+
+/// The samples of a metric, by the part of kubegc that sets them.
+type Parts = BTreeMap<&'static str, Vec<(Labels, f64)>>;
+
+/// All such values of a process.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Values(Arc<Mutex<BTreeMap<&'static str, (Definition, Parts)>>>);
+
+// === impl Values ===
+
+impl Values {
+    /// Replaces the samples of a metric that this part has set. Those of other parts stay.
+    pub(super) fn replace(
+        &self,
+        definition: Definition,
+        part: &'static str,
+        samples: impl IntoIterator<Item = (Labels, f64)>,
+    ) {
+        let samples = samples.into_iter().collect();
+        let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, parts) = values.entry(definition.name).or_insert_with(|| (definition, Parts::new()));
+        parts.insert(part, samples);
+    }
+
+    /// Sets a metric without labels.
+    pub(super) fn set(&self, definition: Definition, value: f64) {
+        self.replace(definition, "", [(Labels::new(), value)]);
+    }
+}
+
+impl Collector for Values {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        // The samples are copied: a slow encoder must not delay a pass.
+        let values = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (definition, parts) in values.into_values() {
+            let samples: Vec<_> = parts.into_values().flatten().collect();
+            let is_counter = definition.of == MetricType::Counter;
+            if samples.is_empty() {
+                continue;
+            }
+            // As the registry does for other metrics.
+            let help = format!("{}.", definition.help);
+            let of = if is_counter { metrics::MetricType::Counter } else { metrics::MetricType::Gauge };
+            let mut metric = encoder.encode_descriptor(definition.name, &help, None, of)?;
+            for (labels, value) in samples {
+                if labels.is_empty() {
+                    sample(&mut metric, is_counter, value)?;
+                } else {
+                    sample(&mut metric.encode_family(&labels)?, is_counter, value)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn sample(metric: &mut MetricEncoder<'_>, is_counter: bool, value: f64) -> fmt::Result {
+    if is_counter { metric.encode_counter::<NoLabelSet, f64, f64>(&value, None) } else { metric.encode_gauge(&value) }
+}

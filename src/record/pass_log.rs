@@ -1,0 +1,65 @@
+//! Logs and counts passes. No other module does this.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{Pass, StoreError};
+use crate::metrics::{AgentMetrics, PassMetrics};
+use crate::plan::Scope;
+
+/// The end of a pass.
+#[derive(Clone, Copy, Debug)]
+pub struct PassEnd {
+    /// The kinds of objects.
+    pub scope: Scope,
+    /// How long it took; `None` = not known.
+    pub duration: Option<Duration>,
+    /// When it ended.
+    pub at: Timestamp,
+}
+
+/// Counts a pass, and shows its plan in the metrics.
+pub fn tell_pass(end: PassEnd, pass: &Result<Pass, StoreError>, metrics: &AgentMetrics) {
+    let PassEnd { scope, duration, at: ended_at } = end;
+    let pass = pass.as_ref().ok();
+    let (is_success, summary) = (pass.is_some_and(Pass::is_success), pass.map(|pass| &pass.summary));
+    metrics.passed(PassMetrics { scope, is_success, summary, duration, ended_at });
+    if let Some(pass) = pass {
+        metrics.planned(scope, &pass.plan);
+    }
+}
+
+/// Counts a pass that could not begin, because the runtime is unavailable.
+pub fn tell_no_pass(metrics: &AgentMetrics, scope: Scope) {
+    let ended_at = Timestamp::UNIX_EPOCH;
+    metrics.passed(PassMetrics { scope, is_success: false, summary: None, duration: None, ended_at });
+}
+
+/// Logs the result of a pass of the service.
+pub fn log_pass(scope: Scope, pass: &Result<Pass, StoreError>) {
+    let pass = match pass {
+        Ok(pass) => pass,
+        Err(error) => return tracing::error!(%scope, %error, "pass ended without a record"),
+    };
+    for error in &pass.plan.errors {
+        tracing::warn!(%scope, %error, "pass could not do all of its work");
+    }
+    for halt in &pass.summary.halts {
+        tracing::warn!(%scope, %halt, "pass did not begin all actions");
+    }
+    if let Some(note) = pass.not_recorded() {
+        tracing::error!(%scope, %note, "pass is not recorded on disk");
+    }
+    let total = pass.summary.total();
+    tracing::info!(
+        %scope,
+        removed = total.removed,
+        would_remove = (total.would_remove > 0).then_some(total.would_remove),
+        refused = total.refused,
+        failed = total.failed,
+        freed_bytes = pass.summary.total_measured_bytes(),
+        kept = pass.plan.kept.len(),
+        "pass done"
+    );
+}

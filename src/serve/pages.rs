@@ -1,0 +1,93 @@
+//! The pages for monitoring: metrics and health. They change nothing and show no name of an image, pod or namespace.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{Method, Request, Response, StatusCode};
+
+use super::Health;
+use crate::metrics::Exposition;
+
+/// The pages of a process.
+#[derive(Clone)]
+pub struct Pages {
+    /// Returns the metrics as text.
+    pub metrics: Arc<dyn Fn(Exposition) -> String + Send + Sync>,
+    /// The health.
+    pub health: Health,
+}
+
+/// The media type of text for people.
+const TEXT: &str = "text/plain; charset=utf-8";
+
+// === impl Pages ===
+
+impl Pages {
+    /// Answers a request. `None` = there is no such page.
+    pub(super) fn page(&self, request: &Request<Incoming>) -> Option<Response<Full<Bytes>>> {
+        let page = match request.uri().path() {
+            "/metrics" => self.metrics(request),
+            "/livez" => health(&self.stalled(), &[], "stalled"),
+            "/readyz" => health(&self.health.missing(), &self.health.notes(), "not ready"),
+            _ => return None,
+        };
+        let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+        Some(protected(if is_read { page } else { not_allowed() }))
+    }
+
+    fn stalled(&self) -> Vec<String> {
+        self.health.stalled().iter().map(ToString::to_string).collect()
+    }
+
+    fn metrics(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        let accept = request.headers().get(ACCEPT).and_then(|accept| accept.to_str().ok());
+        let format = Exposition::accepted(accept);
+        response(StatusCode::OK, format.media_type(), (self.metrics)(format))
+    }
+}
+
+impl fmt::Debug for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pages").field("health", &self.health).finish_non_exhaustive()
+    }
+}
+
+/// Returns the answer to a request for another page.
+pub(super) fn not_found() -> Response<Full<Bytes>> {
+    let text = "no such page; there are /metrics, /livez and /readyz\n";
+    protected(response(StatusCode::NOT_FOUND, TEXT, text.to_owned()))
+}
+
+fn health(faults: &[String], notes: &[String], fault: &str) -> Response<Full<Bytes>> {
+    let (status, first) =
+        if faults.is_empty() { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, fault) };
+    let lines = std::iter::once(first).chain(faults.iter().chain(notes).map(String::as_str));
+    response(status, TEXT, lines.flat_map(|line| [line, "\n"]).collect())
+}
+
+fn not_allowed() -> Response<Full<Bytes>> {
+    let mut refused = response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET and HEAD\n".to_owned());
+    refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    refused
+}
+
+fn response(status: StatusCode, media_type: &'static str, text: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(text.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response
+}
+
+/// Adds the headers that keep a browser from interpreting or storing a page.
+fn protected(mut response: Response<Full<Bytes>>) -> Response<Full<Bytes>> {
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,174 @@
+//! Metrics and health of the real binary on a simulated node.
+
+pub mod http;
+mod listener;
+mod text_file;
+
+use std::time::Duration;
+
+use kubegc::sim::{Fault, MIB, Node, Rpc, Sim, Times};
+
+use crate::agent::{Home, Running};
+use http::{Answer, get};
+
+/// Any free port.
+const ANY: &[&str] = &["run", "--set", "metrics.address=127.0.0.1:0"];
+const OLD: &str = "docker.io/library/old:1";
+const WEB: &str = "docker.io/library/web:1";
+
+/// Returns a node with a container and a sandbox of a deleted pod, and an unused image.
+fn sim() -> Sim {
+    let node = Node::new().now(kubegc::daemon::now()).ago(Duration::from_hours(5));
+    let node = node.image(OLD, &[("old", MIB)]).image(WEB, &[("web", MIB)]);
+    let node = node.pod("default", "live", "live").running("app", WEB);
+    Sim::start(node.pod("default", "gone", "gone").exited("app", WEB).stopped()).unwrap()
+}
+
+/// Starts the service, and returns its address as soon as it is served.
+async fn service(home: &Home) -> (Running, String) {
+    let mut service = home.start(ANY);
+    let lines = service.says("serving metrics and health").await;
+    let address = lines.last().and_then(|line| line.split("address=").nth(1)).unwrap();
+    let address = address.split_whitespace().next().unwrap().to_owned();
+    (service, address)
+}
+
+/// Returns the value of a series.
+pub fn value(metrics: &str, series: &str) -> Option<f64> {
+    metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pass_is_counted_and_the_agent_is_ready_after_both() {
+    let sim = sim();
+    let home = Home::new(&sim, "images.all_unused = true\ncontainers.interval = \"1h\"\nimages.interval = \"1h\"");
+    let (mut service, address) = service(&home).await;
+    for _ in 0..2 {
+        service.says("pass done").await;
+    }
+    let Answer { status, body: metrics, .. } = get(&address, "/metrics");
+    assert_eq!(status, 200, "{metrics}");
+    for (series, expected) in [
+        ("kubegc_removed_total{kind=\"container\",reason=\"pod_gone\"}", 1.0),
+        ("kubegc_removed_total{kind=\"sandbox\",reason=\"pod_gone\"}", 1.0),
+        ("kubegc_removed_total{kind=\"image\",reason=\"unused\"}", 1.0),
+        ("kubegc_estimated_bytes_total{kind=\"image\"}", MIB as f64),
+        ("kubegc_passes_total{scope=\"images\",result=\"succeeded\"}", 1.0),
+        ("kubegc_passes_running{scope=\"images\"}", 0.0),
+        ("kubegc_pass_duration_seconds_count{scope=\"containers\"}", 1.0),
+        ("kubegc_planned_objects{kind=\"image\",reason=\"unused\"}", 1.0),
+        ("kubegc_kept_objects{kind=\"container\",reason=\"running\",by=\"rule\"}", 1.0),
+        ("kubegc_lock_held", 1.0),
+        ("kubegc_store_writable", 1.0),
+        ("kubegc_config_info{mode=\"collect\",profile=\"safe\"}", 1.0),
+        ("kubegc_config_last_reload_successful", 1.0),
+    ] {
+        assert_eq!(value(&metrics, series), Some(expected), "{series}\n{metrics}");
+    }
+    for series in
+        ["kubegc_store_size_bytes", "kubegc_cri_list_bytes{list=\"containers\"}", "kubegc_cri_list_limit_bytes"]
+    {
+        assert!(value(&metrics, series).is_some_and(|value| value > 0.0), "{series}\n{metrics}");
+    }
+    for page in ["/livez", "/readyz"] {
+        let answer = get(&address, page);
+        assert_eq!((answer.status, answer.body.as_str()), (200, "ok\n"), "{page}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scrape_is_answered_while_a_pass_waits_for_a_runtime_that_hangs() {
+    let sim = sim();
+    sim.fault(Rpc::StreamContainers, Fault::Hang, Times::Forever);
+    sim.fault(Rpc::ListContainers, Fault::Hang, Times::Forever);
+    let home = Home::new(&sim, "");
+    let (_service, address) = service(&home).await;
+    sim.await_call(Rpc::StreamContainers).await.unwrap();
+    let metrics = get(&address, "/metrics").body;
+    assert_eq!(value(&metrics, "kubegc_passes_running{scope=\"containers\"}"), Some(1.0), "{metrics}");
+    assert_eq!(value(&metrics, "kubegc_passes_total{scope=\"containers\",result=\"failed\"}"), Some(0.0), "{metrics}");
+    let ready = get(&address, "/readyz");
+    assert_eq!((ready.status, get(&address, "/livez").status), (503, 200));
+    assert_eq!(ready.body, "not ready\ncontainers: no pass yet\nimages: no pass yet\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_waits_for_its_runtime_is_alive_and_says_what_it_waits_for() {
+    let mut sim = sim();
+    sim.stop_listening();
+    let home = Home::new(&sim, "containers.interval = \"1s\"\nimages.interval = \"1s\"");
+    let (mut service, address) = service(&home).await;
+    service.says("waiting for the runtime").await;
+    let ready = get(&address, "/readyz");
+    assert_eq!((ready.status, get(&address, "/livez").status), (503, 200));
+    assert!(ready.body.contains("runtime: ") && ready.body.contains("socket"), "{}", ready.body);
+    sim.listen_again().unwrap();
+    for _ in 0..3 {
+        service.says("pass done").await;
+    }
+    assert_eq!(get(&address, "/readyz").status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_source_without_an_answer_makes_the_agent_unready() {
+    let sim = sim();
+    let home = Home::new(&sim, "containers.interval = \"1h\"\nimages.interval = \"1h\"");
+    home.replace(
+        "pods.source = \"runtime\"",
+        "pods.source = \"kubelet\"\npods.kubelet_endpoint = \"http://127.0.0.1:9\"",
+    );
+    let (mut service, address) = service(&home).await;
+    for _ in 0..2 {
+        service.says("pass done").await;
+    }
+    let ready = get(&address, "/readyz");
+    assert_eq!(ready.status, 503);
+    assert!(ready.body.starts_with("not ready\npods: pod source kubelet"), "{}", ready.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_list_fails_the_pass_and_is_counted_by_method_and_cause() {
+    let sim = sim();
+    sim.fault(Rpc::StreamImages, Fault::Fail(tonic::Code::Internal), Times::Forever);
+    sim.fault(Rpc::ListImages, Fault::Fail(tonic::Code::Internal), Times::Forever);
+    let home = Home::new(&sim, "containers.interval = \"1h\"\nimages.interval = \"1h\"");
+    let (mut service, address) = service(&home).await;
+    for _ in 0..2 {
+        service.says("pass done").await;
+    }
+    let metrics = get(&address, "/metrics").body;
+    let errors = "kubegc_cri_call_errors_total{method=\"StreamImages\",cause=\"runtime\"}";
+    assert!(value(&metrics, errors).is_some_and(|count| count > 0.0), "{metrics}");
+    assert_eq!(value(&metrics, "kubegc_passes_total{scope=\"images\",result=\"failed\"}"), Some(1.0), "{metrics}");
+    assert_eq!(value(&metrics, "kubegc_pass_last_success_timestamp_seconds{scope=\"images\"}"), None);
+    let ready = get(&address, "/readyz");
+    assert!(ready.status == 503 && ready.body.contains("images: images unavailable: "), "{}", ready.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_that_cannot_be_reloaded_is_shown_until_it_is_valid() {
+    let sim = sim();
+    let home = Home::new(&sim, "");
+    let (mut service, address) = service(&home).await;
+    for _ in 0..2 {
+        service.says("pass done").await;
+    }
+    home.set("images.low_threshold_percent = \"many\"");
+    service.signal(nix::sys::signal::Signal::SIGHUP);
+    service.says("settings not reloaded").await;
+    assert_eq!(value(&get(&address, "/metrics").body, "kubegc_config_last_reload_successful"), Some(0.0));
+    assert!(get(&address, "/readyz").body.contains("configuration: "), "{}", get(&address, "/readyz").body);
+    home.set("profile = \"kubelet\"");
+    service.signal(nix::sys::signal::Signal::SIGHUP);
+    service.says("settings reloaded").await;
+    let wait = async {
+        loop {
+            let metrics = get(&address, "/metrics").body;
+            if value(&metrics, "kubegc_config_info{mode=\"collect\",profile=\"kubelet\"}") == Some(1.0) {
+                return value(&metrics, "kubegc_config_last_reload_successful");
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    assert_eq!(tokio::time::timeout(Duration::from_secs(30), wait).await.unwrap(), Some(1.0));
+}
