@@ -13,9 +13,10 @@ use super::changes::Changes;
 use super::check::Checked;
 use super::convert;
 use super::outcome::{ClusterFailure, ClusterOutcome};
-use super::queue::WorkQueue;
+use super::queue::{QueueLength, WorkQueue};
 use super::served::Served;
 use crate::kubernetes::{Clock, ObjectMetadata};
+use crate::metrics::EngineFigures;
 use crate::owners::{Brake, Effect, Event, Graph, Identity, Kind, OwnerGuards, Recent, ResourceId, Uid, Verdict};
 
 /// How many owners are remembered whose dependents were orphaned.
@@ -261,6 +262,22 @@ impl Engine {
         let before = lock(&self.failures).insert(failure.object.uid.clone(), failure.clone());
         if before.is_none_or(|before| before.cause != failure.cause) {
             (self.report)(Notice::Failed(failure));
+        }
+    }
+
+    /// Returns the figures of now, for metrics.
+    pub(super) fn figures(&self) -> EngineFigures {
+        let (QueueLength { ready, processing, delayed }, totals) = (self.queue.len(), self.queue.totals());
+        EngineFigures {
+            ready,
+            processing,
+            delayed,
+            adds: totals.adds,
+            retries: totals.retries,
+            objects: self.graph().len(),
+            unlisted: lock(&self.resources).unlisted.len(),
+            failing: lock(&self.failures).len(),
+            paused: self.brake().paused().count(),
         }
     }
 

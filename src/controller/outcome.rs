@@ -22,7 +22,7 @@ pub struct ClusterOutcome {
 }
 
 /// The result of an action.
-#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize, strum::Display)]
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize, strum::Display, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum ClusterResult {

@@ -39,7 +39,17 @@ struct State<K> {
     due: HashMap<K, (Instant, u64)>,
     failures: HashMap<K, u32>,
     arrivals: u64,
+    totals: QueueTotals,
     is_closed: bool,
+}
+
+/// How many keys there were since the start.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct QueueTotals {
+    /// Became ready.
+    pub(super) adds: u64,
+    /// Failed, and are tried again.
+    pub(super) retries: u64,
 }
 
 /// How many keys are in which state.
@@ -96,6 +106,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         let failures = state.failures.entry(key.clone()).or_default();
         let wait = Backoff::new(FIRST, LONGEST).after(*failures).wait().max(at_least);
         *failures += 1;
+        state.totals.retries += 1;
         state.delay(key.clone(), Instant::now() + wait);
         self.end(state, key);
     }
@@ -145,6 +156,11 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         QueueLength { ready, processing, delayed }
     }
 
+    /// Returns the number of keys since the start.
+    pub(super) fn totals(&self) -> QueueTotals {
+        self.state().totals
+    }
+
     fn end(&self, mut state: MutexGuard<'_, State<K>>, key: &K) {
         state.end(key);
         drop(state);
@@ -168,6 +184,7 @@ impl<K> Default for WorkQueue<K> {
             due: HashMap::new(),
             failures: HashMap::new(),
             arrivals: 0,
+            totals: QueueTotals::default(),
             is_closed: false,
         };
         Self { state: Mutex::new(state), ready: Notify::new(), ended: Notify::new() }
@@ -181,7 +198,11 @@ impl<K: Clone + Eq + Hash> State<K> {
         if let Some(at) = self.due.remove(&key) {
             self.delayed.remove(&at);
         }
-        if self.dirty.insert(key.clone()) && !self.processing.contains(&key) {
+        if !self.dirty.insert(key.clone()) {
+            return;
+        }
+        self.totals.adds += 1;
+        if !self.processing.contains(&key) {
             self.ready.push_back(key);
         }
     }
@@ -244,6 +265,19 @@ mod tests {
         queue.done(&"a");
         queue.done(&"b");
         assert_eq!(queue.len(), QueueLength::default());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keys_that_become_ready_are_counted_once_and_so_are_failures() {
+        let queue = WorkQueue::default();
+        queue.add("a");
+        queue.add("a");
+        assert_eq!(queue.totals(), QueueTotals { adds: 1, retries: 0 });
+        queue.next().await;
+        queue.fail(&"a", Duration::ZERO);
+        queue.next().await;
+        queue.done(&"a");
+        assert_eq!(queue.totals(), QueueTotals { adds: 2, retries: 1 });
     }
 
     #[tokio::test(start_paused = true)]

@@ -15,12 +15,19 @@ use super::monitors::Monitors;
 use super::settings::at_once;
 use super::{ControllerSettings, QueueLength, ResourceFilter};
 use crate::kubernetes::{Clock, Connection, discover};
+use crate::metrics::ControllerMetrics;
 use crate::model::Backoff;
+use crate::serve::{Health, Pages};
 
 /// Kinds that change together are discovered once.
 const DEBOUNCE: Duration = Duration::from_secs(1);
 /// The waits for an API server that cannot be discovered at the start.
 const WAITS: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
+/// What the service waits for, and a loop of it.
+const DISCOVERY: &str = "discovery";
+const LISTS: &str = "lists";
+/// How long a discovery may take. One of an old API server has a call for each group, and some of them may not answer.
+const LONGEST_DISCOVERY: Duration = Duration::from_mins(30);
 
 /// The collection by owner references as a service.
 pub struct OwnersService {
@@ -28,6 +35,8 @@ pub struct OwnersService {
     settings: ControllerSettings,
     filter: ResourceFilter,
     events: ClusterEvents,
+    metrics: ControllerMetrics,
+    health: Health,
 }
 
 // === impl OwnersService ===
@@ -42,30 +51,48 @@ impl OwnersService {
     ) -> Self {
         let calls = Calls::new(Arc::clone(connection), &settings.calls, !settings.guards.strict_not_found);
         let (events, queue) = ClusterEvents::new(Arc::clone(connection), clock);
-        let report = move |notice| announce(&notice, &queue);
+        let (metrics, health) = (ControllerMetrics::default(), Health::default());
+        let counted = metrics.clone();
+        let report = move |notice| announce(&notice, &counted, &queue);
         let mut engine = Engine::new(calls, Changes::new(Mode::Live), settings.guards.clone(), clock, report);
         engine.has_monitors = true;
-        Self { engine: Arc::new(engine), settings, filter, events }
+        Self { engine: Arc::new(engine), settings, filter, events, metrics, health }
+    }
+
+    /// Returns the metrics, which are those of the whole process.
+    pub fn metrics(&self) -> &ControllerMetrics {
+        &self.metrics
+    }
+
+    /// Returns the pages for monitoring.
+    pub fn pages(&self) -> Pages {
+        let (engine, metrics) = (Arc::clone(&self.engine), self.metrics.clone());
+        let text = move |format| metrics.text(format, &engine.figures());
+        Pages { metrics: Arc::new(text), health: self.health.clone() }
     }
 
     /// Runs until `stop`. Then the calls in flight end, and nothing new begins.
     pub async fn run(self, stop: CancellationToken) {
-        let Self { engine, settings, filter, events } = self;
+        let Self { engine, settings, filter, events, metrics, health } = self;
         let mut monitors = Monitors::new(Arc::clone(&engine), &settings, filter);
         let mut tasks = JoinSet::new();
         tasks.spawn(events.run(stop.clone()));
         let follow = async {
-            first_discovery(&engine, &mut monitors, &settings).await;
+            health.lacks(DISCOVERY, "waiting for the API server");
+            first_discovery(&engine, &mut monitors, &settings, &metrics).await;
+            health.has(DISCOVERY);
+            health.lacks(LISTS, "waiting for the first list of each resource");
             tracing::info!(resources = monitors.names().len(), "monitoring");
             let begun = Instant::now();
             engine.all_listed(settings.first_lists).await;
+            health.has(LISTS);
             let unlisted: Vec<_> = engine.unlisted().into_iter().map(|(id, _)| engine.name(id)).collect();
             tracing::info!(objects = engine.graph().len(), ?unlisted, elapsed = ?begun.elapsed(), "collecting");
             for _ in 0..at_once(settings.workers) {
                 let engine = Arc::clone(&engine);
                 tasks.spawn(async move { engine.work().await });
             }
-            discover_again(&engine, &mut monitors, &settings).await;
+            discover_again(&engine, &mut monitors, &settings, (&metrics, &health)).await;
         };
         tokio::select! { () = follow => {}, () = stop.cancelled() => {} }
         engine.queue.close();
@@ -79,12 +106,18 @@ impl OwnersService {
     }
 }
 
-async fn first_discovery(engine: &Engine, monitors: &mut Monitors, settings: &ControllerSettings) {
+async fn first_discovery(
+    engine: &Engine,
+    monitors: &mut Monitors,
+    settings: &ControllerSettings,
+    metrics: &ControllerMetrics,
+) {
     let (mut waits, mut is_known) = (WAITS, false);
     loop {
         match discover(&engine.calls.connection, settings.calls.answer).await {
             Ok(found) => return monitors.follow(&found).await,
             Err(error) => {
+                metrics.discovery_failed();
                 if !std::mem::replace(&mut is_known, true) {
                     tracing::warn!(cause = %error, "waiting for the API server");
                 }
@@ -95,9 +128,15 @@ async fn first_discovery(engine: &Engine, monitors: &mut Monitors, settings: &Co
 }
 
 /// Repeats the discovery at its interval, and soon after a kind has changed.
-async fn discover_again(engine: &Engine, monitors: &mut Monitors, settings: &ControllerSettings) {
+async fn discover_again(
+    engine: &Engine,
+    monitors: &mut Monitors,
+    settings: &ControllerSettings,
+    (metrics, health): (&ControllerMetrics, &Health),
+) {
     let (changed, mut is_failing) = (Arc::clone(&monitors.kinds_changed), false);
     loop {
+        health.moves(DISCOVERY, settings.discovery.saturating_add(LONGEST_DISCOVERY));
         tokio::select! {
             () = sleep(settings.discovery) => {}
             () = changed.notified() => sleep(DEBOUNCE).await,
@@ -108,16 +147,25 @@ async fn discover_again(engine: &Engine, monitors: &mut Monitors, settings: &Con
                 is_failing = false;
             }
             // The monitors go on with what was served before.
-            Err(error) if !std::mem::replace(&mut is_failing, true) => {
-                tracing::warn!(cause = %error, "what the API server serves is not known for now");
+            Err(error) => {
+                metrics.discovery_failed();
+                if !std::mem::replace(&mut is_failing, true) {
+                    tracing::warn!(cause = %error, "what the API server serves is not known for now");
+                }
             }
-            Err(_) => {}
         }
     }
 }
 
-/// Logs one line for each act, and for each condition that needs attention.
-fn announce(notice: &Notice, events: &EventQueue) {
+/// Counts and logs each act, and each condition that needs attention.
+fn announce(notice: &Notice, metrics: &ControllerMetrics, events: &EventQueue) {
+    match notice {
+        Notice::Done(done) => metrics.changed(done.action.into(), done.result.into()),
+        Notice::WrongNamespace(..) => metrics.unresolved("wrong_namespace"),
+        Notice::NotServed(..) => metrics.unresolved("not_served"),
+        // Gauges show these.
+        Notice::Failed(_) | Notice::Paused(_) => {}
+    }
     match notice {
         Notice::Done(done) => {
             let (object, uid) = (done.object.to_string(), done.object.uid.to_string());

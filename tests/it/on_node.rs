@@ -7,6 +7,7 @@ mod cluster_cases;
 mod cluster_faults;
 mod cluster_replicas;
 mod controller;
+mod controller_health;
 mod controller_permissions;
 mod daemonset;
 mod distributions;

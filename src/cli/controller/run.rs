@@ -9,9 +9,14 @@ use super::source;
 use crate::cli::session::block_on_all_threads;
 use crate::cli::{CliError, ErrorKind};
 use crate::config::Loaded;
-use crate::controller::{Candidate, OwnersService, PodsService, ResourceFilter, ResourceName};
+use crate::controller::{Candidate, OwnersService, PodNotice, PodsService, ResourceFilter, ResourceName};
 use crate::daemon::{now, signals};
 use crate::kubernetes::Connection;
+use crate::metrics::ControllerMetrics;
+use crate::serve::{Health, Pages, Server};
+
+/// The fact about the Lease that readiness shows.
+const LEASE: &str = "lease";
 
 /// Collect garbage until a signal stops it
 ///
@@ -50,16 +55,26 @@ pub(super) fn run(args: &Args, loaded: &Loaded) -> Result<(), CliError> {
 
 async fn serve(args: &Args, loaded: &Loaded, stop: CancellationToken) -> Result<(), CliError> {
     let (connection, settings) = (Arc::new(source::connection(loaded)), loaded.settings.controller.clone());
-    let service = collect(args, loaded, &connection, stop.clone());
+    let filter = ResourceFilter { only: args.only.clone(), ignore: args.ignore.clone() };
+    let owners = OwnersService::new(&connection, settings.clone(), filter, now);
+    let (metrics, pages) = (owners.metrics().clone(), owners.pages());
+    let health = pages.health.clone();
+    let _server = serve_pages(loaded, pages);
+    let pods = pods(loaded, &connection, &metrics, &health);
+    let service = collect(args, owners, pods, stop.clone());
     if !args.leader_elect {
+        metrics.leads(true);
         service.await;
         return Ok(());
     }
+    health.note(LEASE, "standby, another process may collect");
     let mut candidate = Candidate::new(Arc::clone(&connection), settings.lease, identity(&loaded.settings.node), now);
     tokio::select! {
         () = candidate.lead() => {}
         () = stop.cancelled() => return Ok(()),
     }
+    metrics.leads(true);
+    health.note(LEASE, "leading");
     let lost = tokio::select! {
         () = service => false,
         () = candidate.stay() => true,
@@ -71,11 +86,22 @@ async fn serve(args: &Args, loaded: &Loaded, stop: CancellationToken) -> Result<
     Ok(())
 }
 
+/// Serves metrics and health, if an address is set. A controller without them collects all the same.
+fn serve_pages(loaded: &Loaded, pages: Pages) -> Option<Server> {
+    let address = loaded.settings.controller_address?;
+    let server = Server::start().inspect_err(|error| tracing::warn!(%error, "cannot serve metrics and health")).ok()?;
+    server.serve_pages(address, pages);
+    Some(server)
+}
+
+fn pods(loaded: &Loaded, connection: &Arc<Connection>, metrics: &ControllerMetrics, health: &Health) -> PodsService {
+    let counted = metrics.clone();
+    let tell = move |notice: PodNotice<'_>| notice.tell(&counted);
+    PodsService::new(connection, loaded.settings.pods_of_cluster(), now, tell).with_monitoring(metrics, health)
+}
+
 /// Runs the collections that are wanted.
-async fn collect(args: &Args, loaded: &Loaded, connection: &Arc<Connection>, stop: CancellationToken) {
-    let filter = ResourceFilter { only: args.only.clone(), ignore: args.ignore.clone() };
-    let owners = OwnersService::new(connection, loaded.settings.controller.clone(), filter, now);
-    let pods = PodsService::new(connection, loaded.settings.pods_of_cluster(), now, |notice| notice.log());
+async fn collect(args: &Args, owners: OwnersService, pods: PodsService, stop: CancellationToken) {
     match (args.owners_only, args.pods_only) {
         (true, _) => owners.run(stop).await,
         (_, true) => pods.run(stop).await,

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::metrics::ControllerMetrics;
 use crate::pod_gc::{PodAction, PodKept};
 
 /// What a pass did.
@@ -97,6 +98,20 @@ impl PodResult {
 // === impl PodNotice ===
 
 impl PodNotice<'_> {
+    /// Counts and logs an act or a failure.
+    pub fn tell(&self, metrics: &ControllerMetrics) {
+        match self {
+            Self::Done(PodOutcome { action, result }) if result.is_deletion() => {
+                metrics.pod_deleted(action.reason.into());
+            }
+            Self::Done(_) => {}
+            Self::Failed { failure, .. } => {
+                metrics.pod_failed(failure.action.reason.into());
+            }
+        }
+        self.log();
+    }
+
     /// Logs one line for each act, and for each failure that is new.
     pub fn log(&self) {
         match self {

@@ -1,6 +1,7 @@
 //! The service: two monitors fill a store, and a pass over it follows at each interval.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -10,11 +11,20 @@ use tokio_util::sync::CancellationToken;
 use super::store::{Store, StoreSink};
 use super::{PodCollector, PodGcSettings, PodNotice, PodReport, convert};
 use crate::kubernetes::{ApiResource, Clock, ClusterNode, ClusterPod, Connection, Form, Monitor, Timing};
+use crate::metrics::ControllerMetrics;
 use crate::pod_gc::PodsSnapshot;
+use crate::serve::Health;
+
+/// What the service waits for, and its loop.
+const PODS: &str = "pods";
+/// How long a pass may take: each pod has calls of its own, and their rate is limited.
+const LONGEST_PASS: Duration = Duration::from_hours(6);
 
 /// The collection of pods as a service.
 pub struct PodsService {
     collector: PodCollector,
+    metrics: ControllerMetrics,
+    health: Health,
 }
 
 // === impl PodsService ===
@@ -27,7 +37,14 @@ impl PodsService {
         clock: Clock,
         report: impl Fn(PodNotice<'_>) + Send + Sync + 'static,
     ) -> Self {
-        Self { collector: PodCollector::new(connection, settings, false, clock, report) }
+        let collector = PodCollector::new(connection, settings, false, clock, report);
+        Self { collector, metrics: ControllerMetrics::default(), health: Health::default() }
+    }
+
+    /// Sets where the service shows its passes.
+    #[must_use]
+    pub fn with_monitoring(self, metrics: &ControllerMetrics, health: &Health) -> Self {
+        Self { metrics: metrics.clone(), health: health.clone(), ..self }
     }
 
     /// Runs until `stop`. Then the calls in flight end, and nothing new begins.
@@ -35,6 +52,7 @@ impl PodsService {
         let (store, mut known) = watch::channel(Store::default());
         let _monitors = self.follow(&Arc::new(store));
         let settings = self.collector.settings.clone();
+        self.health.lacks(PODS, "waiting for the lists of pods and nodes");
         loop {
             // The reference to the store must not live across the pass.
             let ready = async { known.wait_for(|store| store.is_ready(settings.policy.require_watches)).await.is_ok() };
@@ -42,10 +60,17 @@ impl PodsService {
                 () = stop.cancelled() => return,
                 is_ready = ready => if !is_ready { return },
             }
+            self.health.has(PODS);
+            self.health.moves(PODS, LONGEST_PASS);
             let server = self.collector.calls.connection.chosen_by().await;
             let snapshot = known.borrow().snapshot((self.collector.clock)(), server);
             let report = self.collector.pass(&snapshot, &stop).await;
             summarize(&snapshot, &report);
+            if report.errors.is_empty() {
+                self.metrics.pods_passed((self.collector.clock)());
+            }
+            // The wait for the watches has no limit.
+            self.health.rests(PODS);
             tokio::select! { () = stop.cancelled() => return, () = sleep(settings.interval) => {} }
         }
     }

@@ -25,7 +25,12 @@ impl NodeRig {
     /// several.
     pub fn controller(&self, name: &str, args: &[&str]) -> Daemon {
         let mut command = Command::new(BINARY);
-        command.args(["controller", "run"]).args(args).arg("--kubeconfig").arg(self.kubeconfig("admin")).env_clear();
+        command
+            .args(["controller", "run", "--set", "controller.address="])
+            .args(args)
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig("admin"))
+            .env_clear();
         Daemon::start(command, self.dir().join(format!("controller-{name}.log")))
     }
 

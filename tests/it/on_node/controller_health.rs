@@ -1,0 +1,56 @@
+//! Metrics and health of two replicas of `kubegc controller run`.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, PostParams};
+use serde_json::json;
+
+use crate::monitoring::http::get;
+use crate::monitoring::value;
+use crate::rig::{Daemon, NodeRig, becomes_true};
+
+const ARGS: &[&str] =
+    &["--leader-elect", "--leader-elect-resource-namespace", "default", "--set", "controller.address=127.0.0.1:0"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_leader_and_the_standby_are_ready_and_the_leader_counts_what_it_deletes() {
+    let node = NodeRig::start_api_alone().await;
+    let leader = node.controller("leader", ARGS);
+    let first = address(&leader).await;
+    assert!(becomes_true(async || get(&first, "/readyz").status == 200 && leader.log().contains("collecting")).await);
+    let standby = node.controller("standby", ARGS);
+    let second = address(&standby).await;
+
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "absent", "uid": "00000000-0000-4000-8000-000000000001"});
+    let object = json!({"metadata": {"name": "dangling", "ownerReferences": [owner]}});
+    let object: ConfigMap = serde_json::from_value(object).unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(node.kube(), "default");
+    maps.create(&PostParams::default(), &object).await.unwrap();
+    let deleted = "kubegc_controller_changes_total{action=\"delete\",result=\"removed\"}";
+    let counted = async || value(&get(&first, "/metrics").body, deleted) == Some(1.0);
+    assert!(becomes_true(counted).await, "{}\n{}", get(&first, "/metrics").body, leader.log());
+
+    let [of_leader, of_standby] = [&first, &second].map(|address| get(address, "/metrics").body);
+    let objects = |metrics: &str| value(metrics, "kubegc_controller_objects").unwrap();
+    assert!(objects(&of_leader) > 20.0 && objects(&of_standby) < 1.0, "{of_leader}\n{of_standby}");
+    assert_eq!(value(&of_leader, "kubegc_controller_unlisted_resources"), Some(0.0));
+    assert!(value(&of_leader, "workqueue_adds_total{name=\"garbage_collector\"}").unwrap() > 0.0);
+    let leads = [&of_leader, &of_standby].map(|metrics| value(metrics, "kubegc_controller_leader"));
+    assert_eq!(leads, [Some(1.0), Some(0.0)]);
+    for (address, lease) in [(&first, "leading"), (&second, "standby, another process may collect")] {
+        let ready = get(address, "/readyz");
+        assert_eq!((ready.status, ready.body), (200, format!("ok\nlease: {lease}\n")));
+        assert_eq!(get(address, "/livez").status, 200);
+    }
+    assert_eq!((leader.terminate(), standby.terminate()), (0, 0));
+}
+
+/// Returns the address as soon as it is served.
+async fn address(controller: &Daemon) -> String {
+    let find = || {
+        let log = controller.log();
+        let line = log.lines().find(|line| line.contains("serving metrics and health"))?;
+        Some(line.split("address=").nth(1)?.trim().to_owned())
+    };
+    assert!(becomes_true(async || find().is_some()).await, "{}", controller.log());
+    find().unwrap()
+}
