@@ -136,7 +136,7 @@ async fn discover_again(
 ) {
     let (changed, mut is_failing) = (Arc::clone(&monitors.kinds_changed), false);
     loop {
-        health.moves(DISCOVERY, settings.discovery.saturating_add(LONGEST_DISCOVERY));
+        health.progress().expect(DISCOVERY, Instant::now() + settings.discovery + LONGEST_DISCOVERY);
         tokio::select! {
             () = sleep(settings.discovery) => {}
             () = changed.notified() => sleep(DEBOUNCE).await,

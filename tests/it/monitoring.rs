@@ -2,6 +2,8 @@
 
 pub mod http;
 mod listener;
+mod page;
+mod promtool;
 mod text_file;
 
 use std::time::Duration;

@@ -61,7 +61,7 @@ impl PodsService {
                 is_ready = ready => if !is_ready { return },
             }
             self.health.has(PODS);
-            self.health.moves(PODS, LONGEST_PASS);
+            self.health.progress().expect(PODS, Instant::now() + LONGEST_PASS);
             let server = self.collector.calls.connection.chosen_by().await;
             let snapshot = known.borrow().snapshot((self.collector.clock)(), server);
             let report = self.collector.pass(&snapshot, &stop).await;
@@ -70,7 +70,7 @@ impl PodsService {
                 self.metrics.pods_passed((self.collector.clock)());
             }
             // The wait for the watches has no limit.
-            self.health.rests(PODS);
+            self.health.progress().forget(PODS);
             tokio::select! { () = stop.cancelled() => return, () = sleep(settings.interval) => {} }
         }
     }

@@ -1,0 +1,81 @@
+//! promtool accepts names, types and texts. `scripts/prometheus.sh` fetches it.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use kubegc::metrics::{ControllerMetrics, EngineFigures, Exposition};
+
+use super::http::get;
+use super::{Home, service, sim};
+use crate::manifests::packaging;
+
+/// Returns the path of a program of Prometheus.
+fn program(name: &str) -> PathBuf {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/prometheus.sh");
+    let output = Command::new(script).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Path::new(String::from_utf8(output.stdout).unwrap().trim_end()).join(name)
+}
+
+/// Returns what `promtool check metrics` finds.
+fn check(metrics: &str) -> String {
+    let mut promtool = Command::new(program("promtool"));
+    promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut promtool = promtool.spawn().unwrap();
+    promtool.stdin.take().unwrap().write_all(metrics.as_bytes()).unwrap();
+    let output = promtool.wait_with_output().unwrap();
+    String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn promtool_accepts_a_scrape_of_an_agent() {
+    let sim = sim();
+    let home = Home::new(&sim, "images.all_unused = true");
+    let (mut service, address) = service(&home).await;
+    for _ in 0..2 {
+        service.says("pass done").await;
+    }
+    assert_eq!(check(&get(&address, "/metrics").body), "");
+}
+
+#[test]
+fn promtool_accepts_the_file_of_a_collection() {
+    let sim = sim();
+    let home = Home::new(&sim, "images.all_unused = true");
+    for _ in 0..2 {
+        assert!(home.run(&["collect", "--metrics-file", "kubegc.prom"]).status.success());
+    }
+    assert_eq!(check(&home.read("kubegc.prom")), "");
+}
+
+/// The file with the tests has for each alert a target that fires it, and one that does not.
+#[test]
+fn promtool_accepts_the_alerts_and_each_fires_in_its_test() {
+    let run = |args: &[&str]| {
+        let output =
+            Command::new(program("promtool")).args(args).current_dir(packaging("monitoring")).output().unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(output.status.success(), "{args:?}: {text}");
+    };
+    run(&["check", "rules", "alerts.yaml"]);
+    run(&["test", "rules", "alerts_test.yaml"]);
+    let read = |name| std::fs::read_to_string(packaging("monitoring").join(name)).unwrap();
+    let names = |text: &str, key: &str| -> BTreeSet<String> {
+        text.lines()
+            .filter_map(|line| Some(line.trim_start_matches([' ', '-']).strip_prefix(key)?.to_owned()))
+            .collect()
+    };
+    let alerts = names(&read("alerts.yaml"), "alert: ");
+    assert_eq!(names(&read("alerts_test.yaml"), "alertname: "), alerts);
+    assert_eq!(alerts.len(), 16);
+}
+
+#[test]
+fn promtool_accepts_the_metrics_of_the_controller() {
+    let metrics = ControllerMetrics::default();
+    metrics.changed("delete", "removed");
+    metrics.pods_passed(jiff::Timestamp::UNIX_EPOCH);
+    assert_eq!(check(&metrics.text(Exposition::Prometheus, &EngineFigures::default())), "");
+}
