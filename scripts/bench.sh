@@ -6,5 +6,6 @@ scripts/setup.sh
 cargo bench --locked --bench plan
 cargo bench --locked --bench pods
 cargo bench --locked --bench whole
+cargo bench --locked --bench scrape
 # The controller, on real API servers; as root.
 cargo bench --locked --bench controller
