@@ -15,6 +15,7 @@ mod client;
 mod health;
 mod pages;
 mod progress;
+mod report;
 mod server;
 mod state;
 
@@ -22,5 +23,6 @@ pub use client::{ServeError, agent_state, request_pass};
 pub use health::Health;
 pub use pages::Pages;
 pub use progress::{Progress, Stalled};
+pub use report::ReportPage;
 pub use server::Server;
 pub use state::{AgentState, Inbox, Live, Order, PassDone, PassEvent, PassRequest, PassState, RunningPass};

@@ -10,7 +10,7 @@ use super::{CliError, ErrorKind, Format, Output};
 use crate::config::{Loaded, Settings};
 use crate::daemon::now;
 use crate::page::{Document, Facts, Outlook, Past, html};
-use crate::plan::{Plan, Scope, decide};
+use crate::plan::{Scope, decide};
 use crate::record::HistoryFilter;
 
 /// The runs of a month: one a minute for the last day, and those of each day that removed something.
@@ -30,16 +30,15 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
     let looked = block_on(async {
         let (snapshot, plan) = look(loaded, Scope::All).await?;
         let under_pressure = decide(&snapshot, &loaded.settings.policy.under_pressure(), Scope::All);
-        let outlook = Outlook::new(&plan, &under_pressure, &[]);
+        let outlook = Outlook::new(&plan, Some(&under_pressure), &[]);
         Ok((plan, outlook))
     });
     let (plan, outlook, error) = match looked {
         Ok((plan, outlook)) => (Some(plan), Ok(outlook), None),
         Err(error) => (None, Err(error.to_string()), Some(error)),
     };
-    let at = now();
-    let document =
-        Document { facts: facts(&loaded.settings, plan.as_ref(), at), past: past(&loaded.settings, at), outlook };
+    let node = plan.as_ref().map_or(&loaded.settings.node, |plan| &plan.node);
+    let document = document(&loaded.settings, node, outlook);
     let text = match output.format.unwrap_or(Format::Html) {
         Format::Html => html(&document),
         Format::Json => serde_json::to_string(&document)? + "\n",
@@ -61,17 +60,19 @@ fn cannot_write(file: &std::path::Path, error: &std::io::Error) -> CliError {
     CliError::message(ErrorKind::Usage, format!("cannot write {}: {error}", file.display()))
 }
 
-fn facts(settings: &Settings, plan: Option<&Plan>, at: Timestamp) -> Facts {
-    let node = plan.map_or_else(|| settings.node.clone(), |plan| plan.node.clone());
-    Facts {
-        node: if node.is_empty() { "this node".to_owned() } else { node },
+/// Returns what the page shows of this node.
+pub(super) fn document(settings: &Settings, node: &str, outlook: Result<Outlook, String>) -> Document {
+    let at = now();
+    let facts = Facts {
+        node: if node.is_empty() { "this node" } else { node }.to_owned(),
         at,
         program: env!("CARGO_PKG_VERSION").to_owned(),
         mode: <&str>::from(settings.mode).to_owned(),
         profile: settings.policy.profile.to_string(),
         high_percent: settings.policy.images.high_threshold_percent,
         low_percent: settings.policy.images.low_threshold_percent,
-    }
+    };
+    Document { facts, past: past(settings, at), outlook }
 }
 
 /// Reads the store.

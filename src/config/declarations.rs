@@ -328,7 +328,7 @@ settings! {
     /// Address of `/metrics`, `/livez` and `/readyz` of the service. Empty = none.
     ///
     /// If the port is in use, the service collects all the same, logs a warning, and tries the address again every 10 s.
-    /// docs/metrics.md lists the metrics.
+    /// docs/metrics.md lists the metrics. On a loopback address `/` is a page for people.
     "metrics.address": ADDRESS = metrics.address;
 
     /// File for the metrics of `kubegc collect`, for node_exporter's textfile collector. Empty = none.

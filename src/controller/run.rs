@@ -68,7 +68,7 @@ impl OwnersService {
     pub fn pages(&self) -> Pages {
         let (engine, metrics) = (Arc::clone(&self.engine), self.metrics.clone());
         let text = move |format| metrics.text(format, &engine.figures());
-        Pages { metrics: Arc::new(text), health: self.health.clone() }
+        Pages { metrics: Arc::new(text), health: self.health.clone(), report: None }
     }
 
     /// Runs until `stop`. Then the calls in flight end, and nothing new begins.

@@ -172,9 +172,11 @@ impl Document {
                 h2 id="next" { "Removed next" }
                 p { "As of " (chart::time(outlook.at)) ". " (sum(&outlook.next)) }
                 (lines(&outlook.next, "next"))
-                h3 id="pressure" { "Under disk pressure" }
-                p { (sum(&outlook.under_pressure)) }
-                (lines(&outlook.under_pressure, "pressure"))
+                @if let Some(removals) = &outlook.under_pressure {
+                    h3 id="pressure" { "Under disk pressure" }
+                    p { (sum(removals)) }
+                    (lines(removals, "pressure"))
+                }
             }
         }
     }

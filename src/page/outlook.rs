@@ -18,8 +18,8 @@ pub struct Outlook {
     pub at: Timestamp,
     /// What would be removed by the rules in force, in order.
     pub next: Removals,
-    /// What would be removed under disk pressure, in order.
-    pub under_pressure: Removals,
+    /// What would be removed under disk pressure, in order; `None` = not known.
+    pub under_pressure: Option<Removals>,
     /// What is kept, by kind and reason.
     pub kept: Vec<KeptFor>,
     /// What could not be observed or planned.
@@ -72,7 +72,7 @@ pub struct KeptFor {
 impl Outlook {
     /// Makes an outlook of the plan of a pass and of the plan under disk pressure from the same snapshot. What the pass
     /// removed is left out.
-    pub fn new(plan: &Plan, under_pressure: &Plan, reports: &[Report]) -> Self {
+    pub fn new(plan: &Plan, under_pressure: Option<&Plan>, reports: &[Report]) -> Self {
         let done: BTreeSet<_> = reports
             .iter()
             .filter(|report| matches!(report.outcome, Outcome::Removed {} | Outcome::AlreadyGone {}))
@@ -81,10 +81,25 @@ impl Outlook {
         Self {
             at: plan.taken_at,
             next: Removals::new(plan, &done),
-            under_pressure: Removals::new(under_pressure, &done),
+            under_pressure: under_pressure.map(|plan| Removals::new(plan, &done)),
             kept: kept(plan),
             errors: plan.errors.iter().map(ToString::to_string).collect(),
         }
+    }
+}
+
+impl Outlook {
+    /// Puts what two passes know together, over different kinds of objects.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let next = Removals {
+            count: self.next.count + other.next.count,
+            bytes: self.next.bytes + other.next.bytes,
+            first: self.next.first.into_iter().chain(other.next.first).take(NAMED).collect(),
+        };
+        let kept = self.kept.into_iter().chain(other.kept).collect();
+        let errors = self.errors.into_iter().chain(other.errors).collect();
+        Self { at: self.at.max(other.at), next, under_pressure: None, kept, errors }
     }
 }
 

@@ -55,7 +55,7 @@ fn outlook() -> Outlook {
     Outlook {
         at: at(0),
         next: Removals { count: 3, bytes: 15 << 20, first: vec![line(Kind::Image, "<script>alert(1)</script>")] },
-        under_pressure: Removals::default(),
+        under_pressure: Some(Removals::default()),
         kept: vec![KeptFor { kind: Kind::Sandbox, reason: "young".to_owned(), is_guard: true, count: 2, bytes: 0 }],
         errors: Vec::new(),
     }

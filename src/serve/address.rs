@@ -97,9 +97,10 @@ async fn accept(listener: &TcpListener, pages: &Pages) {
 }
 
 async fn connection(stream: TcpStream, pages: Pages) {
-    let service = service_fn(|request: Request<Incoming>| {
-        let answer = pages.page(&request).unwrap_or_else(not_found);
-        async { Ok::<_, Infallible>(answer) }
+    let is_local = stream.local_addr().is_ok_and(|address| address.ip().is_loopback());
+    let pages = &pages;
+    let service = service_fn(|request: Request<Incoming>| async move {
+        Ok::<_, Infallible>(pages.page(&request, is_local).await.unwrap_or_else(not_found))
     });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(CONNECTION).keep_alive(false);

@@ -1,4 +1,5 @@
-//! The pages for monitoring: metrics and health. They change nothing and show no name of an image, pod or namespace.
+//! The pages for monitoring: metrics and health, which show no name of an image, pod or namespace, and the page for
+//! people. They change nothing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use hyper::header::{
 };
 use hyper::{Method, Request, Response, StatusCode};
 
-use super::Health;
+use super::{Health, ReportPage};
 use crate::metrics::Exposition;
 
 /// The pages of a process.
@@ -20,24 +21,29 @@ pub struct Pages {
     pub metrics: Arc<dyn Fn(Exposition) -> String + Send + Sync>,
     /// The health.
     pub health: Health,
+    /// The page for people, if there is one.
+    pub report: Option<ReportPage>,
 }
 
 /// The media type of text for people.
-const TEXT: &str = "text/plain; charset=utf-8";
+pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 
 // === impl Pages ===
 
 impl Pages {
-    /// Answers a request. `None` = there is no such page.
-    pub(super) fn page(&self, request: &Request<Incoming>) -> Option<Response<Full<Bytes>>> {
-        let page = match request.uri().path() {
-            "/metrics" => self.metrics(request),
-            "/livez" => health(&self.stalled(), &[], "stalled"),
-            "/readyz" => health(&self.health.missing(), &self.health.notes(), "not ready"),
+    /// Answers a request. `None` = there is no such page. `is_local` = only this machine can connect.
+    pub(super) async fn page(&self, request: &Request<Incoming>, is_local: bool) -> Option<Response<Full<Bytes>>> {
+        let report = self.report.as_ref().filter(|_| is_local);
+        let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+        let page = match (request.uri().path(), report) {
+            ("/metrics" | "/livez" | "/readyz", _) | ("/", Some(_)) if !is_read => not_allowed(),
+            ("/", Some(report)) => report.answer().await,
+            ("/metrics", _) => self.metrics(request),
+            ("/livez", _) => health(&self.stalled(), &[], "stalled"),
+            ("/readyz", _) => health(&self.health.missing(), &self.health.notes(), "not ready"),
             _ => return None,
         };
-        let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-        Some(protected(if is_read { page } else { not_allowed() }))
+        Some(protected(page))
     }
 
     fn stalled(&self) -> Vec<String> {
@@ -59,7 +65,7 @@ impl fmt::Debug for Pages {
 
 /// Returns the answer to a request for another page.
 pub(super) fn not_found() -> Response<Full<Bytes>> {
-    let text = "no such page; there are /metrics, /livez and /readyz\n";
+    let text = "no such page; there are /, /metrics, /livez and /readyz\n";
     protected(response(StatusCode::NOT_FOUND, TEXT, text.to_owned()))
 }
 
@@ -76,7 +82,7 @@ fn not_allowed() -> Response<Full<Bytes>> {
     refused
 }
 
-fn response(status: StatusCode, media_type: &'static str, text: String) -> Response<Full<Bytes>> {
+pub(super) fn response(status: StatusCode, media_type: &'static str, text: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(text.into()));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
@@ -87,7 +93,7 @@ fn response(status: StatusCode, media_type: &'static str, text: String) -> Respo
 fn protected(mut response: Response<Full<Bytes>>) -> Response<Full<Bytes>> {
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'"));
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static("default-src 'none'"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

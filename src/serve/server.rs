@@ -144,7 +144,7 @@ async fn answer(request: Request<Incoming>, shared: Shared) -> Result<Answer, In
     Ok(match (request.method(), request.uri().path()) {
         (&Method::GET, "/status") => document(StatusCode::OK, &shared.state()),
         (&Method::POST, "/collect") => collect(request, &shared).await,
-        _ => match shared.pages.page(&request) {
+        _ => match shared.pages.page(&request, true).await {
             Some(page) => page.map(BoxBody::new),
             None => document(StatusCode::NOT_FOUND, &"no such path"),
         },

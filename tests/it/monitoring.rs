@@ -14,7 +14,7 @@ use crate::agent::{Home, Running};
 use http::{Answer, get};
 
 /// Any free port.
-const ANY: &[&str] = &["run", "--set", "metrics.address=127.0.0.1:0"];
+const ANY: &str = "127.0.0.1:0";
 const OLD: &str = "docker.io/library/old:1";
 const WEB: &str = "docker.io/library/web:1";
 
@@ -28,7 +28,12 @@ fn sim() -> Sim {
 
 /// Starts the service, and returns its address as soon as it is served.
 async fn service(home: &Home) -> (Running, String) {
-    let mut service = home.start(ANY);
+    service_on(home, ANY).await
+}
+
+/// As [`service`], on a given address.
+async fn service_on(home: &Home, address: &str) -> (Running, String) {
+    let mut service = home.start(&["run", "--set", &format!("metrics.address={address}")]);
     let lines = service.says("serving metrics and health").await;
     let address = lines.last().and_then(|line| line.split("address=").nth(1)).unwrap();
     let address = address.split_whitespace().next().unwrap().to_owned();

@@ -1,15 +1,18 @@
 //! What the service shows to monitoring: metrics, health, and its socket.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::cli::CliError;
+use crate::cli::report::document;
 use crate::cli::session::failed_sources;
 use crate::config::Settings;
 use crate::daemon::now;
 use crate::metrics::AgentMetrics;
+use crate::page::{Outlook, STYLE_HASH, html};
 use crate::plan::{PlanError, Scope};
 use crate::record::{Pass, StoreError};
-use crate::serve::{AgentState, Health, Inbox, Live, Pages, Progress, Server};
+use crate::serve::{AgentState, Health, Inbox, Live, Pages, Progress, ReportPage, Server};
 
 /// What the service waits for before it is ready.
 pub(super) const RUNTIME: &str = "runtime";
@@ -23,7 +26,12 @@ pub(super) struct Monitoring {
     pub(super) health: Health,
     /// `None` = the system refused a thread.
     server: Option<Server>,
+    settings: Settings,
+    outlooks: Outlooks,
 }
+
+/// What the last pass of each scope knows of the next one.
+type Outlooks = Arc<Mutex<BTreeMap<&'static str, Outlook>>>;
 
 // === impl Monitoring ===
 
@@ -41,8 +49,9 @@ impl Monitoring {
         }
         let server =
             Server::start().inspect_err(|error| tracing::warn!(%error, "cannot serve metrics and health")).ok();
-        let monitoring = Self { metrics, health, server };
-        if let Some((server, address)) = monitoring.server.as_ref().zip(settings.metrics.address) {
+        let (settings, outlooks) = (settings.clone(), Outlooks::default());
+        let monitoring = Self { metrics, health, server, settings, outlooks };
+        if let Some((server, address)) = monitoring.server.as_ref().zip(monitoring.settings.metrics.address) {
             server.serve_pages(address, monitoring.pages());
         }
         monitoring
@@ -89,6 +98,10 @@ impl Monitoring {
             self.has_or_lacks(of.as_str(), fault.clone());
         }
         if let Ok(pass) = pass {
+            let outlook = Outlook::new(&pass.plan, None, &pass.reports);
+            let mut known = self.outlooks.lock().unwrap_or_else(PoisonError::into_inner);
+            known.retain(|of, _| scope != Scope::All && *of != Scope::All.as_str());
+            known.insert(scope.as_str(), outlook);
             self.has_or_lacks(PODS, failed_sources(&pass.plan, settings));
         }
     }
@@ -108,6 +121,15 @@ impl Monitoring {
 
     fn pages(&self) -> Pages {
         let metrics = self.metrics.clone();
-        Pages { metrics: Arc::new(move |format| metrics.text(format)), health: self.health.clone() }
+        let (settings, outlooks) = (self.settings.clone(), Arc::clone(&self.outlooks));
+        let report = ReportPage::new(STYLE_HASH, move || page(&settings, &outlooks));
+        Pages { metrics: Arc::new(move |format| metrics.text(format)), health: self.health.clone(), report }
     }
+}
+
+/// Returns the page for people.
+fn page(settings: &Settings, outlooks: &Outlooks) -> String {
+    let known = outlooks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let outlook = known.into_values().reduce(Outlook::and).ok_or_else(|| "no pass has ended yet".to_owned());
+    html(&document(settings, &settings.node, outlook))
 }

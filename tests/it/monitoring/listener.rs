@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 
 use super::http::{connect, get, send};
-use super::{Home, service, sim};
+use super::{Home, service, service_on, sim};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_are_read_only_and_have_the_headers_that_browsers_need() {
@@ -27,6 +27,34 @@ async fn pages_are_read_only_and_have_the_headers_that_browsers_need() {
             assert_eq!(refused.status, if path == "/nothing" { 404 } else { 405 }, "{method} {path}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_for_people_is_on_loopback_addresses_only_and_may_load_nothing() {
+    let sim = sim();
+    let home = Home::new(&sim, "");
+    let (mut agent, address) = service(&home).await;
+    for _ in 0..2 {
+        agent.says("pass done").await;
+    }
+    let page = get(&address, "/");
+    assert_eq!((page.status, page.headers["content-type"].as_str()), (200, "text/html; charset=utf-8"));
+    let policy = format!("default-src 'none'; style-src 'sha256-{}'", kubegc::page::STYLE_HASH);
+    assert_eq!(page.headers["content-security-policy"], policy);
+    assert_eq!(page.headers["x-content-type-options"], "nosniff");
+    assert!(page.body.contains("<h2 id=\"kept\">Kept, and why</h2>"), "{}", page.body);
+    drop(agent);
+    let (_agent, address) = service_on(&home, "0.0.0.0:0").await;
+    let others = address.replace("0.0.0.0", &own_address());
+    assert_eq!(get(&others, "/livez").status, 200);
+    assert_eq!(get(&others, "/").status, 404, "others can connect to this address");
+}
+
+/// Returns an address of this machine that others can connect to. Nothing is sent.
+fn own_address() -> String {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    socket.connect("192.0.2.1:9").unwrap();
+    socket.local_addr().unwrap().ip().to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]
