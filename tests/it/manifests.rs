@@ -181,8 +181,9 @@ fn settings_of(toml: &str) -> Settings {
 fn listed(within: &str, list: &str) -> Vec<String> {
     let kustomization = documents(&packaging(within).join("kustomization.yaml")).remove(0);
     let entries = kustomization[list].as_array().cloned().unwrap_or_default();
-    let name = |entry: &Value| entry.as_str().or(entry["path"].as_str()).unwrap().to_owned();
-    entries.iter().map(name).collect()
+    // A patch within the kustomization is no file.
+    let name = |entry: &Value| entry.as_str().or(entry["path"].as_str()).map(str::to_owned);
+    entries.iter().filter_map(name).collect()
 }
 
 /// Returns the files from which a kustomization generates ConfigMaps.

@@ -167,7 +167,10 @@ fn the_configurations_differ_in_the_kubelets_root_and_the_pod_source_only() {
 fn the_component_observe_removes_nothing() {
     let observing = AGENTS.into_iter().find(|agent| agent.within == "overlays/observe").unwrap();
     let args = container(&observing.pod()).args.clone().unwrap();
-    assert_eq!(args, ["run", "--mode=observe"]);
+    // All arguments of the agent that collects, and one more.
+    let collecting = AGENTS.into_iter().find(|agent| agent.within == "daemonset").unwrap();
+    let collecting = container(&collecting.pod()).args.clone().unwrap();
+    assert_eq!(args, [collecting, vec!["--mode=observe".to_owned()]].concat());
     let uncommented = toml("daemonset").replace("# mode = ", "mode = ");
     assert_ne!(uncommented, toml("daemonset"), "the file shows the same setting as a comment");
     assert_eq!(settings_of(&uncommented).mode, Mode::Observe);
