@@ -18,10 +18,10 @@ fn install_by_hand(systemd: &Systemd<'_>, settings: &str) {
     systemd.sh("mkdir /etc/kubegc");
     write_settings(systemd, "kubegc.toml", settings);
     let readme = include_str!("../../../README.md").replace("target/release/kubegc", env!("CARGO_BIN_EXE_kubegc"));
-    let commands = readme.lines().skip_while(|line| !line.starts_with("# By hand")).skip(1);
+    let commands = readme.lines().skip_while(|line| !line.starts_with("make build ")).skip(1);
     let commands: Vec<_> = commands.take_while(|line| *line != "```").collect();
-    assert_eq!((commands[0], commands.len()), ("make build", 4));
-    systemd.sh(&format!("cd {}\n{}", env!("CARGO_MANIFEST_DIR"), commands[1..].join("\n")));
+    assert_eq!(commands.len(), 3, "{commands:?}");
+    systemd.sh(&format!("cd {}\n{}", env!("CARGO_MANIFEST_DIR"), commands.join("\n")));
 }
 
 /// Writes a file below `/etc/kubegc`.
