@@ -24,7 +24,7 @@ use crate::daemon::{Cycle, PassKind, now, signals};
 use crate::execute::Remover;
 use crate::metrics::{AgentMetrics, Exposition, write_text_file};
 use crate::plan::{Plan, PlanError, Report, Summary};
-use crate::record::{Pass, StoreError, tell_no_pass};
+use crate::record::{Pass, StoreError, count_no_pass};
 
 /// Make one GC pass: remove what `plan` shows
 #[derive(Debug, clap::Args)]
@@ -95,7 +95,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
             () = async { stop.cancelled().await; tokio::time::sleep(shutdown).await } => Err(overdue(shutdown)),
         };
         if pass.as_ref().is_err_and(|error| error.kind() == ErrorKind::Runtime) {
-            tell_no_pass(&metrics, args.scope.into());
+            count_no_pass(&metrics, args.scope.into());
             write_metrics(args, loaded, &metrics)?;
         }
         Ok((pass?, first.get()))

@@ -2,7 +2,7 @@
 
 use super::format;
 use crate::model::ListReceipt;
-use crate::plan::{Kind, ListNote, PlanError, Pressure};
+use crate::plan::{ListNote, PlanError, Pressure};
 
 /// Returns why a pass removes everything unused.
 pub(super) fn pressure(pressure: &Pressure) -> String {
@@ -47,16 +47,5 @@ pub(super) fn plan_error(error: &PlanError) -> String {
             format::size(*estimated_bytes)
         ),
         other => other.to_string(),
-    }
-}
-
-/// Returns the kind of an object in a sentence.
-pub(super) fn kind(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Container => "container",
-        Kind::Sandbox => "sandbox",
-        Kind::LogDir => "log directory",
-        Kind::LogLink => "log link",
-        Kind::Image => "image",
     }
 }

@@ -5,7 +5,7 @@ mod grid;
 mod plan;
 mod screen;
 
-use super::{format, reason_text};
+use super::format;
 use crate::model::{PodRef, container_of_link, short_id};
 use crate::plan::Kind;
 
@@ -58,7 +58,7 @@ pub(super) fn reference(kind: Kind, id: &str) -> String {
 /// Formats the number of objects of each kind, as `4 containers and 1 image`; empty = there are none.
 fn counts(count: impl Fn(Kind) -> usize) -> String {
     let counts = Kind::ALL.into_iter().map(|kind| (kind, count(kind))).filter(|(_, count)| *count > 0);
-    let counts: Vec<_> = counts.map(|(kind, count)| format::count(count, reason_text::kind(kind))).collect();
+    let counts: Vec<_> = counts.map(|(kind, count)| format::count(count, kind.noun())).collect();
     format::list(&counts)
 }
 

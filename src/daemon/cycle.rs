@@ -24,7 +24,7 @@ use crate::metrics::AgentMetrics;
 use crate::model::{Memory, Snapshot};
 use crate::observe::Observer;
 use crate::plan::{Plan, Policy, PressurePolicy, Report, Scope, update_memory};
-use crate::record::{Pass, PassEnd, SharedStore, Store, StoreError, after_outcomes, tell_pass};
+use crate::record::{Pass, PassEnd, SharedStore, Store, StoreError, after_outcomes, count_pass};
 
 /// Runs GC passes on one node. Passes can overlap.
 pub struct Cycle<H> {
@@ -72,7 +72,7 @@ impl<H: Remover> Cycle<H> {
         let pass = self.plan_and_carry_out(kind, stop, watch).await;
         self.metrics.running(scope, self.running.end(scope));
         let end = PassEnd { scope, duration: Some(begun.elapsed()), at: (self.clock)() };
-        tell_pass(end, &pass, &self.metrics);
+        count_pass(end, &pass, &self.metrics);
         let is_in_file = pass.as_ref().is_ok_and(|pass| pass.not_recorded().is_none());
         let size = if is_in_file { self.store.size_bytes().await } else { None };
         self.metrics.store(size);

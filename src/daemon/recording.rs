@@ -8,7 +8,7 @@ use super::clock::Clock;
 use crate::execute::ReportSink;
 use crate::metrics::AgentMetrics;
 use crate::plan::{Plan, Report, Scope, Summary};
-use crate::record::{RunId, SharedStore, Store, StoreError, StoreNote, tell_outcome};
+use crate::record::{RunId, SharedStore, Store, StoreError, StoreNote, count_and_log_outcome};
 
 /// A pass in progress, and its reports so far.
 pub(super) struct Recording<'a, W> {
@@ -75,7 +75,7 @@ impl<W: FnMut(&Report) + Send> ReportSink for Recording<'_, W> {
     /// contains it.
     async fn take(&mut self, report: Report) {
         (self.watch)(&report);
-        tell_outcome(&report, self.metrics, self.known.contains(&report.action.key()));
+        count_and_log_outcome(&report, self.metrics, self.known.contains(&report.action.key()));
         if !self.dry {
             let (id, at, recorded) = (self.id, (self.clock)(), report.clone());
             let recorded = self.store.call(move |store| store.record(id, at, &recorded)).await;

@@ -132,19 +132,6 @@ fn timers(intervals: &Intervals, now: Instant) -> [Timer; 3] {
     ]
 }
 
-// === impl Job ===
-
-impl Job {
-    /// Returns the name of the loop.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pressure => "pressure",
-            Self::Containers => "containers",
-            Self::Images => "images",
-        }
-    }
-}
-
 // === impl Limits ===
 
 impl Limits {

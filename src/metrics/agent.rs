@@ -15,7 +15,7 @@ use super::registry::{Counters, Histograms, Labels, Metrics};
 use super::text::Exposition;
 use crate::model::{PodSourceName, PodSourceReport, Seen, Snapshot};
 use crate::plan::{
-    Action, FailureCause, ImagePolicy, KeepReason, Kind, Outcome, Plan, PodKnowledge, Report, Scope, Summary, Target,
+    Action, FailureCause, ImagePolicy, KeepReason, Kind, Outcome, Plan, PodKnowledge, Report, Scope, Summary,
 };
 
 /// The bounds of the buckets for passes, in seconds.
@@ -131,7 +131,7 @@ impl AgentMetrics {
         match &report.outcome {
             Outcome::Removed {} => {
                 self.0.removed.get_or_create(&vec![kind, ("reason", report.action.reason.kind())]).inc();
-                self.0.estimated.get_or_create(&vec![kind]).inc_by(size(&report.action));
+                self.0.estimated.get_or_create(&vec![kind]).inc_by(report.action.bytes().unwrap_or_default());
             }
             Outcome::Failed { cause, .. } => {
                 self.0.failed.get_or_create(&vec![kind, ("cause", cause.as_str())]).inc();
@@ -168,7 +168,7 @@ impl AgentMetrics {
         let labels = |action: &Action| vec![("kind", word), ("reason", action.reason.kind())];
         values.replace(PLANNED, word, counts(none, plan.actions.iter().filter(is_of).map(labels)));
         let candidates = plan.actions.iter().chain(&plan.images.reserve).filter(is_of);
-        let bytes = candidates.map(size).fold(0, u64::saturating_add);
+        let bytes = candidates.filter_map(Action::bytes).fold(0, u64::saturating_add);
         values.replace(RECLAIMABLE, word, [(vec![("kind", word)], number(bytes))]);
     }
 
@@ -254,14 +254,6 @@ fn counts(
     let mut counts: BTreeMap<_, u32> = none.into_iter().map(|labels| (labels, 0)).collect();
     labels.for_each(|labels| *counts.entry(labels).or_default() += 1);
     counts.into_iter().map(|(labels, count)| (labels, f64::from(count)))
-}
-
-/// Returns the size of an object before its removal; 0 = not known.
-fn size(action: &Action) -> u64 {
-    match action.target {
-        Target::RemoveImage { estimated_bytes, .. } => estimated_bytes,
-        _ => action.size_bytes.unwrap_or_default(),
-    }
 }
 
 fn seconds(at: Timestamp) -> f64 {

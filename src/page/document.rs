@@ -12,7 +12,6 @@ use serde::Serialize;
 use super::chart::{self, Level, Mark, Point, Span};
 use super::outlook::{Outlook, Removals};
 use crate::model::{FileSystem, count_text, size_text};
-use crate::plan::Kind;
 use crate::record::{HistoryEntry, RunEntry, UsageSample};
 
 /// How far back the charts of file systems reach.
@@ -190,7 +189,7 @@ impl Document {
                     thead { tr { th scope="col" { "Objects" } th scope="col" { "Size" } th scope="col" { "Guard" }
                         th scope="col" { "Why" } } }
                     tbody { @for kept in &outlook.kept { tr {
-                        td { (count_text(kept.count, kind(kept.kind))) }
+                        td { (count_text(kept.count, kept.kind.noun())) }
                         td { @if kept.bytes > 0 { (size_text(kept.bytes)) } }
                         td { @if kept.is_guard { "guard" } }
                         td { (kept.reason) }
@@ -205,7 +204,7 @@ fn removal(entry: &HistoryEntry) -> Markup {
     html! {
         tr {
             td { (chart::time(entry.at)) }
-            td { (kind(entry.kind)) }
+            td { (entry.kind.noun()) }
             td.name { (entry.name.as_ref().unwrap_or(&entry.id)) }
             td.name { (entry.pod.as_ref().map(ToString::to_string).unwrap_or_default()) }
             td { (entry.outcome.replace('_', " ")) }
@@ -228,7 +227,7 @@ fn lines(removals: &Removals, label: &str) -> Markup {
             div.scroll tabindex="0" role="region" aria-labelledby=(label) { table {
                 thead { tr { @for head in ["Kind", "Name", "Pod", "Size", "Why"] { th scope="col" { (head) } } } }
                 tbody { @for line in &removals.first { tr {
-                    td { (kind(line.kind)) } td.name { (line.name) } td.name { (line.pod) }
+                    td { (line.kind.noun()) } td.name { (line.name) } td.name { (line.pod) }
                     td { (line.bytes.map(size_text).unwrap_or_default()) } td { (line.reason) }
                 } } }
             } }
@@ -275,14 +274,4 @@ fn last_days(today: Date) -> impl Iterator<Item = Date> {
     let back =
         move |days: usize| today.checked_sub(SignedDuration::from_hours(24 * i64::try_from(days).unwrap_or(0))).ok();
     (0..DAYS).rev().filter_map(back)
-}
-
-fn kind(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Container => "container",
-        Kind::Sandbox => "sandbox",
-        Kind::LogDir => "log directory",
-        Kind::LogLink => "log link",
-        Kind::Image => "image",
-    }
 }

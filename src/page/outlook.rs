@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::plan::{Action, Kind, Outcome, Plan, Report, Target};
+use crate::plan::{Action, Kind, Outcome, Plan, Report};
 
 /// Objects of a list that are named. The others are counted.
 const NAMED: usize = 20;
@@ -125,7 +125,7 @@ impl Removals {
         let actions: Vec<_> = plan.actions.iter().filter(|action| !done.contains(&action.key())).collect();
         Self {
             count: actions.len(),
-            bytes: actions.iter().filter_map(|action| bytes(action)).sum(),
+            bytes: actions.iter().filter_map(|action| action.bytes()).sum(),
             first: actions.iter().take(NAMED).map(|action| Line::new(action)).collect(),
         }
     }
@@ -139,15 +139,8 @@ impl Line {
             kind: action.target.kind(),
             name: action.target.name().map_or_else(|| action.target.id(), str::to_owned),
             pod: action.pod.as_ref().map(ToString::to_string).unwrap_or_default(),
-            bytes: bytes(action),
+            bytes: action.bytes(),
             reason: action.reason.explain().phrase.into_owned(),
         }
-    }
-}
-
-fn bytes(action: &Action) -> Option<u64> {
-    match &action.target {
-        Target::RemoveImage { estimated_bytes, .. } => Some(*estimated_bytes),
-        _ => action.size_bytes,
     }
 }

@@ -138,7 +138,7 @@ fn contrast(a: [f64; 3], b: [f64; 3]) -> f64 {
     (a.max(b) + 0.05) / (a.min(b) + 0.05)
 }
 
-/// WCAG 2.2 wants 4.5 for text and 3 for what must be told apart in a chart.
+/// WCAG 2.2 wants 4.5 for text and 3 for the parts of a chart.
 #[test]
 fn text_and_charts_have_enough_contrast_in_light_and_dark() {
     let blocks: Vec<_> = STYLE.split(":root {").skip(1).map(|rest| colors(rest.split('}').next().unwrap())).collect();

@@ -125,6 +125,15 @@ impl Target {
 // === impl Action ===
 
 impl Action {
+    /// Returns the size of the object, as far as it is known: of an image as the runtime counts it, of a container or a log
+    /// directory that of its log files.
+    pub fn bytes(&self) -> Option<u64> {
+        match self.target {
+            Target::RemoveImage { estimated_bytes, .. } => Some(estimated_bytes),
+            _ => self.size_bytes,
+        }
+    }
+
     /// Returns the key of the object in the memory: kind and ID.
     pub fn key(&self) -> String {
         key(self.target.kind(), &self.target.id())
@@ -139,6 +148,17 @@ pub fn key(kind: Kind, id: &str) -> String {
 // === impl Kind ===
 
 impl Kind {
+    /// Returns the kind in a sentence, in the singular: `log directory`.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Container => "container",
+            Self::Sandbox => "sandbox",
+            Self::LogDir => "log directory",
+            Self::LogLink => "log link",
+            Self::Image => "image",
+        }
+    }
+
     /// All kinds, in the order in which a pass handles them.
     pub const ALL: [Self; 5] = [Self::Container, Self::Sandbox, Self::LogDir, Self::LogLink, Self::Image];
 

@@ -21,7 +21,7 @@ fn words(values: &serde_json::Map<String, serde_json::Value>) -> String {
 }
 
 /// Counts the outcome of an action, and logs it unless the pass before has already done so.
-pub fn tell_outcome(report: &Report, metrics: &AgentMetrics, is_logged: bool) {
+pub fn count_and_log_outcome(report: &Report, metrics: &AgentMetrics, is_logged: bool) {
     metrics.outcome(report);
     if !is_logged {
         log_outcome(report);

@@ -20,7 +20,7 @@ pub struct PassEnd {
 }
 
 /// Counts a pass, and shows its plan in the metrics.
-pub fn tell_pass(end: PassEnd, pass: &Result<Pass, StoreError>, metrics: &AgentMetrics) {
+pub fn count_pass(end: PassEnd, pass: &Result<Pass, StoreError>, metrics: &AgentMetrics) {
     let PassEnd { scope, duration, at: ended_at } = end;
     let pass = pass.as_ref().ok();
     let (is_success, summary) = (pass.is_some_and(Pass::is_success), pass.map(|pass| &pass.summary));
@@ -31,7 +31,7 @@ pub fn tell_pass(end: PassEnd, pass: &Result<Pass, StoreError>, metrics: &AgentM
 }
 
 /// Counts a pass that could not begin, because the runtime is unavailable.
-pub fn tell_no_pass(metrics: &AgentMetrics, scope: Scope) {
+pub fn count_no_pass(metrics: &AgentMetrics, scope: Scope) {
     let ended_at = Timestamp::UNIX_EPOCH;
     metrics.passed(PassMetrics { scope, is_success: false, summary: None, duration: None, ended_at });
 }

@@ -9,7 +9,7 @@ use crate::config::Loaded;
 use crate::daemon::now;
 use crate::metrics::AgentMetrics;
 use crate::plan::{Plan, Report};
-use crate::record::{Pass, PassEnd, tell_outcome, tell_pass};
+use crate::record::{Pass, PassEnd, count_and_log_outcome, count_pass};
 use crate::serve::{PassRequest, ServeError, request_pass};
 
 /// Requests the pass. `held` is the error that another agent holds the lock, for the case that it does not answer.
@@ -55,9 +55,9 @@ pub(super) async fn collect(
         return Err(observing());
     }
     // The agent has logged the outcomes.
-    done.reports.iter().for_each(|report| tell_outcome(report, metrics, true));
+    done.reports.iter().for_each(|report| count_and_log_outcome(report, metrics, true));
     let pass = Ok(Pass { plan: done.plan, reports: done.reports, summary: done.summary, store: Vec::new() });
-    tell_pass(PassEnd { scope: args.scope.into(), duration: None, at: now() }, &pass, metrics);
+    count_pass(PassEnd { scope: args.scope.into(), duration: None, at: now() }, &pass, metrics);
     Ok(pass?)
 }
 

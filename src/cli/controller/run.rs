@@ -96,8 +96,8 @@ fn serve_pages(loaded: &Loaded, pages: Pages) -> Option<Server> {
 
 fn pods(loaded: &Loaded, connection: &Arc<Connection>, metrics: &ControllerMetrics, health: &Health) -> PodsService {
     let counted = metrics.clone();
-    let tell = move |notice: PodNotice<'_>| notice.tell(&counted);
-    PodsService::new(connection, loaded.settings.pods_of_cluster(), now, tell).with_monitoring(metrics, health)
+    let report = move |notice: PodNotice<'_>| notice.count_and_log(&counted);
+    PodsService::new(connection, loaded.settings.pods_of_cluster(), now, report).with_monitoring(metrics, health)
 }
 
 /// Runs the collections that are wanted.

@@ -27,7 +27,7 @@ pub(in crate::cli) fn collection(pass: &Pass, detail: Detail, paint: Paint) -> S
         let numbers =
             [tally.removed + tally.would_remove, tally.already_gone, tally.refused, tally.failed, tally.not_needed];
         let [removed, gone, refused, failed, not_needed] = numbers.map(|number| number.to_string());
-        grid.row([reason_text::kind(kind).to_owned(), removed, gone, refused, failed, not_needed, freed]);
+        grid.row([kind.noun().to_owned(), removed, gone, refused, failed, not_needed, freed]);
     }
     if !pass.reports.is_empty() {
         text += &grid.text(wide);

@@ -41,7 +41,7 @@ fn actions(actions: &[Action], wide: bool) -> String {
             name + &more_tags(target),
             pod,
             action.age_seconds.map(format::age).unwrap_or_default(),
-            size(action),
+            action.bytes().map(format::size).unwrap_or_default(),
             action.reason.explain().phrase.into_owned(),
         ]);
     }
@@ -56,13 +56,6 @@ fn more_tags(target: &Target) -> String {
     }
 }
 
-fn size(action: &Action) -> String {
-    match &action.target {
-        Target::RemoveImage { estimated_bytes, .. } => format::size(*estimated_bytes),
-        _ => action.size_bytes.map(format::size).unwrap_or_default(),
-    }
-}
-
 /// Formats one line for each kind and reason, in the order of the kinds, the most frequent first.
 fn kept(kept: &[Kept]) -> String {
     let mut counts = BTreeMap::<_, usize>::new();
@@ -71,8 +64,7 @@ fn kept(kept: &[Kept]) -> String {
     }
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by_key(|((kind, _), count)| (*kind, std::cmp::Reverse(*count)));
-    let things: Vec<_> =
-        counts.iter().map(|((kind, _), count)| format::count(*count, reason_text::kind(*kind))).collect();
+    let things: Vec<_> = counts.iter().map(|((kind, _), count)| format::count(*count, kind.noun())).collect();
     let width = things.iter().map(String::len).max().unwrap_or_default();
     let lines = counts
         .iter()

@@ -36,8 +36,8 @@ type Outlooks = Arc<Mutex<BTreeMap<&'static str, Outlook>>>;
 // === impl Monitoring ===
 
 impl Monitoring {
-    /// Starts the server. An agent without a server or with an address in use collects all the same: nobody asks a disk
-    /// that fills up for its metrics.
+    /// Starts the server. An agent without a server or with an address in use collects all the same: the
+    /// collection must not depend on a port.
     pub(super) fn start(settings: &Settings, progress: &Progress) -> Self {
         let (metrics, health) = (AgentMetrics::default(), Health::of(progress.clone()));
         metrics.lock(false);

@@ -99,7 +99,7 @@ impl PodResult {
 
 impl PodNotice<'_> {
     /// Counts and logs an act or a failure.
-    pub fn tell(&self, metrics: &ControllerMetrics) {
+    pub fn count_and_log(&self, metrics: &ControllerMetrics) {
         match self {
             Self::Done(PodOutcome { action, result }) if result.is_deletion() => {
                 metrics.pod_deleted(action.reason.into());
