@@ -69,3 +69,26 @@ fetch_source() {
 
 # reason LOG: prints apt's error message.
 reason() { grep -m 1 '^[EW]:' "$1" || tail -n 1 "$1"; }
+
+# programs NAME SUITE PACKAGE PROGRAM…: puts programs of a package from /usr/bin into the directory NAME of the cache, once,
+# and prints that directory. It removes the package lists, which the next run does not need. Sets `apt`.
+programs() {
+  local name=$1 suite=$2 package=$3 program
+  local dir=$cache/$name new=$cache/$name.new
+  shift 3
+  apt=$cache/apt-$name
+  for program in apt-get dpkg-deb flock; do command -v "$program" >/dev/null || die "needs Debian's $program"; done
+  mkdir -p "$cache"
+  exec 9>"$cache/lock-$name"
+  flock 9 # if two test runs start at once, the second waits and finds the files in the cache
+  if [ ! -d "$dir" ]; then
+    say "fetching $package"
+    rm -rf "$new"
+    fetch "$suite" "$new/root" "$package"
+    for program; do mv "$new/root/usr/bin/$program" "$new"; done
+    rm -r "$new/root"
+    mv "$new" "$dir"
+  fi
+  rm -rf "$apt"
+  printf '%s\n' "$dir"
+}
