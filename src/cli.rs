@@ -121,7 +121,7 @@ impl Cli {
                 verbose,
                 level: self.global.log_level,
                 filter: environment.log_filter.as_deref(),
-                format: loaded.settings.log_format,
+                settings: (loaded.settings.log_format, loaded.settings.log_level),
                 color,
             });
             let shows_or_serves = is_service || matches!(self.verb, Verb::Config(_));
@@ -133,7 +133,7 @@ impl Cli {
         match &self.verb {
             Verb::Plan(args) => plan::run(args, &load()?, output),
             Verb::Collect(args) => collect::run(args, &load()?, output),
-            Verb::Run(args) => run::run(args, load()?, load, environment),
+            Verb::Run(args) => run::run(args, self.global.files(environment), load, environment),
             Verb::Snapshot(args) => snapshot::run(args, &load()?, output),
             Verb::Why(args) => why::run(args, &load()?, output),
             Verb::Images(args) => images::run(args, &load()?, output),

@@ -9,6 +9,7 @@ mod duration;
 mod entry;
 mod environment;
 mod error;
+mod files;
 mod key;
 mod keys;
 mod kubelet;
@@ -27,6 +28,7 @@ mod values;
 pub use declarations::KEYS;
 pub use environment::Environment;
 pub use error::{ConfigError, ConfigFault, InvalidValue, Origin};
+pub use files::ConfigFiles;
 pub use key::Key;
 pub use keys::{find, nearest};
 pub use layers::Typed;
@@ -34,7 +36,7 @@ pub use loaded::Loaded;
 pub use reference::{default_toml, reference};
 pub use resolve::load;
 pub use settings::{
-    Intervals, KubeletSettings, LogFormat, MetricsSettings, Mode, PodSettings, PodSources, RuntimeSettings, Settings,
-    StateSettings,
+    Intervals, KubeletSettings, LogFormat, LogLevel, MetricsSettings, Mode, PodSettings, PodSources, RuntimeSettings,
+    Settings, StateSettings,
 };
 pub use show::schema;

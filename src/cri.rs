@@ -27,6 +27,7 @@ mod writer;
 pub use breaker::Breaker;
 pub use endpoint::{Endpoint, EndpointCandidates, Named, WELL_KNOWN, resolve};
 pub use error::CriError;
+pub use in_progress::InProgress;
 pub use parts::List;
 pub use reader::{ContainerStatus, Only, RuntimeReader};
 pub use writer::RuntimeWriter;

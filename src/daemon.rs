@@ -4,6 +4,7 @@
 
 mod clock;
 pub mod cycle;
+pub mod file_watch;
 mod live;
 pub mod node;
 pub mod notify;

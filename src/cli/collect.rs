@@ -163,7 +163,8 @@ async fn collect(
     if is_dry(args, loaded) {
         let store = memory_only(&settings)?;
         let started_at = begun(&store)?;
-        let cycle = Cycle::dry(settings, &node(loaded).await?, store, started_at).with_metrics(metrics);
+        let node = node(loaded).await?.counted(metrics.calls());
+        let cycle = Cycle::dry(settings, &node, store, started_at).with_metrics(metrics);
         return Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?);
     }
     let (_lock, store) = match lock_and_open(&settings, "collect").await {
@@ -173,7 +174,7 @@ async fn collect(
         opened => opened?,
     };
     let begun_at = store.call(|store| store.begun_at()).await?;
-    let node = node(loaded).await?;
+    let node = node(loaded).await?.counted(metrics.calls());
     let cycle = Cycle::live(settings, &node, store, begun_at.unwrap_or_else(now)).with_metrics(metrics);
     if let Some(limit) = args.wait {
         wait::for_ages(&cycle, args.scope.into(), limit, stop).await?;
@@ -206,7 +207,7 @@ async fn one_pass<H: Remover>(
     };
     let pass = cycle.pass(kind, stop, show).await;
     bar.finish_and_clear();
-    cycle.close().await;
+    cycle.into_store().close().await;
     pass
 }
 

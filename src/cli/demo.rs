@@ -50,7 +50,7 @@ async fn show(sim: &Sim, pods: PodList, memory: &Memory, output: &mut Output) ->
     let settings = settings(sim);
     let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint() };
     let disks = Arc::new(DiskFn(sim.disk_reader()));
-    let node = LocalNode { endpoint, disks, pods: Arc::new(DemoPods(pods)), space_settle: Duration::ZERO };
+    let node = LocalNode::new(endpoint, disks, Arc::new(DemoPods(pods)));
     let mut store = Store::in_memory()?;
     store.learn(&Memory::default(), memory)?;
 

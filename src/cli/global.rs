@@ -9,9 +9,8 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use clap_complete::ArgValueCompleter;
 
-use super::logging::LogLevel;
 use super::{CliError, Color, Format, candidates};
-use crate::config::{Environment, KEYS, Key, Loaded, Typed, load};
+use crate::config::{ConfigFiles, Environment, KEYS, Key, Loaded, LogLevel, Typed, load};
 
 /// Flags that every verb takes.
 #[derive(Debug, clap::Args)]
@@ -61,13 +60,21 @@ struct Overrides(Vec<(&'static str, String)>);
 impl Global {
     /// Loads the settings from all sources.
     pub fn load(&self, environment: &Environment) -> Result<Loaded, CliError> {
-        let typed = Typed {
+        Ok(load(&self.typed(), environment)?)
+    }
+
+    /// Looks at the configuration files.
+    pub fn files(&self, environment: &Environment) -> ConfigFiles {
+        ConfigFiles::look(&self.typed(), environment)
+    }
+
+    fn typed(&self) -> Typed {
+        Typed {
             config: self.config.clone(),
             kubelet_config: self.kubelet_config.clone(),
             flags: self.overrides.0.clone(),
             set: self.set.clone(),
-        };
-        Ok(load(&typed, environment)?)
+        }
     }
 }
 

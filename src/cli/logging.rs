@@ -1,30 +1,16 @@
 //! Log messages on standard error.
 
 use std::io;
+use std::sync::OnceLock;
 
-use clap::ValueEnum;
+use clap::ValueEnum as _;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{Layer as _, fmt};
+use tracing_subscriber::{Layer as _, Registry, fmt, reload};
 
-use crate::config::LogFormat;
+use crate::config::{LogFormat, LogLevel};
 use crate::record;
-
-/// The level of `--log-level`.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub enum LogLevel {
-    /// Errors
-    Error,
-    /// Errors and warnings
-    Warn,
-    /// Also each removal and each change of state
-    Info,
-    /// Also each kept object
-    Debug,
-    /// Also each call
-    Trace,
-}
 
 /// Which messages to log, and how.
 pub(super) struct Logging<'a> {
@@ -36,37 +22,47 @@ pub(super) struct Logging<'a> {
     pub level: Option<LogLevel>,
     /// `RUST_LOG`, as `debug` or `kubegc=debug,kube=info`.
     pub filter: Option<&'a str>,
-    /// The format of the messages.
-    pub format: LogFormat,
+    /// `log.format` and `log.level`.
+    pub settings: (LogFormat, LogLevel),
     /// Whether to use color.
     pub color: bool,
 }
 
-/// Starts logging. By default the service logs each removal, and other commands log warnings only. `RUST_LOG` replaces
-/// the default, and flags replace both.
+/// The filter in force, once logging has started.
+static FILTER: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
+
+/// Starts logging, or changes the level if it has started. By default the service logs each removal, and other commands
+/// log warnings only. `RUST_LOG` replaces the default, and flags replace both.
 pub(super) fn start(logging: &Logging) {
-    let Logging { is_service, verbose, format, color, .. } = *logging;
-    let from_environment = logging.filter.filter(|_| verbose == 0 && logging.level.is_none());
-    let filter = from_environment.and_then(|filter| filter.parse::<Targets>().ok());
-    let level = logging.level.map_or_else(|| counted(verbose, is_service), LogLevel::filter);
-    let filter = filter.unwrap_or_else(|| targets(level));
-    let layer = fmt::layer().with_writer(io::stderr).with_ansi(color).with_target(false);
-    let layer = match format {
+    let filter = filter(logging);
+    if let Some(in_force) = FILTER.get() {
+        // It fails only if logging has ended.
+        let _ = in_force.reload(filter);
+        return;
+    }
+    let layer = fmt::layer().with_writer(io::stderr).with_ansi(logging.color).with_target(false);
+    let layer = match logging.settings.0 {
         LogFormat::Json => layer.json().boxed(),
         LogFormat::Text => layer.boxed(),
     };
+    let (filter, handle) = reload::Layer::new(filter);
     // Logging may be initialized already, as in tests.
-    let _ = tracing_subscriber::registry().with(layer.with_filter(filter)).try_init();
+    if tracing_subscriber::registry().with(layer.with_filter(filter)).try_init().is_ok() {
+        let _ = FILTER.set(handle);
+    }
 }
 
-/// Returns the level for a number of `-v`.
-fn counted(verbose: u8, is_service: bool) -> LevelFilter {
-    match verbose + u8::from(is_service) {
-        0 => LevelFilter::WARN,
-        1 => LevelFilter::INFO,
-        2 => LevelFilter::DEBUG,
-        _ => LevelFilter::TRACE,
-    }
+fn filter(logging: &Logging) -> Targets {
+    let from_environment = logging.filter.filter(|_| logging.verbose == 0 && logging.level.is_none());
+    let filter = from_environment.and_then(|filter| filter.parse::<Targets>().ok());
+    filter.unwrap_or_else(|| targets(level_filter(logging.level.unwrap_or_else(|| default_level(logging)))))
+}
+
+/// Returns the level of the settings for a service, else that of warnings, and one level more for each `-v`.
+fn default_level(logging: &Logging) -> LogLevel {
+    let base = if logging.is_service { logging.settings.1 } else { LogLevel::Warn };
+    let levels = LogLevel::value_variants().iter().skip_while(|level| **level < base);
+    levels.take(usize::from(logging.verbose) + 1).last().copied().unwrap_or(base)
 }
 
 /// Returns the levels of kubegc and of its libraries.
@@ -81,16 +77,12 @@ fn targets(level: LevelFilter) -> Targets {
     filter.with_target("kube_client", if level == LevelFilter::TRACE { libraries } else { LevelFilter::OFF })
 }
 
-// === impl LogLevel ===
-
-impl LogLevel {
-    fn filter(self) -> LevelFilter {
-        match self {
-            Self::Error => LevelFilter::ERROR,
-            Self::Warn => LevelFilter::WARN,
-            Self::Info => LevelFilter::INFO,
-            Self::Debug => LevelFilter::DEBUG,
-            Self::Trace => LevelFilter::TRACE,
-        }
+fn level_filter(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
     }
 }

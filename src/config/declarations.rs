@@ -339,6 +339,11 @@ settings! {
     /// How the service logs: "text" or "json".
     "log.format": LOG_FORMAT = log_format;
 
+    /// How much the services log: messages of this level and above.
+    ///
+    /// A reload changes it. `-v`, `--log-level` and `RUST_LOG` override it.
+    "log.level": LOG_LEVEL = log_level;
+
     /// Address of `/metrics`, `/livez` and `/readyz` of `controller run`. Empty = none.
     "controller.address": ADDRESS = controller_address;
 

@@ -58,6 +58,7 @@ mod tests {
             "kube-api",
             "json",
             "observe",
+            "warn",
         ];
         let values = [true.into(), false.into(), 77.into()].into_iter().chain(texts.map(Value::from));
         let with = |value| {

@@ -51,7 +51,7 @@ impl Layers {
         layers.host_name();
         // Below kubegc's own files: if a kubelet leaves images to kubegc, its own image collection is off.
         layers.kubelet(typed.kubelet_config.as_deref());
-        layers.files(typed.config.as_deref().or(environment.config.as_deref()));
+        layers.files(main_file(typed, environment), named_file(typed, environment).is_some());
         layers.environment(environment);
         layers.flags(&typed.flags);
         layers.set(&typed.set);
@@ -81,14 +81,13 @@ impl Layers {
         }
     }
 
-    fn files(&mut self, named: Option<&Path>) {
-        let main = named.unwrap_or(Path::new(DEFAULT_FILE));
+    fn files(&mut self, main: &Path, is_named: bool) {
         match std::fs::read_to_string(main) {
             Ok(text) => self.toml(main, &text),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_named => {}
             Err(error) => self.unreadable(main, &error),
         }
-        let beside = main.parent().unwrap_or(Path::new("")).join("conf.d");
+        let beside = drop_in_dir(main);
         match drop_ins(&beside) {
             Ok(paths) => paths.iter().for_each(|path| match std::fs::read_to_string(path) {
                 Ok(text) => self.toml(path, &text),
@@ -140,8 +139,23 @@ impl Layers {
     }
 }
 
+/// Returns the configuration file that the command line or the environment names.
+fn named_file<'a>(typed: &'a Typed, environment: &'a Environment) -> Option<&'a Path> {
+    typed.config.as_deref().or(environment.config.as_deref())
+}
+
+/// Returns the configuration file. It need not exist.
+pub(super) fn main_file<'a>(typed: &'a Typed, environment: &'a Environment) -> &'a Path {
+    named_file(typed, environment).unwrap_or(Path::new(DEFAULT_FILE))
+}
+
+/// Returns the drop-in directory beside the configuration file.
+pub(super) fn drop_in_dir(main: &Path) -> PathBuf {
+    main.parent().unwrap_or(Path::new("")).join("conf.d")
+}
+
 /// Lists the files of a drop-in directory, sorted by name; none if the directory does not exist.
-fn drop_ins(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+pub(super) fn drop_ins(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(directory) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,

@@ -40,6 +40,8 @@ pub struct Settings {
     pub metrics: MetricsSettings,
     /// `log.format`
     pub log_format: LogFormat,
+    /// `log.level`
+    pub log_level: LogLevel,
     /// `controller.address`
     pub controller_address: Option<SocketAddr>,
     /// `controller.*`, and the guards of the controller in `guards.*`
@@ -155,6 +157,36 @@ pub enum LogFormat {
     Json,
 }
 
+/// The least important messages that are logged.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    Eq,
+    Ord,
+    PartialEq,
+    PartialOrd,
+    EnumString,
+    IntoStaticStr,
+    VariantNames,
+    clap::ValueEnum,
+)]
+#[strum(serialize_all = "lowercase")]
+pub enum LogLevel {
+    /// Errors
+    Error,
+    /// Errors and warnings
+    Warn,
+    /// Also each removal and each change of state
+    #[default]
+    Info,
+    /// Also each kept object
+    Debug,
+    /// Also the messages of the libraries
+    Trace,
+}
+
 // === impl Settings ===
 
 impl Default for Settings {
@@ -171,7 +203,8 @@ impl Default for Settings {
             intervals: Intervals::default(),
             tells_events: true,
             metrics: MetricsSettings::default(),
-            log_format: LogFormat::Text,
+            log_format: LogFormat::default(),
+            log_level: LogLevel::default(),
             controller_address: Some(loopback(10274)),
             controller: ControllerSettings::default(),
             pod_gc: PodGcPolicy::default(),

@@ -11,7 +11,7 @@ use toml::Value;
 
 use super::error::InvalidValue;
 use super::parse::{absolute, bytes, http, log_root, message_size, number, own_file, patterns, socket, text, time};
-use super::settings::{LogFormat, Mode, PodSources};
+use super::settings::{LogFormat, LogLevel, Mode, PodSources};
 use crate::model::{PodSourceName, duration_text};
 use crate::plan::{AgeFrom, Pattern, Profile};
 use crate::pod_gc::PodOrder;
@@ -177,6 +177,9 @@ pub(super) const MODE: ValueType<Mode> = ValueType::word();
 
 /// The format of the log.
 pub(super) const LOG_FORMAT: ValueType<LogFormat> = ValueType::word();
+
+/// The level of the log.
+pub(super) const LOG_LEVEL: ValueType<LogLevel> = ValueType::word();
 
 /// Pod sources, separated by commas.
 pub(super) const POD_SOURCES: ValueType<PodSources> = ValueType {

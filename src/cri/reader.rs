@@ -90,6 +90,13 @@ impl RuntimeReader {
         Self { runtime, images, options, unary_only: Arc::default(), breaker }
     }
 
+    /// Returns the same reader, with its calls counted there, and those of the writer with its breaker.
+    #[must_use]
+    pub fn with_calls(self, calls: &CriCalls) -> Self {
+        let (runtime, images) = (self.runtime.with_calls(calls), self.images.with_calls(calls));
+        Self { breaker: Breaker::new(&runtime, &self.options), runtime, images, ..self }
+    }
+
     /// Returns the same reader for one stage of a pass. `most_unanswered` limits the calls of each method that may
     /// remain without an answer. After that, calls of the method fail at once, so the duration of the stage is bounded
     /// (I14).
@@ -101,11 +108,6 @@ impl RuntimeReader {
     /// Returns the breaker, which records whether the runtime hangs.
     pub fn breaker(&self) -> &Breaker {
         &self.breaker
-    }
-
-    /// Returns the counts of its calls, and of those of the writer with its breaker.
-    pub fn calls(&self) -> &CriCalls {
-        self.runtime.calls()
     }
 
     /// Checks whether a usable runtime is there, and returns the cause if not. Commands call this first.

@@ -43,6 +43,12 @@ impl RuntimeWriter {
         Self { runtime, images, breaker: breaker.clone(), ..self }
     }
 
+    /// Returns the same writer, which shares the removals in progress.
+    #[must_use]
+    pub fn with_removals(self, removals: &InProgress) -> Self {
+        Self { in_progress: removals.clone(), ..self }
+    }
+
     /// Returns whether a call that stops or removes this object has no answer yet.
     pub fn is_in_progress(&self, id: &str) -> bool {
         self.in_progress.contains(id)

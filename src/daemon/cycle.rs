@@ -18,19 +18,19 @@ use super::pressure::PressureMonitor;
 use super::recording::{Recording, Records};
 use super::usage::file_systems;
 use crate::config::{Mode, Settings};
-use crate::cri::{RuntimeReader, RuntimeWriter};
+use crate::cri::{Endpoint, RuntimeReader, RuntimeWriter};
 use crate::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Remover, ReportSink};
 use crate::metrics::AgentMetrics;
 use crate::model::{Memory, Snapshot};
 use crate::observe::Observer;
-use crate::plan::{Plan, Policy, PressurePolicy, Report, Scope, update_memory};
+use crate::plan::{Plan, Report, Scope, update_memory};
 use crate::record::{Pass, PassEnd, SharedStore, Store, StoreError, after_outcomes, count_pass};
 
 /// Runs GC passes on one node. Passes can overlap.
 pub struct Cycle<H> {
     observer: Observer,
-    /// The settings in force. A pass uses the same settings from its start to its end.
-    rules: Mutex<Arc<Rules<H>>>,
+    settings: Settings,
+    executor: Executor<H>,
     /// Locked for one call at a time, never while a pass waits for anything else.
     store: SharedStore,
     /// The start of the agent's observations.
@@ -45,13 +45,6 @@ pub struct Cycle<H> {
 /// How many passes run, by scope: a requested pass can overlap with one of the schedule.
 #[derive(Debug, Default)]
 struct Running(Mutex<BTreeMap<&'static str, u32>>);
-
-/// The settings, and the executor that follows them.
-#[derive(Clone)]
-struct Rules<H> {
-    settings: Settings,
-    executor: Executor<H>,
-}
 
 // === impl Cycle ===
 
@@ -85,13 +78,18 @@ impl<H: Remover> Cycle<H> {
         stop: &CancellationToken,
         watch: impl FnMut(&Plan, &Report) + Send,
     ) -> Result<Pass, StoreError> {
-        let (rules, taken_at) = (self.rules(), (self.clock)());
+        let (taken_at, policy) = ((self.clock)(), &self.settings.policy);
+        let memory = self.memory(taken_at).await?;
+        let planned = Planned::of(kind, &self.observer, policy, taken_at, memory).await;
+        self.metrics.observed(&planned.snapshot, &policy.images);
+        self.carry_out(planned, stop, watch).await
+    }
+
+    /// Returns what the passes before remembered.
+    async fn memory(&self, taken_at: Timestamp) -> Result<Memory, StoreError> {
         let started_at = self.started_at;
         let memory = self.store.call(move |store| store.recall(started_at, taken_at)).await?;
-        let memory = recalled(memory, &rules.settings);
-        let planned = Planned::of(kind, &self.observer, &rules.settings.policy, taken_at, memory).await;
-        self.metrics.observed(&planned.snapshot, &rules.settings.policy.images);
-        self.carry_out(&rules, planned, stop, watch).await
+        Ok(recalled(memory, &self.settings))
     }
 
     /// Observes the node and stores what it learns, without removing anything. Returns the snapshot, the memory
@@ -100,13 +98,11 @@ impl<H: Remover> Cycle<H> {
     /// # Errors
     /// As [`Self::pass`].
     pub async fn learn(&self, scope: Scope) -> Result<(Snapshot, Memory, Plan), StoreError> {
-        let (rules, taken_at) = (self.rules(), (self.clock)());
-        let started_at = self.started_at;
-        let memory = self.store.call(move |store| store.recall(started_at, taken_at)).await?;
-        let memory = recalled(memory, &rules.settings);
-        let Planned { snapshot, plan, .. } =
-            Planned::of(PassKind::Regular(scope), &self.observer, &rules.settings.policy, taken_at, memory).await;
-        let (before, after) = (snapshot.memory.clone(), update_memory(&snapshot, &rules.settings.policy));
+        let (taken_at, policy) = ((self.clock)(), &self.settings.policy);
+        let memory = self.memory(taken_at).await?;
+        let planned = Planned::of(PassKind::Regular(scope), &self.observer, policy, taken_at, memory).await;
+        let Planned { snapshot, plan, .. } = planned;
+        let (before, after) = (snapshot.memory.clone(), update_memory(&snapshot, policy));
         let learnt = after.clone();
         self.store.call(move |store| store.learn(&before, &learnt)).await?;
         Ok((snapshot, after, plan))
@@ -115,14 +111,13 @@ impl<H: Remover> Cycle<H> {
     /// Carries out the plan, records each outcome as soon as its action ends, and updates the memory.
     async fn carry_out(
         &self,
-        rules: &Rules<H>,
         planned: Planned,
         stop: &CancellationToken,
         mut watch: impl FnMut(&Plan, &Report) + Send,
     ) -> Result<Pass, StoreError> {
         let Planned { scope, snapshot, plan, refused } = planned;
-        self.record_usage(rules, scope, &snapshot).await?;
-        let (taken_at, learnt) = (snapshot.taken_at, Arc::new(update_memory(&snapshot, &rules.settings.policy)));
+        self.record_usage(scope, &snapshot).await?;
+        let (taken_at, learnt) = (snapshot.taken_at, Arc::new(update_memory(&snapshot, &self.settings.policy)));
         let (before, after) = (snapshot.memory, Arc::clone(&learnt));
         self.store.call(move |store| store.learn(&before, &after)).await?;
         let watch = |report: &Report| watch(&plan, report);
@@ -134,11 +129,11 @@ impl<H: Remover> Cycle<H> {
         for report in &refused {
             recording.take(report.clone()).await;
         }
-        let mut summary = rules.executor.carry_out(&plan, stop, &mut recording).await;
+        let mut summary = self.executor.carry_out(&plan, stop, &mut recording).await;
         for report in &refused {
             summary.add(report);
         }
-        self.learn_outcomes(&rules.settings, learnt, taken_at, &recording.reports).await?;
+        self.learn_outcomes(learnt, taken_at, &recording.reports).await?;
         if H::IS_DRY {
             let keys = recording.reports.iter().map(|report| report.action.key()).collect();
             self.logged.lock().unwrap_or_else(PoisonError::into_inner).insert(format!("{scope:?}"), keys);
@@ -148,14 +143,13 @@ impl<H: Remover> Cycle<H> {
     }
 
     /// Records how full the file systems are. Only passes over images do: those over containers are five times as many.
-    async fn record_usage(&self, rules: &Rules<H>, scope: Scope, snapshot: &Snapshot) -> Result<(), StoreError> {
+    async fn record_usage(&self, scope: Scope, snapshot: &Snapshot) -> Result<(), StoreError> {
         if scope == Scope::Containers {
             return Ok(());
         }
-        let Rules { settings, executor } = rules;
-        let kubelet = settings.kubelet_root.join("pods");
-        let others = [&*settings.policy.logs.pods_root, &*kubelet];
-        let (at, found) = (snapshot.taken_at, file_systems(snapshot, &*executor.disks, others).await);
+        let kubelet = self.settings.kubelet_root.join("pods");
+        let others = [&*self.settings.policy.logs.pods_root, &*kubelet];
+        let (at, found) = (snapshot.taken_at, file_systems(snapshot, &*self.executor.disks, others).await);
         self.store.call(move |store| store.record_usage(at, &found)).await
     }
 
@@ -163,13 +157,13 @@ impl<H: Remover> Cycle<H> {
     /// before the first removal, so that a kill in the middle loses neither (I10).
     async fn learn_outcomes(
         &self,
-        settings: &Settings,
         learnt: Arc<Memory>,
         taken_at: Timestamp,
         reports: &[Report],
     ) -> Result<(), StoreError> {
-        let after = after_outcomes(&learnt, reports, taken_at, settings.policy.guards.retry_after);
-        let (max_age, max_rows) = (settings.state.history_max_age, settings.state.history_max_rows);
+        let Settings { state, policy, .. } = &self.settings;
+        let after = after_outcomes(&learnt, reports, taken_at, policy.guards.retry_after);
+        let (max_age, max_rows) = (state.history_max_age, state.history_max_rows);
         let learn = move |store: &mut Store| {
             store.learn(&learnt, &after)?;
             store.prune(taken_at, max_age, max_rows).map(drop)
@@ -177,49 +171,33 @@ impl<H: Remover> Cycle<H> {
         self.store.call(learn).await
     }
 
-    /// Returns the thresholds for disk pressure in force.
-    pub fn pressure(&self) -> PressurePolicy {
-        self.rules().settings.policy.pressure.clone()
+    /// Returns the settings. A reload makes another cycle.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Returns a monitor for the disks of this node.
     pub fn monitor(&self) -> PressureMonitor {
-        let Rules { settings, executor } = &*self.rules();
         // Not kubelet_root itself: the DaemonSet mounts only directories in it.
-        let node = vec![settings.policy.logs.pods_root.clone(), settings.kubelet_root.join("pods")];
-        PressureMonitor::new(executor.reader.clone(), Arc::clone(&executor.disks), node)
+        let kubelet = self.settings.kubelet_root.join("pods");
+        let node = vec![self.settings.policy.logs.pods_root.clone(), kubelet];
+        PressureMonitor::new(self.executor.reader.clone(), Arc::clone(&self.executor.disks), node)
     }
 
-    /// Applies another policy from the next pass on. The log roots do not change, because the observer and the remover
-    /// receive them at the start.
-    pub fn set_policy(&self, policy: Policy) {
-        let Rules { mut settings, mut executor } = Rules::clone(&self.rules());
-        settings.policy = Policy { logs: settings.policy.logs, ..policy };
-        executor.options = options(&settings, executor.options.space_settle);
-        *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(Rules { settings, executor });
-        self.show_rules();
-    }
-
-    /// Sets where passes and their calls are counted.
+    /// Sets where passes are counted, and shows the settings there.
     #[must_use]
     pub fn with_metrics(self, metrics: &AgentMetrics) -> Self {
-        metrics.add_calls(self.observer.reader().calls());
-        let cycle = Self { metrics: metrics.clone(), ..self };
-        cycle.show_rules();
-        cycle
-    }
-
-    fn show_rules(&self) {
         let mode = if H::IS_DRY { Mode::Observe } else { Mode::Collect };
-        self.metrics.in_force(mode.into(), self.rules().settings.policy.profile.into());
+        metrics.in_force(mode.into(), self.settings.policy.profile.into());
+        Self { metrics: metrics.clone(), ..self }
     }
 }
 
 impl Cycle<LiveRemover> {
     /// Creates a cycle that removes objects.
     pub fn live(settings: Settings, node: &LocalNode, store: impl Into<SharedStore>, started_at: Timestamp) -> Self {
-        let options = settings.runtime.options.clone();
-        let writer = RuntimeWriter::new(&node.endpoint.runtime, &node.endpoint.images, options);
+        let (Endpoint { runtime, images }, options) = (&node.endpoint, settings.runtime.options.clone());
+        let writer = RuntimeWriter::new(runtime, images, options).with_removals(&node.removals);
         let remover = |reader: &RuntimeReader, roots: &LogRoots| LiveRemover {
             writer: writer.with_breaker(reader.breaker()),
             roots: roots.clone(),
@@ -251,13 +229,9 @@ impl<H> Cycle<H> {
         let options = options(&settings, node.space_settle);
         let image_names = observer.image_names();
         let executor = Executor { reader, remover, pods, disks, image_names, roots, options };
-        let rules = Mutex::new(Arc::new(Rules { settings, executor }));
         let (logged, running, metrics) = (Mutex::default(), Running::default(), AgentMetrics::default());
-        Self { observer, rules, store: store.into(), started_at, clock: clock::system(), logged, metrics, running }
-    }
-
-    fn rules(&self) -> Arc<Rules<H>> {
-        Arc::clone(&self.rules.lock().unwrap_or_else(PoisonError::into_inner))
+        let (store, clock) = (store.into(), clock::system());
+        Self { observer, settings, executor, store, started_at, clock, logged, metrics, running }
     }
 
     fn logged(&self, scope: Scope) -> BTreeSet<String> {
@@ -265,9 +239,9 @@ impl<H> Cycle<H> {
         logged.get(&format!("{scope:?}")).cloned().unwrap_or_default()
     }
 
-    /// Closes the store, within its limit for a call.
-    pub async fn close(self) {
-        self.store.close().await;
+    /// Ends the cycle. Returns its store, which must be closed or used by another cycle.
+    pub fn into_store(self) -> SharedStore {
+        self.store
     }
 
     /// Sets the clock of all passes. Default: the system clock.
@@ -313,35 +287,5 @@ fn options(settings: &Settings, space_settle: Duration) -> ExecuteOptions {
         keeps_pod_images: settings.policy.guards.keep_pod_images,
         space_settle,
         ..ExecuteOptions::default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cri::Endpoint;
-    use crate::observe::{HostDisks, NoPods};
-    use crate::plan::{Guards, LogPolicy, Profile};
-
-    #[tokio::test]
-    async fn other_rules_hold_for_the_rechecks_too_and_the_log_roots_stay() {
-        let nowhere = || "unix:///nowhere".to_owned();
-        let endpoint = Endpoint { runtime: nowhere(), images: nowhere() };
-        let node = LocalNode {
-            endpoint,
-            disks: Arc::new(HostDisks::new("/")),
-            pods: Arc::new(NoPods),
-            space_settle: Duration::ZERO,
-        };
-        let mut settings = Settings::default();
-        settings.policy.guards = Guards::of(Profile::Kubelet);
-        let cycle = Cycle::dry(settings, &node, Store::in_memory().unwrap(), Timestamp::UNIX_EPOCH);
-        let before = cycle.rules().executor.options.clone();
-        assert_eq!((before.asks_for_pods, &before.kubelet_pods), (false, &None));
-        let logs = LogPolicy { pods_root: "/elsewhere".into(), ..LogPolicy::default() };
-        cycle.set_policy(Policy { logs, ..Policy::default() });
-        let after = cycle.rules();
-        assert!(after.executor.options.asks_for_pods && after.executor.options.kubelet_pods.is_some());
-        assert_eq!(after.settings.policy.logs, LogPolicy::default());
     }
 }

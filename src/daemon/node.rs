@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use super::clock;
 use crate::config::{KubeletSettings, Settings};
-use crate::cri::{Endpoint, RuntimeReader};
+use crate::cri::{Endpoint, InProgress, RuntimeReader};
 use crate::host_path::HostFs;
 use crate::kubernetes::{Connection, CredentialCandidates, KubeletAccess};
+use crate::metrics::CriCalls;
 use crate::model::PodSourceName;
 use crate::observe::{Disks, HostDisks, Observer, Places, PodSource, PodSourceOptions};
 
@@ -22,21 +23,38 @@ pub struct LocalNode {
     pub pods: Arc<dyn PodSource>,
     /// How long to wait for free space before the next image is removed.
     pub space_settle: Duration,
+    /// Counts the calls to its runtime.
+    pub calls: CriCalls,
+    /// The removals without an answer yet. They may outlive a reload of the settings.
+    pub removals: InProgress,
 }
 
 // === impl LocalNode ===
 
 impl LocalNode {
+    /// Creates a node from its parts, whose space is free at once.
+    pub fn new(endpoint: Endpoint, disks: Arc<dyn Disks>, pods: Arc<dyn PodSource>) -> Self {
+        let (calls, removals) = (CriCalls::default(), InProgress::default());
+        Self { endpoint, disks, pods, space_settle: Duration::ZERO, calls, removals }
+    }
+
     /// Returns the node for this host.
     pub fn of_host(settings: &Settings, endpoint: Endpoint) -> Self {
         let disks = Arc::new(HostDisks::new(&settings.host_root));
-        let space_settle = Duration::from_secs(1);
-        Self { endpoint, disks, pods: pod_source_options(settings).select(), space_settle }
+        let node = Self::new(endpoint, disks, pod_source_options(settings).select());
+        Self { space_settle: Duration::from_secs(1), ..node }
+    }
+
+    /// Returns the same node, with the calls to its runtime counted there.
+    #[must_use]
+    pub fn counted(self, calls: &CriCalls) -> Self {
+        Self { calls: calls.clone(), ..self }
     }
 
     /// Creates a reader for its runtime.
     pub fn reader(&self, settings: &Settings) -> RuntimeReader {
-        RuntimeReader::new(&self.endpoint.runtime, &self.endpoint.images, settings.runtime.options.clone())
+        let Endpoint { runtime, images } = &self.endpoint;
+        RuntimeReader::new(runtime, images, settings.runtime.options.clone()).with_calls(&self.calls)
     }
 
     /// Creates an observer for it.

@@ -58,7 +58,7 @@ pub enum Job {
 pub struct Limits {
     /// A pass that runs for longer does not delay the other loops. Default 30 s.
     pub hold_up: Duration,
-    /// How long a shutdown waits for running passes, counted from the shutdown request. Longer than
+    /// How long a shutdown or a reload waits for running passes, counted from the request. Longer than
     /// `ExecuteOptions::stop_wait`, so that the action in progress is recorded, and less than systemd and Kubernetes
     /// give the process (90 s). Default 75 s.
     pub shutdown: Duration,
@@ -113,7 +113,7 @@ pub async fn run(
     progress.forget(SCHEDULE);
     let ended = async { while passes.next().await.is_some() {} };
     if timeout(limits.shutdown, ended).await.is_err() {
-        tracing::warn!(seconds = limits.shutdown.as_secs(), "a pass did not end before the shutdown");
+        tracing::warn!(seconds = limits.shutdown.as_secs(), "a pass did not end in time and is left");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The service: runs the loops until a signal ends it.
+//! The service: runs the loops until a signal or a reload ends them.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -15,27 +15,24 @@ use super::planning::PassKind;
 use super::pressure::{PressureBackoff, PressureMonitor};
 use super::schedule::{self, Job, Limits, PassResult};
 use super::signals::Reload;
-use crate::config::Intervals;
 use crate::execute::Remover;
-use crate::plan::{Plan, Policy, Pressure, Report, Scope};
-use crate::record::{Pass, StoreError, log_pass};
+use crate::plan::{Plan, Pressure, PressurePolicy, Report, Scope};
+use crate::record::{Pass, SharedStore, StoreError, log_pass};
 use crate::serve::{Inbox, Live, Order, PassEvent, PassRequest, Progress};
 
 /// The name of a requested pass in [`Progress`].
 const REQUESTED: &str = "requested pass";
 
 /// The shared state of the loops. A borrow never lasts across an await.
-struct Service<'a, H, P, A> {
+struct Service<'a, H, A> {
     cycle: Cycle<H>,
     stop: &'a CancellationToken,
     hold_up: Duration,
-    policy: RefCell<P>,
     after: RefCell<A>,
     /// What the socket shows.
     live: Live,
     /// The number of scheduled passes that run.
     running: watch::Sender<usize>,
-    intervals: Intervals,
     /// Only the loop for disk pressure uses this.
     relief: Mutex<(PressureMonitor, PressureBackoff)>,
 }
@@ -51,51 +48,45 @@ pub struct Requests {
     pub progress: Progress,
 }
 
-/// Runs all loops until `stop`. At a reload request, `policy` returns the policy for all later passes. With `None`, the
-/// current policy remains in force, and `policy` has already reported the error. `after` receives the result of each
-/// pass and must not delay the next one.
-pub async fn run<H: Remover>(
+/// Runs all loops until `stop`, or until `reload` returns other settings: it is called at each request for a reload, and
+/// reports its errors itself. The passes that run finish the action in hand, as at a shutdown, so that every pass has one
+/// policy. Returns the store, and the result of `reload`; `None` = stopped. `after` receives the result of each pass and
+/// must not delay the next one.
+pub async fn run<H: Remover, T>(
     cycle: Cycle<H>,
-    intervals: &Intervals,
     limits: &Limits,
     stop: &CancellationToken,
-    requests: Requests,
-    policy: impl FnMut() -> Option<Policy>,
+    requests: &mut Requests,
+    reload: impl FnMut() -> Option<T>,
     after: impl FnMut(Scope, &Result<Pass, StoreError>),
-) {
-    let Requests { reload, inbox: Inbox { live, orders }, progress } = requests;
-    let relief = Mutex::new((cycle.monitor(), PressureBackoff::new(intervals)));
-    let (policy, after) = (RefCell::new(policy), RefCell::new(after));
-    let (running, intervals_of_state) = (watch::Sender::new(0), intervals.clone());
-    let service = Service {
-        cycle,
-        stop,
-        hold_up: limits.hold_up,
-        policy,
-        after,
-        live,
-        running,
-        intervals: intervals_of_state,
-        relief,
+) -> (SharedStore, Option<T>) {
+    let Requests { reload: requested, inbox: Inbox { live, orders }, progress } = requests;
+    let (intervals, ends) = (cycle.settings().intervals.clone(), stop.child_token());
+    let relief = Mutex::new((cycle.monitor(), PressureBackoff::new(&intervals)));
+    let (after, live, running) = (RefCell::new(after), live.clone(), watch::Sender::new(0));
+    let service = Service { cycle, stop: &ends, hold_up: limits.hold_up, after, live, running, relief };
+    let reloaded = {
+        let scheduled = schedule::run(&intervals, limits, &ends, progress, async |job| service.job(job).await);
+        let mut loops = Box::pin(async { tokio::join!(scheduled, service.take_orders(orders, limits, progress)) });
+        tokio::select! {
+            // A reload comes before the pass that is due at the same time.
+            biased;
+            reloaded = requested.accepted(reload) => {
+                ends.cancel();
+                loops.await;
+                Some(reloaded)
+            }
+            _ = &mut loops => None,
+        }
     };
-    tokio::select! {
-        // A reload comes before the pass that is due at the same time.
-        biased;
-        () = service.reload_rules(reload) => {}
-        ((), ()) = async {
-            let scheduled = schedule::run(intervals, limits, stop, &progress, async |job| service.job(job).await);
-            tokio::join!(scheduled, service.take_orders(orders, limits, &progress))
-        } => {}
-    }
-    service.cycle.close().await;
+    (service.cycle.into_store(), reloaded)
 }
 
 // === impl Service ===
 
-impl<H, P, A> Service<'_, H, P, A>
+impl<H, A> Service<'_, H, A>
 where
     H: Remover,
-    P: FnMut() -> Option<Policy>,
     A: FnMut(Scope, &Result<Pass, StoreError>),
 {
     async fn job(&self, job: Job) -> PassResult {
@@ -111,17 +102,6 @@ where
         self.ended(scope, &pass)
     }
 
-    /// Applies the settings at each reload request. Never returns. A pass that runs keeps its rules.
-    async fn reload_rules(&self, mut reload: Reload) {
-        loop {
-            reload.requested().await;
-            let policy = (self.policy.borrow_mut())();
-            if let Some(policy) = policy {
-                self.cycle.set_policy(policy);
-            }
-        }
-    }
-
     /// Checks the disks for pressure. Under pressure, removes everything unused, unless a recent pass could not reduce
     /// the pressure. The first pass covers the containers, sandboxes and logs of deleted and terminated pods. The
     /// second pass covers unused images, if the image disk is still under pressure. The kubelet uses the same order:
@@ -130,7 +110,7 @@ where
     async fn relieve(&self) {
         let mut relief = self.relief.lock().await;
         let (monitor, backoff) = &mut *relief;
-        let Some(pressure) = monitor.look(&self.cycle.pressure()).await else { return backoff.relieved() };
+        let Some(pressure) = monitor.look(self.pressure()).await else { return backoff.relieved() };
         if !backoff.allows(Instant::now()) {
             return;
         }
@@ -148,10 +128,14 @@ where
 
     /// Removes unused images if their disk is under pressure. Returns how many.
     async fn relieve_images(&self, monitor: &mut PressureMonitor) -> usize {
-        match monitor.look_at_images(&self.cycle.pressure()).await {
+        match monitor.look_at_images(self.pressure()).await {
             Some(pressure) if !self.stop.is_cancelled() => self.pass_under(pressure, Scope::Images).await,
             _ => 0,
         }
+    }
+
+    fn pressure(&self) -> &PressurePolicy {
+        &self.cycle.settings().policy.pressure
     }
 
     /// Runs a pass under disk pressure. Returns how many objects it removed.
@@ -168,9 +152,10 @@ where
         let is_success = pass.as_ref().is_ok_and(Pass::is_success);
         // A failed pass causes a back-off of its loop.
         let result = if is_success { PassResult::Succeeded } else { PassResult::Failed };
+        let intervals = &self.cycle.settings().intervals;
         let interval = match scope {
-            Scope::Images => self.intervals.images,
-            Scope::Containers | Scope::All => self.intervals.containers,
+            Scope::Images => intervals.images,
+            Scope::Containers | Scope::All => intervals.containers,
         };
         let next_at =
             (result == PassResult::Succeeded).then(|| now().saturating_add(interval).unwrap_or(Timestamp::MAX));
@@ -204,7 +189,7 @@ where
 
     /// Makes the passes that commands request, one after the other, until `stop`. The pass in progress has the same time
     /// to end as those of the schedule.
-    async fn take_orders(&self, mut orders: mpsc::Receiver<Order>, limits: &Limits, progress: &Progress) {
+    async fn take_orders(&self, orders: &mut mpsc::Receiver<Order>, limits: &Limits, progress: &Progress) {
         loop {
             let order = tokio::select! {
                 biased;

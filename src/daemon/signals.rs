@@ -36,11 +36,15 @@ pub struct Signals {
     first: FirstSignal,
 }
 
+/// Requests reloads for other reasons than SIGHUP.
+#[derive(Clone, Debug)]
+pub struct RequestReload(mpsc::Sender<()>);
+
 /// The signal that requested the shutdown.
 #[derive(Clone, Debug, Default)]
 pub struct FirstSignal(Arc<OnceLock<Signal>>);
 
-/// Receives reload requests. Several SIGHUP signals since the last check count as one request.
+/// Receives reload requests. Several requests since the last check count as one.
 #[derive(Debug)]
 pub struct Reload(mpsc::Receiver<()>);
 
@@ -82,6 +86,11 @@ impl Signals {
         self.first.clone()
     }
 
+    /// Returns another sender of reload requests.
+    pub fn request_reload(&self) -> RequestReload {
+        RequestReload(self.reload.clone())
+    }
+
     /// Handles signals as they arrive. The first SIGTERM or SIGINT requests the shutdown. Returns at the second one.
     pub async fn aborted(mut self) -> Signal {
         let first = self.end().await;
@@ -117,6 +126,15 @@ fn without_effect(signal: &str) {
     tracing::warn!(signal, "this signal has no effect; SIGHUP reloads the settings");
 }
 
+// === impl RequestReload ===
+
+impl RequestReload {
+    /// Requests a reload. If one is already requested, this one is not needed.
+    pub fn send(&self) {
+        let _ = self.0.try_send(());
+    }
+}
+
 // === impl FirstSignal ===
 
 impl FirstSignal {
@@ -149,7 +167,17 @@ impl Signal {
 // === impl Reload ===
 
 impl Reload {
-    /// Waits for a reload request. Waits forever if the sender was dropped.
+    /// Waits for a request whose `reload` returns a result. Waits forever if the senders were dropped.
+    pub async fn accepted<T>(&mut self, mut reload: impl FnMut() -> Option<T>) -> T {
+        loop {
+            self.requested().await;
+            if let Some(reloaded) = reload() {
+                return reloaded;
+            }
+        }
+    }
+
+    /// Waits for a reload request. Waits forever if the senders were dropped.
     pub async fn requested(&mut self) {
         if self.0.recv().await.is_none() {
             std::future::pending::<()>().await;

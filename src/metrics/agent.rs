@@ -40,6 +40,7 @@ pub struct AgentMetrics(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     metrics: Metrics,
+    calls: CriCalls,
     passes: Counters,
     pass_seconds: Histograms,
     removed: Counters,
@@ -67,10 +68,9 @@ pub struct PassMetrics<'a> {
 // === impl AgentMetrics ===
 
 impl AgentMetrics {
-    /// Adds the calls to the runtime.
-    pub fn add_calls(&self, calls: &CriCalls) {
-        self.0.metrics.add(CRI_ERRORS, calls.errors.clone());
-        self.0.metrics.add(CRI_SECONDS, calls.seconds.clone());
+    /// Returns where the calls to the runtime are counted.
+    pub fn calls(&self) -> &CriCalls {
+        &self.0.calls
     }
 
     /// Returns all metrics as text.
@@ -224,9 +224,13 @@ impl Default for AgentMetrics {
             .flat_map(|scope| RESULTS.map(|result| vec![("scope", scope.as_str()), ("result", result)]));
         let pass_seconds: Histograms = Family::new_with_constructor(|| Histogram::new(BOUNDS));
         metrics.add(PASS_SECONDS, pass_seconds.clone());
+        let calls = CriCalls::default();
+        metrics.add(CRI_ERRORS, calls.errors.clone());
+        metrics.add(CRI_SECONDS, calls.seconds.clone());
         Self(Arc::new(Inner {
             passes: metrics.counters(PASSES, passes),
             pass_seconds,
+            calls,
             removed: metrics.counters(REMOVED, reasons),
             failed: metrics.counters(FAILED, causes),
             refused: metrics.counters(REFUSED, kinds().map(|kind| vec![kind, ("cause", "state_changed")])),

@@ -73,8 +73,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_call_is_counted_with_its_duration_and_one_that_is_dropped_had_no_answer_in_time() {
-        let (calls, metrics) = (CriCalls::default(), AgentMetrics::default());
-        metrics.add_calls(&calls);
+        let metrics = AgentMetrics::default();
+        let calls = metrics.calls();
         calls.begin("Version").end(None);
         calls.begin("Version").end(Some("runtime"));
         let limit = Duration::from_secs(2);

@@ -2,7 +2,7 @@
 
 use super::reason::word_and_values;
 use crate::metrics::AgentMetrics;
-use crate::plan::{Kind, Outcome, Report};
+use crate::plan::{Kept, Kind, Outcome, Report};
 
 /// The target of these log events.
 pub const OUTCOMES: &str = module_path!();
@@ -26,6 +26,21 @@ pub fn count_and_log_outcome(report: &Report, metrics: &AgentMetrics, is_logged:
     if !is_logged {
         log_outcome(report);
     }
+}
+
+/// Logs an object that a plan keeps, at debug.
+pub(super) fn log_kept(kept: &Kept) {
+    let (reason, values) = word_and_values(&kept.reason);
+    tracing::debug!(
+        target: OUTCOMES,
+        kind = kind(kept.kind),
+        id = kept.id,
+        name = kept.name,
+        pod = kept.pod.as_ref().map(tracing::field::display),
+        reason,
+        values = (!values.is_empty()).then(|| words(&values)),
+        "kept"
+    );
 }
 
 /// Logs the outcome of an action: removals at info, failures at warn, and kept objects at debug.

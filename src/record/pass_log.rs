@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::outcome_log::log_kept;
 use super::{Pass, StoreError};
 use crate::metrics::{AgentMetrics, PassMetrics};
 use crate::plan::Scope;
@@ -36,12 +37,13 @@ pub fn count_no_pass(metrics: &AgentMetrics, scope: Scope) {
     metrics.passed(PassMetrics { scope, is_success: false, summary: None, duration: None, ended_at });
 }
 
-/// Logs the result of a pass of the service.
+/// Logs the result of a pass of the service, and at debug each kept object.
 pub fn log_pass(scope: Scope, pass: &Result<Pass, StoreError>) {
     let pass = match pass {
         Ok(pass) => pass,
         Err(error) => return tracing::error!(%scope, %error, "pass ended without a record"),
     };
+    pass.plan.kept.iter().for_each(log_kept);
     for error in &pass.plan.errors {
         tracing::warn!(%scope, %error, "pass could not do all of its work");
     }

@@ -1,13 +1,12 @@
 //! Converts a rule to its form in the history and the log: its word, and its values.
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::plan::RemoveReason;
-
-/// Returns the rule's word and its values, as in plans.
+/// Returns the word of a `RemoveReason` or `KeepReason` and its values, as in plans.
 ///
 /// They are stored separately, not as the enum, so that records of a removed rule remain readable.
-pub(super) fn word_and_values(reason: &RemoveReason) -> (String, Map<String, Value>) {
+pub(super) fn word_and_values(reason: &impl Serialize) -> (String, Map<String, Value>) {
     let Ok(Value::Object(mut values)) = serde_json::to_value(reason) else { return Default::default() };
     let word = values.remove("reason").and_then(|word| word.as_str().map(str::to_owned));
     (word.unwrap_or_default(), values)
@@ -16,6 +15,7 @@ pub(super) fn word_and_values(reason: &RemoveReason) -> (String, Map<String, Val
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::RemoveReason;
 
     #[test]
     fn a_rule_is_one_word_and_its_values() {

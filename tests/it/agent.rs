@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
@@ -59,6 +60,20 @@ impl Home {
     /// Rewrites the configuration.
     pub fn set(&self, settings: &str) {
         fs::write(self.config(), format!("{}{settings}\n", self.basis)).unwrap();
+    }
+
+    /// Rewrites the configuration as the kubelet does for a `ConfigMap`: the file is a link to a link to a directory, and
+    /// that link is exchanged.
+    pub fn set_as_config_map(&self, settings: &str) {
+        let at = |name: &str| self.dir.path().join(name);
+        let version = tempfile::Builder::new().prefix("..").tempdir_in(self.dir.path()).unwrap().keep();
+        fs::write(version.join("kubegc.toml"), format!("{}{settings}\n", self.basis)).unwrap();
+        symlink(version, at("..data_tmp")).unwrap();
+        fs::rename(at("..data_tmp"), at("..data")).unwrap();
+        if !self.config().is_symlink() {
+            fs::remove_file(self.config()).unwrap();
+            symlink("..data/kubegc.toml", self.config()).unwrap();
+        }
     }
 
     /// Replaces a line of the configuration.

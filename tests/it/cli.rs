@@ -402,6 +402,7 @@ fn the_settings_in_force_are_shown_with_their_origins() {
 
     [log]
     format = "text"                              # built-in
+    level = "info"                               # built-in
 
     [controller]
     address = "127.0.0.1:10274"                  # built-in

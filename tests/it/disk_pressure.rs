@@ -67,8 +67,7 @@ async fn under_disk_pressure_objects_of_terminated_pods_and_unused_images_are_re
     let settings = settings(&sim);
     let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint() };
     let disks = Arc::new(DiskFn(sim.disk_reader()));
-    let node = node::LocalNode { endpoint, disks, pods: Arc::new(Listed(pods())), space_settle: Duration::ZERO };
-    let intervals = settings.intervals.clone();
+    let node = node::LocalNode::new(endpoint, disks, Arc::new(Listed(pods())));
     let cycle = Cycle::live(settings, &node, Store::open(&store).unwrap().store, Timestamp::now());
     let (_signals, _, reload) = signals::listen().unwrap();
     let stop = CancellationToken::new();
@@ -85,16 +84,11 @@ async fn under_disk_pressure_objects_of_terminated_pods_and_unused_images_are_re
         }
     };
     let limits = Limits::default();
-    let service = service::run(
-        cycle,
-        &intervals,
-        &limits,
-        &stop,
-        service::Requests { reload, inbox: Inbox::closed(Timestamp::now()), progress: Progress::default() },
-        || None,
-        after,
-    );
-    tokio::time::timeout(MINUTE, service).await.expect("a disk that is short is answered");
+    let inbox = Inbox::closed(Timestamp::now());
+    let mut requests = service::Requests { reload, inbox, progress: Progress::default() };
+    let service = service::run(cycle, &limits, &stop, &mut requests, || None::<()>, after);
+    let (used, _) = tokio::time::timeout(MINUTE, service).await.expect("a disk that is short is answered");
+    used.close().await;
 
     assert_eq!(passes[..2], [(Scope::Containers, None, 0), (Scope::Images, None, 0)]);
     for (pass, scope, actions) in [(&passes[2], Scope::Containers, 2), (&passes[3], Scope::Images, 2)] {

@@ -88,7 +88,7 @@ async fn all_faults(streaming: Streaming, methods: impl IntoIterator<Item = Rpc>
             let (survivors, turns) = (Arc::clone(&survivors), Arc::clone(&turns));
             cases.spawn(async move {
                 let _turn = turns.acquire().await.unwrap();
-                faulted(streaming, method, fault, times, &survivors).await;
+                Box::pin(faulted(streaming, method, fault, times, &survivors)).await;
             });
         }
     }

@@ -35,6 +35,7 @@ mod node_lock;
 mod on_node;
 mod properties;
 mod release;
+mod reload;
 mod report;
 mod rig;
 mod service;

@@ -152,29 +152,3 @@ async fn the_service_retries_a_stopped_runtime_seldom_and_works_after_its_restar
     };
     tokio::time::timeout(Duration::from_mins(1), at_work).await.expect("it works when the runtime is back");
 }
-
-#[tokio::test]
-async fn a_hangup_reloads_the_settings_unless_they_are_invalid() {
-    let sim = sim();
-    let home = Home::new(&sim, OFTEN);
-    let mut service = home.start(&["run"]);
-    for _ in 0..2 {
-        service.says("pass done").await;
-    }
-    assert!(sim.state().image_id(OLD).is_some());
-
-    home.set("images.low_threshold_percent = \"low\"");
-    service.signal(Signal::SIGHUP);
-    service.says("the previous settings remain in force").await;
-    service.says("pass done").await;
-    assert!(sim.state().image_id(OLD).is_some());
-
-    home.set("images.all_unused = true");
-    service.signal(Signal::SIGHUP);
-    service.says("settings reloaded").await;
-    sim.await_call(Rpc::RemoveImage).await.unwrap();
-    service.says("removed=1").await;
-    assert_eq!(sim.state().image_names(), [WEB]);
-    service.signal(Signal::SIGTERM);
-    assert_eq!(service.ended().await.code(), Some(0));
-}

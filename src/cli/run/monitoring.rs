@@ -26,7 +26,8 @@ pub(super) struct Monitoring {
     pub(super) health: Health,
     /// `None` = the system refused a thread.
     server: Option<Server>,
-    settings: Settings,
+    /// Those in force.
+    settings: Arc<Mutex<Settings>>,
     outlooks: Outlooks,
 }
 
@@ -49,9 +50,10 @@ impl Monitoring {
         }
         let server =
             Server::start().inspect_err(|error| tracing::warn!(%error, "cannot serve metrics and health")).ok();
-        let (settings, outlooks) = (settings.clone(), Outlooks::default());
+        let address = settings.metrics.address;
+        let (settings, outlooks) = (Arc::new(Mutex::new(settings.clone())), Outlooks::default());
         let monitoring = Self { metrics, health, server, settings, outlooks };
-        if let Some((server, address)) = monitoring.server.as_ref().zip(monitoring.settings.metrics.address) {
+        if let Some((server, address)) = monitoring.server.as_ref().zip(address) {
             server.serve_pages(address, monitoring.pages());
         }
         monitoring
@@ -70,12 +72,7 @@ impl Monitoring {
 
     /// Serves the socket of the agent. An agent without a socket collects all the same.
     pub(super) fn serve_socket(&mut self, settings: &Settings) -> Inbox {
-        let state = AgentState {
-            mode: <&str>::from(settings.mode).to_owned(),
-            profile: settings.policy.profile.to_string(),
-            store: settings.state.path.clone(),
-            ..AgentState::new(now())
-        };
+        let state = AgentState { store: settings.state.path.clone(), ..AgentState::new(now()) };
         let (inbox, orders) = Inbox::new(Live::new(state));
         let (path, pages) = (settings.state.socket(), self.pages());
         if let Some(server) = &mut self.server
@@ -84,6 +81,15 @@ impl Monitoring {
             tracing::warn!(path = %path.display(), %error, "cannot serve the socket of the agent");
         }
         inbox
+    }
+
+    /// Shows the settings in force.
+    pub(super) fn in_force(&self, settings: &Settings, live: &Live) {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone_from(settings);
+        live.update(|state| {
+            <&str>::from(settings.mode).clone_into(&mut state.mode);
+            state.profile = settings.policy.profile.to_string();
+        });
     }
 
     /// Shows which sources a pass could not read. The agent is ready when those of all loops have answered.
@@ -121,15 +127,16 @@ impl Monitoring {
 
     fn pages(&self) -> Pages {
         let metrics = self.metrics.clone();
-        let (settings, outlooks) = (self.settings.clone(), Arc::clone(&self.outlooks));
+        let (settings, outlooks) = (Arc::clone(&self.settings), Arc::clone(&self.outlooks));
         let report = ReportPage::new(STYLE_HASH, move || page(&settings, &outlooks));
         Pages { metrics: Arc::new(move |format| metrics.text(format)), health: self.health.clone(), report }
     }
 }
 
 /// Returns the page for people.
-fn page(settings: &Settings, outlooks: &Outlooks) -> String {
+fn page(settings: &Mutex<Settings>, outlooks: &Outlooks) -> String {
+    let settings = settings.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let known = outlooks.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let outlook = known.into_values().reduce(Outlook::and).ok_or_else(|| "no pass has ended yet".to_owned());
-    html(&document(settings, &settings.node, outlook))
+    html(&document(&settings, &settings.node, outlook))
 }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::{clock, node, signals};
 use super::*;
-use crate::config::Settings;
+use crate::config::{Intervals, Settings};
 use crate::cri::Endpoint;
 use crate::execute::LiveRemover;
 use crate::model::ListCounts;
@@ -50,10 +50,13 @@ fn cycle(sim: &Sim, settings: Settings) -> Cycle<LiveRemover> {
 }
 
 fn cycle_with(sim: &Sim, settings: Settings, store: SharedStore) -> Cycle<LiveRemover> {
+    Cycle::live(settings, &local_node(sim), store, clock::now())
+}
+
+fn local_node(sim: &Sim) -> node::LocalNode {
     let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint() };
     let disks = Arc::new(DiskFn(sim.disk_reader()));
-    let node = node::LocalNode { endpoint, disks, pods: Arc::new(RuntimePods), space_settle: Duration::ZERO };
-    Cycle::live(settings, &node, store, clock::now())
+    node::LocalNode::new(endpoint, disks, Arc::new(RuntimePods))
 }
 
 /// Runs the service until an image is removed. `after` receives that as the end of a pass over images.
@@ -81,11 +84,11 @@ async fn serve(
 ) {
     let moment = Duration::from_millis(100);
     let limits = Limits { hold_up: moment, shutdown: moment, stall: NEVER };
-    let intervals = settings.intervals.clone();
     let (_signals, _, reload) = signals::listen().unwrap();
-    let requests = Requests { reload, inbox: Inbox::closed(clock::now()), progress: Progress::default() };
-    let service = run(cycle(sim, settings), &intervals, &limits, stop, requests, || None, after);
-    timeout(MINUTE, service).await.expect("the service ends in time");
+    let mut requests = Requests { reload, inbox: Inbox::closed(clock::now()), progress: Progress::default() };
+    let service = run(cycle(sim, settings), &limits, stop, &mut requests, || None::<()>, after);
+    let (store, _) = timeout(MINUTE, service).await.expect("the service ends in time");
+    store.close().await;
 }
 
 #[tokio::test]
@@ -182,4 +185,42 @@ async fn a_pass_that_ends_late_does_not_replace_the_counts_of_a_newer_observatio
     let memory = Store::open_read_only(&path).unwrap().unwrap().memory(clock::now()).unwrap();
     // The newer observation counted 5 of each. Then the late pass removed 2.
     assert_eq!(memory.last_counts, Some(ListCounts { containers: 3, sandboxes: 3, images: 1 }));
+}
+
+/// The reload finds the pass over containers in a removal that hangs.
+#[tokio::test]
+async fn a_reload_waits_for_a_removal_that_hangs_within_its_limit_and_does_not_send_it_again() {
+    let sim = sim();
+    sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::N(1));
+    let (settings, node) = (settings(&sim), local_node(&sim));
+    let store = Store::open(&settings.state.path).unwrap().store;
+    let moment = Duration::from_millis(100);
+    let limits = Limits { hold_up: moment, shutdown: moment, stall: NEVER };
+    let (signals, stop, reload) = signals::listen().unwrap();
+    let request = signals.request_reload();
+    let mut requests = Requests { reload, inbox: Inbox::closed(clock::now()), progress: Progress::default() };
+    let cycle = Cycle::live(settings.clone(), &node, store, clock::now());
+    let first = async {
+        let service = run(cycle, &limits, &stop, &mut requests, || Some("other settings"), |_, _| {});
+        tokio::join!(service, async {
+            sim.await_call(Rpc::RemoveContainer).await.unwrap();
+            request.send();
+        })
+    };
+    let ((store, reloaded), ()) = timeout(MINUTE, first).await.expect("the reload does not wait for the runtime");
+    assert_eq!(reloaded, Some("other settings"));
+
+    let cycle = Cycle::live(settings, &node, store, clock::now());
+    let after = |scope, _: &Result<Pass, StoreError>| {
+        if scope == Scope::Containers {
+            stop.cancel();
+        }
+    };
+    let second = run(cycle, &limits, &stop, &mut requests, || None::<()>, after);
+    let (store, reloaded) = timeout(MINUTE, second).await.expect("the service ends in time");
+    assert_eq!(reloaded, None);
+    store.close().await;
+    let sent = sim.calls_of(Rpc::RemoveContainer);
+    assert_eq!(sent.len(), 2, "{sent:?}");
+    assert_ne!(sent[0], sent[1], "the one in progress is not sent again");
 }

@@ -177,7 +177,7 @@ fn cycle(sim: &Sim, limit: Duration) -> Cycle<LiveRemover> {
     let store = Store::open(&settings.state.path).unwrap().store;
     let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint() };
     let disks = Arc::new(DiskFn(sim.disk_reader()));
-    let place = Place { endpoint, disks, pods: Arc::new(Listed(pods())), space_settle: Duration::ZERO };
+    let place = Place::new(endpoint, disks, Arc::new(Listed(pods())));
     Cycle::live(settings, &place, store, now())
 }
 

@@ -54,25 +54,6 @@ fn a_collection_in_observe_mode_removes_nothing_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_hangup_is_answered_at_once_and_names_what_needs_a_restart() {
-    let sim = sim();
-    let home = Home::new(&sim, "containers.interval = \"1h\"\nimages.interval = \"1h\"");
-    let mut service = home.start(&["run"]);
-    for _ in 0..2 {
-        service.says("pass done").await;
-    }
-    // The next pass is an hour away.
-    home.set("containers.interval = \"2h\"\nimages.interval = \"1h\"\nimages.all_unused = true");
-    service.signal(Signal::SIGHUP);
-    service.says("SIGHUP received").await;
-    let reloaded = service.says("changed settings need a restart").await;
-    assert!(reloaded.iter().any(|line| line.contains("settings reloaded") && line.contains("images.all_unused")));
-    assert!(reloaded.last().unwrap().contains("containers.interval"), "{reloaded:?}");
-    service.signal(Signal::SIGTERM);
-    assert_eq!(service.ended().await.code(), Some(0));
-}
-
-#[tokio::test]
 async fn no_other_signal_ends_the_service() {
     let sim = sim();
     let home = Home::new(&sim, OFTEN);

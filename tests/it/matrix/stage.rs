@@ -71,7 +71,7 @@ impl Stage {
         let endpoint = Endpoint { runtime: self.sim.endpoint(), images: self.sim.endpoint() };
         let disks = Arc::new(DiskFn(self.sim.disk_reader()));
         let pods = Arc::new(Listed(self.pods.clone()));
-        let place = Place { endpoint, disks, pods, space_settle: Duration::ZERO };
+        let place = Place::new(endpoint, disks, pods);
         let started = self.clock.now();
         let cycle = Cycle::live(settings(&self.sim), &place, store, started).with_clock(self.clock.as_clock());
         self.cycle = Some(cycle);

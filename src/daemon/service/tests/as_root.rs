@@ -25,7 +25,7 @@ fn a_frozen_state_disk_costs_a_pass_one_limit_and_the_history_is_whole_after_it(
         drop(frozen);
         let returned = async { while regular(&cycle, Scope::Images).await.not_recorded().is_some() {} };
         timeout(MINUTE, returned).await.expect("the store returns to its file");
-        cycle.close().await;
+        cycle.into_store().close().await;
         let store = Store::open_read_only(&dir.join("kubegc.db")).unwrap().unwrap();
         assert_eq!(store.history(&HistoryFilter::default()).unwrap().len(), removed);
         let runs = store.runs(100).unwrap();
@@ -42,11 +42,13 @@ fn a_shutdown_ends_in_its_bound_while_the_state_disk_is_frozen() {
         let (stop, limits) =
             (CancellationToken::new(), Limits { hold_up: SECOND, shutdown: MINUTE, ..Limits::default() });
         let frozen = Frozen::freeze(&dir);
-        let intervals = Intervals { containers: NEVER, images: NEVER, pressure: NEVER, max_backoff: NEVER };
         let (_signals, _, reload) = signals::listen().unwrap();
-        let requests = Requests { reload, inbox: Inbox::closed(clock::now()), progress: Progress::default() };
+        let mut requests = Requests { reload, inbox: Inbox::closed(clock::now()), progress: Progress::default() };
         let after = |_, _: &Result<Pass, StoreError>| stop.cancel();
-        let service = run(cycle, &intervals, &limits, &stop, requests, || None, after);
+        let service = async {
+            let (store, _) = run(cycle, &limits, &stop, &mut requests, || None::<()>, after).await;
+            store.close().await;
+        };
         timeout(MINUTE, service).await.expect("the service ends in time");
         drop((frozen, sim));
         unmount(&dir);

@@ -1,0 +1,101 @@
+//! Notices changes of the configuration files.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::layers::{drop_in_dir, drop_ins, main_file};
+use super::{Environment, Typed};
+
+/// The configuration files, and the version of each that exists.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ConfigFiles {
+    main: PathBuf,
+    kubelet: Option<PathBuf>,
+    versions: BTreeMap<PathBuf, Version>,
+}
+
+/// What changes with the content of a file, also if the file is a symlink and its target is another one: device, inode,
+/// size, and the time of the last change of the inode in seconds and nanoseconds.
+type Version = (u64, u64, u64, i64, i64);
+
+// === impl ConfigFiles ===
+
+impl ConfigFiles {
+    /// Looks at the files that [`super::load`] reads for the same input.
+    pub fn look(typed: &Typed, environment: &Environment) -> Self {
+        let main = main_file(typed, environment).to_owned();
+        Self { main, kubelet: typed.kubelet_config.clone(), versions: BTreeMap::new() }.look_again()
+    }
+
+    /// Looks at the same files again. May block.
+    #[must_use]
+    pub fn look_again(&self) -> Self {
+        let drop_ins = drop_ins(&drop_in_dir(&self.main)).unwrap_or_default();
+        let paths = [self.main.clone()].into_iter().chain(self.kubelet.clone()).chain(drop_ins);
+        let versions = paths.filter_map(|path| version(&path).map(|version| (path, version))).collect();
+        Self { versions, ..self.clone() }
+    }
+
+    /// Returns the configuration file.
+    pub fn main(&self) -> &Path {
+        &self.main
+    }
+
+    /// Returns whether the configuration file exists.
+    pub fn has_main(&self) -> bool {
+        self.versions.contains_key(&self.main)
+    }
+}
+
+fn version(path: &Path) -> Option<Version> {
+    let file = std::fs::metadata(path).ok()?;
+    Some((file.dev(), file.ino(), file.size(), file.ctime(), file.ctime_nsec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn every_change_of_a_file_is_another_version() {
+        let dir = tempfile::tempdir().unwrap();
+        let typed = Typed { config: Some(dir.path().join("kubegc.toml")), ..Typed::default() };
+        let mut known = ConfigFiles::look(&typed, &Environment::default());
+        assert!(!known.has_main());
+        let mut changes = |what: &str, change: &dyn Fn(&Path)| {
+            change(dir.path());
+            let now = known.look_again();
+            assert_ne!(now, known, "{what}");
+            assert_eq!(now, now.look_again(), "{what}");
+            known = now;
+        };
+        changes("a file", &|dir| fs::write(dir.join("kubegc.toml"), "").unwrap());
+        changes("other content", &|dir| fs::write(dir.join("kubegc.toml"), "mode = \"observe\"").unwrap());
+        changes("a drop-in", &|dir| {
+            fs::create_dir(dir.join("conf.d")).unwrap();
+            fs::write(dir.join("conf.d/a.toml"), "").unwrap();
+        });
+        changes("no drop-in", &|dir| fs::rename(dir.join("conf.d"), dir.join("away")).unwrap());
+        // As the kubelet writes a ConfigMap: a link to a link to a directory, which is replaced.
+        changes("a link", &|dir| {
+            fs::create_dir_all(dir.join("one")).unwrap();
+            fs::rename(dir.join("kubegc.toml"), dir.join("one/kubegc.toml")).unwrap();
+            symlink("one", dir.join("..data")).unwrap();
+            symlink("..data/kubegc.toml", dir.join("kubegc.toml")).unwrap();
+        });
+        changes("another directory behind the link", &|dir| {
+            fs::create_dir_all(dir.join("two")).unwrap();
+            fs::write(dir.join("two/kubegc.toml"), "mode = \"collect\"").unwrap();
+            symlink("two", dir.join("..data_tmp")).unwrap();
+            fs::rename(dir.join("..data_tmp"), dir.join("..data")).unwrap();
+        });
+        assert!(known.has_main());
+        let other = |dir: &Path| fs::write(dir.join("conf.txt"), "").unwrap();
+        other(dir.path());
+        assert_eq!(known, known.look_again(), "a file that is not read");
+    }
+}

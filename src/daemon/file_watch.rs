@@ -1,0 +1,95 @@
+//! Requests a reload when a configuration file has changed.
+//!
+//! It looks at intervals, which works on every file system and for each way to replace a file: a rename, a write, and
+//! the exchanged link of a ConfigMap. A change counts when the next look finds it too, because a file that is just being
+//! written may be valid and incomplete.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::signals::RequestReload;
+use crate::config::ConfigFiles;
+use crate::host_path::BoundedCalls;
+
+/// The wait between two looks. A change takes effect after two of them at most.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// What the looks have found.
+struct Changes {
+    in_force: ConfigFiles,
+    /// Found by one look.
+    candidate: Option<ConfigFiles>,
+    /// Whether the configuration file that was in force is missing.
+    is_main_missing: bool,
+}
+
+/// Looks at the files until the end of the process. `in_force` = their state before the settings were loaded. Never
+/// returns.
+pub async fn run(in_force: ConfigFiles, reload: &RequestReload) {
+    let calls = BoundedCalls::default();
+    let mut changes = Changes { in_force: in_force.clone(), candidate: None, is_main_missing: false };
+    loop {
+        sleep(INTERVAL).await;
+        let files = in_force.clone();
+        // A disk that hangs is looked at again, and blocks one thread.
+        let Ok(now) = calls.run(in_force.main(), move || files.look_again()).await else { continue };
+        if changes.are_complete(now) {
+            tracing::info!("the configuration files have changed: reloading the settings");
+            reload.send();
+        }
+    }
+}
+
+// === impl Changes ===
+
+impl Changes {
+    /// Returns whether there is a change to apply. Without the configuration file all defaults would be in force, so it
+    /// must exist if it did; SIGHUP reloads without it.
+    fn are_complete(&mut self, now: ConfigFiles) -> bool {
+        let is_missing = self.in_force.has_main() && !now.has_main();
+        if is_missing && !std::mem::replace(&mut self.is_main_missing, true) {
+            tracing::warn!(path = %now.main().display(), "configuration file is missing; the settings remain in force");
+        }
+        self.is_main_missing = is_missing;
+        if is_missing || now == self.in_force {
+            self.candidate = None;
+            return false;
+        }
+        if self.candidate.as_ref() != Some(&now) {
+            self.candidate = Some(now);
+            return false;
+        }
+        self.candidate = None;
+        self.in_force = now;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::config::{Environment, Typed};
+
+    #[test]
+    fn a_change_counts_once_when_the_next_look_finds_it_too_and_a_missing_file_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("kubegc.toml");
+        fs::write(&file, "").unwrap();
+        let files =
+            ConfigFiles::look(&Typed { config: Some(file.clone()), ..Typed::default() }, &Environment::default());
+        let mut changes = Changes { in_force: files.clone(), candidate: None, is_main_missing: false };
+        let mut look = || changes.are_complete(files.look_again());
+        assert_eq!([look(), look()], [false, false], "no change");
+        fs::write(&file, "mode = \"obs").unwrap();
+        assert!(!look());
+        fs::write(&file, "mode = \"observe\"").unwrap();
+        assert_eq!([look(), look(), look()], [false, true, false]);
+        fs::rename(&file, dir.path().join("away")).unwrap();
+        assert_eq!([look(), look(), look()], [false, false, false]);
+        fs::rename(dir.path().join("away"), &file).unwrap();
+        assert_eq!([look(), look(), look()], [false, true, false], "a rename changes the inode's time");
+    }
+}
