@@ -4,7 +4,7 @@
 #
 #   scripts/setup.sh build    installs what the compiler needs: SQLite is built from its C source
 #   scripts/setup.sh          also installs what the tests need: ext4, loop devices, namespaces, containerd,
-#                           Kubernetes, kubectl, promtool, and the shells whose completions are tested
+#                           Kubernetes, kubectl, Helm, promtool, and the shells whose completions are tested
 #
 # As root it installs what is missing. Otherwise it prints what is missing and exits with 1.
 set -euo pipefail
@@ -15,7 +15,7 @@ die() { printf 'setup.sh: %s\n' "$*" >&2; exit 1; }
 wanted=(cc:gcc)
 [ "${1:-}" = build ] || wanted+=(mkfs.ext4:e2fsprogs mount:mount losetup:mount unshare:util-linux flock:util-linux
   nsenter:util-linux findmnt:util-linux git:git make:make openssl:openssl curl:curl systemd-analyze:systemd bash:bash
-  zsh:zsh fish:fish)
+  zsh:zsh fish:fish python3:python3 pip3:python3-pip)
 
 PATH=$PATH:/usr/sbin:/sbin # a normal user's PATH does not have mkfs.ext4 and losetup
 missing=()
@@ -39,4 +39,5 @@ command -v cargo >/dev/null || die "missing: cargo. Rust comes from https://rust
 "$(dirname "$0")/containerd.sh" >/dev/null
 "$(dirname "$0")/kubernetes.sh" >/dev/null
 "$(dirname "$0")/kubectl.sh" >/dev/null
+"$(dirname "$0")/helm.sh"
 "$(dirname "$0")/prometheus.sh" >/dev/null

@@ -1,0 +1,69 @@
+"""Helm's own library behind the part of its command line that the tests and README use. scripts/helm.sh runs it.
+
+helm lint CHART | template NAME CHART | install NAME CHART | upgrade NAME CHART
+     [-n NAMESPACE] [--set KEY=VALUE]… [-f FILE]… [--reuse-values]
+
+As with helm, KUBECONFIG names the cluster. lint fails for warnings too, and template needs no cluster.
+"""
+
+import argparse
+import pathlib
+import sys
+
+import helm_python as helm
+
+WARNING = 2
+
+
+def merged(below, above):
+    """Returns two trees of values as one. `above` wins."""
+    both = dict(below)
+    for key, value in above.items():
+        nested = isinstance(value, dict) and isinstance(both.get(key), dict)
+        both[key] = merged(both[key], value) if nested else value
+    return both
+
+
+def values(args):
+    """Returns the values of the arguments. As with helm, --set wins over files."""
+    all_values = {}
+    for file in args.values:
+        all_values = merged(all_values, helm.values_from_yaml(pathlib.Path(file).read_text()))
+    for expression in args.set:
+        all_values = merged(all_values, helm.parse_set_string(expression))
+    return all_values
+
+
+def lint(args):
+    """Prints what Helm finds, and fails for warnings and errors."""
+    messages = helm.lint(args.names[0], values(args), strict=True, namespace=args.namespace)["messages"]
+    for message in messages:
+        print(f"[{message['severity']}] {message['path']}: {message['error']}")
+    return any(message["severity"] >= WARNING for message in messages)
+
+
+def release(args):
+    """Renders, installs or upgrades a release, and prints its objects or its notes."""
+    name, chart = args.names
+    template = args.verb == "template"
+    with helm.Config(namespace=args.namespace, storage_driver="memory" if template else None) as config:
+        if args.verb == "upgrade":
+            done = config.upgrade(chart, name, values(args), namespace=args.namespace, reuse_values=args.reuse_values)
+        else:
+            dry_run = "client" if template else None
+            done = config.install(chart, name, values(args), namespace=args.namespace, dry_run=dry_run)
+    print(done["manifest" if template else "notes"], end="")
+
+
+parser = argparse.ArgumentParser(prog="helm")
+parser.add_argument("verb", choices=["lint", "template", "install", "upgrade"])
+parser.add_argument("names", nargs="+")
+parser.add_argument("-n", "--namespace", default="default")
+parser.add_argument("--set", action="append", default=[])
+parser.add_argument("-f", "--values", action="append", default=[])
+parser.add_argument("--reuse-values", action="store_true")
+arguments = parser.parse_args()
+try:
+    sys.exit((lint if arguments.verb == "lint" else release)(arguments))
+except helm.HelmError as error:
+    sys.exit(f"Error: {error}")
