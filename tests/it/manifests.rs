@@ -1,6 +1,7 @@
 //! The manifests for a cluster: every file is valid for the API, listed in its kustomization, and matches the agent.
 
 mod agents;
+mod chart;
 mod controller;
 mod kustomize;
 
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::batch::v1::CronJob;
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Namespace, PodSpec, ResourceQuota, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kubegc::config::{Environment, Settings, Typed, load};
 use serde::Serialize;
@@ -74,7 +76,7 @@ fn every_kustomization_is_tested() {
     };
     let (parents, alone): (Vec<_>, Vec<_>) = subdirectories("")
         .into_iter()
-        .filter(|name| !["deb", "monitoring"].contains(&name.as_str()))
+        .filter(|name| !["chart", "deb", "monitoring"].contains(&name.as_str()))
         .partition(|name| ["components", "overlays"].contains(&name.as_str()));
     let found: BTreeSet<_> = alone.into_iter().chain(parents.iter().flat_map(beneath)).collect();
     assert_eq!(found, KUSTOMIZATIONS.into_iter().chain(COMPONENTS).map(str::to_owned).collect());
@@ -212,6 +214,7 @@ fn understood(object: &Value) -> Value {
         "DaemonSet" => through::<DaemonSet>(object),
         "Deployment" => through::<Deployment>(object),
         "CronJob" => through::<CronJob>(object),
+        "NetworkPolicy" => through::<NetworkPolicy>(object),
         other => panic!("{other}"),
     }
 }
