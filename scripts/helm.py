@@ -1,6 +1,6 @@
 """Helm's own library behind the part of its command line that the tests and README use. scripts/helm.sh runs it.
 
-helm lint CHART | template NAME CHART | install NAME CHART | upgrade NAME CHART
+helm lint CHART | template NAME CHART | install NAME CHART | upgrade NAME CHART | uninstall NAME
      [-n NAMESPACE] [--set KEY=VALUE]… [-f FILE]… [--reuse-values]
 
 As with helm, KUBECONFIG names the cluster. lint fails for warnings too, and template needs no cluster.
@@ -42,21 +42,28 @@ def lint(args):
     return any(message["severity"] >= WARNING for message in messages)
 
 
-def release(args):
-    """Renders, installs or upgrades a release, and prints its objects or its notes."""
+def template(args):
+    """Prints the objects of a release that is not installed."""
     name, chart = args.names
-    template = args.verb == "template"
-    with helm.Config(namespace=args.namespace, storage_driver="memory" if template else None) as config:
-        if args.verb == "upgrade":
-            done = config.upgrade(chart, name, values(args), namespace=args.namespace, reuse_values=args.reuse_values)
-        else:
-            dry_run = "client" if template else None
-            done = config.install(chart, name, values(args), namespace=args.namespace, dry_run=dry_run)
-    print(done["manifest" if template else "notes"], end="")
+    with helm.Config(storage_driver="memory") as config:
+        rendered = config.install(chart, name, values(args), namespace=args.namespace, dry_run="client")
+    print(rendered["manifest"], end="")
+
+
+def change(args):
+    """Installs, upgrades or uninstalls a release, and prints its notes."""
+    name, *chart = args.names
+    with helm.Config(namespace=args.namespace) as config:
+        if args.verb == "uninstall":
+            config.uninstall(name)
+            return
+        options = {"reuse_values": args.reuse_values} if args.verb == "upgrade" else {}
+        action = config.upgrade if args.verb == "upgrade" else config.install
+        print(action(*chart, name, values(args), namespace=args.namespace, **options)["notes"], end="")
 
 
 parser = argparse.ArgumentParser(prog="helm")
-parser.add_argument("verb", choices=["lint", "template", "install", "upgrade"])
+parser.add_argument("verb", choices=["lint", "template", "install", "upgrade", "uninstall"])
 parser.add_argument("names", nargs="+")
 parser.add_argument("-n", "--namespace", default="default")
 parser.add_argument("--set", action="append", default=[])
@@ -64,6 +71,6 @@ parser.add_argument("-f", "--values", action="append", default=[])
 parser.add_argument("--reuse-values", action="store_true")
 arguments = parser.parse_args()
 try:
-    sys.exit((lint if arguments.verb == "lint" else release)(arguments))
+    sys.exit({"lint": lint, "template": template}.get(arguments.verb, change)(arguments))
 except helm.HelmError as error:
     sys.exit(f"Error: {error}")

@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use agents::AGENTS;
+pub use chart::{ALL, chart_text, helm_script};
 pub use kustomize::{copy, kubectl, rendered};
 
 /// The directories with kustomizations, beneath `packaging`.

@@ -72,7 +72,7 @@ fn the_example_of_the_readme_changes_the_plan_and_installs_where_the_unit_expect
     assert!(unit.contains("ExecStart=kubegc run\n"));
     let install = "install -m 0755 target/release/kubegc /usr/local/bin/\n";
     assert!(readme.contains("\nmake build ") && readme.contains(install));
-    let example = readme.lines().find(|line| line.contains("--set")).unwrap();
+    let example = readme.lines().find(|line| line.starts_with("kubegc ") && line.contains("--set")).unwrap();
     let example = example.split('#').next().unwrap().trim();
     let root = env!("CARGO_MANIFEST_DIR");
     let arguments: Vec<_> =

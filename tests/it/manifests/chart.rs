@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 
 use super::{KUSTOMIZATIONS, packaging, rendered, settings_of, understood};
+use crate::rig::run;
 
 /// The values that give each kustomization. The chart has no audit.
 const PRESETS: [(&str, &str); 11] = [
@@ -24,14 +25,17 @@ const PRESETS: [(&str, &str); 11] = [
 ];
 
 /// Everything that a value can turn on, except what excludes something else.
-const ALL: &str = "dryRun=false,controller.enabled=true,selinux=true,podMonitor.enabled=true,podMonitor.interval=30s,\
+pub const ALL: &str = "dryRun=false,controller.enabled=true,selinux=true,podMonitor.enabled=true,podMonitor.interval=30s,\
     prometheusRule.enabled=true,networkPolicy.enabled=true,networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus,\
     imagePullSecrets[0].name=registry,config=profile = \"kubelet\",controller.config=controller.workers = 5";
 
-/// Runs Helm. `scripts/helm.sh` downloads it.
-pub fn helm(args: &[&str]) -> Output {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/helm.sh");
-    Command::new(script).args(args).output().unwrap()
+/// Returns the path of a program that runs Helm, and downloads it first if necessary.
+pub fn helm_script() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/helm.sh"))
+}
+
+fn helm(args: &[&str]) -> Output {
+    Command::new(helm_script()).args(args).output().unwrap()
 }
 
 fn helm_template(chart: &Path, values: &str) -> Output {
@@ -179,29 +183,31 @@ fn same_keys(at: &str, values: &Value, schema: &Value, definitions: &Value) {
 
 #[test]
 fn the_binary_accepts_the_configuration_of_the_chart() {
-    let values = format!("{ALL},hostPaths.kubelet=/data/kubelet");
-    for map in of_kind(&of_chart(&values), "ConfigMap") {
+    let objects = of_chart(&format!("{ALL},hostPaths.kubelet=/data/kubelet"));
+    for (workload, settings) in [
+        ("DaemonSet", ["\"/data/kubelet\"", "profile = \"kubelet\""]),
+        ("Deployment", ["workers = 5", "\"kubegc-system\""]),
+    ] {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("conf.d")).unwrap();
-        let write = |key: &str, file: &str| {
-            std::fs::write(dir.path().join(file), map["data"][key].as_str().unwrap()).unwrap();
-        };
-        write("kubegc.toml", "kubegc.toml");
-        write("values.toml", "conf.d/values.toml");
+        mount_config(&objects, &of_kind(&objects, workload)[0]["spec"]["template"]["spec"]["volumes"][0], dir.path());
         let run = |verb: &str| {
             let mut command = Command::new(env!("CARGO_BIN_EXE_kubegc"));
-            let command = command.env_clear().args(["config", verb, "--config"]).arg(dir.path().join("kubegc.toml"));
-            let ran = command.output().unwrap();
-            assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-            String::from_utf8(ran.stdout).unwrap()
+            run(command.env_clear().args(["config", verb, "--config"]).arg(dir.path().join("kubegc.toml")))
         };
         run("check");
         let shown = run("show");
-        let expected: &[&str] = match map["metadata"]["name"].as_str().unwrap() {
-            "kubegc" => &["\"/data/kubelet\"", "profile = \"kubelet\""],
-            _ => &["workers = 5", "\"kubegc-system\""],
-        };
-        assert!(expected.iter().all(|setting| shown.contains(setting)), "{shown}");
+        assert!(settings.iter().all(|setting| shown.contains(setting)), "{shown}");
+    }
+}
+
+/// Writes the files of a volume with a ConfigMap, as the kubelet does.
+fn mount_config(objects: &[Value], volume: &Value, dir: &Path) {
+    let maps = of_kind(objects, "ConfigMap");
+    let map = maps.into_iter().find(|map| map["metadata"]["name"] == volume["configMap"]["name"]).unwrap();
+    for item in volume["configMap"]["items"].as_array().unwrap() {
+        let file = dir.join(item["path"].as_str().unwrap());
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, map["data"][item["key"].as_str().unwrap()].as_str().unwrap()).unwrap();
     }
 }
 
@@ -275,9 +281,7 @@ fn the_rules_are_those_of_the_alerts() {
 #[test]
 fn dashboards_are_in_a_config_map_for_grafana() {
     let dir = tempfile::tempdir().unwrap();
-    let packaging_dir = packaging("");
-    let copied = Command::new("cp").arg("-rL").arg(packaging_dir.join("chart")).arg(dir.path()).status().unwrap();
-    assert!(copied.success());
+    run(Command::new("cp").arg("-rL").arg(packaging("chart")).arg(dir.path()));
     let chart = dir.path().join("chart");
     let dashboard = "{\n  \"title\": \"{{ node }}\"\n}\n";
     std::fs::write(chart.join("monitoring/example.json"), dashboard).unwrap();

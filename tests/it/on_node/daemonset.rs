@@ -1,5 +1,6 @@
-//! kubegc as the pod of the shipped `DaemonSet` template, from the image that `scripts/image.sh` makes, after
-//! `kubectl apply -k`. It collects garbage on its node through its host mounts.
+//! kubegc as the pod of the shipped `DaemonSet` template, from the image that `scripts/image.sh` makes. First Helm installs
+//! the chart with the commands of README, and the agent removes nothing. Then, after `kubectl apply -k`, it collects garbage
+//! on its node through its host mounts.
 //!
 //! No controller runs on the node, so the test binds the pod to the node and sets the status of the quota. The test also
 //! adds what the admission of service accounts adds: the token and the address of the API server. The pod uses the host
@@ -9,13 +10,13 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota};
 use kube::api::{Api, DeleteParams, LogParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::containerd_image as image;
-use crate::manifests::{copy, kubectl};
-use crate::rig::{APP, Image, Layer, Manifest, NodeRig, Options, Program, becomes_true, run};
+use crate::manifests::{copy, helm_script, kubectl};
+use crate::rig::{APP, Image, Layer, Manifest, NodeRig, Options, Program, eventually, run};
 
 const NAMESPACE: &str = "kubegc-system";
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -43,11 +44,21 @@ async fn the_daemonsets_pod_collects_its_own_node() {
     prepare(&node);
     a_quota_is_necessary(&node).await;
 
-    deploy(&node, "overlays/observe").await;
+    let [namespace, install, upgrade] = commands_of_readme();
+    let values = write_values(&node);
+    sh(&node, &namespace);
+    let notes = sh(&node, &format!("{install} -f {values}"));
+    assert!(notes.contains("removes nothing (dryRun=true)") && notes.contains("--set dryRun=false"), "{notes}");
+    do_what_controllers_do(&node).await;
     an_observing_agent_shows_what_it_would_remove(&node).await;
+    sh(&node, &upgrade);
+    the_upgrade_ends_the_dry_run_and_keeps_the_other_values(&node).await;
     remove_agent(&node).await;
+    sh(&node, "helm uninstall kubegc -n kubegc-system");
+    assert!(daemonset(&node).await.is_none());
 
-    deploy(&node, "daemonset").await;
+    run(kubectl_on(&node).args(["apply", "-k"]).arg(manifests(&node).join("daemonset")));
+    do_what_controllers_do(&node).await;
     images_go_and_the_agents_own_stays(&node).await;
     volumes_of_others_are_not_kept_busy(&mut node).await;
     a_crash_loop_keeps_one_dead_container_and_its_log(&node).await;
@@ -64,10 +75,46 @@ async fn the_daemonsets_pod_collects_its_own_node() {
 async fn an_observing_agent_shows_what_it_would_remove(node: &NodeRig) {
     node.import(&[Image::new(&[UNUSED], &[Layer::busybox()])]).await;
     let planned = async || exec_plan(node).contains(UNUSED);
-    assert!(becomes_true(planned).await, "{}\n{}", exec_plan(node), log(node).await);
+    assert!(eventually(planned).await, "{}\n{}", exec_plan(node), log(node).await);
     let logged = async || log(node).await.contains(UNUSED);
-    assert!(becomes_true(logged).await, "{}", log(node).await);
+    assert!(eventually(logged).await, "{}", log(node).await);
     assert!(tags(node).await.contains(&UNUSED.to_owned()), "{}", log(node).await);
+}
+
+/// Returns the commands for an installation by Helm: namespace, installation and end of the dry run.
+fn commands_of_readme() -> [String; 3] {
+    let readme = include_str!("../../../README.md").lines();
+    let is_wanted = |line: &&str| line.starts_with("kubectl apply -f") || line.starts_with("helm ");
+    let command = |line: &str| line.split(" #").next().unwrap().to_owned();
+    let commands: Vec<_> = readme.filter(is_wanted).map(command).collect();
+    commands.try_into().unwrap_or_else(|commands| panic!("{commands:?}"))
+}
+
+/// Runs a command of README, with the programs that the rig downloaded.
+fn sh(node: &NodeRig, command: &str) -> String {
+    let programs = [("helm", helm_script()), ("kubectl", kubectl())];
+    let functions = programs.map(|(name, program)| format!("{name}() {{ {} \"$@\"; }}\n", program.display()));
+    let mut shell = Command::new("sh");
+    shell.args(["-euc", &(functions.concat() + command)]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    // Otherwise a later node with the same address would find the cached API of this one.
+    shell.env("KUBECONFIG", node.kubeconfig("admin")).env("KUBECACHEDIR", node.dir().join("kubecache"));
+    run(&mut shell)
+}
+
+/// Writes the values of the chart that are not in README, and returns their file.
+fn write_values(node: &NodeRig) -> String {
+    let file = node.dir().join("values.yaml");
+    std::fs::write(&file, json!({ "config": HASTE }).to_string()).unwrap();
+    file.display().to_string()
+}
+
+async fn the_upgrade_ends_the_dry_run_and_keeps_the_other_values(node: &NodeRig) {
+    let pod = daemonset(node).await.unwrap().spec.unwrap().template.spec.unwrap();
+    let args = pod.containers[0].args.clone().unwrap();
+    assert_eq!(args, ["run", "--set", "metrics.address=0.0.0.0:10273"]);
+    let maps = Api::<ConfigMap>::namespaced(node.kube(), NAMESPACE);
+    let data = maps.get("kubegc").await.unwrap().data.unwrap();
+    assert_eq!(data["values.toml"].trim(), HASTE.trim());
 }
 
 fn exec_plan(node: &NodeRig) -> String {
@@ -113,7 +160,7 @@ fn agents_container(node: &NodeRig) -> String {
 
 async fn images_go_and_the_agents_own_stays(node: &NodeRig) {
     let gone = async || !tags(node).await.contains(&UNUSED.to_owned());
-    assert!(becomes_true(gone).await, "{}", log(node).await);
+    assert!(eventually(gone).await, "{}", log(node).await);
     let left = tags(node).await;
     assert!(left.contains(&APP.to_owned()) && left.iter().any(|tag| tag.contains("kubegc/kubegc")), "{left:#?}");
 }
@@ -122,7 +169,7 @@ async fn a_crash_loop_keeps_one_dead_container_and_its_log(node: &NodeRig) {
     let uid = node.create(&Manifest::new("crash").container("app", "echo it crashed; exit 1")).await;
     node.await_backoff("crash", "app", 1).await;
     let one = async || node.containers_of(&uid, "app").await.len() == 1;
-    assert!(becomes_true(one).await, "{}", log(node).await);
+    assert!(eventually(one).await, "{}", log(node).await);
     assert_eq!(node.previous_log("crash", "app").await.unwrap(), "it crashed\n");
 }
 
@@ -166,9 +213,9 @@ async fn a_static_pod_goes_with_its_manifest(node: &mut NodeRig) {
 /// too.
 async fn nothing_is_left_by_us_alone(node: &mut NodeRig, pod: &str, uid: &str) {
     let dir = node.dir().join("kubelet/pods").join(uid);
-    assert!(becomes_true(async || !dir.exists()).await, "the kubelet keeps {}", dir.display());
+    assert!(eventually(async || !dir.exists()).await, "the kubelet keeps {}", dir.display());
     node.pause(Program::Kubelet);
-    let gone = becomes_true(async || node.objects_of(pod, uid).await.is_empty()).await;
+    let gone = eventually(async || node.objects_of(pod, uid).await.is_empty()).await;
     node.resume(Program::Kubelet);
     assert!(gone, "{:#?}\n{}", node.objects_of(pod, uid).await, log(node).await);
 }
@@ -211,27 +258,29 @@ async fn a_quota_is_necessary(node: &NodeRig) {
     assert!(error.contains("insufficient quota"), "{error}");
 }
 
-/// Applies the manifests, does what controllers do, and waits until the agent runs.
-async fn deploy(node: &NodeRig, within: &str) {
-    run(kubectl_on(node).args(["apply", "-k"]).arg(manifests(node).join(within)));
+/// Sets the status of the quota, creates the pod of the `DaemonSet`, and waits until it is ready.
+async fn do_what_controllers_do(node: &NodeRig) {
     let quotas = Api::<ResourceQuota>::namespaced(node.kube(), NAMESPACE);
     let hard = quotas.get("kubegc").await.unwrap().spec.unwrap().hard;
     let status = json!({ "status": { "hard": hard, "used": { "pods": "0" } } });
     quotas.patch_status("kubegc", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
-    let sets = Api::<DaemonSet>::namespaced(node.kube(), NAMESPACE);
-    let template = sets.get("kubegc").await.unwrap().spec.unwrap().template;
+    let template = daemonset(node).await.unwrap().spec.unwrap().template;
     node.create_object(&pod(node, serde_json::to_value(template).unwrap())).await;
     let runs = async || {
         let statuses = agent(node).await.and_then(|pod| pod.status).and_then(|status| status.container_statuses);
         statuses.is_some_and(|all| all.iter().all(|it| it.ready))
     };
-    assert!(becomes_true(runs).await, "{:#?}\n{}", agent(node).await, log(node).await);
+    assert!(eventually(runs).await, "{:#?}\n{}", agent(node).await, log(node).await);
+}
+
+async fn daemonset(node: &NodeRig) -> Option<DaemonSet> {
+    Api::<DaemonSet>::namespaced(node.kube(), NAMESPACE).get_opt("kubegc").await.unwrap()
 }
 
 async fn remove_agent(node: &NodeRig) {
     Api::<Pod>::namespaced(node.kube(), NAMESPACE).delete("kubegc", &DeleteParams::default()).await.unwrap();
     let gone = async || agent(node).await.is_none();
-    assert!(becomes_true(gone).await, "{:#?}", agent(node).await);
+    assert!(eventually(gone).await, "{:#?}", agent(node).await);
 }
 
 /// Returns the pod that a controller creates from the template, after admission.
@@ -244,6 +293,8 @@ fn pod(node: &NodeRig, mut pod: Value) -> Value {
     push(&mut spec["volumes"], volume);
     let container = &mut spec["containers"][0];
     container["image"] = json!(image::name());
+    // The agent is not ready before its first pass. With the shipped period the second probe would be up to a minute late.
+    container["readinessProbe"]["periodSeconds"] = json!(1);
     push(&mut container["volumeMounts"], json!({ "name": "account", "mountPath": ACCOUNT, "readOnly": true }));
     push(&mut container["env"], json!({ "name": "KUBERNETES_SERVICE_HOST", "value": node.name() }));
     push(&mut container["env"], json!({ "name": "KUBERNETES_SERVICE_PORT", "value": "6443" }));

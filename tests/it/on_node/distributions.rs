@@ -1,18 +1,16 @@
-//! The kustomizations of the agent, one per distribution: the API server accepts what `kubectl apply -k` sends.
+//! The kustomizations of the agent, one per distribution, and the chart: the API server accepts what kubectl sends.
 
 use std::process::Command;
 
-use crate::manifests::{AGENTS, kubectl, packaging};
+use serde_json::{Value, json};
+
+use crate::manifests::{AGENTS, ALL, chart_text, kubectl, packaging};
 use crate::rig::{NodeRig, run};
 
 #[tokio::test]
 async fn the_api_server_accepts_every_overlay_of_the_agent() {
     let node = NodeRig::start_api_alone().await;
-    let kubectl = || {
-        let mut command = Command::new(kubectl());
-        command.env_clear().env("HOME", node.dir()).arg("--kubeconfig").arg(node.kubeconfig("admin"));
-        command
-    };
+    let kubectl = || kubectl_on(&node);
     // In a dry run the namespace would not exist for the other objects.
     run(kubectl().args(["create", "namespace", "kubegc-system"]));
     for agent in AGENTS {
@@ -20,4 +18,47 @@ async fn the_api_server_accepts_every_overlay_of_the_agent() {
         assert!(applied.contains("daemonset.apps/kubegc created (server dry run)"), "{}: {applied}", agent.within);
         assert!(applied.contains("configmap/kubegc-"), "{}: {applied}", agent.within);
     }
+}
+
+/// Both pod sources, because a value of one of them replaces objects of the other.
+#[tokio::test]
+async fn the_api_server_accepts_every_object_of_the_chart() {
+    let node = NodeRig::start_api_alone().await;
+    run(kubectl_on(&node).args(["create", "namespace", "kubegc-system"]));
+    for (kind, plural) in [("PodMonitor", "podmonitors"), ("PrometheusRule", "prometheusrules")] {
+        node.create_object(&definition(kind, plural)).await;
+        run(kubectl_on(&node).args(["wait", "--for=condition=Established", "crd"]).arg(format!("{plural}.{GROUP}")));
+    }
+    for values in ["podSource=kube-api", "podSource=kubelet"] {
+        let file = node.dir().join("chart.yaml");
+        let text = chart_text(&packaging("chart"), &format!("{ALL},{values}"));
+        std::fs::write(&file, &text).unwrap();
+        let applied = run(kubectl_on(&node).args(["apply", "--dry-run=server", "-f"]).arg(&file));
+        assert_eq!(
+            applied.lines().count(),
+            text.lines().filter(|line| line.starts_with("kind: ")).count(),
+            "{applied}"
+        );
+        assert!(applied.lines().all(|line| line.ends_with(" created (server dry run)")), "{applied}");
+    }
+}
+
+/// The group of Prometheus Operator.
+const GROUP: &str = "monitoring.coreos.com";
+
+/// Returns a definition that permits all fields.
+fn definition(kind: &str, plural: &str) -> Value {
+    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let version = json!({ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } });
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": format!("{plural}.{GROUP}") },
+        "spec": { "group": GROUP, "scope": "Namespaced", "names": { "kind": kind, "plural": plural }, "versions": [version] },
+    })
+}
+
+fn kubectl_on(node: &NodeRig) -> Command {
+    let mut command = Command::new(kubectl());
+    command.env_clear().env("HOME", node.dir()).arg("--kubeconfig").arg(node.kubeconfig("admin"));
+    command
 }
