@@ -53,7 +53,8 @@ for arch in "$own" "$other"; do
   scripts/deb.sh --arch "$arch" --version "$name-1" "$out/kubegc_$name-1_$arch.deb" >/dev/null
   scripts/image.sh --arch "$arch" --name "ghcr.io/kubegc/kubegc:${name/\~/-}" "$out/kubegc-$name-image-$arch.tar" >/dev/null
 done
-# One bill of materials for all of them. A chart joins here, as another file of $out.
+scripts/chart.sh --version "$name" "$out" >/dev/null
+# One bill of materials for all of them.
 scripts/sbom.sh >"$out/kubegc-$name.cdx.json"
 (cd "$out" && sha256sum -- * >SHA256SUMS)
 
