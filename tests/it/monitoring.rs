@@ -1,8 +1,10 @@
 //! Metrics and health of the real binary on a simulated node.
 
+pub mod dashboard;
 pub mod http;
 mod listener;
 mod page;
+pub mod prometheus;
 mod promtool;
 mod text_file;
 
@@ -19,15 +21,19 @@ const OLD: &str = "docker.io/library/old:1";
 const WEB: &str = "docker.io/library/web:1";
 
 /// Returns a node with a container and a sandbox of a deleted pod, and an unused image.
-fn sim() -> Sim {
+pub fn sim() -> Sim {
+    Sim::start(node()).unwrap()
+}
+
+fn node() -> Node {
     let node = Node::new().now(kubegc::daemon::now()).ago(Duration::from_hours(5));
     let node = node.image(OLD, &[("old", MIB)]).image(WEB, &[("web", MIB)]);
     let node = node.pod("default", "live", "live").running("app", WEB);
-    Sim::start(node.pod("default", "gone", "gone").exited("app", WEB).stopped()).unwrap()
+    node.pod("default", "gone", "gone").exited("app", WEB).stopped()
 }
 
 /// Starts the service, and returns its address as soon as it is served.
-async fn service(home: &Home) -> (Running, String) {
+pub async fn service(home: &Home) -> (Running, String) {
     service_on(home, ANY).await
 }
 

@@ -47,18 +47,18 @@ fn a_controller_has_each_metric_of_the_page_and_no_other_one() {
     assert_eq!(served(&text), defined(CONTROLLER));
 }
 
-/// An alert or a query with a metric that does not exist never fires and shows nothing.
+/// An alert, a panel or a query with a metric that does not exist never fires and shows nothing.
 #[test]
-fn alerts_and_queries_name_metrics_that_exist() {
+fn alerts_panels_and_queries_name_metrics_that_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let known: BTreeSet<_> = AGENT.iter().chain(CONTROLLER).map(Definition::sample).collect();
     let mut named = 0;
-    for file in ["packaging/monitoring/alerts.yaml", "docs/metrics.md"] {
+    for file in ["packaging/monitoring/alerts.yaml", "packaging/monitoring/dashboard.json", "docs/metrics.md"] {
         let text = std::fs::read_to_string(root.join(file)).unwrap();
         let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         let prefixes = ["kubegc_", "garbagecollector_", "workqueue_", "pod_gc_collector_"];
         for word in words.filter(|word| prefixes.iter().any(|prefix| word.starts_with(prefix))) {
-            let family = word.strip_suffix("_bucket").unwrap_or(word);
+            let family = ["_bucket", "_count"].iter().find_map(|suffix| word.strip_suffix(suffix)).unwrap_or(word);
             assert!(known.contains(family), "{file} names {word}");
             named += 1;
         }

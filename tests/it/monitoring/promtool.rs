@@ -2,22 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use kubegc::metrics::{ControllerMetrics, EngineFigures, Exposition};
 
 use super::http::get;
+use super::prometheus::program;
 use super::{Home, service, sim};
 use crate::manifests::packaging;
-
-/// Returns the path of a program of Prometheus.
-fn program(name: &str) -> PathBuf {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/prometheus.sh");
-    let output = Command::new(script).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Path::new(String::from_utf8(output.stdout).unwrap().trim_end()).join(name)
-}
 
 /// Returns what `promtool check metrics` finds.
 fn check(metrics: &str) -> String {

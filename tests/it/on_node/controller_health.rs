@@ -4,7 +4,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, PostParams};
 use serde_json::json;
 
+use crate::monitoring::dashboard::Dashboard;
 use crate::monitoring::http::get;
+use crate::monitoring::prometheus::Prometheus;
 use crate::monitoring::value;
 use crate::rig::{Daemon, NodeRig, becomes_true};
 
@@ -12,7 +14,7 @@ const ARGS: &[&str] =
     &["--leader-elect", "--leader-elect-resource-namespace", "default", "--set", "controller.address=127.0.0.1:0"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_leader_and_the_standby_are_ready_and_the_leader_counts_what_it_deletes() {
+async fn the_leader_and_the_standby_are_ready_and_the_dashboard_shows_what_the_leader_deletes() {
     let node = NodeRig::start_api_alone().await;
     let leader = node.controller("leader", ARGS);
     let first = address(&leader).await;
@@ -41,6 +43,10 @@ async fn the_leader_and_the_standby_are_ready_and_the_leader_counts_what_it_dele
         assert_eq!((ready.status, ready.body), (200, format!("ok\nlease: {lease}\n")));
         assert_eq!(get(address, "/livez").status, 200);
     }
+
+    let prometheus = Prometheus::start(&[&first, &second]).await;
+    let empty = [("Deleted pods per hour B", "no deletion of a pod fails")];
+    prometheus.shows(&Dashboard::read().queries("Controller"), &empty).await;
     assert_eq!((leader.terminate(), standby.terminate()), (0, 0));
 }
 

@@ -103,7 +103,7 @@ impl From<Output> for Ran {
 
 impl Daemon {
     /// Starts a service that writes to the file `log`.
-    pub(super) fn start(mut command: Command, log: PathBuf) -> Self {
+    pub fn start(mut command: Command, log: PathBuf) -> Self {
         let file = std::fs::File::create(&log).unwrap();
         command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
         Self { child: command.spawn().unwrap(), log }
