@@ -4,7 +4,7 @@
 #
 #   scripts/setup.sh build    installs what the compiler needs: SQLite is built from its C source
 #   scripts/setup.sh          also installs what the tests need: ext4, loop devices, namespaces, containerd,
-#                           Kubernetes, kubectl, Helm, promtool, and the shells whose completions are tested
+#                           Kubernetes, kubectl, Helm, Prometheus, a browser, and the shells whose completions are tested
 #
 # As root it installs what is missing. Otherwise it prints what is missing and exits with 1.
 set -euo pipefail
@@ -41,3 +41,4 @@ command -v cargo >/dev/null || die "missing: cargo. Rust comes from https://rust
 "$(dirname "$0")/kubectl.sh" >/dev/null
 "$(dirname "$0")/helm.sh"
 "$(dirname "$0")/prometheus.sh" >/dev/null
+"$(dirname "$0")/browser.sh" >/dev/null

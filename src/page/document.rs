@@ -154,7 +154,7 @@ impl Document {
             section aria-labelledby="removed" {
                 h2 id="removed" { "Last removals" }
                 @if self.past.removals.is_empty() { p { "None." } } @else {
-                    div.scroll tabindex="0" role="region" aria-labelledby="removed" { table {
+                    div.scroll tabindex="0" role="region" aria-labelledby="removed" { table aria-labelledby="removed" {
                         thead { tr { @for head in ["Time", "Kind", "Name", "Pod", "Outcome", "Reclaimed", "Why"] {
                             th scope="col" { (head) } } } }
                         tbody { @for entry in &self.past.removals { (removal(entry)) } }
@@ -185,7 +185,7 @@ impl Document {
         html! {
             section aria-labelledby="kept" {
                 h2 id="kept" { "Kept, and why" }
-                div.scroll tabindex="0" role="region" aria-labelledby="kept" { table {
+                div.scroll tabindex="0" role="region" aria-labelledby="kept" { table aria-labelledby="kept" {
                     thead { tr { th scope="col" { "Objects" } th scope="col" { "Size" } th scope="col" { "Guard" }
                         th scope="col" { "Why" } } }
                     tbody { @for kept in &outlook.kept { tr {
@@ -224,7 +224,7 @@ fn sum(removals: &Removals) -> Markup {
 fn lines(removals: &Removals, label: &str) -> Markup {
     html! {
         @if !removals.first.is_empty() {
-            div.scroll tabindex="0" role="region" aria-labelledby=(label) { table {
+            div.scroll tabindex="0" role="region" aria-labelledby=(label) { table aria-labelledby=(label) {
                 thead { tr { @for head in ["Kind", "Name", "Pod", "Size", "Why"] { th scope="col" { (head) } } } }
                 tbody { @for line in &removals.first { tr {
                     td { (line.kind.noun()) } td.name { (line.name) } td.name { (line.pod) }

@@ -1,5 +1,8 @@
 //! `kubegc report`, on a simulated node.
 
+mod browser;
+mod in_browser;
+
 use serde_json::Value;
 
 use crate::cli_on_sim::Host;
