@@ -20,6 +20,7 @@ mod permissions;
 mod pod_source_outages;
 mod pods_at_cluster_level;
 mod random;
+mod readme;
 mod running_pods;
 mod service;
 mod terminated_pods;

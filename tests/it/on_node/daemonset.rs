@@ -20,7 +20,7 @@ use crate::rig::{APP, Image, Layer, Manifest, NodeRig, Options, Program, eventua
 
 const NAMESPACE: &str = "kubegc-system";
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-const UNUSED: &str = "docker.io/library/unused:1";
+pub(super) const UNUSED: &str = "docker.io/library/unused:1";
 
 /// Added to the shipped settings, so that the test need not wait.
 const HASTE: &str = r#"
@@ -226,9 +226,14 @@ async fn uid_of(node: &NodeRig, mirror: &str) -> String {
     pod.metadata.annotations.unwrap().remove("kubernetes.io/config.hash").unwrap()
 }
 
-/// Imports the agent's image, copies the manifests, and adds settings to their configuration.
+/// Imports the agent's image, and writes the manifests.
 fn prepare(node: &NodeRig) {
     node.ctr(&["images", "import", "--snapshotter", "overlayfs", image::file().to_str().unwrap()]);
+    write_manifests(node);
+}
+
+/// Copies the manifests, adds settings to their configuration, and writes the files of the service account.
+pub(super) fn write_manifests(node: &NodeRig) {
     copy(node.dir());
     let file = manifests(node).join("daemonset/kubegc.toml");
     std::fs::write(&file, std::fs::read_to_string(&file).unwrap() + HASTE).unwrap();
@@ -259,7 +264,7 @@ async fn a_quota_is_necessary(node: &NodeRig) {
 }
 
 /// Sets the status of the quota, creates the pod of the `DaemonSet`, and waits until it is ready.
-async fn do_what_controllers_do(node: &NodeRig) {
+pub(super) async fn do_what_controllers_do(node: &NodeRig) {
     let quotas = Api::<ResourceQuota>::namespaced(node.kube(), NAMESPACE);
     let hard = quotas.get("kubegc").await.unwrap().spec.unwrap().hard;
     let status = json!({ "status": { "hard": hard, "used": { "pods": "0" } } });
@@ -277,7 +282,7 @@ async fn daemonset(node: &NodeRig) -> Option<DaemonSet> {
     Api::<DaemonSet>::namespaced(node.kube(), NAMESPACE).get_opt("kubegc").await.unwrap()
 }
 
-async fn remove_agent(node: &NodeRig) {
+pub(super) async fn remove_agent(node: &NodeRig) {
     Api::<Pod>::namespaced(node.kube(), NAMESPACE).delete("kubegc", &DeleteParams::default()).await.unwrap();
     let gone = async || agent(node).await.is_none();
     assert!(eventually(gone).await, "{:#?}", agent(node).await);
@@ -310,12 +315,12 @@ async fn agent(node: &NodeRig) -> Option<Pod> {
 }
 
 /// Returns the log of the agent, or why the kubelet does not return it.
-async fn log(node: &NodeRig) -> String {
+pub(super) async fn log(node: &NodeRig) -> String {
     let pods = Api::<Pod>::namespaced(node.kube(), NAMESPACE);
     pods.logs("kubegc", &LogParams::default()).await.unwrap_or_else(|error| error.to_string())
 }
 
-async fn tags(node: &NodeRig) -> Vec<String> {
+pub(super) async fn tags(node: &NodeRig) -> Vec<String> {
     node.list_images().await.into_iter().flat_map(|image| image.repo_tags).collect()
 }
 
