@@ -21,6 +21,7 @@ mod containerd_e2e;
 mod containerd_image;
 mod containerd_reader;
 mod containerd_rig;
+mod containerd_soak;
 mod contract;
 mod disk_pressure;
 mod faults;

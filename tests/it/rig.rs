@@ -32,6 +32,7 @@ pub use image::{Image, Layer};
 pub use kubegc::{Daemon, Ran};
 pub use names::Names;
 pub use node::{Collection, Manifest, NodeRig, Options, Program, eventually, kubernetes_bins, unique_address};
+pub use pod::Pod;
 pub use systemd::Systemd;
 pub use versions::Version;
 
