@@ -1,5 +1,7 @@
 //! The Helm chart, rendered by Helm: it gives the objects of the kustomizations, and refuses wrong values.
 
+mod values;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -49,6 +49,8 @@ async fn the_daemonsets_pod_collects_its_own_node() {
     sh(&node, &namespace);
     let notes = sh(&node, &format!("{install} -f {values}"));
     assert!(notes.contains("removes nothing (dryRun=true)") && notes.contains("--set dryRun=false"), "{notes}");
+    let second = sh(&node, "! helm install second packaging/chart -n kubegc-system 2>&1");
+    assert!(second.contains("exists and cannot be imported into the current release"), "{second}");
     do_what_controllers_do(&node).await;
     an_observing_agent_shows_what_it_would_remove(&node).await;
     sh(&node, &upgrade);

@@ -1,0 +1,133 @@
+//! Each value of the chart reaches the objects that it is for.
+
+use serde_json::{Value, json};
+
+use super::{ALL, chart_text, helm, of_chart, of_kind};
+use crate::manifests::packaging;
+
+const CONTROLLER: &str = "dryRun=false,agent.enabled=false,controller.enabled=true";
+const POD: &str = "/spec/template/spec";
+const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+/// The values, where the template of the pods has them, and what it has there.
+#[test]
+fn values_are_in_the_template_of_the_pods() {
+    let tag = json!(format!("ghcr.io/kubegc/kubegc:{}", env!("CARGO_PKG_VERSION")));
+    let key = |key: &str| json!([{ "key": key, "operator": "Exists" }]);
+    for (values, at, expected) in [
+        ("dryRun=true", "/containers/0/image", tag),
+        ("image.repository=example.com/gc,image.tag=v1", "/containers/0/image", json!("example.com/gc:v1")),
+        (
+            &*format!("image.tag=v1,image.digest={DIGEST}"),
+            "/containers/0/image",
+            json!(format!("ghcr.io/kubegc/kubegc@{DIGEST}")),
+        ),
+        ("image.pullPolicy=Always", "/containers/0/imagePullPolicy", json!("Always")),
+        ("imagePullSecrets[0].name=registry", "/imagePullSecrets", json!([{ "name": "registry" }])),
+        ("resources.limits.memory=1Gi", "/containers/0/resources/limits/memory", json!("1Gi")),
+        ("tolerations[0].key=gpu,tolerations[0].operator=Exists", "/tolerations", key("gpu")),
+        ("nodeSelector.pool=old", "/nodeSelector", json!({ "kubernetes.io/os": "linux", "pool": "old" })),
+        ("priorityClassName=", "/priorityClassName", Value::Null),
+        (
+            &*format!("{CONTROLLER},controller.resources.limits.memory=1Gi"),
+            "/containers/0/resources/limits/memory",
+            json!("1Gi"),
+        ),
+        (
+            &*format!("{CONTROLLER},controller.tolerations[0].key=infra,controller.tolerations[0].operator=Exists"),
+            "/tolerations",
+            key("infra"),
+        ),
+        (&*format!("{CONTROLLER},controller.priorityClassName=low"), "/priorityClassName", json!("low")),
+        (&*format!("{CONTROLLER},image.pullPolicy=Never"), "/containers/0/imagePullPolicy", json!("Never")),
+    ] {
+        let objects = of_chart(values);
+        let pod = objects.iter().find_map(|object| object.pointer(POD)).unwrap();
+        assert_eq!(pod.pointer(at).unwrap_or(&Value::Null), &expected, "{values}");
+    }
+}
+
+#[test]
+fn directories_of_the_host_replace_those_of_the_distribution() {
+    let objects =
+        of_chart("distribution=k3s,hostPaths.images=/data/k3s/agent/containerd,hostPaths.kubelet=/data/kubelet");
+    let pod = of_kind(&objects, "DaemonSet")[0].pointer(POD).unwrap();
+    let volumes = pod["volumes"].as_array().unwrap().iter();
+    let paths: Vec<_> = volumes.filter_map(|volume| volume.pointer("/hostPath/path")?.as_str()).skip(4).collect();
+    let expected = [
+        "/run/k3s/containerd",
+        "/data/k3s/agent/containerd",
+        "/data/kubelet/pods",
+        "/data/kubelet/image_manager/pulling",
+    ];
+    assert_eq!(paths, expected);
+}
+
+/// A quota without its controller lets no pod be created, and one without a class is for nothing.
+#[test]
+fn a_quota_is_only_for_a_priority_class_and_can_be_left_out() {
+    let both = "dryRun=false,controller.enabled=true";
+    let classes = |values: &str| -> Vec<Value> {
+        let objects = of_chart(&format!("{both},{values}"));
+        let quotas = of_kind(&objects, "ResourceQuota");
+        quotas.iter().map(|quota| quota["spec"]["scopeSelector"]["matchExpressions"][0]["values"][0].clone()).collect()
+    };
+    assert_eq!(classes("priorityClassName=high"), ["system-cluster-critical", "high"]);
+    assert_eq!(classes("controller.priorityClassName="), ["system-node-critical"]);
+    assert_eq!(classes("resourceQuota=false"), Vec::<Value>::new());
+}
+
+/// Other names than that of the kustomizations work, too. Events about nodes are in the namespace default.
+#[test]
+fn all_objects_are_in_the_namespace_of_the_release() {
+    let chart = packaging("chart");
+    let ran = helm(&["template", "gc", chart.to_str().unwrap(), "-n", "elsewhere", "--set", ALL]);
+    let text = String::from_utf8(ran.stdout).unwrap();
+    let kubegc_system: Vec<_> = text.lines().filter(|line| line.contains("kubegc-system")).collect();
+    assert!(ran.status.success() && kubegc_system.is_empty(), "{kubegc_system:?}");
+    assert!(text.contains("controller.lease_namespace = \"elsewhere\""), "{text}");
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    for object in objects {
+        let expected = match (object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap()) {
+            ("ClusterRole" | "ClusterRoleBinding", _) => Value::Null,
+            (_, "kubegc-events") => json!("default"),
+            _ => json!("elsewhere"),
+        };
+        assert_eq!(object["metadata"]["namespace"], expected, "{object:#}");
+        if object["subjects"].is_array() {
+            assert_eq!(object["subjects"][0]["namespace"], "elsewhere", "{object:#}");
+        }
+    }
+}
+
+#[test]
+fn pod_monitors_select_the_pods_and_their_port() {
+    let objects = of_chart(&format!("{ALL},podMonitor.labels.release=prometheus"));
+    let monitors = of_kind(&objects, "PodMonitor");
+    assert_eq!(monitors.len(), 2);
+    for (monitor, kind) in monitors.into_iter().zip(["DaemonSet", "Deployment"]) {
+        let template = &of_kind(&objects, kind)[0]["spec"]["template"];
+        assert_eq!(monitor["spec"]["selector"]["matchLabels"], template["metadata"]["labels"]);
+        let endpoint = &monitor["spec"]["podMetricsEndpoints"][0];
+        assert_eq!(endpoint["port"], template["spec"]["containers"][0]["ports"][0]["name"]);
+        assert_eq!(
+            (&endpoint["interval"], &monitor["metadata"]["labels"]["release"]),
+            (&json!("30s"), &json!("prometheus"))
+        );
+        let renames_instance = endpoint["relabelings"][0]["sourceLabels"][0] == "__meta_kubernetes_pod_node_name";
+        assert_eq!(renames_instance, kind == "DaemonSet", "an agent is known by its node");
+    }
+}
+
+/// Nothing but the agent is installed unless it is asked for, and either part can be left out.
+#[test]
+fn parts_are_installed_only_if_they_are_enabled() {
+    let has = |values: &str| {
+        let text = chart_text(&packaging("chart"), values);
+        let kinds = ["DaemonSet", "Deployment", "PodMonitor", "PrometheusRule", "NetworkPolicy"];
+        kinds.into_iter().filter(|kind| text.contains(&format!("\nkind: {kind}\n"))).collect::<Vec<_>>()
+    };
+    assert_eq!(has("dryRun=true"), ["DaemonSet"]);
+    assert_eq!(has(CONTROLLER), ["Deployment"]);
+    assert_eq!(has(&format!("{CONTROLLER},podMonitor.enabled=true")), ["Deployment", "PodMonitor"]);
+}
