@@ -12,8 +12,8 @@ case "${1:-}" in
   fast)
     say "building, then running the 1,000 tests that need no root: about 4 minutes on 2 cores after the build"
     scripts/setup.sh build
-    nextest=(-E 'not test(/as_root|containerd|on_node|promtool|prometheus|in_browser/)')
-    plain=(-- --skip as_root --skip containerd --skip on_node --skip promtool --skip prometheus --skip in_browser)
+    nextest=(-E 'not test(/as_root|containerd|on_node|promtool|prometheus|in_browser|manifests::chart/)')
+    plain=(-- --skip as_root --skip containerd --skip on_node --skip promtool --skip prometheus --skip in_browser --skip manifests::chart)
     ;;
   node)
     say "building, then running the 60 tests on a real node or API server: 10 to 20 minutes on 2 cores after the build"

@@ -1,9 +1,7 @@
-//! What a release consists of: its conditions, the bill of materials, and the chart.
+//! What a release consists of: its conditions, and the bill of materials. `manifests::chart::packed` has the chart.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-
-use crate::manifests::{chart_text, packaging};
 
 /// Runs a program in a directory.
 fn run(dir: &Path, program: &str, args: &[&str]) -> Output {
@@ -63,42 +61,4 @@ fn the_bill_of_materials_has_each_crate_of_the_binary_with_license_and_checksum(
     let has = |name: &str| crates.iter().any(|part| part["name"] == name);
     assert!(has("tokio") && has("libsqlite3-sys"), "what the binary contains");
     assert!(!has("proptest") && !has("thiserror-impl") && !has("kubegc"), "not what only tests and builds need");
-}
-
-/// Packs the chart of a release, and returns its file.
-fn chart(version: &str, dir: &Path) -> PathBuf {
-    let packed =
-        run(Path::new(env!("CARGO_MANIFEST_DIR")), "scripts/chart.sh", &["--version", version, dir.to_str().unwrap()]);
-    assert!(packed.status.success(), "{}", String::from_utf8_lossy(&packed.stderr));
-    String::from_utf8(packed.stdout).unwrap().trim_end().into()
-}
-
-/// The bytes have no time, owner, or order of the file system.
-#[test]
-fn the_packed_chart_is_the_same_each_time_and_gives_the_objects_of_its_directory() {
-    let [one, two] = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let version = env!("CARGO_PKG_VERSION");
-    let [first, second] = [&one, &two].map(|dir| chart(version, dir.path()));
-    assert_eq!(first.file_name().unwrap(), format!("kubegc-{version}.tgz").as_str());
-    assert_eq!(std::fs::read(&first).unwrap(), std::fs::read(second).unwrap());
-    let listed = run(one.path(), "tar", &["-tvzf", first.to_str().unwrap()]);
-    let listed = String::from_utf8(listed.stdout).unwrap();
-    assert!(listed.lines().all(|line| line.contains(" 0/0 ") && line.contains(" kubegc/")), "{listed}");
-    assert!(listed.contains("kubegc/monitoring/alerts.yaml") && !listed.contains("_test.yaml"), "{listed}");
-    let values = "prometheusRule.enabled=true";
-    assert_eq!(chart_text(&first, values), chart_text(&packaging("chart"), values));
-}
-
-/// A part of a semantic version that is a number cannot start with 0.
-#[test]
-fn the_chart_of_a_snapshot_names_its_commit() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = chart("0.1.0~012345678901", dir.path());
-    assert_eq!(file.file_name().unwrap(), "kubegc-0.1.0-g012345678901.tgz");
-    let objects = chart_text(&file, "dryRun=true");
-    assert!(objects.contains("helm.sh/chart: kubegc-0.1.0-g012345678901\n"), "{objects}");
-    assert!(
-        objects.contains("image: ghcr.io/kubegc/kubegc:0.1.0-012345678901\n"),
-        "the tag of scripts/release.sh: {objects}"
-    );
 }

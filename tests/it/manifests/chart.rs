@@ -1,5 +1,6 @@
 //! The Helm chart, rendered by Helm: it gives the objects of the kustomizations, and refuses wrong values.
 
+mod packed;
 mod values;
 
 use std::collections::BTreeMap;
