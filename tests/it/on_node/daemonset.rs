@@ -119,8 +119,11 @@ async fn the_upgrade_ends_the_dry_run_and_keeps_the_other_values(node: &NodeRig)
     assert_eq!(data["values.toml"].trim(), HASTE.trim());
 }
 
+/// Returns the plan, or why there is none yet.
 fn exec_plan(node: &NodeRig) -> String {
-    run(kubectl_on(node).args(["-n", NAMESPACE, "exec", "ds/kubegc", "--", "kubegc", "plan"]))
+    let mut plan = kubectl_on(node);
+    let output = plan.args(["-n", NAMESPACE, "exec", "ds/kubegc", "--", "kubegc", "plan"]).output().unwrap();
+    String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
 }
 
 /// A volume that is mounted while the agent runs is visible below its mounts, and the kubelet can unmount it.
@@ -172,7 +175,9 @@ async fn a_crash_loop_keeps_one_dead_container_and_its_log(node: &NodeRig) {
     node.await_backoff("crash", "app", 1).await;
     let one = async || node.containers_of(&uid, "app").await.len() == 1;
     assert!(eventually(one).await, "{}", log(node).await);
-    assert_eq!(node.previous_log("crash", "app").await.unwrap(), "it crashed\n");
+    // The status names the container before the last one until the kubelet has seen the last one end.
+    let logged = async || node.previous_log("crash", "app").await.is_ok_and(|text| text == "it crashed\n");
+    assert!(eventually(logged).await, "{:?}\n{}", node.previous_log("crash", "app").await, log(node).await);
 }
 
 async fn a_deleted_pod_goes_when_it_has_ended(node: &mut NodeRig) {
