@@ -51,6 +51,7 @@ fn the_page_fits_and_is_readable_at_each_width_in_light_and_dark() {
         let metrics = browser.call("Page.getLayoutMetrics", &json!({}));
         let [content, view] = [&metrics["cssContentSize"]["width"], &metrics["cssLayoutViewport"]["clientWidth"]];
         assert_eq!(content, view, "the page is wider than the window: {}", shot.display());
+        assert_eq!(texts(&mut browser)[0].background == DARK, scheme == "dark");
         text_has_contrast(&mut browser);
         headings_tables_and_charts_have_names(&mut browser);
         page_loads_nothing_else(&browser);
