@@ -64,7 +64,7 @@ pub(super) fn line(span: Span, points: &[Point], levels: &[Level], marks: &[Mark
         let _ = write!(path, "{command}{:.1} {:.1}", span.x(point.at), y(point.percent));
     }
     if points.len() == 1 {
-        path += "h1";
+        path += "h-6"; // a first sample is one of now, at the right edge
     }
     html! {
         svg.chart role="img" aria-label=(description) viewBox=(view()) preserveAspectRatio="none" {

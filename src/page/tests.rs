@@ -98,6 +98,13 @@ fn the_chart_has_a_point_for_each_sample_and_a_description_in_words() {
 }
 
 #[test]
+fn a_first_sample_is_visible_at_the_right_edge() {
+    let past = Past { usage: vec![sample(0, "/images", 40)], ..Past::default() };
+    let html = html(&Document { past, ..document() });
+    assert!(html.contains("d=\"M1000.0 40.0h-6\""), "{html}");
+}
+
+#[test]
 fn the_outlook_names_objects_and_escapes_their_names() {
     let html = html(&Document { outlook: Ok(outlook()), ..document() });
     assert!(!html.contains("<script"), "a name is no element");
