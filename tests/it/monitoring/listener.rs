@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::net::{TcpListener, UdpSocket};
 
+use nix::sys::signal::Signal;
+
 use super::http::{connect, get, send};
 use super::{Home, service, service_on, sim};
 
@@ -43,7 +45,8 @@ async fn the_page_for_people_is_on_loopback_addresses_only_and_may_load_nothing(
     assert_eq!(page.headers["content-security-policy"], policy);
     assert_eq!(page.headers["x-content-type-options"], "nosniff");
     assert!(page.body.contains("<h2 id=\"kept\">Kept, and why</h2>"), "{}", page.body);
-    drop(agent);
+    agent.signal(Signal::SIGTERM);
+    agent.ended().await; // it holds the lock until then
     let (_agent, address) = service_on(&home, "0.0.0.0:0").await;
     let others = address.replace("0.0.0.0", &own_address());
     assert_eq!(get(&others, "/livez").status, 200);
