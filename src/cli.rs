@@ -123,6 +123,7 @@ impl Cli {
                 filter: environment.log_filter.as_deref(),
                 settings: (loaded.settings.log_format, loaded.settings.log_level),
                 color,
+                journal: environment.journal_stream.as_deref(),
             });
             let shows_or_serves = is_service || matches!(self.verb, Verb::Config(_));
             Ok(if shows_or_serves { loaded } else { loaded.without_patience() })

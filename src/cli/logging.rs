@@ -1,4 +1,6 @@
-//! Log messages on standard error.
+//! Log messages on standard error, and in the journal of systemd.
+
+mod journal;
 
 use std::io;
 use std::sync::OnceLock;
@@ -9,6 +11,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, Registry, fmt, reload};
 
+use self::journal::Journal;
 use crate::config::{LogFormat, LogLevel};
 use crate::record;
 
@@ -26,6 +29,8 @@ pub(super) struct Logging<'a> {
     pub settings: (LogFormat, LogLevel),
     /// Whether to use color.
     pub color: bool,
+    /// `JOURNAL_STREAM`.
+    pub journal: Option<&'a str>,
 }
 
 /// The filter in force, once logging has started.
@@ -40,10 +45,12 @@ pub(super) fn start(logging: &Logging) {
         let _ = in_force.reload(filter);
         return;
     }
+    let journal = logging.journal.and_then(Journal::of_service);
     let layer = fmt::layer().with_writer(io::stderr).with_ansi(logging.color).with_target(false);
-    let layer = match logging.settings.0 {
-        LogFormat::Json => layer.json().boxed(),
-        LogFormat::Text => layer.boxed(),
+    let layer = match (logging.settings.0, journal) {
+        (LogFormat::Json, _) => layer.json().boxed(),
+        (LogFormat::Text, Some(journal)) => journal.boxed(),
+        (LogFormat::Text, None) => layer.boxed(),
     };
     let (filter, handle) = reload::Layer::new(filter);
     // Logging may be initialized already, as in tests.

@@ -337,6 +337,8 @@ settings! {
     "metrics.file": OPTIONAL_FILE = metrics.file, flags ["metrics-file"];
 
     /// How the service logs: "text" or "json".
+    ///
+    /// In the journal of systemd, text has a priority, and a field for each value, such as KUBEGC_POD and KUBEGC_KIND.
     "log.format": LOG_FORMAT = log_format;
 
     /// How much the services log: messages of this level and above.

@@ -24,6 +24,8 @@ pub struct Environment {
     /// `WATCHDOG_USEC` and `WATCHDOG_PID`: how long the service manager waits for an answer of its watchdog. `None` if the
     /// watchdog is off, or is that of another process.
     pub watchdog: Option<Duration>,
+    /// `JOURNAL_STREAM`: the stream that systemd connected to its journal.
+    pub journal_stream: Option<String>,
     /// `RUST_LOG`: which messages are logged, as for other programs in Rust.
     pub log_filter: Option<String>,
     /// `NO_COLOR`, or a terminal without colors (`TERM=dumb`).
@@ -44,6 +46,7 @@ impl Environment {
             crictl_config: variable("CRI_CONFIG_FILE").map(PathBuf::from),
             notify_socket: raw("NOTIFY_SOCKET"),
             watchdog: watchdog(variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"), std::process::id()),
+            journal_stream: variable("JOURNAL_STREAM"),
             log_filter: variable("RUST_LOG"),
             plain: variable("NO_COLOR").is_some() || variable("TERM").as_deref() == Some("dumb"),
         }

@@ -150,7 +150,7 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase")]
 pub enum LogFormat {
-    /// Text lines for people and the journal.
+    /// Text lines for people. In the journal of systemd each value is a field too.
     #[default]
     Text,
     /// One JSON object per line.

@@ -69,6 +69,9 @@ async fn systemd_starts_reloads_watches_and_stops_the_service_which_collects_on_
     assert!(has_pod(&node, "live-0").await);
     assert_eq!(systemd.property("kubegc", "NRestarts"), "0", "{}", systemd.journal());
     systemd.sh("test -e /var/lib/kubegc/kubegc.db");
+    let found = systemd
+        .sh("journalctl --unit kubegc --priority info --output=cat KUBEGC_KIND=sandbox KUBEGC_POD=default/gone-0");
+    assert!(found.starts_with("removed kind=sandbox id="), "{found}\n{}", systemd.journal());
 
     // Reload: invalid settings fail it, valid ones are in force afterward.
     write_settings(&systemd, "kubegc.toml", &format!("{SETTINGS}images.all_unused = \"perhaps\"\n"));

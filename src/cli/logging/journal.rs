@@ -1,0 +1,148 @@
+//! Log messages in the journal of systemd, with a priority and a field for each value: `journalctl -p warning`,
+//! `journalctl KUBEGC_POD=shop/web-0`, `journalctl -o json`.
+//!
+//! The text of a message is the same as elsewhere. The format of an entry is that of
+//! <https://systemd.io/JOURNAL_NATIVE_PROTOCOL/>.
+
+use std::fmt::Debug;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
+
+/// The socket of the journal.
+const SOCKET: &str = "/run/systemd/journal/socket";
+
+/// Sends each event to the journal. An event that cannot be sent is lost, as a line that cannot be written.
+pub(super) struct Journal(UnixDatagram);
+
+/// The message and the values of an event, as text.
+#[derive(Default)]
+struct Values {
+    message: String,
+    fields: Vec<(&'static str, String)>,
+}
+
+// === impl Journal ===
+
+impl Journal {
+    /// Connects to the journal if standard error is connected to it. `stream` = `JOURNAL_STREAM`, the device and the
+    /// inode of the stream that systemd connected to the journal. A shell may have redirected standard error since.
+    pub(super) fn of_service(stream: &str) -> Option<Self> {
+        let error = std::fs::metadata("/proc/self/fd/2").ok()?;
+        let is_connected = format!("{}:{}", error.dev(), error.ino()) == stream;
+        if is_connected { Self::connect(Path::new(SOCKET)).ok() } else { None }
+    }
+
+    fn connect(socket: &Path) -> io::Result<Self> {
+        let own = UnixDatagram::unbound()?;
+        own.connect(socket)?;
+        Ok(Self(own))
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Journal {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut values = Values::default();
+        event.record(&mut values);
+        let _ = self.0.send(&values.entry(*event.metadata().level()));
+    }
+}
+
+// === impl Values ===
+
+impl Values {
+    /// Returns the entry of the journal. Each value has its length before it, because it may have several lines.
+    fn entry(self, level: Level) -> Vec<u8> {
+        let Self { mut message, fields } = self;
+        for (name, value) in &fields {
+            message.extend([" ", name, "=", value]);
+        }
+        let names = fields.into_iter().map(|(name, value)| (format!("KUBEGC_{}", name.to_uppercase()), value));
+        let common = [("MESSAGE", message), ("PRIORITY", priority(level).to_owned())];
+        let identifier = ("SYSLOG_IDENTIFIER", "kubegc".to_owned());
+        let common = common.into_iter().chain([identifier]).map(|(name, value)| (name.to_owned(), value));
+        let bytes = |(name, value): (String, String)| {
+            [format!("{name}\n").as_bytes(), &(value.len() as u64).to_le_bytes(), value.as_bytes(), b"\n"].concat()
+        };
+        common.chain(names).flat_map(bytes).collect()
+    }
+
+    fn take(&mut self, field: &Field, value: String) {
+        if field.name() == "message" {
+            self.message = value;
+        } else {
+            self.fields.push((field.name(), value));
+        }
+    }
+}
+
+impl Visit for Values {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.take(field, value.to_owned());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.take(field, format!("{value:?}"));
+    }
+}
+
+/// Returns the priority as in syslog.
+fn priority(level: Level) -> &'static str {
+    match level {
+        Level::ERROR => "3",
+        Level::WARN => "4",
+        Level::INFO => "6",
+        Level::DEBUG | Level::TRACE => "7",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::*;
+
+    #[test]
+    fn an_entry_has_the_text_the_priority_and_each_value() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let journal = UnixDatagram::bind(&path).unwrap();
+        let subscriber = tracing_subscriber::registry().with(Journal::connect(&path).unwrap());
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(kind = "image", id = %"sha256:1", age_seconds = 7, note = None::<&str>, "could not be\nremoved");
+        });
+        let mut bytes = [0; 1024];
+        let length = journal.recv(&mut bytes).unwrap();
+        let field = |name: &str, value: &str| {
+            [
+                name.as_bytes(),
+                b"\n",
+                &[u8::try_from(value.len()).unwrap(), 0, 0, 0, 0, 0, 0, 0],
+                value.as_bytes(),
+                b"\n",
+            ]
+            .concat()
+        };
+        let wanted = [
+            field("MESSAGE", "could not be\nremoved kind=image id=sha256:1 age_seconds=7"),
+            field("PRIORITY", "4"),
+            field("SYSLOG_IDENTIFIER", "kubegc"),
+            field("KUBEGC_KIND", "image"),
+            field("KUBEGC_ID", "sha256:1"),
+            field("KUBEGC_AGE_SECONDS", "7"),
+        ];
+        assert_eq!(String::from_utf8_lossy(&bytes[..length]), String::from_utf8_lossy(&wanted.concat()));
+    }
+
+    #[test]
+    fn only_the_stream_that_systemd_connected_counts() {
+        assert!(Journal::of_service("0:0").is_none());
+        assert!(Journal::of_service("").is_none());
+    }
+}
