@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota};
 use kube::api::{Api, DeleteParams, LogParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
+use super::readme;
 use crate::containerd_image as image;
 use crate::manifests::{copy, helm_script, kubectl};
 use crate::rig::{APP, Image, Layer, Manifest, NodeRig, Options, Program, eventually, run};
@@ -85,11 +86,9 @@ async fn an_observing_agent_shows_what_it_would_remove(node: &NodeRig) {
 
 /// Returns the commands for an installation by Helm: namespace, installation and end of the dry run.
 fn commands_of_readme() -> [String; 3] {
-    let readme = include_str!("../../../README.md").lines();
-    let is_wanted = |line: &&str| line.starts_with("kubectl apply -f") || line.starts_with("helm ");
-    let command = |line: &str| line.split(" #").next().unwrap().to_owned();
-    let commands: Vec<_> = readme.filter(is_wanted).map(command).collect();
-    commands.try_into().unwrap_or_else(|commands| panic!("{commands:?}"))
+    let commands = readme::commands("kubectl apply -f");
+    let [namespace, install, _plan, upgrade] = commands.try_into().unwrap();
+    [namespace, install, upgrade]
 }
 
 /// Runs a command of README, with the programs that the rig downloaded.

@@ -75,12 +75,12 @@ async fn as_a_daemonset(node: &NodeRig) {
     assert!(becomes_true(gone).await, "{}", daemonset::log(node).await);
 }
 
-/// Returns the commands of the block that begins with this text.
-fn commands(first: &str) -> Vec<String> {
+/// Returns the commands of the block that begins with this text, without their comments.
+pub(super) fn commands(first: &str) -> Vec<String> {
     let readme = include_str!("../../../README.md");
     let mut blocks = readme.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let block = blocks.find(|block| block.starts_with(first)).unwrap_or_else(|| panic!("no block {first:?}"));
-    block.lines().map(str::to_owned).collect()
+    block.lines().map(|line| line.split(" #").next().unwrap().trim_end().to_owned()).collect()
 }
 
 /// Runs a command in a shell of the node, in a directory with the manifests, and returns its output.
