@@ -61,16 +61,17 @@ impl<'a, F: FnMut() -> Result<Loaded, CliError>> Agent<'a, F> {
         let Self { stop, notifier, monitoring, requests, reloads, removals, has_served, .. } = self;
         let stall = Limits::of(&loaded.settings.runtime.options).stall;
         let search = wait_for_node(loaded, stop, notifier, monitoring, !*has_served);
-        tokio::select! {
-                    biased;
-                    next = requests.reload.accepted(|| reloads.reload(notifier, monitoring)) => {
-         Ok(Search::Reloaded(Box::new(next)))
-        },
-                    found = requests.progress.watch("start", stall, search) => Ok(found?.map_or(Search::Stopped, |found| {
-                        let found = found.counted(monitoring.metrics.calls());
-                        Search::Found(LocalNode { removals: removals.clone(), ..found })
-                    })),
-                }
+        let found = tokio::select! {
+            biased;
+            next = requests.reload.accepted(|| reloads.reload(notifier, monitoring)) => {
+                return Ok(Search::Reloaded(Box::new(next)));
+            }
+            found = requests.progress.watch("start", stall, search) => found?,
+        };
+        Ok(found.map_or(Search::Stopped, |found| {
+            let found = found.counted(monitoring.metrics.calls());
+            Search::Found(LocalNode { removals: removals.clone(), ..found })
+        }))
     }
 
     /// Runs the loops with these settings. Returns the store, and the settings of a reload; `None` = stopped.
