@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::outcome_log::log_kept;
+use super::outcome_log::{OUTCOMES, log_kept};
 use super::{Pass, StoreError};
 use crate::metrics::{AgentMetrics, PassMetrics};
 use crate::plan::Scope;
@@ -43,7 +43,10 @@ pub fn log_pass(scope: Scope, pass: &Result<Pass, StoreError>) {
         Ok(pass) => pass,
         Err(error) => return tracing::error!(%scope, %error, "pass ended without a record"),
     };
-    pass.plan.kept.iter().for_each(log_kept);
+    // Without the check each pass would turn thousands of reasons into text for nothing.
+    if tracing::enabled!(target: OUTCOMES, tracing::Level::DEBUG) {
+        pass.plan.kept.iter().for_each(log_kept);
+    }
     for error in &pass.plan.errors {
         tracing::warn!(%scope, %error, "pass could not do all of its work");
     }
