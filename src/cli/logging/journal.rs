@@ -5,10 +5,10 @@
 //! <https://systemd.io/JOURNAL_NATIVE_PROTOCOL/>.
 
 use std::fmt::Debug;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -18,8 +18,12 @@ use tracing_subscriber::layer::Context;
 /// The socket of the journal.
 const SOCKET: &str = "/run/systemd/journal/socket";
 
-/// Sends each event to the journal. An event that cannot be sent is lost, as a line that cannot be written.
-pub(super) struct Journal(UnixDatagram);
+/// Sends each event to the journal. An event that cannot be sent is written to standard error.
+pub(super) struct Journal {
+    own: UnixDatagram,
+    /// The socket of the journal. It is looked up for each event, because a restarted journal may have another one.
+    to: PathBuf,
+}
 
 /// The message and the values of an event, as text.
 #[derive(Default)]
@@ -36,13 +40,20 @@ impl Journal {
     pub(super) fn of_service(stream: &str) -> Option<Self> {
         let error = std::fs::metadata("/proc/self/fd/2").ok()?;
         let is_connected = format!("{}:{}", error.dev(), error.ino()) == stream;
-        if is_connected { Self::connect(Path::new(SOCKET)).ok() } else { None }
+        if is_connected && Path::new(SOCKET).exists() { Self::at(SOCKET.into()).ok() } else { None }
     }
 
-    fn connect(socket: &Path) -> io::Result<Self> {
-        let own = UnixDatagram::unbound()?;
-        own.connect(socket)?;
-        Ok(Self(own))
+    fn at(to: PathBuf) -> io::Result<Self> {
+        Ok(Self { own: UnixDatagram::unbound()?, to })
+    }
+
+    /// Sends an entry, or writes its message to standard error.
+    fn send(&self, values: &Values, level: Level) {
+        let text = values.text();
+        if self.own.send_to(&values.entry(level, &text), &self.to).is_err() {
+            // If standard error is closed, there is no other output.
+            let _ = writeln!(io::stderr(), "{level} {text}");
+        }
     }
 }
 
@@ -50,27 +61,24 @@ impl<S: Subscriber> Layer<S> for Journal {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut values = Values::default();
         event.record(&mut values);
-        let _ = self.0.send(&values.entry(*event.metadata().level()));
+        self.send(&values, *event.metadata().level());
     }
 }
 
 // === impl Values ===
 
 impl Values {
-    /// Returns the entry of the journal. Each value has its length before it, because it may have several lines.
-    fn entry(self, level: Level) -> Vec<u8> {
-        let Self { mut message, fields } = self;
-        for (name, value) in &fields {
-            message.extend([" ", name, "=", value]);
-        }
-        let names = fields.into_iter().map(|(name, value)| (format!("KUBEGC_{}", name.to_uppercase()), value));
-        let common = [("MESSAGE", message), ("PRIORITY", priority(level).to_owned())];
-        let identifier = ("SYSLOG_IDENTIFIER", "kubegc".to_owned());
-        let common = common.into_iter().chain([identifier]).map(|(name, value)| (name.to_owned(), value));
-        let bytes = |(name, value): (String, String)| {
-            [format!("{name}\n").as_bytes(), &(value.len() as u64).to_le_bytes(), value.as_bytes(), b"\n"].concat()
-        };
-        common.chain(names).flat_map(bytes).collect()
+    /// Returns the message with the values, as one text.
+    fn text(&self) -> String {
+        let values = self.fields.iter().map(|(name, value)| format!(" {name}={value}"));
+        std::iter::once(self.message.clone()).chain(values).collect()
+    }
+
+    /// Returns the entry of the journal.
+    fn entry(&self, level: Level, text: &str) -> Vec<u8> {
+        let common = [("MESSAGE", text), ("PRIORITY", priority(level)), ("SYSLOG_IDENTIFIER", "kubegc")];
+        let own = self.fields.iter().map(|(name, value)| field(&format!("KUBEGC_{}", name.to_uppercase()), value));
+        common.iter().map(|(name, value)| field(name, value)).chain(own).flatten().collect()
     }
 
     fn take(&mut self, field: &Field, value: String) {
@@ -90,6 +98,11 @@ impl Visit for Values {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         self.take(field, format!("{value:?}"));
     }
+}
+
+/// Returns a field of an entry. A value has its length before it, because it may have several lines.
+fn field(name: &str, value: &str) -> Vec<u8> {
+    [name.as_bytes(), b"\n", &(value.len() as u64).to_le_bytes(), value.as_bytes(), b"\n"].concat()
 }
 
 /// Returns the priority as in syslog.
@@ -113,12 +126,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
         let journal = UnixDatagram::bind(&path).unwrap();
-        let subscriber = tracing_subscriber::registry().with(Journal::connect(&path).unwrap());
+        let subscriber = tracing_subscriber::registry().with(Journal::at(path.clone()).unwrap());
         tracing::subscriber::with_default(subscriber, || {
             tracing::warn!(kind = "image", id = %"sha256:1", age_seconds = 7, note = None::<&str>, "could not be\nremoved");
         });
         let mut bytes = [0; 1024];
         let length = journal.recv(&mut bytes).unwrap();
+        // Not the function above, which it checks.
         let field = |name: &str, value: &str| {
             [
                 name.as_bytes(),
@@ -138,6 +152,27 @@ mod tests {
             field("KUBEGC_AGE_SECONDS", "7"),
         ];
         assert_eq!(String::from_utf8_lossy(&bytes[..length]), String::from_utf8_lossy(&wanted.concat()));
+    }
+
+    /// After a restart there is another socket at the same path.
+    #[test]
+    fn a_journal_that_was_restarted_receives_the_next_event() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let first = UnixDatagram::bind(&path).unwrap();
+        let subscriber = tracing_subscriber::registry().with(Journal::at(path.clone()).unwrap());
+        let received = tracing::subscriber::with_default(subscriber, || {
+            tracing::info!("first");
+            drop(first);
+            std::fs::rename(&path, dir.path().join("old")).unwrap();
+            tracing::info!("to standard error");
+            let second = UnixDatagram::bind(&path).unwrap();
+            tracing::info!("second");
+            let mut bytes = [0; 256];
+            let length = second.recv(&mut bytes).unwrap();
+            String::from_utf8_lossy(&bytes[..length]).into_owned()
+        });
+        assert!(received.contains("second"), "{received}");
     }
 
     #[test]
