@@ -37,9 +37,10 @@ impl<F: FnMut() -> Result<Loaded, CliError>> Reloads<F> {
             tracing::warn!(settings = restart, "changed settings need a restart");
             notifier.ready(&format!("settings reloaded; need a restart: {restart}"));
         }
-        let before = std::mem::replace(&mut self.in_force, applied.clone());
-        loaded.settings = applied;
-        (before != loaded.settings).then_some(loaded)
+        let has_changed = applied != self.in_force;
+        loaded.settings.clone_from(&applied);
+        self.in_force = applied;
+        has_changed.then_some(loaded)
     }
 }
 

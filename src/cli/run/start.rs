@@ -32,7 +32,7 @@ pub(super) async fn await_lock(
 ) -> Result<Option<(Lock, SharedStore)>, CliError> {
     let mut is_logged = false;
     loop {
-        let lock = match Lock::take(&settings.state.lock, "run") {
+        let mut lock = match Lock::take(&settings.state.lock, "run") {
             Ok(lock) => lock,
             Err(LockError::Held { path, holder }) if holder.ends_with(ONE_SHOT) => {
                 if !is_logged {
@@ -47,7 +47,6 @@ pub(super) async fn await_lock(
             }
             Err(error) => return Err(error.into()),
         };
-        let mut lock = lock;
         lock.names_store(&settings.state.path);
         return Ok(Some((lock, SharedStore::open(&settings.state.path).await?)));
     }
