@@ -5,6 +5,7 @@ mod monitoring;
 mod reload;
 mod start;
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -40,7 +41,11 @@ pub fn run(
     load: impl Fn() -> Result<Loaded, CliError>,
     environment: &Environment,
 ) -> Result<(), CliError> {
+    let files = RefCell::new(files);
     let load = || {
+        // Before the load: what changes during it is found by the next look.
+        let now = files.borrow().look_again();
+        files.replace(now);
         let mut loaded = load()?;
         if args.dry_run {
             loaded.settings.mode = Mode::Observe;
@@ -59,7 +64,7 @@ pub fn run(
             signal = signals.aborted() => Err(CliError::aborted(signal)),
             () = notify_stopping(&stop, &notifier) => Ok(()),
             () = answer_watchdog(environment.watchdog, &notifier, &progress) => Ok(()),
-            () = file_watch::run(files, &request_reload) => Ok(()),
+            () = file_watch::run(&files, &request_reload) => Ok(()),
             served = serve(loaded, load, &stop, reload, &notifier, &progress) => served,
         }
     })

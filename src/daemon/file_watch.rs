@@ -4,6 +4,7 @@
 //! the exchanged link of a ConfigMap. A change counts when the next look finds it too, because a file that is just being
 //! written may be valid and incomplete.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -16,25 +17,25 @@ use crate::host_path::BoundedCalls;
 const INTERVAL: Duration = Duration::from_secs(5);
 
 /// What the looks have found.
+#[derive(Default)]
 struct Changes {
-    in_force: ConfigFiles,
     /// Found by one look.
     candidate: Option<ConfigFiles>,
     /// Whether the configuration file that was in force is missing.
     is_main_missing: bool,
 }
 
-/// Looks at the files until the end of the process. `in_force` = their state before the settings were loaded. Never
-/// returns.
-pub async fn run(in_force: ConfigFiles, reload: &RequestReload) {
-    let calls = BoundedCalls::default();
-    let mut changes = Changes { in_force: in_force.clone(), candidate: None, is_main_missing: false };
+/// Looks at the files until the end of the process. `loaded` = their state right before the last load of the settings,
+/// which each load sets. Never returns.
+pub async fn run(loaded: &RefCell<ConfigFiles>, reload: &RequestReload) {
+    let (calls, mut changes) = (BoundedCalls::default(), Changes::default());
     loop {
         sleep(INTERVAL).await;
-        let files = in_force.clone();
+        let files = loaded.borrow().clone();
+        let main = files.main().to_owned();
         // A disk that hangs is looked at again, and blocks one thread.
-        let Ok(now) = calls.run(in_force.main(), move || files.look_again()).await else { continue };
-        if changes.are_complete(now) {
+        let Ok(now) = calls.run(&main, move || files.look_again()).await else { continue };
+        if changes.are_complete(&loaded.borrow(), now) {
             tracing::info!("the configuration files have changed: reloading the settings");
             reload.send();
         }
@@ -46,23 +47,19 @@ pub async fn run(in_force: ConfigFiles, reload: &RequestReload) {
 impl Changes {
     /// Returns whether there is a change to apply. Without the configuration file all defaults would be in force, so it
     /// must exist if it did; SIGHUP reloads without it.
-    fn are_complete(&mut self, now: ConfigFiles) -> bool {
-        let is_missing = self.in_force.has_main() && !now.has_main();
+    fn are_complete(&mut self, loaded: &ConfigFiles, now: ConfigFiles) -> bool {
+        let is_missing = loaded.has_main() && !now.has_main();
         if is_missing && !std::mem::replace(&mut self.is_main_missing, true) {
             tracing::warn!(path = %now.main().display(), "configuration file is missing; the settings remain in force");
         }
         self.is_main_missing = is_missing;
-        if is_missing || now == self.in_force {
+        if is_missing || now == *loaded {
             self.candidate = None;
             return false;
         }
-        if self.candidate.as_ref() != Some(&now) {
-            self.candidate = Some(now);
-            return false;
-        }
-        self.candidate = None;
-        self.in_force = now;
-        true
+        let is_complete = self.candidate.as_ref() == Some(&now);
+        self.candidate = (!is_complete).then_some(now);
+        is_complete
     }
 }
 
@@ -80,8 +77,15 @@ mod tests {
         fs::write(&file, "").unwrap();
         let files =
             ConfigFiles::look(&Typed { config: Some(file.clone()), ..Typed::default() }, &Environment::default());
-        let mut changes = Changes { in_force: files.clone(), candidate: None, is_main_missing: false };
-        let mut look = || changes.are_complete(files.look_again());
+        let (mut loaded, mut changes) = (files.clone(), Changes::default());
+        let mut look = || {
+            let now = files.look_again();
+            let is_complete = changes.are_complete(&loaded, now.clone());
+            if is_complete {
+                loaded = now;
+            }
+            is_complete
+        };
         assert_eq!([look(), look()], [false, false], "no change");
         fs::write(&file, "mode = \"obs").unwrap();
         assert!(!look());

@@ -57,6 +57,23 @@ async fn a_hangup_reloads_the_settings_unless_they_are_invalid() {
     stop(service).await;
 }
 
+/// The looks at the files find no change that SIGHUP has already loaded: twelve passes take longer than two looks.
+#[tokio::test]
+async fn a_change_is_loaded_once() {
+    let sim = sim();
+    let home = Home::new(&sim, OFTEN);
+    let mut service = start(&home).await;
+    home.set(&format!("{OFTEN}images.all_unused = true"));
+    service.signal(Signal::SIGHUP);
+    service.says("settings reloaded").await;
+    let mut log = Vec::new();
+    for _ in 0..12 {
+        log.extend(service.says("pass done scope=containers").await);
+    }
+    assert!(!log.iter().any(|line| line.contains("files have changed")), "{log:#?}");
+    stop(service).await;
+}
+
 #[tokio::test]
 async fn a_reload_applies_at_once_and_names_what_needs_a_restart() {
     let sim = sim();
