@@ -20,26 +20,24 @@ packages=(chromium-headless-shell chromium-common fonts-dejavu-core
   libpng16-16 libpulse0 libsndfile1 libvorbis0a libvorbisenc2 libwayland-server0 libx11-6 libx11-xcb1 libxau6 libxcb1
   libxcomposite1 libxdamage1 libxdmcp6 libxext6 libxfixes3 libxi6 libxkbcommon0 libxnvctrl0 libxrandr2 libxrender1)
 
-for program in apt-get dpkg-deb flock; do command -v "$program" >/dev/null || die "needs Debian's $program"; done
-mkdir -p "$cache"
-exec 9>"$cache/lock-browser"
-flock 9 # if two test runs start at once, the second waits and finds the files in the cache
-if [ ! -d "$dir" ]; then
+# browser NEW: fetches everything into NEW, which then gets the name $dir.
+browser() {
+  local new=$1
   say "fetching chromium-headless-shell and its libraries, about 100 MB"
-  rm -rf "$dir.new"
-  fetch bookworm "$dir.new" "${packages[@]}"
-  cat >"$dir.new/fonts.conf" <<END
+  fetch bookworm "$new" "${packages[@]}"
+  cat >"$new/fonts.conf" <<END
 <fontconfig><dir>$dir/usr/share/fonts</dir><cachedir>$dir/fonts</cachedir></fontconfig>
 END
   # The protocol is on file descriptors 3 and 4. As root the browser does not start with its sandbox.
-  cat >"$dir.new/browser" <<END
+  cat >"$new/browser" <<END
 #!/bin/sh
 libraries=\$(printf '%s:' '$dir'/usr/lib/*-linux-gnu '$dir'/usr/lib/*-linux-gnu/pulseaudio '$dir'/lib/*-linux-gnu)
 LD_LIBRARY_PATH=\${libraries%:} FONTCONFIG_FILE='$dir/fonts.conf' exec '$dir/usr/lib/chromium/chromium-headless-shell' \\
   --no-sandbox --disable-gpu --disable-dev-shm-usage --remote-debugging-pipe "\$@" 3<&0 4>&1 </dev/null >/dev/null
 END
-  chmod +x "$dir.new/browser"
-  mv "$dir.new" "$dir"
-fi
+  chmod +x "$new/browser"
+}
+
+once browser browser
 rm -rf "$apt"
 printf '%s\n' "$dir/browser"

@@ -12,28 +12,22 @@ set -euo pipefail
 . "${BASH_SOURCE[0]%/*}/packages.sh"
 version=0.2.2
 wheel=28cc13abaf134c3a7e37f070c939be8d9cdc9825c3c8b8b2d35161073bcd4578 # of x86_64
-dir=$cache/helm-$version new=$cache/helm.new
+name=helm-$version
 
-# prepare: downloads the package and unpacks it into the cache, with one of the three copies of its library.
+# prepare NEW: downloads the package and unpacks it into NEW, with one of the three copies of its library.
 prepare() {
-  local program
-  for program in python3 flock; do command -v "$program" >/dev/null || die "needs $program; scripts/setup.sh installs it"; done
+  local new=$1
+  command -v python3 >/dev/null || die "needs python3; scripts/setup.sh installs it"
   python3 -m pip --version >/dev/null 2>&1 || die "needs pip of python3; scripts/setup.sh installs it"
-  mkdir -p "$cache"
-  exec 9>"$cache/lock-helm"
-  flock 9 # if two tests start at once, the second waits and finds the files in the cache
-  [ ! -d "$dir" ] || return 0
   say "fetching helm-python-sdk $version"
-  rm -rf "$new"
-  mkdir -p "$new/wheel"
+  mkdir "$new/wheel"
   printf 'helm-python-sdk==%s --hash=sha256:%s\n' "$version" "$wheel" >"$new/wheel/wanted"
   python3 -m pip --disable-pip-version-check download --quiet --no-deps --only-binary=:all: --require-hashes \
     --dest "$new/wheel" --requirement "$new/wheel/wanted" >"$new/wheel/log" 2>&1 ||
     die "cannot download helm-python-sdk from PyPI (offline, or not x86_64?): $(tail -n 1 "$new/wheel/log")"
   python3 -m zipfile --extract "$new"/wheel/*.whl "$new"
   rm -r "$new/wheel" "$new"/helm_python/lib/libhelm_c.so.*
-  mv "$new" "$dir"
 }
 
-[ -d "$dir" ] || (prepare)
-[ $# -eq 0 ] || PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$dir exec python3 "${BASH_SOURCE[0]%/*}/helm.py" "$@"
+once "$name" prepare
+[ $# -eq 0 ] || PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$cache/$name exec python3 "${BASH_SOURCE[0]%/*}/helm.py" "$@"

@@ -11,25 +11,22 @@ set -euo pipefail
 . "${BASH_SOURCE[0]%/*}/packages.sh"
 apt=$cache/apt-lintian dir=$cache/lintian
 
+# packages NEW: fetches lintian and what it needs into NEW. The packages of this machine count as installed, so that only
+# what it lacks is fetched.
+packages() {
+  say "fetching lintian"
+  update bookworm
+  mkdir "$1/partial"
+  private_apt bookworm install -y --no-install-recommends --download-only -o Dir::State::Status=/var/lib/dpkg/status \
+    -o Dir::Cache::Archives="$1" lintian >"$apt/bookworm/log" 2>&1 ||
+    die "cannot fetch lintian (offline?): $(reason "$apt/bookworm/log")"
+}
+
 if [ "${1:-}" != inside ]; then
   file=$(realpath "$1")
   [ "$(id -u)" -eq 0 ] || die "must be root: mounts need it"
-  mkdir -p "$cache"
-  exec 9>"$cache/lock-lintian"
-  flock 9
-  if [ ! -d "$dir" ]; then
-    say "fetching lintian"
-    update bookworm
-    rm -rf "$dir.new"
-    mkdir -p "$dir.new/partial"
-    # With the packages of this machine as installed, so that only what it lacks is fetched.
-    private_apt bookworm install -y --no-install-recommends --download-only -o Dir::State::Status=/var/lib/dpkg/status \
-      -o Dir::Cache::Archives="$dir.new" lintian >"$apt/bookworm/log" 2>&1 ||
-      die "cannot fetch lintian (offline?): $(reason "$apt/bookworm/log")"
-    mv "$dir.new" "$dir"
-    rm -rf "$apt"
-  fi
-  flock -u 9
+  once lintian packages
+  rm -rf "$apt"
   exec unshare --mount --propagation slave "$0" inside "$file"
 fi
 

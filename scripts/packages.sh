@@ -33,8 +33,9 @@ private_apt() {
 
 # update SUITE: downloads the package lists of a suite, once.
 update() {
-  local suite=$1 home=$apt/$1 uri
+  local suite=$1 home=$apt/$1 uri program
   [ ! -e "$home/updated" ] || return 0
+  for program in apt-get dpkg-deb; do command -v "$program" >/dev/null || die "needs Debian's $program"; done
   uri=$(mirror)
   [ -n "$uri" ] || die "apt knows no Debian mirror: its sources name no Debian release"
   mkdir -p "$home/lists/partial" "$home/archives/partial"
@@ -70,25 +71,38 @@ fetch_source() {
 # reason LOG: prints apt's error message.
 reason() { grep -m 1 '^[EW]:' "$1" || tail -n 1 "$1"; }
 
+# once NAME COMMAND…: fills the directory NAME of the cache, unless it exists: COMMAND… DIR writes the files into DIR. If two
+# test runs start at once, the second waits and finds them.
+once() {
+  local name=$1
+  shift
+  command -v flock >/dev/null || die "needs Debian's flock"
+  mkdir -p "$cache"
+  exec 9>"$cache/lock-$name"
+  flock 9
+  if [ ! -d "$cache/$name" ]; then
+    rm -rf "$cache/$name.new"
+    mkdir "$cache/$name.new"
+    "$@" "$cache/$name.new"
+    mv "$cache/$name.new" "$cache/$name"
+  fi
+  flock -u 9
+}
+
 # programs NAME SUITE PACKAGE PROGRAM…: puts programs of a package from /usr/bin into the directory NAME of the cache, once,
 # and prints that directory. It removes the package lists, which the next run does not need. Sets `apt`.
 programs() {
-  local name=$1 suite=$2 package=$3 program
-  local dir=$cache/$name new=$cache/$name.new
-  shift 3
-  apt=$cache/apt-$name
-  for program in apt-get dpkg-deb flock; do command -v "$program" >/dev/null || die "needs Debian's $program"; done
-  mkdir -p "$cache"
-  exec 9>"$cache/lock-$name"
-  flock 9 # if two test runs start at once, the second waits and finds the files in the cache
-  if [ ! -d "$dir" ]; then
-    say "fetching $package"
-    rm -rf "$new"
-    fetch "$suite" "$new/root" "$package"
-    for program; do mv "$new/root/usr/bin/$program" "$new"; done
-    rm -r "$new/root"
-    mv "$new" "$dir"
-  fi
+  apt=$cache/apt-$1
+  once "$1" fetch_programs "${@:2}"
   rm -rf "$apt"
-  printf '%s\n' "$dir"
+  printf '%s\n' "$cache/$1"
+}
+
+# fetch_programs SUITE PACKAGE PROGRAM… DIR: puts the programs into DIR.
+fetch_programs() {
+  local suite=$1 package=$2 dir=${*: -1} program
+  say "fetching $package"
+  fetch "$suite" "$dir/root" "$package"
+  for program in "${@:3:$#-3}"; do mv "$dir/root/usr/bin/$program" "$dir"; done
+  rm -r "$dir/root"
 }
