@@ -289,3 +289,6 @@ fn options(settings: &Settings, space_settle: Duration) -> ExecuteOptions {
         ..ExecuteOptions::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,7 +32,6 @@ pub(super) fn ended(live: &Live, scope: Scope, pass: &Result<Pass, StoreError>, 
         state.running.remove(&name(scope));
         if let Ok(pass) = pass {
             state.pods = pass.plan.pods.clone();
-            state.profile = pass.plan.profile.to_string();
         }
         state.passes.insert(name(scope), result);
     });

@@ -169,6 +169,13 @@ impl Running {
         said
     }
 
+    /// Waits until both loops have ended their first pass.
+    pub async fn first_passes(&mut self) {
+        for _ in 0..2 {
+            self.says("pass done").await;
+        }
+    }
+
     /// Returns the lines after the last one that was waited for, after the end of the process.
     pub async fn rest(&mut self) -> Vec<String> {
         let mut rest = Vec::new();

@@ -56,9 +56,7 @@ async fn a_pass_is_counted_and_the_agent_is_ready_after_both() {
     let sim = sim();
     let home = Home::new(&sim, "images.all_unused = true\ncontainers.interval = \"1h\"\nimages.interval = \"1h\"");
     let (mut service, address) = service(&home).await;
-    for _ in 0..2 {
-        service.says("pass done").await;
-    }
+    service.first_passes().await;
     let Answer { status, body: metrics, .. } = get(&address, "/metrics");
     assert_eq!(status, 200, "{metrics}");
     for (series, expected) in [
@@ -131,9 +129,7 @@ async fn a_pod_source_without_an_answer_makes_the_agent_unready() {
         "pods.source = \"kubelet\"\npods.kubelet_endpoint = \"http://127.0.0.1:9\"",
     );
     let (mut service, address) = service(&home).await;
-    for _ in 0..2 {
-        service.says("pass done").await;
-    }
+    service.first_passes().await;
     let ready = get(&address, "/readyz");
     assert_eq!(ready.status, 503);
     assert!(ready.body.starts_with("not ready\npods: pod source kubelet"), "{}", ready.body);
@@ -146,9 +142,7 @@ async fn a_failed_list_fails_the_pass_and_is_counted_by_method_and_cause() {
     sim.fault(Rpc::ListImages, Fault::Fail(tonic::Code::Internal), Times::Forever);
     let home = Home::new(&sim, "containers.interval = \"1h\"\nimages.interval = \"1h\"");
     let (mut service, address) = service(&home).await;
-    for _ in 0..2 {
-        service.says("pass done").await;
-    }
+    service.first_passes().await;
     let metrics = get(&address, "/metrics").body;
     let errors = "kubegc_cri_call_errors_total{method=\"StreamImages\",cause=\"runtime\"}";
     assert!(value(&metrics, errors).is_some_and(|count| count > 0.0), "{metrics}");
@@ -163,9 +157,7 @@ async fn a_configuration_that_cannot_be_reloaded_is_shown_until_it_is_valid() {
     let sim = sim();
     let home = Home::new(&sim, "");
     let (mut service, address) = service(&home).await;
-    for _ in 0..2 {
-        service.says("pass done").await;
-    }
+    service.first_passes().await;
     home.set("images.low_threshold_percent = \"many\"");
     service.signal(nix::sys::signal::Signal::SIGHUP);
     service.says("settings not reloaded").await;

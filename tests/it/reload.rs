@@ -21,12 +21,10 @@ fn sim() -> Sim {
     Sim::start(node.pod("default", "live", "live").running("app", WEB)).unwrap()
 }
 
-/// Starts the agent, and waits for its first two passes.
+/// Starts the agent, and waits for its first passes.
 async fn start(home: &Home) -> Running {
     let mut service = home.start(&["run"]);
-    for _ in 0..2 {
-        service.says("pass done").await;
-    }
+    service.first_passes().await;
     service
 }
 

@@ -87,7 +87,7 @@ impl<'a, F: FnMut() -> Result<Loaded, CliError>> Agent<'a, F> {
         let limits = Limits::of(&settings.runtime.options);
         let after = |scope, pass: &Result<Pass, StoreError>| {
             notifier.status(&status(scope, pass));
-            monitoring.passed(scope, pass, settings);
+            monitoring.passed(scope, pass);
             lock.report(pass.as_ref().ok().and_then(Pass::not_recorded).map(ToString::to_string).as_deref());
             events.announce(now(), scope, pass);
         };

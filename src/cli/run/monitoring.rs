@@ -93,7 +93,7 @@ impl Monitoring {
     }
 
     /// Shows which sources a pass could not read. The agent is ready when those of all loops have answered.
-    pub(super) fn passed(&self, scope: Scope, pass: &Result<Pass, StoreError>, settings: &Settings) {
+    pub(super) fn passed(&self, scope: Scope, pass: &Result<Pass, StoreError>) {
         let unseen =
             |pass: &Pass| pass.plan.errors.iter().find(|error| matches!(error, PlanError::NotSeen { .. })).cloned();
         let fault = match pass {
@@ -108,7 +108,8 @@ impl Monitoring {
             let mut known = self.outlooks.lock().unwrap_or_else(PoisonError::into_inner);
             known.retain(|of, _| scope != Scope::All && *of != Scope::All.as_str());
             known.insert(scope.as_str(), outlook);
-            self.has_or_lacks(PODS, failed_sources(&pass.plan, settings));
+            let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+            self.has_or_lacks(PODS, failed_sources(&pass.plan, &settings));
         }
     }
 

@@ -25,9 +25,7 @@ fn said(output: &std::process::Output) -> String {
 
 async fn agent(home: &Home) -> crate::agent::Running {
     let mut service = home.start(&["run"]);
-    for _ in 0..2 {
-        service.says("pass done").await;
-    }
+    service.first_passes().await;
     service
 }
 

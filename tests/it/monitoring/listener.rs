@@ -36,9 +36,7 @@ async fn the_page_for_people_is_on_loopback_addresses_only_and_may_load_nothing(
     let sim = sim();
     let home = Home::new(&sim, "");
     let (mut agent, address) = service(&home).await;
-    for _ in 0..2 {
-        agent.says("pass done").await;
-    }
+    agent.first_passes().await;
     let page = get(&address, "/");
     assert_eq!((page.status, page.headers["content-type"].as_str()), (200, "text/html; charset=utf-8"));
     let policy = format!("default-src 'none'; style-src 'sha256-{}'", kubegc::page::STYLE_HASH);

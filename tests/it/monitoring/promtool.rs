@@ -26,9 +26,7 @@ async fn promtool_accepts_a_scrape_of_an_agent() {
     let sim = sim();
     let home = Home::new(&sim, "images.all_unused = true");
     let (mut service, address) = service(&home).await;
-    for _ in 0..2 {
-        service.says("pass done").await;
-    }
+    service.first_passes().await;
     assert_eq!(check(&get(&address, "/metrics").body), "");
 }
 

@@ -72,9 +72,7 @@ fn beside_a_running_agent_the_file_has_the_requested_pass() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let _service = runtime.block_on(async {
         let mut service = home.start(&["run"]);
-        for _ in 0..2 {
-            service.says("pass done").await;
-        }
+        service.first_passes().await;
         service
     });
     assert!(home.run(FILE).status.success());

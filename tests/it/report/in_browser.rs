@@ -64,9 +64,7 @@ async fn the_page_of_the_agent_has_its_style_under_its_policy() {
     let sim = sim();
     let home = Home::new(&sim, "");
     let (mut agent, address) = service(&home).await;
-    for _ in 0..2 {
-        agent.says("pass done").await;
-    }
+    agent.first_passes().await;
     let mut browser = Browser::start();
     browser.view(380, "dark");
     browser.open(&format!("http://{address}/"));
