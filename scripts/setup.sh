@@ -2,7 +2,7 @@
 # Prepares a Debian 12 with Rust to build kubegc and to run its tests. It skips what is installed, so a second run takes
 # no time and no network.
 #
-#   scripts/setup.sh build    installs what the compiler needs: SQLite is built from its C source
+#   scripts/setup.sh build    installs what the compiler needs: SQLite and jemalloc are built from their C source
 #   scripts/setup.sh          also installs what the tests need: ext4, loop devices, namespaces, containerd,
 #                           Kubernetes, kubectl, Helm, Prometheus, a browser, and the shells whose completions are tested
 #
@@ -12,9 +12,9 @@ set -euo pipefail
 die() { printf 'setup.sh: %s\n' "$*" >&2; exit 1; }
 
 # COMMAND:PACKAGE: a command, and the Debian package that contains it.
-wanted=(cc:gcc)
+wanted=(cc:gcc make:make)
 [ "${1:-}" = build ] || wanted+=(mkfs.ext4:e2fsprogs mount:mount losetup:mount unshare:util-linux flock:util-linux
-  nsenter:util-linux findmnt:util-linux git:git make:make openssl:openssl curl:curl systemd-analyze:systemd bash:bash
+  nsenter:util-linux findmnt:util-linux git:git openssl:openssl curl:curl systemd-analyze:systemd bash:bash
   zsh:zsh fish:fish python3:python3 pip3:python3-pip)
 
 PATH=$PATH:/usr/sbin:/sbin # a normal user's PATH does not have mkfs.ext4 and losetup

@@ -198,6 +198,13 @@ impl Drop for Running {
     }
 }
 
+/// Returns the memory of a process that is no file's and not shared, in KiB.
+pub fn private_kib(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
 fn lines(child: &mut Child) -> mpsc::UnboundedReceiver<String> {
     let (to, lines) = mpsc::unbounded_channel();
     let errors = BufReader::new(child.stderr.take().unwrap());

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use crate::agent::private_kib;
 use crate::rig::{Daemon, Image, Layer, Pod, Rig, Version, becomes_true};
 
 /// How long it takes, unless the variable `KUBEGC_SOAK_SECONDS` is set.
@@ -97,9 +98,7 @@ fn quarters(samples: &[Sample], lasts: Duration) -> [Sample; 4] {
 impl Sample {
     fn of(service: &Daemon, at: Duration) -> Self {
         let process = PathBuf::from(format!("/proc/{}", service.id()));
-        let status = std::fs::read_to_string(process.join("status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
-        let private_kib = line.trim().trim_end_matches(" kB").parse().unwrap();
+        let private_kib = private_kib(service.id());
         Self { at, private_kib, descriptors: std::fs::read_dir(process.join("fd")).unwrap().count() }
     }
 }

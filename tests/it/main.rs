@@ -31,6 +31,7 @@ mod kill;
 mod listed;
 mod manifests;
 mod matrix;
+mod memory;
 mod monitoring;
 mod node_lock;
 mod on_node;

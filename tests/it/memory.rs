@@ -1,0 +1,26 @@
+//! The memory of an agent that waits: the real binary on a big simulated node.
+
+use std::time::Duration;
+
+use kubegc::sim::{Node, Sim};
+
+use crate::agent::{Home, private_kib};
+
+/// 6 MiB for the idle agent and what it remembers of 10,000 containers, and 2 MiB of addresses that the loader writes into
+/// a debug build. With the allocator of glibc it is 24 MiB.
+const LIMIT_KIB: u64 = 8 << 10;
+
+#[tokio::test]
+async fn after_passes_over_10_000_containers_their_memory_is_returned_to_the_system() {
+    let sim = Sim::start(Node::big(10_000, 1_000)).unwrap();
+    let home = Home::new(&sim, "containers.interval = \"1h\"\nimages.interval = \"1h\"");
+    let mut service = home.start(&["run"]);
+    service.first_passes().await;
+    let returned = async {
+        while private_kib(service.pid) >= LIMIT_KIB {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(Duration::from_secs(30), returned).await;
+    in_time.unwrap_or_else(|_| panic!("{} KiB are private", private_kib(service.pid)));
+}
