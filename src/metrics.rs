@@ -13,6 +13,7 @@ mod file;
 mod page;
 mod registry;
 mod text;
+mod usage;
 mod values;
 
 pub use agent::{AgentMetrics, PassMetrics};
@@ -23,3 +24,4 @@ pub use file::{FileError, write_text_file};
 #[doc(hidden)]
 pub use page::page;
 pub use text::Exposition;
+pub use usage::UsageOf;

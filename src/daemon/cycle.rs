@@ -20,7 +20,7 @@ use super::usage::file_systems;
 use crate::config::{Mode, Settings};
 use crate::cri::{Endpoint, RuntimeReader, RuntimeWriter};
 use crate::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Remover, ReportSink};
-use crate::metrics::AgentMetrics;
+use crate::metrics::{AgentMetrics, UsageOf};
 use crate::model::{Memory, Snapshot};
 use crate::observe::Observer;
 use crate::plan::{Plan, Report, Scope, update_memory};
@@ -81,7 +81,8 @@ impl<H: Remover> Cycle<H> {
         let (taken_at, policy) = ((self.clock)(), &self.settings.policy);
         let memory = self.memory(taken_at).await?;
         let planned = Planned::of(kind, &self.observer, policy, taken_at, memory).await;
-        self.metrics.observed(&planned.snapshot, &policy.images);
+        self.metrics.observed(&planned.snapshot);
+        self.show_usage(&planned).await?;
         self.carry_out(planned, stop, watch).await
     }
 
@@ -116,7 +117,6 @@ impl<H: Remover> Cycle<H> {
         mut watch: impl FnMut(&Plan, &Report) + Send,
     ) -> Result<Pass, StoreError> {
         let Planned { scope, snapshot, plan, refused } = planned;
-        self.record_usage(scope, &snapshot).await?;
         let (taken_at, learnt) = (snapshot.taken_at, Arc::new(update_memory(&snapshot, &self.settings.policy)));
         let (before, after) = (snapshot.memory, Arc::clone(&learnt));
         self.store.call(move |store| store.learn(&before, &after)).await?;
@@ -142,14 +142,19 @@ impl<H: Remover> Cycle<H> {
         Ok(Pass { plan, reports, summary, store })
     }
 
-    /// Records how full the file systems are. Only passes over images do: those over containers are five times as many.
-    async fn record_usage(&self, scope: Scope, snapshot: &Snapshot) -> Result<(), StoreError> {
-        if scope == Scope::Containers {
+    /// Shows how full the file systems are. Passes over images also record it: those over containers are five times as
+    /// many.
+    async fn show_usage(&self, planned: &Planned) -> Result<(), StoreError> {
+        let Settings { policy, kubelet_root, .. } = &self.settings;
+        let (logs, kubelet) = (&policy.logs.pods_root, kubelet_root.join("pods"));
+        let others = [(UsageOf::Logs, &**logs), (UsageOf::Kubelet, &*kubelet)];
+        let images = planned.snapshot.image_filesystem.as_ref();
+        let found = file_systems(images, &*self.executor.disks, others).await;
+        self.metrics.file_systems(&found, policy);
+        if planned.scope == Scope::Containers {
             return Ok(());
         }
-        let kubelet = self.settings.kubelet_root.join("pods");
-        let others = [&*self.settings.policy.logs.pods_root, &*kubelet];
-        let (at, found) = (snapshot.taken_at, file_systems(snapshot, &*self.executor.disks, others).await);
+        let (at, found) = (planned.snapshot.taken_at, found.into_iter().map(|(_, disk)| disk).collect::<Vec<_>>());
         self.store.call(move |store| store.record_usage(at, &found)).await
     }
 

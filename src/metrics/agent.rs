@@ -13,9 +13,10 @@ use super::calls::CriCalls;
 use super::definitions::*;
 use super::registry::{Counters, Histograms, Labels, Metrics};
 use super::text::Exposition;
-use crate::model::{PodSourceName, PodSourceReport, Seen, Snapshot};
+use super::usage::{self, UsageOf};
+use crate::model::{FileSystem, PodSourceName, PodSourceReport, Seen, Snapshot};
 use crate::plan::{
-    Action, FailureCause, ImagePolicy, KeepReason, Kind, Outcome, Plan, PodKnowledge, Report, Scope, Summary,
+    Action, FailureCause, KeepReason, Kind, Outcome, Plan, PodKnowledge, Policy, Report, Scope, Summary,
 };
 
 /// The bounds of the buckets for passes, in seconds.
@@ -30,8 +31,6 @@ const REASONS: [(Kind, &[&str]); 5] = [
 ];
 /// The results of passes.
 const RESULTS: [&str; 2] = ["succeeded", "failed"];
-/// The file system of the images.
-const IMAGES: (&str, &str) = ("filesystem", "images");
 
 /// The metrics of the agent. Clones share the values.
 #[derive(Clone, Debug)]
@@ -172,23 +171,17 @@ impl AgentMetrics {
         values.replace(RECLAIMABLE, word, [(vec![("kind", word)], number(bytes))]);
     }
 
-    /// Shows the image disk, its thresholds, and the lists of the runtime.
-    pub fn observed(&self, snapshot: &Snapshot, images: &ImagePolicy) {
+    /// Shows the lists of the runtime.
+    pub fn observed(&self, snapshot: &Snapshot) {
         let values = &self.0.metrics.values;
-        let show = |definition, value: Option<u64>| {
-            values.replace(definition, "", value.map(|value| (vec![IMAGES], number(value))));
-        };
-        let disk = snapshot.image_filesystem.as_ref();
-        show(FS_CAPACITY, disk.map(|disk| disk.capacity_bytes));
-        show(FS_USED, disk.map(|disk| disk.capacity_bytes.saturating_sub(disk.available_bytes)));
-        show(FS_INODES, disk.and_then(|disk| disk.inodes));
-        show(FS_INODES_USED, disk.and_then(|disk| Some(disk.inodes?.saturating_sub(disk.inodes_free?))));
-        let thresholds = [("high", images.high_threshold_percent), ("low", images.low_threshold_percent)];
-        let ratio = |(name, percent)| (vec![IMAGES, ("threshold", name)], number(percent) / 100.0);
-        values.replace(FS_THRESHOLD, "", thresholds.map(ratio));
         let lists = snapshot.list_bytes.receipts();
         values.replace(LIST_BYTES, "", lists.map(|(list, receipt)| (vec![("list", list)], number(receipt.bytes))));
         values.set(LIST_LIMIT, number(snapshot.list_bytes.limit));
+    }
+
+    /// Shows how full the file systems are, and when the policy responds to that.
+    pub fn file_systems(&self, found: &[(UsageOf, FileSystem)], policy: &Policy) {
+        usage::show(&self.0.metrics.values, found, policy);
     }
 
     fn pod_sources(&self, pods: &Seen<PodKnowledge>) {

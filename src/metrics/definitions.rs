@@ -90,7 +90,9 @@ definitions! {
     FS_INODES = Gauge "kubegc_filesystem_inodes" ["filesystem"] "Inodes of the file system";
     FS_INODES_USED = Gauge "kubegc_filesystem_inodes_used" ["filesystem"] "Inodes of the file system in use";
     FS_THRESHOLD = Gauge "kubegc_filesystem_threshold_ratio" ["filesystem", "threshold"]
-        "Usage at which image removal starts (high) and stops (low), from 0 to 1";
+        "Usage at which image removal starts (high) and stops (low) and disk pressure begins (pressure), from 0 to 1";
+    FS_INODES_THRESHOLD = Gauge "kubegc_filesystem_inodes_threshold_ratio" ["filesystem", "threshold"]
+        "Share of used inodes at which disk pressure begins (pressure), from 0 to 1";
     LIST_BYTES = Gauge "kubegc_cri_list_bytes" ["list"] "Encoded size of a list of the runtime";
     LIST_LIMIT = Gauge "kubegc_cri_list_limit_bytes" [] "Largest list that the kubelet can receive in one message";
     CRI_ERRORS = Counter "kubegc_cri_call_errors" ["method", "cause"] "Calls to the runtime without a successful answer";

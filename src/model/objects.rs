@@ -153,6 +153,10 @@ pub struct FileSystem {
     /// Free inodes.
     #[serde(default)]
     pub inodes_free: Option<u64>,
+    /// Tells two file systems of one size apart; `None` = not known. It is not the same after a restart of the node, so no
+    /// document has it.
+    #[serde(skip)]
+    pub fsid: Option<u64>,
 }
 
 /// The type of a directory entry; symlinks are not followed.

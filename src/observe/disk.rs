@@ -83,6 +83,7 @@ fn probe(path: &Path) -> io::Result<FileSystem> {
         available_bytes: numbers.blocks_available().saturating_mul(unit),
         inodes: counts_inodes.then(|| numbers.files()),
         inodes_free: counts_inodes.then(|| numbers.files_free()),
+        fsid: Some(numbers.filesystem_id()).filter(|fsid| *fsid != 0),
     })
 }
 

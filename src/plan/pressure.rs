@@ -146,6 +146,7 @@ mod tests {
             available_bytes,
             inodes: inodes.map(|(all, _)| all),
             inodes_free: inodes.map(|(_, free)| free),
+            fsid: None,
         }
     }
 

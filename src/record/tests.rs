@@ -134,8 +134,14 @@ pub(super) fn memory() -> Memory {
 
 /// Returns a file system.
 pub(super) fn disk() -> FileSystem {
-    let (capacity_bytes, available_bytes) = (1 << 30, 1 << 20);
-    FileSystem { mountpoint: "/images".into(), capacity_bytes, available_bytes, inodes: Some(9), inodes_free: Some(7) }
+    FileSystem {
+        mountpoint: "/images".into(),
+        capacity_bytes: 1 << 30,
+        available_bytes: 1 << 20,
+        inodes: Some(9),
+        inodes_free: Some(7),
+        fsid: None,
+    }
 }
 
 /// Fills a store with a memory, a sample of the usage, and one finished run with two removals.

@@ -68,6 +68,7 @@ fn sample(row: &Row<'_>) -> rusqlite::Result<UsageSample> {
         available_bytes: count(row.get(3)?),
         inodes: optional(4)?,
         inodes_free: optional(5)?,
+        fsid: None,
     };
     Ok(UsageSample { at: moment(row.get(0)?), file_system })
 }
@@ -84,7 +85,14 @@ mod tests {
 
     fn disk(mountpoint: &str, available_bytes: u64) -> FileSystem {
         let inodes = Some(1000);
-        FileSystem { mountpoint: mountpoint.into(), capacity_bytes: 100, available_bytes, inodes, inodes_free: Some(7) }
+        FileSystem {
+            mountpoint: mountpoint.into(),
+            capacity_bytes: 100,
+            available_bytes,
+            inodes,
+            inodes_free: Some(7),
+            fsid: None,
+        }
     }
 
     #[test]

@@ -218,6 +218,7 @@ impl Node {
             available_bytes: self.disk.capacity_bytes.saturating_sub(used),
             inodes: None,
             inodes_free: None,
+            fsid: None,
         }
     }
 

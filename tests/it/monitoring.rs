@@ -17,6 +17,8 @@ use http::{Answer, get};
 
 /// Any free port.
 const ANY: &str = "127.0.0.1:0";
+/// A pass over everything each second.
+const OFTEN: &str = "images.all_unused = true\ncontainers.interval = \"1s\"\nimages.interval = \"1s\"\n";
 const OLD: &str = "docker.io/library/old:1";
 const WEB: &str = "docker.io/library/web:1";
 

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::plan::decide;
+use crate::plan::{PressurePolicy, decide};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -105,18 +105,34 @@ fn a_plan_replaces_what_the_plan_before_showed_of_the_same_kinds() {
 }
 
 #[test]
-fn the_disk_its_thresholds_and_the_lists_are_shown_and_an_unavailable_disk_is_not() {
+fn a_file_system_is_shown_with_its_thresholds_until_it_is_unavailable() {
     let metrics = AgentMetrics::default();
-    let mut snapshot = full_disk();
-    metrics.observed(&snapshot, &ImagePolicy::default());
-    assert_eq!(samples(&metrics, "kubegc_filesystem_used_bytes").len(), 1);
-    assert_eq!(
-        samples(&metrics, "kubegc_filesystem_threshold_ratio"),
-        ["{filesystem=\"images\",threshold=\"high\"} 0.85", "{filesystem=\"images\",threshold=\"low\"} 0.8"]
-    );
-    snapshot.image_filesystem = Seen::NotSeen("no answer".to_owned());
-    metrics.observed(&snapshot, &ImagePolicy::default());
-    assert_eq!(samples(&metrics, "kubegc_filesystem_used_bytes"), [""; 0]);
+    let disk = |inodes: Option<u64>| FileSystem {
+        capacity_bytes: 1000,
+        available_bytes: 400,
+        inodes,
+        inodes_free: inodes.map(|_| 30),
+        ..FileSystem::default()
+    };
+    let found = [(UsageOf::Images, disk(Some(100))), (UsageOf::Logs, disk(None))];
+    let mut policy = Policy::default();
+    metrics.file_systems(&found, &policy);
+    let of = |filesystem, value| format!("{{filesystem=\"{filesystem}\"}} {value}");
+    assert_eq!(samples(&metrics, "kubegc_filesystem_capacity_bytes"), [of("images", "1000.0"), of("logs", "1000.0")]);
+    assert_eq!(samples(&metrics, "kubegc_filesystem_used_bytes"), [of("images", "600.0"), of("logs", "600.0")]);
+    assert_eq!(samples(&metrics, "kubegc_filesystem_inodes"), [of("images", "100.0")]);
+    assert_eq!(samples(&metrics, "kubegc_filesystem_inodes_used"), [of("images", "70.0")]);
+    let at =
+        |filesystem, threshold, value| format!("{{filesystem=\"{filesystem}\",threshold=\"{threshold}\"}} {value}");
+    let (high, low) = (at("images", "high", "0.85"), at("images", "low", "0.8"));
+    assert_eq!(samples(&metrics, "kubegc_filesystem_threshold_ratio"), [&*high, &low]);
+    policy.pressure = PressurePolicy { free_bytes: 100, free_percent: 5, free_inodes_percent: 4 };
+    metrics.file_systems(&found, &policy);
+    let (images, logs) = (at("images", "pressure", "0.9"), at("logs", "pressure", "0.9"));
+    assert_eq!(samples(&metrics, "kubegc_filesystem_threshold_ratio"), [&*high, &low, &images, &logs]);
+    assert_eq!(samples(&metrics, "kubegc_filesystem_inodes_threshold_ratio"), [at("images", "pressure", "0.96")]);
+    metrics.file_systems(&found[1..], &policy);
+    assert_eq!(samples(&metrics, "kubegc_filesystem_used_bytes"), [of("logs", "600.0")]);
 }
 
 #[test]
@@ -134,7 +150,7 @@ fn a_store_in_memory_is_not_writable_and_has_no_size() {
 fn no_sample_contains_the_name_of_an_object() {
     let (metrics, snapshot) = (AgentMetrics::default(), full_disk());
     let plan = decide(&snapshot, &crate::plan::Policy::default(), Scope::All);
-    metrics.observed(&snapshot, &ImagePolicy::default());
+    metrics.observed(&snapshot);
     metrics.planned(Scope::All, &plan);
     for action in &plan.actions {
         let removed = json!({ "action": action, "outcome": "removed" });

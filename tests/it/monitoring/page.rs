@@ -7,7 +7,7 @@ use kubegc::metrics::{AGENT, CONTROLLER, ControllerMetrics, Definition, EngineFi
 use kubegc::sim::{Fault, Rpc, Times};
 
 use super::http::get;
-use super::{Home, service, sim};
+use super::{Home, OFTEN, service, sim};
 
 /// The heading before the generated tables, and the one after them.
 const BOUNDS: [&str; 2] = ["## Agent\n", "## Queries\n"];
@@ -29,7 +29,7 @@ fn the_page_has_the_tables_of_the_code() {
 async fn an_agent_serves_each_metric_of_the_page_with_its_type_and_labels_and_no_other_one() {
     let sim = sim();
     sim.fault(Rpc::ImageFsInfo, Fault::Fail(tonic::Code::Internal), Times::N(1));
-    let home = Home::new(&sim, "images.all_unused = true\ncontainers.interval = \"1s\"\nimages.interval = \"1s\"");
+    let home = Home::new(&sim, &format!("{OFTEN}pressure.free_inodes_percent = 1"));
     let (mut service, address) = service(&home).await;
     for _ in 0..4 {
         service.says("pass done").await;

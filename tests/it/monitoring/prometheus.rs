@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::dashboard::{Dashboard, Query};
 use super::http::send;
-use super::{Home, WEB, node, service};
+use super::{Home, OFTEN, WEB, node, service};
 use crate::manifests::{documents, packaging};
 use crate::rig::{Daemon, becomes_true};
 
@@ -93,7 +93,7 @@ pub fn program(name: &str) -> PathBuf {
 async fn each_query_of_the_dashboard_has_data_of_an_agent_and_each_alert_can_be_evaluated() {
     let sim = Sim::start(node().foreign("tool").exited("tool", WEB)).unwrap();
     sim.fault(Rpc::RemovePodSandbox, Fault::Fail(tonic::Code::Internal), Times::Forever);
-    let home = Home::new(&sim, "images.all_unused = true\ncontainers.interval = \"1s\"\nimages.interval = \"1s\"");
+    let home = Home::new(&sim, &format!("{OFTEN}pressure.free_inodes_percent = 1"));
     let (_service, address) = service(&home).await;
     let prometheus = Prometheus::start(&[&address]).await;
     prometheus.shows(&Dashboard::read().queries("Agents"), &[]).await;
