@@ -24,6 +24,8 @@ pub(super) struct Planned {
     pub scope: Scope,
     pub snapshot: Snapshot,
     pub plan: Plan,
+    /// The same under disk pressure, for the page; `None` = this is no regular pass.
+    pub under_pressure: Option<Box<Plan>>,
     /// Actions of a saved plan that are not carried out.
     pub refused: Vec<Report>,
 }
@@ -48,17 +50,19 @@ impl Planned {
         match kind {
             PassKind::Regular(scope) => {
                 let (snapshot, plan) = look_and_plan(observer, policy, scope, taken_at, memory).await;
-                Self { scope, snapshot, plan, refused: Vec::new() }
+                let under_pressure = Some(Box::new(decide(&snapshot, &policy.under_pressure(), scope)));
+                Self { scope, snapshot, plan, under_pressure, refused: Vec::new() }
             }
             PassKind::Pressure(pressure, scope) => {
                 let policy = policy.under_pressure();
                 let (snapshot, plan) = look_and_plan(observer, &policy, scope, taken_at, memory).await;
-                Self { scope, snapshot, plan: Plan { pressure: Some(pressure), ..plan }, refused: Vec::new() }
+                let plan = Plan { pressure: Some(pressure), ..plan };
+                Self { scope, snapshot, plan, under_pressure: None, refused: Vec::new() }
             }
             PassKind::Saved(saved) => {
                 let snapshot = look_for(&saved, observer, taken_at, memory).await;
                 let Checked { plan, refused } = revalidate::check(*saved, &snapshot, policy);
-                Self { scope: Scope::All, snapshot, plan, refused }
+                Self { scope: Scope::All, snapshot, plan, under_pressure: None, refused }
             }
         }
     }

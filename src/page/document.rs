@@ -173,8 +173,10 @@ impl Document {
                 (lines(&outlook.next, "next"))
                 @if let Some(removals) = &outlook.under_pressure {
                     h3 id="pressure" { "Under disk pressure" }
-                    p { (sum(removals)) }
-                    (lines(removals, "pressure"))
+                    @if removals.count > 0 && removals == &outlook.next { p { "The same." } } @else {
+                        p { (sum(removals)) }
+                        (lines(removals, "pressure"))
+                    }
                 }
             }
         }

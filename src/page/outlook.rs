@@ -86,20 +86,15 @@ impl Outlook {
             errors: plan.errors.iter().map(ToString::to_string).collect(),
         }
     }
-}
 
-impl Outlook {
     /// Puts what two passes know together, over different kinds of objects.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        let next = Removals {
-            count: self.next.count + other.next.count,
-            bytes: self.next.bytes + other.next.bytes,
-            first: self.next.first.into_iter().chain(other.next.first).take(NAMED).collect(),
-        };
+        let next = self.next.and(other.next);
+        let under_pressure = self.under_pressure.zip(other.under_pressure).map(|(a, b)| a.and(b));
         let kept = self.kept.into_iter().chain(other.kept).collect();
         let errors = self.errors.into_iter().chain(other.errors).collect();
-        Self { at: self.at.max(other.at), next, under_pressure: None, kept, errors }
+        Self { at: self.at.max(other.at), next, under_pressure, kept, errors }
     }
 }
 
@@ -127,6 +122,14 @@ impl Removals {
             count: actions.len(),
             bytes: actions.iter().filter_map(|action| action.bytes()).sum(),
             first: actions.iter().take(NAMED).map(|action| Line::new(action)).collect(),
+        }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            count: self.count + other.count,
+            bytes: self.bytes + other.bytes,
+            first: self.first.into_iter().chain(other.first).take(NAMED).collect(),
         }
     }
 }

@@ -21,7 +21,14 @@ fn sample(hours: i64, mountpoint: &str, free_percent: u64) -> UsageSample {
     let mountpoint = mountpoint.into();
     UsageSample {
         at: at(hours),
-        file_system: FileSystem { mountpoint, capacity_bytes, available_bytes, inodes, inodes_free: Some(250) },
+        file_system: FileSystem {
+            mountpoint,
+            capacity_bytes,
+            available_bytes,
+            inodes,
+            inodes_free: Some(250),
+            fsid: None,
+        },
     }
 }
 
@@ -102,6 +109,24 @@ fn a_first_sample_is_visible_at_the_right_edge() {
     let past = Past { usage: vec![sample(0, "/images", 40)], ..Past::default() };
     let html = html(&Document { past, ..document() });
     assert!(html.contains("d=\"M1000.0 40.0h-6\""), "{html}");
+}
+
+#[test]
+fn two_outlooks_become_one_that_knows_what_both_know() {
+    let removals = |count| Some(Removals { count, bytes: 7, ..Removals::default() });
+    let (a, b) =
+        (Outlook { under_pressure: removals(2), ..outlook() }, Outlook { under_pressure: removals(3), ..outlook() });
+    let both = a.clone().and(b);
+    assert_eq!((both.next.count, both.next.first.len(), both.kept.len()), (6, 2, 2));
+    assert_eq!(both.under_pressure, Some(Removals { bytes: 14, ..removals(5).unwrap() }));
+    assert_eq!(a.and(Outlook { under_pressure: None, ..outlook() }).under_pressure, None);
+}
+
+#[test]
+fn a_list_that_is_the_same_under_disk_pressure_is_shown_once() {
+    let same = Outlook { under_pressure: Some(outlook().next), ..outlook() };
+    let text = text(&html(&Document { outlook: Ok(same), ..document() }));
+    assert!(text.contains("|Under disk pressure|The same.|Kept, and why|"), "{text}");
 }
 
 #[test]

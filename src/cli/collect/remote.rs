@@ -10,7 +10,7 @@ use crate::daemon::now;
 use crate::metrics::AgentMetrics;
 use crate::plan::{Plan, Report};
 use crate::record::{Pass, PassEnd, count_and_log_outcome, count_pass};
-use crate::serve::{PassRequest, ServeError, request_pass};
+use crate::serve::{PassDone, PassRequest, ServeError, request_pass};
 
 /// Requests the pass. `held` is the error that another agent holds the lock, for the case that it does not answer.
 pub(super) async fn collect(
@@ -56,7 +56,8 @@ pub(super) async fn collect(
     }
     // The agent has logged the outcomes.
     done.reports.iter().for_each(|report| count_and_log_outcome(report, metrics, true));
-    let pass = Ok(Pass { plan: done.plan, reports: done.reports, summary: done.summary, store: Vec::new() });
+    let PassDone { plan, reports, summary, .. } = done;
+    let pass = Ok(Pass { plan, reports, summary, under_pressure: None, store: Vec::new() });
     count_pass(PassEnd { scope: args.scope.into(), duration: None, at: now() }, &pass, metrics);
     Ok(pass?)
 }

@@ -41,7 +41,7 @@ fn host() -> Host {
 #[test]
 fn the_page_fits_and_is_readable_at_each_width_in_light_and_dark() {
     let host = host();
-    host.run(&["report", "page.html", "--set", "images.all_unused=true", "--set", "images.min_age=0"]);
+    host.run(&["report", "page.html", "--set", "images.max_age=1ms", "--set", "images.min_age=0"]);
     let mut browser = Browser::start();
     for (width, scheme) in [(380, "light"), (380, "dark"), (1600, "light"), (1600, "dark")] {
         browser.view(width, scheme);
