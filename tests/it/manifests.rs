@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::batch::v1::CronJob;
-use k8s_openapi::api::core::v1::{ConfigMap, Container, Namespace, PodSpec, ResourceQuota, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Container, Namespace, PodSpec, ResourceQuota, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kubegc::config::{Environment, Settings, Typed, load};
@@ -212,6 +212,7 @@ fn understood(object: &Value) -> Value {
         "RoleBinding" => through::<RoleBinding>(object),
         "ConfigMap" => through::<ConfigMap>(object),
         "ResourceQuota" => through::<ResourceQuota>(object),
+        "Service" => through::<Service>(object),
         "DaemonSet" => through::<DaemonSet>(object),
         "Deployment" => through::<Deployment>(object),
         "CronJob" => through::<CronJob>(object),

@@ -29,7 +29,7 @@ const PRESETS: [(&str, &str); 11] = [
 
 /// Everything that a value can turn on, except what excludes something else.
 pub const ALL: &str = "dryRun=false,controller.enabled=true,selinux=true,podMonitor.enabled=true,podMonitor.interval=30s,\
-    prometheusRule.enabled=true,networkPolicy.enabled=true,networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus,\
+    serviceMonitor.enabled=true,serviceMonitor.interval=30s,prometheusRule.enabled=true,networkPolicy.enabled=true,networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus,\
     imagePullSecrets[0].name=registry,config=profile = \"kubelet\",controller.config=controller.workers = 5";
 
 /// Returns the path of a program that runs Helm, and downloads it first if necessary.
@@ -298,7 +298,7 @@ fn dashboards_are_in_a_config_map_for_grafana() {
 #[test]
 fn the_api_knows_the_fields_of_the_chart() {
     for object in of_chart(ALL) {
-        if !["PodMonitor", "PrometheusRule"].contains(&object["kind"].as_str().unwrap()) {
+        if !["PodMonitor", "ServiceMonitor", "PrometheusRule"].contains(&object["kind"].as_str().unwrap()) {
             assert_eq!(understood(&object), object);
         }
     }

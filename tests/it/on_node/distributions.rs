@@ -25,7 +25,9 @@ async fn the_api_server_accepts_every_overlay_of_the_agent() {
 async fn the_api_server_accepts_every_object_of_the_chart() {
     let node = NodeRig::start_api_alone().await;
     run(kubectl_on(&node).args(["create", "namespace", "kubegc-system"]));
-    for (kind, plural) in [("PodMonitor", "podmonitors"), ("PrometheusRule", "prometheusrules")] {
+    let kinds =
+        [("PodMonitor", "podmonitors"), ("ServiceMonitor", "servicemonitors"), ("PrometheusRule", "prometheusrules")];
+    for (kind, plural) in kinds {
         node.create_object(&definition(kind, plural)).await;
         run(kubectl_on(&node).args(["wait", "--for=condition=Established", "crd"]).arg(format!("{plural}.{GROUP}")));
     }

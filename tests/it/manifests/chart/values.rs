@@ -101,21 +101,42 @@ fn all_objects_are_in_the_namespace_of_the_release() {
 }
 
 #[test]
-fn pod_monitors_select_the_pods_and_their_port() {
-    let objects = of_chart(&format!("{ALL},podMonitor.labels.release=prometheus"));
-    let monitors = of_kind(&objects, "PodMonitor");
-    assert_eq!(monitors.len(), 2);
-    for (monitor, kind) in monitors.into_iter().zip(["DaemonSet", "Deployment"]) {
+fn monitors_select_the_pods_and_their_port() {
+    let objects =
+        of_chart(&format!("{ALL},podMonitor.labels.release=prometheus,serviceMonitor.labels.release=prometheus"));
+    for (monitor_kind, endpoints) in [("PodMonitor", "podMetricsEndpoints"), ("ServiceMonitor", "endpoints")] {
+        let monitors = of_kind(&objects, monitor_kind);
+        assert_eq!(monitors.len(), 2);
+        for (monitor, kind) in monitors.into_iter().zip(["DaemonSet", "Deployment"]) {
+            let template = &of_kind(&objects, kind)[0]["spec"]["template"];
+            assert_eq!(monitor["spec"]["selector"]["matchLabels"], template["metadata"]["labels"]);
+            let endpoint = &monitor["spec"][endpoints][0];
+            assert_eq!(endpoint["port"], template["spec"]["containers"][0]["ports"][0]["name"]);
+            assert_eq!(
+                (&endpoint["interval"], &monitor["metadata"]["labels"]["release"]),
+                (&json!("30s"), &json!("prometheus"))
+            );
+            let renames_instance = endpoint["relabelings"][0]["sourceLabels"][0] == "__meta_kubernetes_pod_node_name";
+            assert_eq!(renames_instance, kind == "DaemonSet", "an agent is known by its node");
+        }
+    }
+}
+
+/// A ServiceMonitor selects Services by their labels, and a port by its name in the Service.
+#[test]
+fn service_monitors_have_services_of_all_pods_with_the_port() {
+    let objects = of_chart(ALL);
+    let services = of_kind(&objects, "Service");
+    assert_eq!(services.len(), 2);
+    for (service, kind) in services.into_iter().zip(["DaemonSet", "Deployment"]) {
         let template = &of_kind(&objects, kind)[0]["spec"]["template"];
-        assert_eq!(monitor["spec"]["selector"]["matchLabels"], template["metadata"]["labels"]);
-        let endpoint = &monitor["spec"]["podMetricsEndpoints"][0];
-        assert_eq!(endpoint["port"], template["spec"]["containers"][0]["ports"][0]["name"]);
-        assert_eq!(
-            (&endpoint["interval"], &monitor["metadata"]["labels"]["release"]),
-            (&json!("30s"), &json!("prometheus"))
-        );
-        let renames_instance = endpoint["relabelings"][0]["sourceLabels"][0] == "__meta_kubernetes_pod_node_name";
-        assert_eq!(renames_instance, kind == "DaemonSet", "an agent is known by its node");
+        let labels = &template["metadata"]["labels"];
+        assert_eq!(&service["spec"]["selector"], labels);
+        assert_eq!(&service["metadata"]["labels"]["app.kubernetes.io/name"], &labels["app.kubernetes.io/name"]);
+        let (port, of_pod) = (&service["spec"]["ports"][0], &template["spec"]["containers"][0]["ports"][0]);
+        assert_eq!((&port["name"], &port["port"]), (&of_pod["name"], &of_pod["containerPort"]));
+        assert_eq!(port["targetPort"], of_pod["name"]);
+        assert_eq!(service["spec"]["publishNotReadyAddresses"], true, "an agent that is not ready has metrics");
     }
 }
 
@@ -124,10 +145,13 @@ fn pod_monitors_select_the_pods_and_their_port() {
 fn parts_are_installed_only_if_they_are_enabled() {
     let has = |values: &str| {
         let text = chart_text(&packaging("chart"), values);
-        let kinds = ["DaemonSet", "Deployment", "PodMonitor", "PrometheusRule", "NetworkPolicy"];
+        let kinds =
+            ["DaemonSet", "Deployment", "PodMonitor", "ServiceMonitor", "Service", "PrometheusRule", "NetworkPolicy"];
         kinds.into_iter().filter(|kind| text.contains(&format!("\nkind: {kind}\n"))).collect::<Vec<_>>()
     };
     assert_eq!(has("dryRun=true"), ["DaemonSet"]);
     assert_eq!(has(CONTROLLER), ["Deployment"]);
     assert_eq!(has(&format!("{CONTROLLER},podMonitor.enabled=true")), ["Deployment", "PodMonitor"]);
+    let monitored = has(&format!("{CONTROLLER},serviceMonitor.enabled=true"));
+    assert_eq!(monitored, ["Deployment", "ServiceMonitor", "Service"]);
 }
