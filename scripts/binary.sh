@@ -4,7 +4,8 @@
 #   scripts/binary.sh [--profile PROFILE] [--arch ARCH]
 #
 # PROFILE is cargo's profile (default: release), ARCH is amd64 or arm64 (default: that of this machine). For the other
-# architecture Debian's cross compiler and the standard library of Rust must be installed.
+# architecture Debian's cross compiler must be installed. If rustup has not installed the standard library for it, Debian's
+# Rust compiler is used (scripts/cross.sh).
 #
 # The same source and compiler give the same bytes: the binary has no paths of the build machine.
 set -euo pipefail
@@ -34,8 +35,10 @@ if [ "$arch" != "$own" ]; then
   cross=$machine-linux-gnu-
   command -v "${cross}gcc" >/dev/null ||
     die "missing: ${cross}gcc. Install with: apt-get install gcc-$machine-linux-gnu libc6-dev-$arch-cross"
-  [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ] ||
-    die "missing: Rust's standard library for $target. Install with: rustup target add $target"
+  if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; then
+    RUSTC=$(scripts/cross.sh "$arch")
+    export RUSTC
+  fi
   linker=CARGO_TARGET_$(tr a-z- A-Z_ <<<"$target")_LINKER
   export "$linker=${cross}gcc" "CC_${target//-/_}=${cross}gcc" "AR_${target//-/_}=${cross}ar"
 fi

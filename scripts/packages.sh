@@ -31,9 +31,10 @@ private_apt() {
     "$@"
 }
 
-# update SUITE: downloads the package lists of a suite, once.
+# update SUITE [OPTION…]: downloads the package lists of a suite, once.
 update() {
   local suite=$1 home=$apt/$1 uri program
+  shift
   [ ! -e "$home/updated" ] || return 0
   for program in apt-get dpkg-deb; do command -v "$program" >/dev/null || die "needs Debian's $program"; done
   uri=$(mirror)
@@ -42,7 +43,7 @@ update() {
   : >"$home/status"
   printf '%s '"$uri $suite"' main\n' deb deb-src >"$home/sources.list"
   # Without --error-on=any an update succeeds even if it reaches no server.
-  private_apt "$suite" update --error-on=any >"$home/log" 2>&1 ||
+  private_apt "$suite" "$@" update --error-on=any >"$home/log" 2>&1 ||
     die "cannot read the package list of $suite (offline?): $(reason "$home/log")"
   touch "$home/updated"
 }

@@ -4,8 +4,8 @@
 #   scripts/release.sh [--snapshot]
 #
 # CHANGELOG.md must have a section `## VERSION` with that of Cargo.toml. --snapshot builds between two releases: it does
-# not check that, and the version gets the suffix of the commit. The other architecture is built if its cross compiler is
-# installed (scripts/binary.sh says how); otherwise the release does not have it, and the script says so.
+# not check that, and the version gets the suffix of the commit. The other architecture is built if its cross compiler for C
+# is installed (scripts/binary.sh says how); otherwise the release does not have it, and the script says so.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/source.sh
