@@ -82,11 +82,12 @@ pub(super) struct Collection<'a> {
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let saved = args.plan.as_deref().map(|path| saved_plan(path, args.max_age, loaded)).transpose()?;
     let loaded = &args.what_if.applied(loaded);
-    if args.wait.is_none() && args.plan.is_none() {
-        warn_without_history(&loaded.settings, output.format)?;
-    }
+    let needs_history = args.wait.is_none() && args.plan.is_none();
     let (shutdown, metrics) = (Limits::default().shutdown, AgentMetrics::default());
     let (pass, interrupted_by) = block_on(async {
+        if needs_history {
+            warn_without_history(&loaded.settings, output.format).await?;
+        }
         let (signals, stop, _) = signals::listen()?;
         let first = signals.first();
         let pass = tokio::select! {
@@ -161,8 +162,8 @@ async fn collect(
     let settings = loaded.settings.clone();
     let saved = if args.only.is_set() { Some(limited(args, saved, loaded).await?) } else { saved };
     if is_dry(args, loaded) {
-        let store = memory_only(&settings)?;
-        let started_at = begun(&store)?;
+        let store = memory_only(&settings).await?;
+        let started_at = begun(&store).await?;
         let node = node(loaded).await?.counted(metrics.calls());
         let cycle = Cycle::dry(settings, &node, store, started_at).with_metrics(metrics);
         return Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?);
@@ -173,9 +174,9 @@ async fn collect(
         }
         opened => opened?,
     };
-    let begun_at = store.call(|store| store.begun_at()).await?;
+    let begun_at = begun(&store).await?;
     let node = node(loaded).await?.counted(metrics.calls());
-    let cycle = Cycle::live(settings, &node, store, begun_at.unwrap_or_else(now)).with_metrics(metrics);
+    let cycle = Cycle::live(settings, &node, store, begun_at).with_metrics(metrics);
     if let Some(limit) = args.wait {
         wait::for_ages(&cycle, args.scope.into(), limit, stop).await?;
     }

@@ -68,8 +68,11 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
         };
         return offline(Snapshots::open(file)?, decide, output);
     }
-    let (snapshot, plan) = block_on(look(&loaded, scope))?;
-    warn_without_history(&loaded.settings, output.format)?;
+    let (snapshot, plan) = block_on(async {
+        let looked = look(&loaded, scope).await?;
+        warn_without_history(&loaded.settings, output.format).await?;
+        Ok(looked)
+    })?;
     warn_of_patterns(&snapshot, &loaded);
     let plan = args.only.limit(under_pressure(plan), &snapshot, &loaded.settings.policy)?;
     print(&plan, output.format.unwrap_or(Format::Table), output)?;

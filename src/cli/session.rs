@@ -11,6 +11,7 @@ use crate::config::{Loaded, Settings};
 use crate::cri::{self, CriError, CriOptions, RuntimeReader};
 use crate::daemon::node::LocalNode;
 use crate::daemon::{look_and_plan, now, recalled};
+use crate::host_path::BoundedCalls;
 use crate::model::{Memory, PodSourceName, PodSourceReport, Seen, Snapshot};
 use crate::observe::{Observer, StatusFor};
 use crate::plan::{Plan, Scope, add_object_facts, decide};
@@ -18,6 +19,8 @@ use crate::record::{Lock, LockError, SharedStore, Store, StoreError};
 
 /// The longest time to measure the log directories, for display.
 const MEASURING: Duration = Duration::from_secs(2);
+/// The longest wait for the store.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs a command that waits for the runtime and for signals. One thread is enough, because it waits most of the time.
 /// Background work that hangs, such as access to an unresponsive disk, does not delay the exit.
@@ -81,9 +84,9 @@ pub(super) async fn explain(loaded: &Loaded) -> Result<(Snapshot, Plan), CliErro
 
 /// Prints a warning if there is no history yet: then each image was first seen now and each pod is missing since now. A
 /// document has no warning: its reader may read both outputs.
-pub(super) fn warn_without_history(settings: &Settings, format: Option<Format>) -> Result<(), CliError> {
+pub(super) async fn warn_without_history(settings: &Settings, format: Option<Format>) -> Result<(), CliError> {
     let is_text = !matches!(format, Some(Format::Json | Format::Yaml | Format::Name));
-    if is_text && memory_only(settings)?.begun_at()?.is_none() {
+    if is_text && memory_only(settings).await?.call(|store| store.begun_at()).await?.is_none() {
         warn(NO_HISTORY);
     }
     Ok(())
@@ -107,29 +110,44 @@ pub(super) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan), CliErr
 /// Returns the observer of this node, and the memory.
 async fn observer(loaded: &Loaded, taken_at: Timestamp) -> Result<(Observer, Memory), CliError> {
     let node = node(loaded).await?;
-    let mut store = memory_only(&loaded.settings)?;
-    let started_at = begun(&store)?;
-    let memory = recalled(store.recall(started_at, taken_at)?, &loaded.settings);
-    Ok((node.observer(&loaded.settings), memory))
+    let store = memory_only(&loaded.settings).await?;
+    let begun_at = begun(&store).await?;
+    let memory = store.call(move |store| store.recall(begun_at, taken_at)).await?;
+    Ok((node.observer(&loaded.settings), recalled(memory, &loaded.settings)))
 }
 
 /// The warning for a node without a store.
 const NO_HISTORY: &str = "no history yet: ages count from this command; run the service, or `kubegc collect --wait`";
 
-/// Opens the store for a dry run: that of the agent that holds the lock, else that of the settings. If this user may not read it, a warning is logged and the plan is made without
-/// memory. Without memory everything counts as new, so less is removed.
-pub(super) fn memory_only(settings: &Settings) -> Result<Store, CliError> {
+/// Opens the store for a dry run. If its file system does not respond, a warning is logged and the plan is made without
+/// memory.
+pub(super) async fn memory_only(settings: &Settings) -> Result<SharedStore, CliError> {
+    memory_within(PATIENCE, settings).await
+}
+
+async fn memory_within(limit: Duration, settings: &Settings) -> Result<SharedStore, CliError> {
+    let of = settings.clone();
+    let opened = BoundedCalls::new(limit).run(&settings.state.path, move || read_only(&of)).await;
+    let store = opened.unwrap_or_else(|error| without_memory(&error))?;
+    Ok(SharedStore::within(limit, store))
+}
+
+/// Opens the store to read it: that of the agent that holds the lock, else that of the settings. If this user may not read
+/// it, a warning is logged and the plan is made without memory. Without memory everything counts as new, so less is
+/// removed.
+pub(super) fn read_only(settings: &Settings) -> Result<Store, CliError> {
     let path = Lock::store_of_holder(&settings.state.lock).filter(|path| path.exists());
-    let opened = Store::open_read_only(path.as_deref().unwrap_or(&settings.state.path));
-    match opened {
+    match Store::open_read_only(path.as_deref().unwrap_or(&settings.state.path)) {
         Ok(Some(store)) => Ok(store),
         Ok(None) => Ok(Store::in_memory()?),
         Err(error @ StoreError::Newer { .. }) => Err(error.into()),
-        Err(error) => {
-            tracing::warn!(%error, "planning without memory");
-            Ok(Store::in_memory()?)
-        }
+        Err(error) => without_memory(&error),
     }
+}
+
+fn without_memory(error: &dyn std::error::Error) -> Result<Store, CliError> {
+    tracing::warn!(%error, "planning without memory");
+    Ok(Store::in_memory()?)
 }
 
 /// Takes the lock and opens the store, for a pass that removes objects.
@@ -140,8 +158,8 @@ pub(super) async fn lock_and_open(settings: &Settings, verb: &'static str) -> Re
 }
 
 /// Returns since when the store has records. A single pass does not change that time.
-pub(super) fn begun(store: &Store) -> Result<jiff::Timestamp, CliError> {
-    Ok(store.begun_at()?.unwrap_or_else(now))
+pub(super) async fn begun(store: &SharedStore) -> Result<Timestamp, CliError> {
+    Ok(store.call(|store| store.begun_at()).await?.unwrap_or_else(now))
 }
 
 /// Returns an error if a list that the plan needs is unavailable, although the decisions of the plan are correct.
@@ -206,5 +224,27 @@ impl From<LockError> for CliError {
             LockError::Take { .. } => (ErrorKind::Config, "set state.lock (--lock) to a file on a local file system"),
         };
         Self::new(kind, anyhow!(error)).hint(hint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::stat::Mode;
+
+    use super::*;
+
+    /// Opening a pipe to read it waits for a writer, as every access to a disk that hangs waits.
+    #[tokio::test]
+    async fn a_store_that_does_not_respond_gives_a_plan_without_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut settings = Settings::default();
+        settings.state.path = dir.path().join("kubegc.db");
+        settings.state.lock = dir.path().join("kubegc.lock");
+        nix::unistd::mkfifo(&settings.state.path, Mode::S_IRWXU).unwrap();
+        let opened = memory_within(Duration::from_millis(50), &settings);
+        let opened = tokio::time::timeout(Duration::from_secs(30), opened).await;
+        drop(std::fs::OpenOptions::new().write(true).open(&settings.state.path).unwrap()); // ends the wait
+        let store = opened.expect("a bounded wait").unwrap();
+        assert_eq!(store.call(|store| store.begun_at()).await.unwrap(), None);
     }
 }
