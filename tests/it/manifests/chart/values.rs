@@ -122,7 +122,7 @@ fn monitors_select_the_pods_and_their_port() {
     }
 }
 
-/// A ServiceMonitor selects Services by their labels, and a port by its name in the Service.
+/// A `ServiceMonitor` selects Services by their labels, and a port by its name in the Service.
 #[test]
 fn service_monitors_have_services_of_all_pods_with_the_port() {
     let objects = of_chart(ALL);
