@@ -11,7 +11,7 @@ use crate::rig::{Daemon, Image, Layer, Pod, Rig, Version, becomes_true};
 /// How long it takes, unless the variable `KUBEGC_SOAK_SECONDS` is set.
 const LASTS: Duration = Duration::from_mins(3);
 const HOUR: Duration = Duration::from_hours(1);
-/// What may be added in less than an hour: the page cache of SQLite, at most 2 MiB, still fills.
+/// What may be added in less than an hour: the page cache of SQLite, at most 512 KiB, still fills.
 const WARM_UP_KIB: u64 = 512;
 /// A pass every second, which collects everything at once.
 const OFTEN: [&str; 10] = [
