@@ -163,7 +163,7 @@ async fn collect(
     let saved = if args.only.is_set() { Some(limited(args, saved, loaded).await?) } else { saved };
     if is_dry(args, loaded) {
         let store = memory_only(&settings).await?;
-        let started_at = begun(&store).await?;
+        let started_at = begun(&store)?;
         let node = node(loaded).await?.counted(metrics.calls());
         let cycle = Cycle::dry(settings, &node, store, started_at).with_metrics(metrics);
         return Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?);
@@ -174,9 +174,9 @@ async fn collect(
         }
         opened => opened?,
     };
-    let begun_at = begun(&store).await?;
+    let begun_at = store.call(|store| store.begun_at()).await?;
     let node = node(loaded).await?.counted(metrics.calls());
-    let cycle = Cycle::live(settings, &node, store, begun_at).with_metrics(metrics);
+    let cycle = Cycle::live(settings, &node, store, begun_at.unwrap_or_else(now)).with_metrics(metrics);
     if let Some(limit) = args.wait {
         wait::for_ages(&cycle, args.scope.into(), limit, stop).await?;
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 
-use super::session::{all_seen, block_on, look, read_only};
+use super::session::{all_seen, block_on, look, memory_only_blocking};
 use super::{CliError, ErrorKind, Format, Output};
 use crate::config::{Loaded, Settings};
 use crate::daemon::now;
@@ -78,7 +78,7 @@ pub(super) fn document(settings: &Settings, node: &str, outlook: Result<Outlook,
 /// Reads the store.
 fn past(settings: &Settings, at: Timestamp) -> Past {
     let read = || -> Result<Past, CliError> {
-        let store = read_only(settings)?;
+        let store = memory_only_blocking(settings)?;
         let filter = HistoryFilter { limit: Some(REMOVALS), ..HistoryFilter::default() };
         Ok(Past {
             usage: store.usage(Past::usage_since(at))?,

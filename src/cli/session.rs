@@ -11,11 +11,10 @@ use crate::config::{Loaded, Settings};
 use crate::cri::{self, CriError, CriOptions, RuntimeReader};
 use crate::daemon::node::LocalNode;
 use crate::daemon::{look_and_plan, now, recalled};
-use crate::host_path::BoundedCalls;
 use crate::model::{Memory, PodSourceName, PodSourceReport, Seen, Snapshot};
 use crate::observe::{Observer, StatusFor};
 use crate::plan::{Plan, Scope, add_object_facts, decide};
-use crate::record::{Lock, LockError, SharedStore, Store, StoreError};
+use crate::record::{Lock, LockError, SharedStore, Store, StoreError, read_within};
 
 /// The longest time to measure the log directories, for display.
 const MEASURING: Duration = Duration::from_secs(2);
@@ -86,7 +85,7 @@ pub(super) async fn explain(loaded: &Loaded) -> Result<(Snapshot, Plan), CliErro
 /// document has no warning: its reader may read both outputs.
 pub(super) async fn warn_without_history(settings: &Settings, format: Option<Format>) -> Result<(), CliError> {
     let is_text = !matches!(format, Some(Format::Json | Format::Yaml | Format::Name));
-    if is_text && memory_only(settings).await?.call(|store| store.begun_at()).await?.is_none() {
+    if is_text && memory_only(settings).await?.begun_at()?.is_none() {
         warn(NO_HISTORY);
     }
     Ok(())
@@ -110,43 +109,44 @@ pub(super) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan), CliErr
 /// Returns the observer of this node, and the memory.
 async fn observer(loaded: &Loaded, taken_at: Timestamp) -> Result<(Observer, Memory), CliError> {
     let node = node(loaded).await?;
-    let store = memory_only(&loaded.settings).await?;
-    let begun_at = begun(&store).await?;
-    let memory = store.call(move |store| store.recall(begun_at, taken_at)).await?;
-    Ok((node.observer(&loaded.settings), recalled(memory, &loaded.settings)))
+    let mut store = memory_only(&loaded.settings).await?;
+    let started_at = begun(&store)?;
+    let memory = recalled(store.recall(started_at, taken_at)?, &loaded.settings);
+    Ok((node.observer(&loaded.settings), memory))
 }
 
 /// The warning for a node without a store.
 const NO_HISTORY: &str = "no history yet: ages count from this command; run the service, or `kubegc collect --wait`";
 
-/// Opens the store for a dry run. If its file system does not respond, a warning is logged and the plan is made without
-/// memory.
-pub(super) async fn memory_only(settings: &Settings) -> Result<SharedStore, CliError> {
+/// Copies the store for a dry run. If its file system does not respond, or this user may not read it, a warning is logged
+/// and the plan is made without memory. Without memory everything counts as new, so less is removed.
+pub(super) async fn memory_only(settings: &Settings) -> Result<Store, CliError> {
     memory_within(PATIENCE, settings).await
 }
 
-async fn memory_within(limit: Duration, settings: &Settings) -> Result<SharedStore, CliError> {
+async fn memory_within(limit: Duration, settings: &Settings) -> Result<Store, CliError> {
     let of = settings.clone();
-    let opened = BoundedCalls::new(limit).run(&settings.state.path, move || read_only(&of)).await;
-    let store = opened.unwrap_or_else(|error| without_memory(&error))?;
-    Ok(SharedStore::within(limit, store))
+    or_none(read_within(limit, &settings.state.path, move || copy(&of)).await)
 }
 
-/// Opens the store to read it: that of the agent that holds the lock, else that of the settings. If this user may not read
-/// it, a warning is logged and the plan is made without memory. Without memory everything counts as new, so less is
-/// removed.
-pub(super) fn read_only(settings: &Settings) -> Result<Store, CliError> {
+/// As [`memory_only`], for a thread that may wait.
+pub(super) fn memory_only_blocking(settings: &Settings) -> Result<Store, CliError> {
+    or_none(copy(settings))
+}
+
+/// Copies the store of the agent that holds the lock, else that of the settings.
+fn copy(settings: &Settings) -> Result<Option<Store>, StoreError> {
     let path = Lock::store_of_holder(&settings.state.lock).filter(|path| path.exists());
-    match Store::open_read_only(path.as_deref().unwrap_or(&settings.state.path)) {
-        Ok(Some(store)) => Ok(store),
-        Ok(None) => Ok(Store::in_memory()?),
-        Err(error @ StoreError::Newer { .. }) => Err(error.into()),
-        Err(error) => without_memory(&error),
-    }
+    Store::open_read_only(path.as_deref().unwrap_or(&settings.state.path))
 }
 
-fn without_memory(error: &dyn std::error::Error) -> Result<Store, CliError> {
-    tracing::warn!(%error, "planning without memory");
+fn or_none(copied: Result<Option<Store>, StoreError>) -> Result<Store, CliError> {
+    match copied {
+        Ok(Some(store)) => return Ok(store),
+        Ok(None) => {}
+        Err(error @ StoreError::Newer { .. }) => return Err(error.into()),
+        Err(error) => tracing::warn!(%error, "planning without memory"),
+    }
     Ok(Store::in_memory()?)
 }
 
@@ -158,8 +158,8 @@ pub(super) async fn lock_and_open(settings: &Settings, verb: &'static str) -> Re
 }
 
 /// Returns since when the store has records. A single pass does not change that time.
-pub(super) async fn begun(store: &SharedStore) -> Result<Timestamp, CliError> {
-    Ok(store.call(|store| store.begun_at()).await?.unwrap_or_else(now))
+pub(super) fn begun(store: &Store) -> Result<Timestamp, CliError> {
+    Ok(store.begun_at()?.unwrap_or_else(now))
 }
 
 /// Returns an error if a list that the plan needs is unavailable, although the decisions of the plan are correct.
@@ -245,6 +245,6 @@ mod tests {
         let opened = tokio::time::timeout(Duration::from_secs(30), opened).await;
         drop(std::fs::OpenOptions::new().write(true).open(&settings.state.path).unwrap()); // ends the wait
         let store = opened.expect("a bounded wait").unwrap();
-        assert_eq!(store.call(|store| store.begun_at()).await.unwrap(), None);
+        assert_eq!(store.begun_at().unwrap(), None);
     }
 }

@@ -115,7 +115,7 @@ impl Status {
             list_bytes: ListBytes::default(),
             pods: Seen::default(),
             to_remove: Seen::default(),
-            last_runs: newest_of_each_scope(session::read_only(settings)?.runs(RUNS)?),
+            last_runs: newest_of_each_scope(session::memory_only_blocking(settings)?.runs(RUNS)?),
             pod_sources: String::new(),
             thresholds: [settings.policy.images.high_threshold_percent, settings.policy.images.low_threshold_percent],
         })

@@ -5,6 +5,7 @@
 //! the call is blocked, no other call uses the file. After that, the next run returns to the file. What the blocked call
 //! wrote in the end is not added twice.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -135,6 +136,19 @@ impl Current {
 
 fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
     store.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs `read` in a blocking thread, for one look at a store.
+///
+/// # Errors
+/// Those of `read`, or [`StoreError::Access`] if the file system of `path` does not respond within the limit.
+pub async fn read_within<T: Send + 'static>(
+    limit: Duration,
+    path: &Path,
+    read: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    let silent = |error| StoreError::Access { path: path.to_owned(), cause: io::Error::other(cause(error)) };
+    BoundedCalls::new(limit).run(path, read).await.map_err(silent)?
 }
 
 fn cause(error: CallError) -> String {
