@@ -23,7 +23,7 @@ toolchain() {
     die "cannot download rustc from sid (offline?): $(reason "$home/log")"
   (cd "$home/archives" && private_apt sid "${option[@]}" download "libstd-rust-dev:$arch") >"$home/log" 2>&1 ||
     die "cannot download the standard library for $arch from sid: $(reason "$home/log")"
-  for deb in "$home"/archives/*.deb; do dpkg-deb --fsys-tarfile "$deb" | tar -x --keep-directory-symlink -C "$new"; done
+  unpack "$new" "$home"/archives/*.deb
   cat >"$new/rustc" <<END
 #!/bin/sh
 loader=\$(echo $dir/usr/lib/*-linux-gnu/ld-linux-*.so.*)

@@ -34,8 +34,7 @@ work=$(mktemp -d)
 mount -t tmpfs tmpfs "$work"
 mkdir "$work"/{upper,work,root}
 mount -t overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/work" overlay "$work/root"
-# /lib is a link, which `dpkg-deb --extract` would replace.
-for deb in "$dir"/*.deb; do dpkg-deb --fsys-tarfile "$deb" | tar -x --keep-directory-symlink -C "$work/root"; done
+unpack "$work/root" "$dir"/*.deb
 mount -t proc proc "$work/root/proc"
 mount --rbind /dev "$work/root/dev"
 mount -t tmpfs tmpfs "$work/root/tmp"

@@ -60,6 +60,14 @@ fetch() {
   for deb in "$home"/debs/*.deb; do dpkg-deb -x "$deb" "$dir"; done
 }
 
+# unpack DIR DEB…: unpacks packages over each other. A directory that is a link stays a link, which `dpkg-deb --extract` would
+# replace.
+unpack() {
+  local dir=$1 deb
+  shift
+  for deb; do dpkg-deb --fsys-tarfile "$deb" | tar -x --keep-directory-symlink -C "$dir"; done
+}
+
 # fetch_source SUITE DIR PACKAGE: downloads the files of a source package to DIR, and unpacks none.
 fetch_source() {
   local suite=$1 dir=$2 package=$3 home=$apt/$1
