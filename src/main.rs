@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use tikv_jemallocator::Jemalloc;
 
 /// A pass over 10,000 containers leaves free memory in many small pieces between what the agent keeps. glibc does not
-/// return them to the system (19 MiB stay in use), jemalloc does (6 MiB; `cargo bench --bench whole`). The settings of
+/// return them to the system (20 MiB stay in use), jemalloc does (less than 6 MiB; `cargo bench --bench whole`). The settings of
 /// jemalloc are in `.cargo/config.toml`.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;

@@ -53,6 +53,6 @@ pub use outcomes::after_outcomes;
 pub use pass::Pass;
 pub use pass_log::{PassEnd, count_no_pass, count_pass, log_pass};
 pub use runs::{RunEntry, RunId};
-pub use shared::{SharedStore, read_within};
+pub use shared::{STORE_LIMIT, SharedStore, read_within};
 pub use store::{Opened, Store};
 pub use usage::UsageSample;

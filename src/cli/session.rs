@@ -14,12 +14,10 @@ use crate::daemon::{look_and_plan, now, recalled};
 use crate::model::{Memory, PodSourceName, PodSourceReport, Seen, Snapshot};
 use crate::observe::{Observer, StatusFor};
 use crate::plan::{Plan, Scope, add_object_facts, decide};
-use crate::record::{Lock, LockError, SharedStore, Store, StoreError, read_within};
+use crate::record::{Lock, LockError, STORE_LIMIT, SharedStore, Store, StoreError, read_within};
 
 /// The longest time to measure the log directories, for display.
 const MEASURING: Duration = Duration::from_secs(2);
-/// The longest wait for the store.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs a command that waits for the runtime and for signals. One thread is enough, because it waits most of the time.
 /// Background work that hangs, such as access to an unresponsive disk, does not delay the exit.
@@ -121,7 +119,7 @@ const NO_HISTORY: &str = "no history yet: ages count from this command; run the 
 /// Copies the store for a dry run. If its file system does not respond, or this user may not read it, a warning is logged
 /// and the plan is made without memory. Without memory everything counts as new, so less is removed.
 pub(super) async fn memory_only(settings: &Settings) -> Result<Store, CliError> {
-    memory_within(PATIENCE, settings).await
+    memory_within(STORE_LIMIT, settings).await
 }
 
 async fn memory_within(limit: Duration, settings: &Settings) -> Result<Store, CliError> {

@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn file_systems_of_one_size_are_told_apart_and_one_of_two_directories_is_shown_once() {
+    async fn two_file_systems_of_one_size_are_both_shown_and_one_with_two_directories_once() {
         let of = async |logs: &str| {
             let others = [(UsageOf::Logs, Path::new(logs)), (UsageOf::Kubelet, Path::new("/data/kubelet"))];
             let found = file_systems(Some(&disk(1)), &TwoDisks, others).await;

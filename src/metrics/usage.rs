@@ -22,18 +22,19 @@ pub enum UsageOf {
 /// Shows these file systems, and no others.
 pub(super) fn show(values: &Values, found: &[(UsageOf, FileSystem)], policy: &Policy) {
     let used_inodes = |disk: &FileSystem| Some(disk.inodes?.saturating_sub(disk.inodes_free?));
-    replace(values, FS_CAPACITY, found, |disk| Some(disk.capacity_bytes));
-    replace(values, FS_USED, found, |disk| Some(disk.capacity_bytes.saturating_sub(disk.available_bytes)));
-    replace(values, FS_INODES, found, |disk| disk.inodes);
-    replace(values, FS_INODES_USED, found, used_inodes);
+    show_value(values, FS_CAPACITY, found, |disk| Some(disk.capacity_bytes));
+    show_value(values, FS_USED, found, |disk| Some(disk.capacity_bytes.saturating_sub(disk.available_bytes)));
+    show_value(values, FS_INODES, found, |disk| disk.inodes);
+    show_value(values, FS_INODES_USED, found, used_inodes);
     let thresholds = found.iter().flat_map(|(of, disk)| thresholds(*of, disk, policy));
     values.replace(FS_THRESHOLD, "", thresholds);
     let inodes = found.iter().filter(|(_, disk)| disk.inodes.is_some());
-    let inodes = inodes.filter_map(|(of, _)| Some((labels(*of, "pressure"), pressure_inodes(&policy.pressure)?)));
+    let pressure = used_percent(policy.pressure.free_inodes_percent);
+    let inodes = inodes.filter_map(|(of, _)| Some((labels(*of, "pressure"), pressure?)));
     values.replace(FS_INODES_THRESHOLD, "", inodes);
 }
 
-fn replace(
+fn show_value(
     values: &Values,
     definition: Definition,
     found: &[(UsageOf, FileSystem)],
@@ -68,10 +69,6 @@ fn pressure_bytes(policy: &PressurePolicy, disk: &FileSystem) -> Option<f64> {
         .then(|| number(disk.capacity_bytes.saturating_sub(policy.free_bytes)) / number(disk.capacity_bytes));
     let percent = used_percent(policy.free_percent);
     bytes.into_iter().chain(percent).reduce(f64::min)
-}
-
-fn pressure_inodes(policy: &PressurePolicy) -> Option<f64> {
-    used_percent(policy.free_inodes_percent)
 }
 
 /// Returns the usage at a limit of free percent; `None` = the limit is off.

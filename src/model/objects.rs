@@ -153,8 +153,8 @@ pub struct FileSystem {
     /// Free inodes.
     #[serde(default)]
     pub inodes_free: Option<u64>,
-    /// Tells two file systems of one size apart; `None` = not known. It is not the same after a restart of the node, so no
-    /// document has it.
+    /// `f_fsid` of statvfs, which two file systems of one size do not share; `None` = not known. It can be another one after
+    /// a restart of the node, so no document has it.
     #[serde(skip)]
     pub fsid: Option<u64>,
 }

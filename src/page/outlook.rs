@@ -87,7 +87,7 @@ impl Outlook {
         }
     }
 
-    /// Puts what two passes know together, over different kinds of objects.
+    /// Combines the outlooks of two passes over different kinds of objects.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let next = self.next.and(other.next);

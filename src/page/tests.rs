@@ -112,7 +112,7 @@ fn a_first_sample_is_visible_at_the_right_edge() {
 }
 
 #[test]
-fn two_outlooks_become_one_that_knows_what_both_know() {
+fn two_outlooks_become_one_without_what_only_one_has() {
     let removals = |count| Some(Removals { count, bytes: 7, ..Removals::default() });
     let (a, b) =
         (Outlook { under_pressure: removals(2), ..outlook() }, Outlook { under_pressure: removals(3), ..outlook() });

@@ -17,7 +17,7 @@ use crate::host_path::{BoundedCalls, CallError};
 
 /// The limit of one call. A healthy disk needs milliseconds, and a lock of another program ends a call after some
 /// seconds. The action in progress at a shutdown and its record end within the limit of the shutdown.
-const LIMIT: Duration = Duration::from_secs(10);
+pub const STORE_LIMIT: Duration = Duration::from_secs(10);
 
 /// A store whose calls do not block the async threads.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ struct Current {
 
 impl From<Store> for SharedStore {
     fn from(store: Store) -> Self {
-        Self::within(LIMIT, store)
+        Self::within(STORE_LIMIT, store)
     }
 }
 
@@ -51,7 +51,7 @@ impl SharedStore {
     /// # Errors
     /// The file belongs to a newer version or to another program.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
-        Self::open_within(LIMIT, path).await
+        Self::open_within(STORE_LIMIT, path).await
     }
 
     pub(super) async fn open_within(limit: Duration, path: &Path) -> Result<Self, StoreError> {
