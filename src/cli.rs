@@ -142,7 +142,7 @@ impl Cli {
             Verb::Report(args) => report::run(args, &load()?, output),
             Verb::Status(args) => status::run(args, &load()?, output),
             Verb::Config(args) => config::run(args, load, output),
-            Verb::Controller(args) => controller::run(args, &load()?, output),
+            Verb::Controller(args) => controller::run(args, self.global.files(environment), load, output),
             Verb::Demo(args) => demo::run(args, output),
             Verb::Version(args) => version::run(args, &load()?, output),
             Verb::Completions(args) => completions::run(args, output),

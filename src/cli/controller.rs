@@ -13,7 +13,7 @@ use clap::Subcommand;
 
 pub(super) use self::why::Answer;
 use super::{CliError, Format, Output};
-use crate::config::Loaded;
+use crate::config::{ConfigFiles, Loaded};
 
 /// Collect the garbage of a cluster: objects whose owners are deleted
 ///
@@ -50,13 +50,19 @@ impl Args {
     }
 }
 
-/// Runs a command of the controller.
-pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+/// Runs a command of the controller. `load` loads the settings from `files` and all other sources.
+pub fn run(
+    args: &Args,
+    files: ConfigFiles,
+    load: impl Fn() -> Result<Loaded, CliError>,
+    output: &mut Output,
+) -> Result<(), CliError> {
+    let loaded = &load()?;
     match &args.command {
         Command::Plan(args) => plan::run(args, loaded, output),
         Command::Why(args) => why::run(args, loaded, output),
         Command::Collect(args) => collect::run(args, loaded, output),
-        Command::Run(args) => run::run(args, loaded),
+        Command::Run(args) => run::run(args, loaded, files, load),
         Command::Snapshot(SnapshotArgs {}) => snapshot(loaded, output),
         Command::Status(args) => status::run(args, loaded, output),
     }

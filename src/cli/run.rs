@@ -2,10 +2,9 @@
 
 mod agent;
 mod monitoring;
-mod reload;
+pub(super) mod reload;
 mod start;
 
-use std::cell::RefCell;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -17,10 +16,11 @@ use self::start::{await_lock, log_settings};
 use super::CliError;
 use super::session::block_on;
 use crate::config::{ConfigFiles, Environment, Loaded, Mode};
+use crate::daemon::file_watch::FileWatch;
 use crate::daemon::notify::Notifier;
 use crate::daemon::service::Requests;
 use crate::daemon::signals::{self, Reload};
-use crate::daemon::{file_watch, now, watchdog};
+use crate::daemon::{now, watchdog};
 use crate::serve::{Inbox, Progress};
 
 /// Run the service until a signal stops it
@@ -41,11 +41,9 @@ pub fn run(
     load: impl Fn() -> Result<Loaded, CliError>,
     environment: &Environment,
 ) -> Result<(), CliError> {
-    let files = RefCell::new(files);
+    let files = FileWatch::new(files);
     let load = || {
-        // Before the load: what changes during it is found by the next look.
-        let now = files.borrow().look_again();
-        files.replace(now);
+        files.before_load();
         let mut loaded = load()?;
         if args.dry_run {
             loaded.settings.mode = Mode::Observe;
@@ -64,7 +62,7 @@ pub fn run(
             signal = signals.aborted() => Err(CliError::aborted(signal)),
             () = notify_stopping(&stop, &notifier) => Ok(()),
             () = answer_watchdog(environment.watchdog, &notifier, &progress) => Ok(()),
-            () = file_watch::run(&files, &request_reload) => Ok(()),
+            () = files.run(&request_reload) => Ok(()),
             served = serve(loaded, load, &stop, reload, &notifier, &progress) => served,
         }
     })

@@ -16,6 +16,10 @@ use crate::host_path::BoundedCalls;
 /// The wait between two looks. A change takes effect after two of them at most.
 const INTERVAL: Duration = Duration::from_secs(5);
 
+/// The files as they were right before the last load of the settings.
+#[derive(Debug)]
+pub struct FileWatch(RefCell<ConfigFiles>);
+
 /// What the looks have found.
 #[derive(Default)]
 struct Changes {
@@ -25,19 +29,34 @@ struct Changes {
     is_main_missing: bool,
 }
 
-/// Looks at the files until the end of the process. `loaded` = their state right before the last load of the settings,
-/// which each load sets. Never returns.
-pub async fn run(loaded: &RefCell<ConfigFiles>, reload: &RequestReload) {
-    let (calls, mut changes) = (BoundedCalls::default(), Changes::default());
-    loop {
-        sleep(INTERVAL).await;
-        let files = loaded.borrow().clone();
-        let main = files.main().to_owned();
-        // A disk that hangs is looked at again, and blocks one thread.
-        let Ok(now) = calls.run(&main, move || files.look_again()).await else { continue };
-        if changes.are_complete(&loaded.borrow(), now) {
-            tracing::info!("the configuration files have changed: reloading the settings");
-            reload.send();
+// === impl FileWatch ===
+
+impl FileWatch {
+    /// Creates the watch of these files.
+    pub fn new(files: ConfigFiles) -> Self {
+        Self(RefCell::new(files))
+    }
+
+    /// Records the state of the files. It belongs before each load: what changes during the load is found by the next
+    /// look.
+    pub fn before_load(&self) {
+        let now = self.0.borrow().look_again();
+        self.0.replace(now);
+    }
+
+    /// Looks at the files until the end of the process. Never returns.
+    pub async fn run(&self, reload: &RequestReload) {
+        let (calls, mut changes) = (BoundedCalls::default(), Changes::default());
+        loop {
+            sleep(INTERVAL).await;
+            let files = self.0.borrow().clone();
+            let main = files.main().to_owned();
+            // A disk that hangs is looked at again, and blocks one thread.
+            let Ok(now) = calls.run(&main, move || files.look_again()).await else { continue };
+            if changes.are_complete(&self.0.borrow(), now) {
+                tracing::info!("the configuration files have changed: reloading the settings");
+                reload.send();
+            }
         }
     }
 }

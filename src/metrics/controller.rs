@@ -65,6 +65,14 @@ impl ControllerMetrics {
         self.0.metrics.values.set(LEADER, f64::from(u8::from(leads)));
     }
 
+    /// Shows whether the last load of the configuration succeeded. `at` = when it was loaded.
+    pub fn reloaded(&self, at: Option<Timestamp>) {
+        self.0.metrics.values.set(CONTROLLER_RELOADED, f64::from(u8::from(at.is_some())));
+        if let Some(at) = at {
+            self.0.metrics.values.set(CONTROLLER_RELOADED_AT, at.as_duration().as_secs_f64());
+        }
+    }
+
     /// Counts a discovery that failed.
     pub fn discovery_failed(&self) {
         self.0.discovery_errors.get_or_create(&Labels::new()).inc();

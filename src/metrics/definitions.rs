@@ -110,6 +110,10 @@ definitions! {
     /// Those of `kubegc controller run`. Some have the names of kube-controller-manager, for existing alerts.
     CONTROLLER:
     CONTROLLER_BUILD = Gauge "kubegc_build_info" ["version"] "Always 1; the label is the version of the program";
+    CONTROLLER_RELOADED = Gauge "kubegc_config_last_reload_successful" []
+        "Whether the last load of the configuration succeeded: 1 or 0. A reload changes the level of the log only";
+    CONTROLLER_RELOADED_AT = Gauge "kubegc_config_last_reload_success_timestamp_seconds" []
+        "When the configuration was last loaded";
     LEADER = Gauge "kubegc_controller_leader" [] "Whether this process collects: 1, or 0 while another one has the Lease";
     DISCOVERY_ERRORS = Counter "garbagecollector_controller_resources_sync_error" []
         "Discoveries of what the API server serves that failed. The name is that of kube-controller-manager";

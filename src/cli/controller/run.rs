@@ -6,17 +6,31 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::source;
+use crate::cli::run::reload::{NEED_A_RESTART, differing};
 use crate::cli::session::block_on_all_threads;
 use crate::cli::{CliError, ErrorKind};
-use crate::config::Loaded;
+use crate::config::{ConfigFiles, Loaded, Settings};
 use crate::controller::{Candidate, OwnersService, PodNotice, PodsService, ResourceFilter, ResourceName};
-use crate::daemon::{now, signals};
+use crate::daemon::file_watch::FileWatch;
+use crate::daemon::now;
+use crate::daemon::signals::{self, Reload};
 use crate::kubernetes::Connection;
 use crate::metrics::ControllerMetrics;
 use crate::serve::{Health, Pages, Server};
 
 /// The fact about the Lease that readiness shows.
 const LEASE: &str = "lease";
+/// The same about the last load of the configuration.
+const CONFIGURATION: &str = "configuration";
+
+/// What loads the settings again. The level of the log changes at once. Other settings need a restart, with which the
+/// brake forgets its pauses: that is for a person to decide.
+struct Reloads<'a, F> {
+    load: F,
+    started_with: &'a Settings,
+    metrics: &'a ControllerMetrics,
+    health: &'a Health,
+}
 
 /// Collect garbage until a signal stops it
 ///
@@ -42,33 +56,56 @@ pub struct Args {
     owners_only: bool,
 }
 
-/// Runs the service.
-pub(super) fn run(args: &Args, loaded: &Loaded) -> Result<(), CliError> {
+/// Runs the service. `load` loads the settings from `files` and all other sources.
+pub(super) fn run(
+    args: &Args,
+    loaded: &Loaded,
+    files: ConfigFiles,
+    load: impl Fn() -> Result<Loaded, CliError>,
+) -> Result<(), CliError> {
+    let files = FileWatch::new(files);
+    let load = || {
+        files.before_load();
+        load()
+    };
     block_on_all_threads(async {
-        let (signals, stop, _) = signals::listen()?;
+        let (signals, stop, mut reload) = signals::listen()?;
+        let request_reload = signals.request_reload();
+        let connection = Arc::new(source::connection(loaded));
+        let filter = ResourceFilter { only: args.only.clone(), ignore: args.ignore.clone() };
+        let owners = OwnersService::new(&connection, loaded.settings.controller.clone(), filter, now);
+        let (metrics, pages) = (owners.metrics().clone(), owners.pages());
+        let health = pages.health.clone();
+        let _server = serve_pages(loaded, pages);
+        let reloads = Reloads { load, started_with: &loaded.settings, metrics: &metrics, health: &health };
+        let pods = pods(loaded, &connection, &metrics, &health);
+        let service = collect(args, owners, pods, stop.clone());
         tokio::select! {
-            served = serve(args, loaded, stop) => served,
+            ended = serve(args, loaded, &connection, (&metrics, &health), service, &stop) => ended,
+            () = reloads.run(&mut reload) => Ok(()),
+            () = files.run(&request_reload) => Ok(()),
             signal = signals.aborted() => Err(CliError::aborted(signal)),
         }
     })
 }
 
-async fn serve(args: &Args, loaded: &Loaded, stop: CancellationToken) -> Result<(), CliError> {
-    let (connection, settings) = (Arc::new(source::connection(loaded)), loaded.settings.controller.clone());
-    let filter = ResourceFilter { only: args.only.clone(), ignore: args.ignore.clone() };
-    let owners = OwnersService::new(&connection, settings.clone(), filter, now);
-    let (metrics, pages) = (owners.metrics().clone(), owners.pages());
-    let health = pages.health.clone();
-    let _server = serve_pages(loaded, pages);
-    let pods = pods(loaded, &connection, &metrics, &health);
-    let service = collect(args, owners, pods, stop.clone());
+/// Runs the service, with leader election only while this process has the Lease.
+async fn serve(
+    args: &Args,
+    loaded: &Loaded,
+    connection: &Arc<Connection>,
+    (metrics, health): (&ControllerMetrics, &Health),
+    service: impl Future<Output = ()>,
+    stop: &CancellationToken,
+) -> Result<(), CliError> {
     if !args.leader_elect {
         metrics.leads(true);
         service.await;
         return Ok(());
     }
     health.note(LEASE, "standby, another process may collect");
-    let mut candidate = Candidate::new(Arc::clone(&connection), settings.lease, identity(&loaded.settings.node), now);
+    let (lease, identity) = (loaded.settings.controller.lease.clone(), identity(&loaded.settings.node));
+    let mut candidate = Candidate::new(Arc::clone(connection), lease, identity, now);
     tokio::select! {
         () = candidate.lead() => {}
         () = stop.cancelled() => return Ok(()),
@@ -106,6 +143,38 @@ async fn collect(args: &Args, owners: OwnersService, pods: PodsService, stop: Ca
         (true, _) => owners.run(stop).await,
         (_, true) => pods.run(stop).await,
         (false, false) => drop(tokio::join!(Box::pin(owners.run(stop.clone())), Box::pin(pods.run(stop)))),
+    }
+}
+
+// === impl Reloads ===
+
+impl<F: Fn() -> Result<Loaded, CliError>> Reloads<'_, F> {
+    /// Loads the settings at each request. Never returns.
+    async fn run(&self, reload: &mut Reload) {
+        self.metrics.reloaded(Some(now()));
+        loop {
+            reload.requested().await;
+            self.load_again();
+        }
+    }
+
+    fn load_again(&self) {
+        let loaded = (self.load)();
+        self.metrics.reloaded(loaded.is_ok().then(now));
+        match loaded {
+            Ok(loaded) => {
+                self.health.has(CONFIGURATION);
+                let restart = differing(self.started_with, &loaded.settings, |key| key != "log.level");
+                tracing::info!(log_level = ?loaded.settings.log_level, "settings reloaded");
+                if !restart.is_empty() {
+                    tracing::warn!(settings = restart, "{NEED_A_RESTART}");
+                }
+            }
+            Err(error) => {
+                self.health.lacks(CONFIGURATION, error.to_string());
+                tracing::error!(%error, "settings not reloaded; the previous settings remain in force");
+            }
+        }
     }
 }
 

@@ -2,8 +2,11 @@
 
 use super::monitoring::Monitoring;
 use crate::cli::CliError;
-use crate::config::{KEYS, Key, Loaded, MetricsSettings, Settings, StateSettings};
+use crate::config::{KEYS, Loaded, MetricsSettings, Settings, StateSettings};
 use crate::daemon::notify::Notifier;
+
+/// The warning about settings that a reload does not change.
+pub(in crate::cli) const NEED_A_RESTART: &str = "changed settings need a restart";
 
 /// The settings in force, and how they are loaded again.
 pub(super) struct Reloads<F> {
@@ -29,12 +32,12 @@ impl<F: FnMut() -> Result<Loaded, CliError>> Reloads<F> {
         };
         monitoring.reloaded(Ok(()));
         let applied = applicable(&self.in_force, &loaded.settings);
-        tracing::info!(changed = differing(&self.in_force, &applied), "settings reloaded");
-        let restart = differing(&applied, &loaded.settings);
+        tracing::info!(changed = differing(&self.in_force, &applied, is_of_agent), "settings reloaded");
+        let restart = differing(&applied, &loaded.settings, is_of_agent);
         if restart.is_empty() {
             notifier.ready("settings reloaded");
         } else {
-            tracing::warn!(settings = restart, "changed settings need a restart");
+            tracing::warn!(settings = restart, "{NEED_A_RESTART}");
             notifier.ready(&format!("settings reloaded; need a restart: {restart}"));
         }
         let has_changed = applied != self.in_force;
@@ -63,9 +66,12 @@ pub(super) fn is_same_node(one: &Settings, other: &Settings) -> bool {
     parts(one) == parts(other) && one.runtime == other.runtime && one.pods == other.pods
 }
 
-/// Returns the keys with different values, except those of `kubegc controller`.
-fn differing(one: &Settings, other: &Settings) -> String {
-    let is_of_node = |key: &&Key| !key.name.starts_with("controller.") && !key.name.starts_with("pod_gc.");
-    let differ = KEYS.iter().filter(is_of_node).filter(|key| key.get(one) != key.get(other));
+/// Returns the keys with different values, of those that concern the service.
+pub(in crate::cli) fn differing(one: &Settings, other: &Settings, concerns: fn(&str) -> bool) -> String {
+    let differ = KEYS.iter().filter(|key| concerns(key.name)).filter(|key| key.get(one) != key.get(other));
     differ.map(|key| key.name).collect::<Vec<_>>().join(", ")
+}
+
+fn is_of_agent(key: &str) -> bool {
+    !key.starts_with("controller.") && !key.starts_with("pod_gc.")
 }

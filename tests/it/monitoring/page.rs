@@ -41,6 +41,7 @@ async fn an_agent_serves_each_metric_of_the_page_with_its_type_and_labels_and_no
 fn a_controller_has_each_metric_of_the_page_and_no_other_one() {
     let metrics = ControllerMetrics::default();
     metrics.leads(true);
+    metrics.reloaded(Some(jiff::Timestamp::UNIX_EPOCH));
     metrics.changed("delete", "removed");
     metrics.pods_passed(jiff::Timestamp::UNIX_EPOCH);
     let text = metrics.text(Exposition::Prometheus, &EngineFigures::default());

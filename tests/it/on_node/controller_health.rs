@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, PostParams};
+use nix::sys::signal::Signal;
 use serde_json::json;
 
 use crate::monitoring::dashboard::Dashboard;
@@ -48,6 +49,36 @@ async fn the_leader_and_the_standby_are_ready_and_the_dashboard_shows_what_the_l
     let empty = [("Deleted pods per hour B", "no deletion of a pod fails")];
     prometheus.shows(&Dashboard::read().queries("Controller"), &empty).await;
     assert_eq!((leader.terminate(), standby.terminate()), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_changes_the_level_of_the_log_and_names_what_needs_a_restart() {
+    let node = NodeRig::start_api_alone().await;
+    let file = node.dir().join("controller.toml");
+    let set = |text: &str| std::fs::write(&file, text).unwrap();
+    set("log.level = \"info\"\n[controller]\nworkers = 2\n");
+    let config = ["--config", file.to_str().unwrap(), "--set", "controller.address=127.0.0.1:0"];
+    let controller = node.controller("reloaded", &config);
+    let address = address(&controller).await;
+    let shows = async |status: u16, successful: f64| {
+        let metric = || value(&get(&address, "/metrics").body, "kubegc_config_last_reload_successful");
+        becomes_true(async || get(&address, "/readyz").status == status && metric() == Some(successful)).await
+    };
+    assert!(shows(200, 1.0).await, "{}", controller.log());
+
+    set("controller.workers = \"many\"\n");
+    controller.signal(Signal::SIGHUP);
+    assert!(shows(503, 0.0).await, "{}", controller.log());
+    let ready = get(&address, "/readyz").body;
+    assert!(ready.contains("configuration: ") && ready.contains("controller.workers = \"many\""), "{ready}");
+
+    // The watch of the files finds this change.
+    set("log.level = \"warn\"\n[controller]\nworkers = 3\n");
+    assert!(shows(200, 1.0).await, "{}", controller.log());
+    let log = controller.log();
+    assert!(log.contains("changed settings need a restart settings=\"controller.workers\""), "{log}");
+    assert!(!log.contains("settings reloaded"), "the level of that message is below the new one: {log}");
+    assert_eq!(controller.terminate(), 0);
 }
 
 /// Returns the address as soon as it is served.

@@ -111,9 +111,14 @@ impl Daemon {
         Self { child: command.spawn().unwrap(), log }
     }
 
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill(self.pid(), signal).unwrap();
+    }
+
     /// Sends SIGTERM and waits for the end. Returns the exit code; -1 after a signal.
     pub fn terminate(mut self) -> i32 {
-        kill(self.pid(), Signal::SIGTERM).unwrap();
+        self.signal(Signal::SIGTERM);
         let since = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
