@@ -100,6 +100,7 @@ fn body(request: &str, objects: usize, counts: &Counts) -> String {
     let target = request.split(' ').nth(1).unwrap();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     match path {
+        "/readyz" => "ok".to_owned(),
         "/api" => r#"{"kind":"APIVersions","versions":["v1"]}"#.to_owned(),
         "/apis" => {
             let version = r#"{"groupVersion":"apps/v1","version":"v1"}"#;
