@@ -93,3 +93,20 @@ impl Done {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_has_the_cause_that_documents_and_metrics_show() {
+        let call = "RemoveContainer";
+        let cause = |error: CriError| ExecuteError::from(error).cause();
+        assert_eq!(cause(CriError::Timeout { call, seconds: 1 }), FailureCause::Timeout);
+        assert_eq!(cause(CriError::InProgress { call, id: "c1".to_owned() }), FailureCause::Timeout);
+        assert_eq!(cause(CriError::Refused { endpoint: "/run/cri.sock".into() }), FailureCause::Unreachable);
+        assert_eq!(cause(CriError::Defective { call, defect: "empty".to_owned() }), FailureCause::Runtime);
+        assert_eq!(ExecuteError::VerifyImage { id: "sha256:a".into() }.cause(), FailureCause::StillListed);
+        assert_eq!(ExecuteError::Shutdown { seconds: 1 }.cause(), FailureCause::Shutdown);
+    }
+}

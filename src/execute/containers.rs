@@ -29,11 +29,11 @@ impl<H: Remover> Run<'_, H> {
         // The plan depends on the pod. A status with another pod belongs to another container.
         let is_of_pod = status.pod.as_ref().map(|pod| &pod.uid) == action.pod.as_ref().map(|pod| &pod.uid);
         if status.state != planned || status.state == ContainerState::Running || status.id != *id || !is_of_pod {
-            let note = if status.state == planned {
-                "it belongs to another pod than in the plan".to_owned()
-            } else {
+            let note = if is_of_pod {
                 let [was, is]: [&str; 2] = [planned.into(), status.state.into()];
                 format!("it was {was}, and is {is} now")
+            } else {
+                "it belongs to another pod than in the plan".to_owned()
             };
             return Ok(Done { note: Some(note), ..Done::refused(Refusal::StateChanged) });
         }

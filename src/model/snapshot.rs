@@ -162,3 +162,61 @@ fn is_empty(partial: &Partial) -> bool {
 fn seen_empty() -> Seen<Vec<PodUid>> {
     Seen::Seen(Vec::new())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::model::RuntimeMemory;
+
+    fn snapshot() -> Snapshot {
+        serde_json::from_value(json!({ "taken_at": "2026-11-21T12:00:00Z" })).unwrap()
+    }
+
+    #[test]
+    fn a_document_has_its_version_and_leaves_out_what_is_empty() {
+        let written: Value = json!(snapshot());
+        assert_eq!((&written["kind"], &written["version"]), (&json!("Snapshot"), &json!(1)));
+        let has = |document: &Value, key: &str| document.get(key).is_some();
+        assert!(!has(&written, "partial") && !has(&written, "image_uses"), "{written}");
+        let mut incomplete = Snapshot { image_uses: Seen::NotSeen("refused".to_owned()), ..snapshot() };
+        incomplete.partial.containers = Some(Vec::new());
+        let written = json!(incomplete);
+        assert!(has(&written, "partial") && has(&written, "image_uses"), "{written}");
+    }
+
+    #[test]
+    fn the_listed_containers_are_those_of_a_list_that_is_incomplete_too() {
+        let one: Vec<Container> = vec![
+            serde_json::from_value(json!({ "id": "c", "state": "exited", "created_at": "2026-11-21T11:00:00Z" }))
+                .unwrap(),
+        ];
+        let mut known = Snapshot { containers: Seen::Seen(one.clone()), ..snapshot() };
+        assert_eq!(known.listed_containers_mut(), Some(&mut one.clone()));
+        known.containers = Seen::NotSeen("too large".to_owned());
+        assert_eq!(known.listed_containers_mut(), None);
+        known.partial.containers = Some(one.clone());
+        assert_eq!(known.listed_containers_mut(), Some(&mut one.clone()));
+    }
+
+    /// A runtime that names no image now may have been asked while it starts.
+    #[test]
+    fn the_sandbox_image_is_remembered_until_the_runtime_restarts() {
+        let pause = Some("pause:3.9".to_owned());
+        let at = |second: i64| Some(Timestamp::from_second(second).unwrap());
+        let named = |now: Seen<Option<String>>, since: i64| {
+            let mut node = Snapshot { listening_since: Seen::Seen(at(since)), sandbox_image: now, ..snapshot() };
+            node.memory.runtime = Some(RuntimeMemory {
+                listening_since: at(1),
+                first_seen: node.taken_at,
+                sandbox_image: Seen::Seen(pause.clone()),
+            });
+            node.sandbox_image().map(|name| name.map(str::to_owned))
+        };
+        assert_eq!(named(Seen::Seen(None), 1), Seen::Seen(pause.clone()), "the same runtime");
+        assert_eq!(named(Seen::Seen(None), 2), Seen::Seen(None), "it has restarted");
+        assert_eq!(named(Seen::Seen(Some("pause:4".to_owned())), 1), Seen::Seen(Some("pause:4".to_owned())));
+        assert_eq!(named(Seen::NotSeen("refused".to_owned()), 2), Seen::Seen(pause));
+    }
+}

@@ -54,6 +54,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_size_has_one_digit_after_the_point_in_the_largest_unit_that_it_reaches() {
+        let rows = [
+            (0, "0B"),
+            (1023, "1023B"),
+            (1024, "1.0KiB"),
+            (1536, "1.5KiB"),
+            (1024 * 1024 - 1, "1.0MiB"),
+            (1_048_524, "1023.9KiB"),
+            (7 << 20, "7.0MiB"),
+            ((1 << 40) + (205 << 30), "1.2TiB"),
+            (u64::MAX, "16.0EiB"),
+        ];
+        assert_eq!(rows.map(|(bytes, _)| size_text(bytes)), rows.map(|(_, text)| text));
+    }
+
+    #[test]
     fn numbers_agree_with_their_nouns() {
         assert_eq!(count_text(1, "log directory"), "1 log directory");
         assert_eq!(count_text(2, "log directory"), "2 log directories");

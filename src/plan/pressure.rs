@@ -95,7 +95,7 @@ impl PressurePolicy {
 
 /// Returns the free percentage, if it is below the limit.
 fn percent(free: u64, all: u64, limit: u64) -> Option<u64> {
-    let is_below = all > 0 && u128::from(free) * 100 < u128::from(all) * u128::from(limit);
+    let is_below = u128::from(free) * 100 < u128::from(all) * u128::from(limit);
     let percent = u128::from(free) * 100 / u128::from(all).max(1);
     is_below.then(|| u64::try_from(percent).unwrap_or(u64::MAX))
 }

@@ -121,3 +121,48 @@ fn uids(snapshot: &Snapshot) -> BTreeSet<PodUid> {
     let dirs = snapshot.log_dirs.as_ref().into_iter().flatten().map(|dir| pod_uid_of_dir(&dir.name));
     containers.chain(sandboxes).map(|uid| uid.cloned().unwrap_or_default()).chain(dirs).chain(before).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::plan::tests::node::{ago, node, now};
+
+    fn known_runtime(listening_since: i64) -> RuntimeMemory {
+        RuntimeMemory {
+            listening_since: Some(ago(listening_since)),
+            first_seen: ago(5),
+            sandbox_image: Seen::default(),
+        }
+    }
+
+    /// The settle time counts from this moment when the socket is older, as with socket activation.
+    #[test]
+    fn a_runtime_is_first_seen_until_it_restarts() {
+        let first_seen = |before: i64| {
+            let snapshot = node().but(|snapshot| {
+                snapshot.listening_since = Seen::Seen(Some(ago(9)));
+                snapshot.memory.runtime = Some(known_runtime(before));
+            });
+            runtime(&snapshot.snapshot()).map(|runtime| runtime.first_seen)
+        };
+        assert_eq!([first_seen(9), first_seen(30)], [Some(ago(5)), Some(now())]);
+    }
+
+    #[test]
+    fn pods_of_the_memory_count_only_while_a_list_is_unavailable() {
+        let past: Absence = serde_json::from_value(json!({ "uid": "past", "since": ago(60) })).unwrap();
+        let known = |hide: fn(&mut Snapshot)| {
+            let web = node().pod("web").exited("web/app", "c", 9).but(|snapshot| {
+                snapshot.memory.absent_since = vec![past.clone()];
+                hide(snapshot);
+            });
+            uids(&web.snapshot()).into_iter().map(|uid| uid.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(known(|_| {}), ["web"]);
+        assert_eq!(known(|node| node.containers = Seen::default()), ["past"]);
+        assert_eq!(known(|node| node.sandboxes = Seen::default()), ["past", "web"]);
+        assert_eq!(known(|node| node.log_dirs = Seen::default()), ["past", "web"]);
+    }
+}

@@ -145,6 +145,7 @@ impl Shared {
     /// Applies the faults that take effect before the call is carried out.
     async fn before(&self, fault: Option<Fault>) -> Result<(), Status> {
         match fault {
+            Some(Fault::InRemoval) => Err(Status::unknown("container is already in removing state")),
             Some(Fault::Fail(code)) => Err(Status::new(code, "a fault that the test asked for")),
             Some(Fault::Hang) => std::future::pending().await,
             Some(Fault::Slow(delay)) => {

@@ -53,7 +53,10 @@ async fn a_container_whose_state_changed_since_the_plan_stays_with_its_logs() {
         let bench = Bench::new(finished());
         bench.sim.state().set_container_state("c1", now);
         let before = bench.files();
-        assert_eq!(bench.carry_out(vec![container("c1", planned)]).await, ["c1 refused: its state changed"]);
+        let (lines, reports, _) = bench.carry_out_plan(&plan(vec![container("c1", planned)])).await;
+        assert_eq!(lines, ["c1 refused: its state changed"]);
+        let [was, is]: [&str; 2] = [planned.into(), now.into()];
+        assert_eq!(reports[0].note, Some(format!("it was {was}, and is {is} now")));
         assert_eq!(bench.writes(), Vec::<String>::new());
         assert_eq!(bench.files(), before);
     }
@@ -119,6 +122,13 @@ async fn a_removal_that_fails_leaves_the_container_and_is_reported() {
 }
 
 #[tokio::test]
+async fn a_removal_that_another_one_has_begun_is_refused_and_no_failure() {
+    let bench = Bench::new(finished());
+    bench.sim.fault(Rpc::RemoveContainer, Fault::InRemoval, Times::N(1));
+    assert_eq!(bench.carry_out(vec![exited("c1")]).await, [format!("c1 refused: {}", Refusal::RemovalInProgress)]);
+}
+
+#[tokio::test]
 async fn a_status_that_cannot_be_had_removes_nothing() {
     let bench = Bench::new(finished());
     bench.sim.fault(Rpc::ContainerStatus, Fault::Fail(Code::Internal), Times::Forever);
@@ -162,7 +172,9 @@ async fn a_container_whose_status_shows_another_pod_stays() {
     let other = || Node::new().image(WEB, &[]).pod("default", "other", "u2").id("c1").exited("app", WEB);
     for node in [foreign(), other()] {
         let bench = Bench::new(node);
-        assert_eq!(bench.carry_out(vec![exited("c1")]).await, ["c1 refused: its state changed"]);
+        let (lines, reports, _) = bench.carry_out_plan(&plan(vec![exited("c1")])).await;
+        assert_eq!(lines, ["c1 refused: its state changed"]);
+        assert_eq!(reports[0].note.as_deref(), Some("it belongs to another pod than in the plan"));
         assert_eq!(bench.writes(), Vec::<String>::new());
     }
 }

@@ -97,6 +97,14 @@ async fn a_runtime_that_hangs_completely_ends_the_pass_after_one_time_out_and_a_
 }
 
 #[tokio::test]
+async fn a_hang_after_which_nothing_was_left_to_begin_is_no_halt() {
+    let bench = bench([LONG, SHORT, LONG]);
+    hang(&bench, [Rpc::RemoveContainer]);
+    let (lines, _, summary) = bench.carry_out_plan(&plan(vec![exited("c00"), exited("c01")])).await;
+    assert_eq!((lines.len(), summary.not_begun, halts(&summary)), (2, 0, Vec::new()));
+}
+
+#[tokio::test]
 async fn one_removal_that_hangs_leaves_the_others_and_after_healing_it_is_removed_too() {
     let bench = bench([LONG, SHORT, LONG]);
     bench.sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::N(1));

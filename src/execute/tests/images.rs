@@ -56,6 +56,7 @@ async fn an_image_goes_and_what_came_back_is_measured() {
     assert_eq!(lines, ["sha256:aa removed", "sha256:bb removed"]);
     let freed: Vec<_> = reports.iter().map(|report| report.freed_bytes).collect();
     assert_eq!(freed, [Some(60 * MIB), Some(100 * MIB)], "the shared layer is freed with its last image");
+    assert!(reports.iter().all(|report| report.measure == Measure::Measured), "{reports:?}");
     assert_eq!(summary.freed_bytes[&crate::plan::Kind::Image], 160 * MIB);
 }
 

@@ -121,7 +121,7 @@ fn the_words_of_reasons_are_those_of_the_documents_and_none_is_missing_here() {
 #[test]
 fn the_guards_are_those_that_only_keep_more_than_the_kubelet() {
     let guards: Vec<_> =
-        samples::<KeepReason>(keeps()).iter().filter(|one| one.explain().is_guard).map(KeepReason::kind).collect();
+        samples::<KeepReason>(keeps()).iter().filter(|one| one.is_guard()).map(KeepReason::kind).collect();
     let first = guards.first().copied();
     assert_eq!((first, guards.len()), (Some("newest_of_unit"), 21), "{guards:?}");
 }

@@ -4,6 +4,7 @@
 //! container, two dead sandboxes, and a log directory. The newest instance is in the newer sandbox. A pod that is not
 //! deleted loses at most [`EXCESS`], whatever is known of it: the objects over the limits.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -13,7 +14,7 @@ use crate::model::{
     Absence, Confirms, Container, ContainerState, FileSystem, LogDir, Memory, Phase, Pod, PodList, PodRef, Runtime,
     Sandbox, SandboxState, Seen, Snapshot,
 };
-use crate::plan::{Guards, Kind, Policy, Profile, Scope, decide, update_memory};
+use crate::plan::{Guards, KeepReason, Kind, Policy, Profile, Scope, decide, update_memory};
 
 /// The objects of any pod that are over the limits.
 const EXCESS: &[&str] = &["older", "first sandbox"];
@@ -352,4 +353,22 @@ fn what_no_live_lookup_can_confirm_is_kept_with_a_reason_of_its_own() {
         assert_eq!(kept(Confirms::ByName, pod, dir), expected, "{row}");
         assert_eq!(kept(Confirms::ByUid, pod, dir), [], "{row}");
     }
+}
+
+#[test]
+fn an_incomplete_list_is_explained_by_each_source_that_misses_pods() {
+    let Pass { mut node, .. } = at(60);
+    let sources = json!([
+        { "name": "kubelet", "pods": 0, "missing": "it just started" },
+        { "name": "runtime", "pods": 2 },
+        { "name": "kube-api", "pods": 0, "missing": "refused" },
+    ]);
+    let sources = serde_json::from_value(sources).unwrap();
+    node.pods = node.pods.map(|list| PodList { complete: false, sources, ..list });
+    let plan = decide(&node, &safe(), Scope::Containers);
+    let causes = plan.kept.iter().filter_map(|kept| match &kept.reason {
+        KeepReason::PodsIncomplete { cause, .. } => Some(cause.as_str()),
+        _ => None,
+    });
+    assert_eq!(causes.collect::<BTreeSet<_>>(), BTreeSet::from(["kubelet: it just started; kube-api: refused"]));
 }

@@ -84,6 +84,10 @@ pub(in crate::plan) fn node() -> Node {
 // === impl Node ===
 
 impl Node {
+    pub fn snapshot(self) -> Snapshot {
+        *self.snapshot
+    }
+
     pub fn plan(&self) -> Plan {
         decide(&self.snapshot, &self.policy, Scope::All)
     }
