@@ -7,7 +7,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 
 use super::*;
-use crate::record::{Lock, LockError, StoreNote};
+use crate::record::{Lock, LockError, StoreError, StoreNote};
 
 /// Runs `test` on a new file system of 512 KiB in a private mount namespace. The namespace ends with the thread.
 fn on_a_small_disk(test: impl FnOnce(&Path) + Send + 'static) {
@@ -163,6 +163,17 @@ fn on_a_read_only_disk_a_run_works_in_memory_with_what_the_file_knows() {
         assert_eq!(store.take_notes(), [StoreNote::BackOnDisk { path: path.clone() }]);
         drop(store);
         assert_eq!(recorded(&open(&path)), ["c1", "sha256:bb", "c2"]);
+    });
+}
+
+#[test]
+fn a_newer_store_on_a_read_only_disk_is_refused() {
+    on_a_small_disk(|disk| {
+        let path = disk.join("kubegc.db");
+        open(&path).state.borrow().connection.pragma_update(None, "user_version", 99).unwrap();
+        mount_again(disk, MsFlags::MS_RDONLY);
+        let error = Store::open(&path).unwrap_err();
+        assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error:?}");
     });
 }
 

@@ -90,9 +90,11 @@ fn a_write_lock_that_another_program_holds_costs_one_wait_and_no_record() {
     assert!(begin.elapsed() < std::time::Duration::from_secs(8), "one wait, not one for each record");
     assert!(matches!(notes[..], [StoreNote::InMemory { .. }]), "{notes:?}");
     assert_eq!(images(&store), ["sha256:aa", "sha256:bb", "sha256:run-60"], "the file could be read");
+    assert!(store.is_in_memory() && notes[0].is_in_memory());
     drop(other);
     let notes = run_of(&mut store, 120, &["c8"]);
     assert_eq!(notes, [StoreNote::BackOnDisk { path: path.clone() }]);
+    assert!(!store.is_in_memory() && !notes[0].is_in_memory());
     drop(store);
     let store = open(&path);
     assert_eq!(recorded(&store), ["c1", "sha256:bb", "c2", "c3", "c4", "c5", "c6", "c7", "c8"]);
