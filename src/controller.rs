@@ -26,6 +26,7 @@ mod served;
 mod settings;
 mod snapshot;
 mod status;
+mod waiting;
 
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@ use super::check::{Checked, Next};
 use super::convert;
 use super::engine::{Engine, Key, Notice};
 use super::outcome::{ClusterOutcome, ClusterResult};
+use super::waiting::STUCK;
 use crate::kubernetes::{Deleted, KubernetesError, ObjectMetadata, OwnerReferenceMetadata, Target};
 use crate::owners::{
     ActionWord, BrakeAnswer, DeleteReason, Dependent, Event, FOREGROUND, Item, OwnerReference, Propagation, Uid,
@@ -22,10 +23,11 @@ impl Engine {
         match verdict {
             Verdict::Keep(_) => Ok(Next::Done),
             Verdict::WaitForDependents(dependents) => {
+                self.waits(&checked.item.identity, &dependents);
                 for dependent in dependents {
                     self.queue.add(Key::Check(dependent));
                 }
-                Ok(Next::Done)
+                Ok(if self.has_monitors { Next::Later(STUCK) } else { Next::Done })
             }
             Verdict::Orphan(_) => {
                 self.queue.add(Key::Orphan(checked.item.identity.uid.clone()));
@@ -145,7 +147,7 @@ impl Engine {
             self.brake().ask(resource, (self.clock)(), &self.guards, || graph.count(resource))
         };
         if answer == BrakeAnswer::PausedNow {
-            (self.report)(Notice::Paused(self.name(resource)));
+            (self.report)(Notice::Paused(self.name(resource), checked.item.identity.clone()));
         }
         answer == BrakeAnswer::Permitted
     }

@@ -15,6 +15,7 @@ use super::convert;
 use super::outcome::{ClusterFailure, ClusterOutcome};
 use super::queue::{QueueLength, WorkQueue};
 use super::served::Served;
+use super::waiting::{STUCK, Waiting};
 use crate::kubernetes::{Clock, ObjectMetadata};
 use crate::metrics::EngineFigures;
 use crate::owners::{Brake, Effect, Event, Graph, Identity, Kind, OwnerGuards, Recent, ResourceId, Uid, Verdict};
@@ -51,7 +52,9 @@ pub(super) struct Engine {
     served: Mutex<Arc<Served>>,
     brake: Mutex<Brake>,
     orphaned: Mutex<Recent<Uid>>,
-    failures: Mutex<BTreeMap<Uid, ClusterFailure>>,
+    /// The objects that fail now, and since when.
+    failures: Mutex<BTreeMap<Uid, (Instant, ClusterFailure)>>,
+    waiting: Mutex<Waiting>,
     parked: Mutex<HashSet<Key>>,
     wave: Mutex<Wave>,
     resources: Mutex<Resources>,
@@ -82,8 +85,10 @@ pub(super) enum Notice {
     WrongNamespace(Identity, crate::owners::OwnerReference),
     /// The kind of an owner is not served.
     NotServed(Identity, crate::owners::OwnerReference),
-    /// Deletions in a resource are paused.
-    Paused(String),
+    /// Deletions in a resource are paused: this one is the first.
+    Paused(String, Identity),
+    /// A foreground deletion waits for dependents for long; one of them.
+    Stuck(Identity, Identity),
 }
 
 /// The resources that were ever listed, by number.
@@ -128,6 +133,7 @@ impl Engine {
             brake: Mutex::default(),
             orphaned: Mutex::new(Recent::with_capacity(ORPHANED)),
             failures: Mutex::default(),
+            waiting: Mutex::default(),
             parked: Mutex::default(),
             wave: Mutex::default(),
             resources: Mutex::default(),
@@ -259,15 +265,32 @@ impl Engine {
     /// Records a failure; the same cause is reported once.
     pub(super) fn failed(&self, object: Identity, cause: String) {
         let failure = ClusterFailure { object, cause };
-        let before = lock(&self.failures).insert(failure.object.uid.clone(), failure.clone());
-        if before.is_none_or(|before| before.cause != failure.cause) {
+        let mut failures = lock(&self.failures);
+        let before = failures.remove(&failure.object.uid);
+        let since = before.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+        failures.insert(failure.object.uid.clone(), (since, failure.clone()));
+        drop(failures);
+        if before.is_none_or(|(_, before)| before.cause != failure.cause) {
             (self.report)(Notice::Failed(failure));
+        }
+    }
+
+    /// Records that a foreground deletion waits for these dependents, and reports one that waits for long.
+    pub(super) fn waits(&self, owner: &Identity, dependents: &[Uid]) {
+        if lock(&self.waiting).note(&owner.uid) < STUCK {
+            return;
+        }
+        let dependent = dependents.iter().find_map(|uid| self.graph().item(uid));
+        if let Some(dependent) = dependent {
+            (self.report)(Notice::Stuck(owner.clone(), dependent.identity));
         }
     }
 
     /// Returns the figures of now, for metrics.
     pub(super) fn figures(&self) -> EngineFigures {
         let (QueueLength { ready, processing, delayed }, totals) = (self.queue.len(), self.queue.totals());
+        // Before the others: their locks are held to the end of the statement.
+        let ((failing, longest_failure), longest_wait) = (self.failing(), self.longest_wait());
         EngineFigures {
             ready,
             processing,
@@ -276,9 +299,22 @@ impl Engine {
             retries: totals.retries,
             objects: self.graph().len(),
             unlisted: lock(&self.resources).unlisted.len(),
-            failing: lock(&self.failures).len(),
+            failing,
+            longest_failure,
+            longest_wait,
             paused: self.brake().paused().count(),
         }
+    }
+
+    /// Returns how many objects fail now, and for how long the one that fails the longest.
+    fn failing(&self) -> (usize, Duration) {
+        let failures = lock(&self.failures);
+        (failures.len(), failures.values().map(|(since, _)| since.elapsed()).max().unwrap_or_default())
+    }
+
+    fn longest_wait(&self) -> Duration {
+        let waits = |uid: &Uid| self.graph().item(uid).is_some_and(|item| item.waits_for_dependents);
+        lock(&self.waiting).longest(waits)
     }
 
     /// Forgets the failure of an object.
@@ -288,7 +324,7 @@ impl Engine {
 
     /// Lists the objects that fail now.
     pub(super) fn failures(&self) -> Vec<ClusterFailure> {
-        lock(&self.failures).values().cloned().collect()
+        lock(&self.failures).values().map(|(_, failure)| failure.clone()).collect()
     }
 
     /// Limits the number of objects that are changed.

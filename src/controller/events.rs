@@ -120,7 +120,18 @@ fn text(notice: &Notice) -> Option<(&Identity, &'static str, String)> {
                 format!("the API server does not serve the kind of ownerRef [{kind}, name: {name}, uid: {uid}]");
             Some((object, "OwnerRefUnresolvable", message))
         }
-        Notice::Paused(..) | Notice::Done(_) | Notice::Failed(_) => None,
+        Notice::Paused(resource, object) => {
+            let message = format!(
+                "deletions of {resource} are paused: the owners of many were never seen alive; `kubegc controller plan` shows them"
+            );
+            Some((object, "CollectionPaused", message))
+        }
+        Notice::Stuck(owner, dependent) => {
+            let Identity { kind, name, .. } = dependent;
+            let message = format!("the foreground deletion waits for its dependents, as {} {name}", kind.kind);
+            Some((owner, "DeletionStuck", message))
+        }
+        Notice::Done(_) | Notice::Failed(_) => None,
     }
 }
 

@@ -164,7 +164,7 @@ fn announce(notice: &Notice, metrics: &ControllerMetrics, events: &EventQueue) {
         Notice::WrongNamespace(..) => metrics.unresolved("wrong_namespace"),
         Notice::NotServed(..) => metrics.unresolved("not_served"),
         // Gauges show these.
-        Notice::Failed(_) | Notice::Paused(_) => {}
+        Notice::Failed(_) | Notice::Paused(..) | Notice::Stuck(..) => {}
     }
     match notice {
         Notice::Done(done) => {
@@ -181,7 +181,10 @@ fn announce(notice: &Notice, metrics: &ControllerMetrics, events: &EventQueue) {
         Notice::NotServed(object, owner) => {
             tracing::debug!(%object, owner = %owner.name, kind = %owner.kind, "the kind of the owner is not served");
         }
-        Notice::Paused(resource) => tracing::error!(
+        Notice::Stuck(owner, dependent) => {
+            tracing::warn!(object = %owner, %dependent, "the foreground deletion waits for its dependents");
+        }
+        Notice::Paused(resource, _) => tracing::error!(
             resource,
             "paused: the owners of many objects were never seen alive; `kubegc controller plan` shows these objects, and \
              `kubegc controller collect` deletes them"

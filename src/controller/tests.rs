@@ -141,7 +141,8 @@ fn text(notice: &Notice) -> String {
         Notice::Failed(failure) => format!("failed {}: {}", failure.object.name, failure.cause),
         Notice::WrongNamespace(object, _) => format!("wrong namespace {}", object.name),
         Notice::NotServed(object, owner) => format!("not served {}: {}", object.name, owner.kind),
-        Notice::Paused(resource) => format!("paused {resource}"),
+        Notice::Paused(resource, _) => format!("paused {resource}"),
+        Notice::Stuck(owner, dependent) => format!("stuck {}: {}", owner.name, dependent.name),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The metrics of `kubegc controller run`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -47,6 +48,10 @@ pub struct EngineFigures {
     pub unlisted: usize,
     /// Objects that fail now.
     pub failing: usize,
+    /// How long the object has failed that fails the longest.
+    pub longest_failure: Duration,
+    /// How long the foreground deletion has waited for dependents that waits the longest.
+    pub longest_wait: Duration,
     /// Resources that the brake has paused.
     pub paused: usize,
 }
@@ -115,6 +120,8 @@ impl ControllerMetrics {
         count(UNLISTED, figures.unlisted);
         count(FAILING, figures.failing);
         count(PAUSED, figures.paused);
+        values.set(LONGEST_FAILURE, figures.longest_failure.as_secs_f64());
+        values.set(LONGEST_WAIT, figures.longest_wait.as_secs_f64());
     }
 }
 

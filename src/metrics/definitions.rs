@@ -125,6 +125,10 @@ definitions! {
     OBJECTS = Gauge "kubegc_controller_objects" [] "Objects in the ownership graph";
     UNLISTED = Gauge "kubegc_controller_unlisted_resources" [] "Monitored resources without a complete list so far";
     FAILING = Gauge "kubegc_controller_failing_objects" [] "Objects whose check or change fails now";
+    LONGEST_FAILURE = Gauge "kubegc_controller_longest_failure_seconds" []
+        "How long the object has failed that fails the longest, or 0";
+    LONGEST_WAIT = Gauge "kubegc_controller_longest_foreground_wait_seconds" []
+        "How long the foreground deletion has waited for its dependents that waits the longest, or 0";
     PAUSED = Gauge "kubegc_controller_paused_resources" [] "Resources whose deletions the brake has paused";
     CHANGES = Counter "kubegc_controller_changes" ["action", "result"] "Changes of objects by their owner references";
     UNRESOLVED = Counter "kubegc_controller_invalid_references" ["cause"]

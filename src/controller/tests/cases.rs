@@ -2,6 +2,7 @@
 
 use super::server::status;
 use super::*;
+use crate::controller::waiting::STUCK;
 
 /// `TestAttemptToDeleteItem`: the references come from the live object.
 #[tokio::test(start_paused = true)]
@@ -161,6 +162,8 @@ async fn orphaning_waits_for_resources_that_were_never_listed_and_says_so_until_
     assert_eq!(cluster.works_again().await, ["GET pods/owner"]);
     assert_eq!(cluster.notices(), [""; 0], "the same cause is news once");
     assert_eq!(cluster.failures()[0].cause, cause);
+    let longest = cluster.engine.figures().longest_failure;
+    assert!((Duration::from_secs(1)..Duration::from_mins(1)).contains(&longest), "since the first time: {longest:?}");
     cluster.engine.has_list(secrets);
     assert_eq!(
         cluster.works_again().await,
@@ -189,6 +192,31 @@ async fn a_deletion_that_waits_does_not_use_up_the_limit_on_changes() {
     // The owner is processed while its dependent is still to be checked.
     cluster.engine.process(&Key::Check(Uid::new("owner-uid"))).await;
     assert!(!cluster.engine.is_exhausted());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreground_deletion_that_waits_for_long_is_reported_and_measured() {
+    let cluster = Cluster::new();
+    let deleted = |object: Value, finalizer: &str| {
+        with(with(object, "deletionTimestamp", json!("2026-01-01T00:00:00Z")), "finalizers", json!([finalizer]))
+    };
+    let owner = deleted(pod("owner", &[]), "foregroundDeletion");
+    let child = deleted(pod("child", &[blocking(&owner)]), "example.org/hold");
+    cluster.shows(&owner);
+    cluster.shows(&child);
+    cluster.works().await;
+    assert_eq!((cluster.notices(), cluster.engine.figures().longest_wait), (Vec::new(), Duration::ZERO));
+
+    tokio::time::advance(STUCK).await;
+    cluster.works_again().await;
+    assert_eq!(cluster.notices(), ["stuck owner: child"]);
+    assert!(cluster.engine.figures().longest_wait >= STUCK);
+
+    cluster.loses(&child);
+    cluster.works().await;
+    assert_eq!(cluster.notices(), ["end_foreground owner: changed"]);
+    cluster.loses(&owner);
+    assert_eq!(cluster.engine.figures().longest_wait, Duration::ZERO);
 }
 
 /// kubernetes#139104: Velero restores objects with the uids of another cluster.
