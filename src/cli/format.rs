@@ -127,22 +127,6 @@ mod tests {
     use crate::model::short_id;
 
     #[test]
-    fn sizes_have_one_digit_after_the_point() {
-        let cases = [
-            (0, "0B"),
-            (1023, "1023B"),
-            (1024, "1.0KiB"),
-            (7_340_032, "7.0MiB"),
-            (1_048_575, "1.0MiB"),
-            (1_610_612_736, "1.5GiB"),
-            (u64::MAX, "16.0EiB"),
-        ];
-        for (bytes, text) in cases {
-            assert_eq!(size(bytes), text);
-        }
-    }
-
-    #[test]
     fn ages_are_as_in_kubectl() {
         let cases = [
             (-5, "0s"),

@@ -26,13 +26,14 @@ pub fn duration_text(time: Duration) -> String {
 
 /// Returns a size in units of 1024: `512B`, `7.0MiB`, `1.2TiB`.
 pub fn size_text(bytes: u64) -> String {
+    // No larger one is needed for 64 bits.
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
         return format!("{bytes}B");
     }
     // Tenths of the next larger unit, rounded. 1024.0 of a unit is 1.0 of the next one.
     let (mut tenths, mut unit) = ((u128::from(bytes) * 10 + 512) / 1024, 0);
-    while tenths >= 10240 && unit + 1 < UNITS.len() {
+    while tenths >= 10240 {
         tenths = (tenths + 512) / 1024;
         unit += 1;
     }
