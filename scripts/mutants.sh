@@ -63,7 +63,7 @@ done
   printf 'pub mod %s;\n' "${rooms[@]}"
   [ -z "$doubles" ] || printf '#[cfg(test)]\nmod testing;\n'
 } >"$crate/src/lib.rs"
-built=(--cargo-arg=--lib)
+built=(--cargo-arg=--lib --cargo-arg=--no-default-features)
 if [ "$room" = plan ]; then
   built+=(--cargo-arg=--test=it)
   mkdir "$crate/tests/it"
