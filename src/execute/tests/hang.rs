@@ -96,6 +96,17 @@ async fn a_runtime_that_hangs_completely_ends_the_pass_after_one_time_out_and_a_
     assert!(summary.halts[0].cause.contains("did not answer Version"), "{summary:?}");
 }
 
+/// The reader of an observation fails calls at once after some without an answer. Here the halts do that, for each kind.
+#[tokio::test]
+async fn a_limit_of_the_reader_does_not_apply_to_rechecks() {
+    let bench = bench([SHORT, LONG, LONG]);
+    hang(&bench, [Rpc::ContainerStatus]);
+    let mut live = bench.live();
+    live.reader = live.reader.limited(1);
+    live.carry_out(&plan(containers()), &CancellationToken::new(), &mut |_: Report| {}).await;
+    assert_eq!(bench.sim.calls_of(Rpc::ContainerStatus), ["c00", "c01"]);
+}
+
 #[tokio::test]
 async fn a_hang_after_which_nothing_was_left_to_begin_is_no_halt() {
     let bench = bench([LONG, SHORT, LONG]);
