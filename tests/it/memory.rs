@@ -6,9 +6,10 @@ use kubegc::sim::{Node, Sim};
 
 use crate::agent::{Home, private_kib};
 
-/// 6 MiB for the idle agent and what it remembers of 10,000 containers, and 2 MiB of addresses that the loader writes into
-/// a debug build. With the allocator of glibc it is 24 MiB.
-const LIMIT_KIB: u64 = 8 << 10;
+/// 6 MiB for the idle agent and what it remembers of 10,000 containers, 2 MiB of addresses that the loader writes into a debug
+/// build, and room for what depends on the order of calls on a busy machine. With the allocator of glibc it is 24 MiB.
+/// `cargo bench --bench whole` measures the release.
+const LIMIT_KIB: u64 = 12 << 10;
 
 #[tokio::test]
 async fn after_passes_over_10_000_containers_their_memory_is_returned_to_the_system() {
