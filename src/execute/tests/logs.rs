@@ -121,6 +121,9 @@ async fn only_directories_directly_beneath_the_pod_log_root_go() {
             assert!(lines[0].ends_with(" refused: the path is not ours"), "{name}: {lines:?}");
         }
     }
+    let (_, reports, _) = bench.carry_out_plan(&plan(vec![log_dir(&bench, "../images")])).await;
+    let note = reports[0].note.clone().unwrap();
+    assert!(note.contains("images"), "{note}");
     assert_eq!(bench.files(), before);
 }
 
