@@ -125,7 +125,7 @@ async fn a_conflict_with_a_writer_of_something_else_does_not_prevent_the_deletio
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_was_created_anew_is_not_deleted() {
+async fn an_object_that_was_created_again_is_not_deleted() {
     let cluster = Cluster::new();
     let child = pod("child", &[to(&pod("absent", &[]))]);
     cluster.shows(&child);

@@ -43,7 +43,7 @@ async fn monitors_follow_discovery_and_a_failed_group_version_keeps_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resource_in_another_version_is_monitored_anew_at_once() {
+async fn a_resource_in_another_version_is_monitored_again_at_once() {
     let cluster = Cluster::new();
     let engine = Arc::new(cluster.engine);
     let mut monitors = Monitors::new(Arc::clone(&engine), &ControllerSettings::default(), ResourceFilter::default());
