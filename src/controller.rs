@@ -43,5 +43,5 @@ pub use pods::{
 pub use queue::QueueLength;
 pub use run::OwnersService;
 pub use settings::ControllerSettings;
-pub use snapshot::{ClusterObserver, Limits};
+pub use snapshot::{ClusterObserver, ObserverLimits};
 pub use status::{ClusterStatus, ClusterStatusKind, Collector, Leader};

@@ -42,7 +42,7 @@ pub use pod_lookup::pod_exists;
 pub use server::server_version;
 pub use watch::{KnownPods, PodWatch};
 pub use writer::{
-    Deleted, Deletion, PropagationPolicy, Target, create_event, delete_object, patch_object, patch_status,
+    Deleted, Deletion, PropagationPolicy, WriteTarget, create_event, delete_object, patch_object, patch_status,
 };
 
 use std::time::Duration;

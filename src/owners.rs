@@ -24,12 +24,12 @@ mod snapshot;
 mod world;
 
 pub use brake::{Brake, BrakeAnswer};
-pub use decide::{DeleteReason, KeepReason, LiveObject, OwnerState, Propagation, Verdict, decide};
+pub use decide::{DeleteReason, LiveObject, ObjectKeepReason, OwnerState, Propagation, Verdict, decide};
 pub use explain::{ClusterExplanation, DependentNode, OwnerNode, explain, find_objects};
 pub use findings::{Finding, FindingKind};
 pub use graph::{Dependent, Effect, Event, Graph, Item, Observed, ResourceId};
 pub use guards::OwnerGuards;
-pub use identity::{Identity, Kind, OwnerReference, Uid};
+pub use identity::{ApiKind, Identity, OwnerReference, Uid};
 pub use plan::{
     ActionWord, ClusterAction, ClusterKept, ClusterPlan, ClusterPlanKind, OwnerFinding, doubtful_owners, plan,
     predict_deletion,
@@ -37,6 +37,7 @@ pub use plan::{
 pub use recent::Recent;
 pub use served::{Meaning, ServedKinds};
 pub use snapshot::{
-    ClusterSnapshot, ClusterSnapshotKind, Listed, ObjectMeta, OwnerAnswer, OwnerRead, ServedKind, UnavailableGroup,
+    ClusterSnapshot, ClusterSnapshotKind, ListedResource, ObjectMeta, OwnerAnswer, OwnerRead, ServedKind,
+    UnavailableGroup,
 };
 pub use world::{FOREGROUND, ORPHAN};

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use super::only::Only;
+use super::only::OnlyArgs;
 use super::overrides::Overrides;
 use super::plan::ScopeArg;
 use super::render::{self, Detail, Paint};
@@ -44,7 +44,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "all")]
     scope: ScopeArg,
     #[command(flatten)]
-    only: Only,
+    only: OnlyArgs,
     #[command(flatten)]
     what_if: Overrides,
     /// Observe, wait until ages are known, then collect

@@ -12,7 +12,7 @@ use crate::plan::{Action, Kept, Kind, Plan, Policy};
 
 /// Flags that limit a plan.
 #[derive(Debug, clap::Args)]
-pub struct Only {
+pub struct OnlyArgs {
     /// Only these objects: `KIND/NAME`, or what `why` accepts
     #[arg(value_name = "OBJECT", add = ArgValueCompleter::new(candidates::objects))]
     objects: Vec<String>,
@@ -24,9 +24,9 @@ pub struct Only {
     namespace: Option<String>,
 }
 
-// === impl Only ===
+// === impl OnlyArgs ===
 
-impl Only {
+impl OnlyArgs {
     /// Returns whether any limit is set.
     pub(super) fn is_set(&self) -> bool {
         !self.objects.is_empty() || !self.kind.is_empty() || self.namespace.is_some()

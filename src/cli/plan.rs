@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 use super::documents::Snapshots;
 use super::error::warn;
-use super::only::Only;
+use super::only::OnlyArgs;
 use super::overrides::Overrides;
 use super::render::{self, Paint};
 use super::session::{all_seen, block_on, failed_sources, look, warn_without_history};
@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "all")]
     scope: ScopeArg,
     #[command(flatten)]
-    only: Only,
+    only: OnlyArgs,
     #[command(flatten)]
     what_if: Overrides,
 }

@@ -5,7 +5,7 @@ use super::convert;
 use super::engine::{Engine, Key, Notice};
 use super::outcome::{ClusterOutcome, ClusterResult};
 use super::waiting::STUCK;
-use crate::kubernetes::{Deleted, KubernetesError, ObjectMetadata, OwnerReferenceMetadata, Target};
+use crate::kubernetes::{Deleted, KubernetesError, ObjectMetadata, OwnerReferenceMetadata, WriteTarget};
 use crate::owners::{
     ActionWord, BrakeAnswer, DeleteReason, Dependent, Event, FOREGROUND, Item, OwnerReference, Propagation, Uid,
     Verdict,
@@ -205,8 +205,8 @@ enum DeleteResult {
 // === impl Checked ===
 
 impl Checked {
-    fn target(&self) -> Target<'_> {
-        Target { resource: &self.resource, namespace: &self.live.namespace, name: &self.live.name }
+    fn target(&self) -> WriteTarget<'_> {
+        WriteTarget { resource: &self.resource, namespace: &self.live.namespace, name: &self.live.name }
     }
 
     /// An object that is not there is as good as deleted: its uid was read a moment ago.

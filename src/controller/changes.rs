@@ -9,7 +9,7 @@ use super::calls::Calls;
 use super::convert;
 use crate::kubernetes::{
     ApiResource, Connection, Deleted, Deletion, KubernetesError, ObjectMetadata, OwnerReferenceMetadata,
-    PropagationPolicy, Target, delete_object, patch_object, patch_status,
+    PropagationPolicy, WriteTarget, delete_object, patch_object, patch_status,
 };
 use crate::owners::{FOREGROUND, Propagation};
 
@@ -35,7 +35,7 @@ pub(super) async fn deletion_waits_for_dependents(
     live: &ObjectMetadata,
     limit: Duration,
 ) -> Result<bool, KubernetesError> {
-    let target = Target { resource, namespace: &live.namespace, name: &live.name };
+    let target = WriteTarget { resource, namespace: &live.namespace, name: &live.name };
     let propagation = Some(PropagationPolicy::Foreground);
     let deletion = Deletion { uid: Some(live.uid.clone()), propagation, dry_run: true, ..Deletion::default() };
     let answer = delete_object(connection, target, &deletion, limit).await?;
@@ -63,7 +63,7 @@ impl Changes {
     pub(super) async fn delete(
         &self,
         calls: &Calls,
-        target: Target<'_>,
+        target: WriteTarget<'_>,
         live: &ObjectMetadata,
         version: Option<String>,
         propagation: Propagation,
@@ -86,7 +86,7 @@ impl Changes {
     pub(super) async fn set_references(
         &self,
         calls: &Calls,
-        target: Target<'_>,
+        target: WriteTarget<'_>,
         live: &ObjectMetadata,
         references: &[OwnerReferenceMetadata],
     ) -> Result<ObjectMetadata, KubernetesError> {
@@ -97,7 +97,7 @@ impl Changes {
     pub(super) async fn remove_finalizer(
         &self,
         calls: &Calls,
-        target: Target<'_>,
+        target: WriteTarget<'_>,
         live: &ObjectMetadata,
         finalizer: &str,
     ) -> Result<ObjectMetadata, KubernetesError> {
@@ -109,7 +109,7 @@ impl Changes {
     pub(super) async fn delete_pod(
         &self,
         calls: &Calls,
-        target: Target<'_>,
+        target: WriteTarget<'_>,
         uid: Option<String>,
     ) -> Result<Deleted, KubernetesError> {
         if self.mode == Mode::DryRun {
@@ -124,7 +124,7 @@ impl Changes {
     pub(super) async fn patch_pod_status(
         &self,
         calls: &Calls,
-        target: Target<'_>,
+        target: WriteTarget<'_>,
         patch: &Value,
     ) -> Result<(), KubernetesError> {
         if self.mode == Mode::DryRun {
@@ -138,7 +138,7 @@ impl Changes {
     async fn patch(
         &self,
         calls: &Calls,
-        target: Target<'_>,
+        target: WriteTarget<'_>,
         live: &ObjectMetadata,
         field: &str,
         value: Value,

@@ -7,7 +7,9 @@ use super::convert;
 use super::engine::{Engine, Key, Notice};
 use super::served::Served;
 use crate::kubernetes::{ApiResource, KubernetesError, ObjectMetadata};
-use crate::owners::{Event, Identity, Item, KeepReason, Meaning, OwnerReference, OwnerState, Uid, Verdict, decide};
+use crate::owners::{
+    Event, Identity, Item, Meaning, ObjectKeepReason, OwnerReference, OwnerState, Uid, Verdict, decide,
+};
 
 /// When an object is checked again whose owner's kind is not served, if discovery shows no change before.
 const UNRESOLVED_RETRY: Duration = Duration::from_mins(5);
@@ -110,19 +112,19 @@ impl Engine {
         Ok(Next::InWave)
     }
 
-    fn keep(&self, checked: &Checked, reason: KeepReason) -> Next {
+    fn keep(&self, checked: &Checked, reason: ObjectKeepReason) -> Next {
         let object = || checked.item.identity.clone();
         match reason {
-            KeepReason::OwnerKindNotServed(owner) => {
+            ObjectKeepReason::OwnerKindNotServed(owner) => {
                 (self.report)(Notice::NotServed(object(), owner));
                 Next::Parked
             }
-            KeepReason::OwnerNamespaced(owner) => {
+            ObjectKeepReason::OwnerNamespaced(owner) => {
                 (self.report)(Notice::WrongNamespace(object(), owner));
                 Next::Done
             }
             // Its kind is in a group-version whose discovery failed.
-            KeepReason::OwnerUnverified(_, cause) => {
+            ObjectKeepReason::OwnerUnverified(_, cause) => {
                 self.failed(object(), cause);
                 Next::Parked
             }

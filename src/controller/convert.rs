@@ -2,7 +2,7 @@
 
 use crate::kubernetes::{ObjectMetadata, OwnerReferenceMetadata};
 use crate::owners::{
-    FOREGROUND, Identity, Kind, LiveObject, ORPHAN, ObjectMeta, Observed, OwnerReference, ResourceId, Uid,
+    ApiKind, FOREGROUND, Identity, LiveObject, ORPHAN, ObjectMeta, Observed, OwnerReference, ResourceId, Uid,
 };
 
 /// Returns the fields of a snapshot.
@@ -19,7 +19,7 @@ pub(super) fn meta(object: ObjectMetadata) -> ObjectMeta {
 }
 
 /// Returns what a monitor of this kind shows.
-pub(super) fn observed(kind: &Kind, resource: ResourceId, object: &ObjectMetadata) -> Observed {
+pub(super) fn observed(kind: &ApiKind, resource: ResourceId, object: &ObjectMetadata) -> Observed {
     Observed {
         identity: identity(kind, object),
         resource,
@@ -42,7 +42,7 @@ pub(super) fn live(identity: Identity, object: &ObjectMetadata) -> LiveObject {
 }
 
 /// Returns the identity of an object of a kind.
-pub(super) fn identity(kind: &Kind, object: &ObjectMetadata) -> Identity {
+pub(super) fn identity(kind: &ApiKind, object: &ObjectMetadata) -> Identity {
     let ObjectMetadata { namespace, name, uid, .. } = object;
     Identity {
         kind: kind.clone(),
@@ -65,7 +65,7 @@ pub(super) fn waits_for_dependents(object: &ObjectMetadata) -> bool {
 /// Returns the references of an object, in order.
 pub(super) fn references(owners: &[OwnerReferenceMetadata]) -> Vec<OwnerReference> {
     let reference = |owner: &OwnerReferenceMetadata| OwnerReference {
-        kind: Kind::new(&owner.api_version, &owner.kind),
+        kind: ApiKind::new(&owner.api_version, &owner.kind),
         name: owner.name.as_str().into(),
         uid: Uid::new(&owner.uid),
         controller: owner.controller.unwrap_or_default(),

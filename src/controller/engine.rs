@@ -18,7 +18,7 @@ use super::served::Served;
 use super::waiting::{STUCK, Waiting};
 use crate::kubernetes::{Clock, ObjectMetadata};
 use crate::metrics::EngineFigures;
-use crate::owners::{Brake, Effect, Event, Graph, Identity, Kind, OwnerGuards, Recent, ResourceId, Uid, Verdict};
+use crate::owners::{ApiKind, Brake, Effect, Event, Graph, Identity, OwnerGuards, Recent, ResourceId, Uid, Verdict};
 
 /// How many owners are remembered whose dependents were orphaned.
 const ORPHANED: usize = 10_000;
@@ -171,7 +171,7 @@ impl Engine {
     }
 
     /// Applies what the API server shows of an object.
-    pub(super) fn show(&self, kind: &Kind, resource: ResourceId, object: &ObjectMetadata) {
+    pub(super) fn show(&self, kind: &ApiKind, resource: ResourceId, object: &ObjectMetadata) {
         self.apply(Event::Seen(convert::observed(kind, resource, object)));
     }
 

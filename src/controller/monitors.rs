@@ -13,7 +13,7 @@ use super::served::{Served, served};
 use super::settings::at_once;
 use super::{ControllerSettings, ResourceFilter};
 use crate::kubernetes::{ApiResource, Discovered, Form, KubernetesError, MetadataOnly, Monitor, Sink, Timing};
-use crate::owners::{Event, Kind, ResourceId};
+use crate::owners::{ApiKind, Event, ResourceId};
 
 /// The resources whose changes change what the API server serves.
 const RESOURCES_OF_KINDS: [(&str, &str); 2] =
@@ -45,7 +45,7 @@ struct Running {
 struct GraphSink {
     engine: Arc<Engine>,
     id: ResourceId,
-    kind: Kind,
+    kind: ApiKind,
     name: String,
     kinds_changed: Option<Arc<Notify>>,
     is_listing: bool,

@@ -8,7 +8,7 @@ use super::act::unless_conflict;
 use super::check::{Next, namespace};
 use super::convert;
 use super::engine::Engine;
-use crate::kubernetes::{KubernetesError, Target};
+use crate::kubernetes::{KubernetesError, WriteTarget};
 use crate::owners::{ActionWord, Dependent, ORPHAN, Uid};
 
 /// Dependents of one owner that are changed at once.
@@ -38,7 +38,7 @@ impl Engine {
             return Ok(Next::Done);
         }
         self.release_dependents(uid).await?;
-        let target = Target { resource, namespace: &live.namespace, name: &live.name };
+        let target = WriteTarget { resource, namespace: &live.namespace, name: &live.name };
         let changed = self.changes.remove_finalizer(&self.calls, target, &live, ORPHAN).await;
         let Some(changed) = unless_conflict(changed)? else { return Ok(Next::Again) };
         if !self.guards.orphan_wait.is_zero() {
@@ -75,7 +75,7 @@ impl Engine {
             if rest.len() == live.owner_references.len() {
                 return Ok(());
             }
-            let target = Target { resource, namespace: &live.namespace, name: &live.name };
+            let target = WriteTarget { resource, namespace: &live.namespace, name: &live.name };
             match self.changes.set_references(&self.calls, target, &live, &rest).await {
                 Err(error) if error.is_conflict() && conflicts < CONFLICTS => conflicts += 1,
                 Err(error) if error.proves_absence(&resource.resource, &live.name) => return Ok(()),

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::kubernetes::{ApiResource, Discovered};
-use crate::owners::{Kind, ServedKind, ServedKinds, UnavailableGroup};
+use crate::owners::{ApiKind, ServedKind, ServedKinds, UnavailableGroup};
 
 /// The last discovery that succeeded.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Served {
     pub(super) kinds: ServedKinds,
-    resources: HashMap<Kind, Arc<ApiResource>>,
+    resources: HashMap<ApiKind, Arc<ApiResource>>,
     pub(super) unavailable: Vec<UnavailableGroup>,
 }
 
@@ -18,7 +18,7 @@ pub(super) struct Served {
 
 impl Served {
     /// Returns the resource of a kind, which may be written in lower case.
-    pub(super) fn resource(&self, kind: &Kind) -> Option<&Arc<ApiResource>> {
+    pub(super) fn resource(&self, kind: &ApiKind) -> Option<&Arc<ApiResource>> {
         self.resources.get(&self.kinds.find(kind)?.kind)
     }
 }
@@ -37,7 +37,7 @@ impl From<&Discovered> for Served {
 /// Returns the kind of a resource.
 pub(super) fn served(resource: &ApiResource) -> ServedKind {
     ServedKind {
-        kind: Kind::new(&resource.api_version, &resource.kind),
+        kind: ApiKind::new(&resource.api_version, &resource.kind),
         resource: resource.resource.clone(),
         namespaced: resource.namespaced,
     }

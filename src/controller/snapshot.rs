@@ -13,12 +13,12 @@ use crate::kubernetes::{
     ApiResource, Clock, Connection, Discovered, KubernetesError, ObjectMetadata, discover, list_metadata, read_metadata,
 };
 use crate::owners::{
-    ClusterSnapshot, ClusterSnapshotKind, Identity, Listed, OwnerAnswer, OwnerRead, Uid, doubtful_owners,
+    ClusterSnapshot, ClusterSnapshotKind, Identity, ListedResource, OwnerAnswer, OwnerRead, Uid, doubtful_owners,
 };
 
 /// Limits on requests to the API server.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct ObserverLimits {
     /// The longest wait for one answer. Default 30 s.
     pub answer: Duration,
     /// Lists in flight at once. Default 8.
@@ -30,7 +30,7 @@ pub struct Limits {
 /// Reads a cluster. It changes nothing.
 pub struct ClusterObserver {
     connection: Arc<Connection>,
-    limits: Limits,
+    limits: ObserverLimits,
     clock: Clock,
 }
 
@@ -38,7 +38,7 @@ pub struct ClusterObserver {
 
 impl ClusterObserver {
     /// Creates an observer of the API server behind `connection`.
-    pub fn new(connection: Arc<Connection>, limits: Limits, clock: Clock) -> Self {
+    pub fn new(connection: Arc<Connection>, limits: ObserverLimits, clock: Clock) -> Self {
         Self { connection, limits, clock }
     }
 
@@ -68,7 +68,7 @@ impl ClusterObserver {
         Ok(snapshot)
     }
 
-    async fn lists(&self, found: &Discovered, watch: &mut impl FnMut(usize, usize)) -> Vec<Listed> {
+    async fn lists(&self, found: &Discovered, watch: &mut impl FnMut(usize, usize)) -> Vec<ListedResource> {
         let everything = ResourceFilter::default();
         let wanted: Vec<_> = found.resources.iter().filter(|resource| everything.selects(resource)).collect();
         let lists = wanted.iter().map(|resource| self.list(resource));
@@ -81,9 +81,9 @@ impl ClusterObserver {
         listed
     }
 
-    async fn list(&self, resource: &ApiResource) -> Listed {
+    async fn list(&self, resource: &ApiResource) -> ListedResource {
         let objects = list_metadata(&self.connection, resource, self.limits.answer).await;
-        Listed {
+        ListedResource {
             served: served(resource),
             objects: objects.map(|objects| objects.into_iter().map(meta).collect()).into(),
         }
@@ -104,7 +104,7 @@ impl ClusterObserver {
     }
 }
 
-impl Default for Limits {
+impl Default for ObserverLimits {
     fn default() -> Self {
         Self { answer: Duration::from_secs(30), lists: 8, reads: 32 }
     }

@@ -18,7 +18,7 @@ use super::outcome::ClusterFailure;
 use super::served::Served;
 use super::{CallLimits, convert};
 use crate::kubernetes::{ApiResource, Discovered, ObjectMetadata};
-use crate::owners::{Event, Kind, OwnerGuards, Uid};
+use crate::owners::{ApiKind, Event, OwnerGuards, Uid};
 
 /// The resources that the server of a test serves: version, resource, kind, namespaced.
 const SERVED: [(&str, &str, &str, bool); 6] = [
@@ -161,8 +161,8 @@ fn resource_name(object: &Value) -> String {
     format!("{}s", object["kind"].as_str().unwrap().to_lowercase())
 }
 
-fn kind(object: &Value) -> Kind {
-    Kind::new(object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap())
+fn kind(object: &Value) -> ApiKind {
+    ApiKind::new(object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap())
 }
 
 fn metadata(object: &Value) -> ObjectMetadata {

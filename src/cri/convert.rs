@@ -81,7 +81,7 @@ fn picked<'a>(map: &'a [Bytes], wanted: &'a [u8]) -> impl Iterator<Item = (Strin
     ours.filter_map(|raw| lists::Label::decode(raw.as_ref()).ok()).map(|label| (label.key, label.value))
 }
 
-pub fn container(from: lists::Container) -> Container {
+pub fn container(from: lists::LeanContainer) -> Container {
     let metadata = from.metadata.unwrap_or_default();
     let image_id = if from.image_id.is_empty() { from.image_ref } else { from.image_id };
     Container {

@@ -59,7 +59,7 @@ impl<T> Received<T> {
 #[derive(Clone, PartialEq, Message)]
 pub struct Containers {
     #[prost(message, repeated, tag = "1")]
-    items: Vec<Container>,
+    items: Vec<LeanContainer>,
 }
 
 /// `ListPodSandboxResponse` and `StreamPodSandboxesResponse`.
@@ -78,7 +78,7 @@ pub struct Images {
 
 /// `Container` without its annotations.
 #[derive(Clone, PartialEq, Message)]
-pub struct Container {
+pub struct LeanContainer {
     #[prost(string, tag = "1")]
     pub id: String,
     #[prost(string, tag = "2")]

@@ -17,7 +17,7 @@ use super::{ApiResource, Connection, KubernetesError, MetadataOnly, ObjectMetada
 
 /// One object of a resource.
 #[derive(Clone, Copy, Debug)]
-pub struct Target<'a> {
+pub struct WriteTarget<'a> {
     /// The resource.
     pub resource: &'a ApiResource,
     /// Empty for cluster-scoped objects.
@@ -65,7 +65,7 @@ struct Answer {
 /// The API server did not delete it, or gave no answer. A conflict (409) means that a precondition failed.
 pub async fn delete_object(
     connection: &Connection,
-    target: Target<'_>,
+    target: WriteTarget<'_>,
     deletion: &Deletion,
     limit: Duration,
 ) -> Result<Deleted, KubernetesError> {
@@ -85,7 +85,7 @@ pub async fn delete_object(
 /// The API server did not change it, or gave no answer. A conflict (409) means that the object has changed since.
 pub async fn patch_object(
     connection: &Connection,
-    target: Target<'_>,
+    target: WriteTarget<'_>,
     patch: &Value,
     limit: Duration,
 ) -> Result<ObjectMetadata, KubernetesError> {
@@ -101,7 +101,7 @@ pub async fn patch_object(
 /// As [`patch_object`].
 pub async fn patch_status(
     connection: &Connection,
-    target: Target<'_>,
+    target: WriteTarget<'_>,
     patch: &Value,
     limit: Duration,
 ) -> Result<ObjectMetadata, KubernetesError> {
@@ -140,9 +140,9 @@ pub async fn create_event(
     connection.request::<serde::de::IgnoredAny>(&what, request, limit).await.map(drop)
 }
 
-// === impl Target ===
+// === impl WriteTarget ===
 
-impl Target<'_> {
+impl WriteTarget<'_> {
     fn path(&self) -> Path {
         Path::new(self.resource.path(self.namespace))
     }

@@ -37,15 +37,15 @@ fn order(identity: &Identity) -> [String; 5] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::owners::{Kind, Uid};
+    use crate::owners::{ApiKind, Uid};
 
     fn owner(kind: &str, namespace: &str, name: &str) -> Identity {
-        let kind = Kind::new("v1", kind);
+        let kind = ApiKind::new("v1", kind);
         Identity { kind, namespace: namespace.into(), name: name.into(), uid: Uid::new("owner") }
     }
 
     fn version(api_version: &str, owner: Identity) -> Identity {
-        Identity { kind: Kind::new(api_version, &owner.kind.kind), ..owner }
+        Identity { kind: ApiKind::new(api_version, &owner.kind.kind), ..owner }
     }
 
     /// A dependent in the namespace with a reference to each owner.

@@ -48,7 +48,7 @@ pub enum OwnerState {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Verdict {
     /// Nothing.
-    Keep(KeepReason),
+    Keep(ObjectKeepReason),
     /// These references are removed: their owners are absent or wait, and another owner exists.
     DropReferences(Vec<OwnerReference>),
     /// The object is deleted.
@@ -83,7 +83,7 @@ pub enum Propagation {
 /// Why an object is kept.
 #[derive(Clone, Debug, Eq, IntoStaticStr, PartialEq)]
 #[strum(serialize_all = "snake_case")]
-pub enum KeepReason {
+pub enum ObjectKeepReason {
     /// It names no owner.
     NoOwner,
     /// At least one owner exists.
@@ -120,7 +120,7 @@ pub fn decide(live: &LiveObject, owners: &[OwnerState], dependents: &[Dependent]
         return continue_deletion(live, dependents);
     }
     if live.owners.is_empty() {
-        return Verdict::Keep(KeepReason::NoOwner);
+        return Verdict::Keep(ObjectKeepReason::NoOwner);
     }
     let missing = OwnerState::Unverified("it was not read".to_owned());
     let states = owners.iter().chain(std::iter::repeat(&missing));
@@ -136,7 +136,7 @@ pub fn decide(live: &LiveObject, owners: &[OwnerState], dependents: &[Dependent]
     let (exist, others): (Vec<_>, Vec<_>) = states.into_iter().partition(|(_, state)| **state == OwnerState::Exists);
     let waits = others.iter().any(|(_, state)| **state == OwnerState::WaitsForDependents);
     match (exist.is_empty(), others.is_empty()) {
-        (false, true) => Verdict::Keep(KeepReason::OwnerExists),
+        (false, true) => Verdict::Keep(ObjectKeepReason::OwnerExists),
         (false, false) => Verdict::DropReferences(others.into_iter().map(|(reference, _)| reference.clone()).collect()),
         (true, _) => delete(live, waits, dependents),
     }
@@ -148,7 +148,7 @@ fn continue_deletion(live: &LiveObject, dependents: &[Dependent]) -> Verdict {
         return Verdict::Orphan(dependents.iter().map(|dependent| dependent.item.identity.uid.clone()).collect());
     }
     if !live.is_foreground {
-        return Verdict::Keep(KeepReason::BeingDeleted);
+        return Verdict::Keep(ObjectKeepReason::BeingDeleted);
     }
     let blocking: Vec<_> = dependents.iter().filter(|dependent| dependent.reference.blocking).collect();
     if blocking.is_empty() {
@@ -159,13 +159,13 @@ fn continue_deletion(live: &LiveObject, dependents: &[Dependent]) -> Verdict {
     Verdict::WaitForDependents(to_check.map(|dependent| dependent.item.identity.uid.clone()).collect())
 }
 
-fn unknown(reference: &OwnerReference, state: &OwnerState) -> Option<KeepReason> {
+fn unknown(reference: &OwnerReference, state: &OwnerState) -> Option<ObjectKeepReason> {
     match state {
         OwnerState::Exists | OwnerState::WaitsForDependents | OwnerState::Absent | OwnerState::Orphaned => None,
-        OwnerState::InOtherNamespace => Some(KeepReason::OwnerInOtherNamespace(reference.clone())),
-        OwnerState::KindNotServed => Some(KeepReason::OwnerKindNotServed(reference.clone())),
-        OwnerState::Namespaced => Some(KeepReason::OwnerNamespaced(reference.clone())),
-        OwnerState::Unverified(cause) => Some(KeepReason::OwnerUnverified(reference.clone(), cause.clone())),
+        OwnerState::InOtherNamespace => Some(ObjectKeepReason::OwnerInOtherNamespace(reference.clone())),
+        OwnerState::KindNotServed => Some(ObjectKeepReason::OwnerKindNotServed(reference.clone())),
+        OwnerState::Namespaced => Some(ObjectKeepReason::OwnerNamespaced(reference.clone())),
+        OwnerState::Unverified(cause) => Some(ObjectKeepReason::OwnerUnverified(reference.clone(), cause.clone())),
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::order;
 use super::world::{Object, World};
-use super::{Identity, KeepReason, OwnerReference, OwnerState, Verdict};
+use super::{Identity, ObjectKeepReason, OwnerReference, OwnerState, Verdict};
 
 /// Something that a person should look at.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -80,7 +80,7 @@ fn of_deletion(world: &World<'_>, object: &Object<'_>) -> Option<Finding> {
         return None;
     }
     let waits_for = match world.verdict(object) {
-        Verdict::Keep(KeepReason::BeingDeleted) => Vec::new(),
+        Verdict::Keep(ObjectKeepReason::BeingDeleted) => Vec::new(),
         Verdict::WaitForDependents(_) => {
             let dependents = world.dependents(&object.identity.uid);
             let blocking = dependents.into_iter().filter(|dependent| dependent.reference.blocking);

@@ -20,7 +20,7 @@ enum Compact {
 
 /// An apiVersion and a kind, as in an owner reference.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
-pub struct Kind {
+pub struct ApiKind {
     /// As `apps/v1`, or `v1` for the core group.
     pub api_version: Arc<str>,
     /// As `ReplicaSet`.
@@ -32,7 +32,7 @@ pub struct Kind {
 pub struct Identity {
     /// The version and the kind.
     #[serde(flatten)]
-    pub kind: Kind,
+    pub kind: ApiKind,
     /// Empty for cluster-scoped objects.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub namespace: Arc<str>,
@@ -47,7 +47,7 @@ pub struct Identity {
 pub struct OwnerReference {
     /// The version and the kind of the owner, as the dependent writes them.
     #[serde(flatten)]
-    pub kind: Kind,
+    pub kind: ApiKind,
     /// The name of the owner.
     pub name: Arc<str>,
     /// The uid of the owner.
@@ -135,9 +135,9 @@ impl JsonSchema for Uid {
     }
 }
 
-// === impl Kind ===
+// === impl ApiKind ===
 
-impl Kind {
+impl ApiKind {
     /// Creates a kind.
     pub fn new(api_version: &str, kind: &str) -> Self {
         Self { api_version: api_version.into(), kind: kind.into() }
@@ -150,7 +150,7 @@ impl Kind {
 }
 
 /// As kubectl writes it: `ReplicaSet.v1.apps`, `Pod.v1`.
-impl fmt::Display for Kind {
+impl fmt::Display for ApiKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.api_version.split_once('/') {
             Some((group, version)) => write!(f, "{}.{version}.{group}", self.kind),

@@ -93,7 +93,7 @@ pub struct OwnerFinding {
 pub struct ClusterKept {
     /// The object.
     pub object: Identity,
-    /// The word of a [`super::KeepReason`], or `waits_for_dependents`.
+    /// The word of a [`super::ObjectKeepReason`], or `waits_for_dependents`.
     pub reason: String,
     /// Its owner references, and the state of each owner.
     pub owners: Vec<OwnerFinding>,

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use super::snapshot::{ClusterSnapshot, ServedKind, UnavailableGroup};
-use super::{Identity, Kind, OwnerReference};
+use super::{ApiKind, Identity, OwnerReference};
 
 /// Finds the resource of a kind. Only kinds that the API server itself names are found, exactly or in lower case; a
 /// client that also derives list kinds takes `PodList` for a kind whose objects are all absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServedKinds {
-    kinds: HashMap<Kind, ServedKind>,
+    kinds: HashMap<ApiKind, ServedKind>,
     unavailable: HashMap<String, String>,
 }
 
@@ -31,7 +31,7 @@ pub enum Meaning {
 impl ServedKinds {
     /// Creates the table of what the API server serves, and of the group-versions for which this is unknown.
     pub fn new(served: &[ServedKind], unavailable: &[UnavailableGroup]) -> Self {
-        let lower = |served: &ServedKind| Kind::new(&served.kind.api_version, &served.kind.kind.to_lowercase());
+        let lower = |served: &ServedKind| ApiKind::new(&served.kind.api_version, &served.kind.kind.to_lowercase());
         // The exact form overrides the lower-case form of another kind.
         let lower = served.iter().map(|served| (lower(served), served.clone()));
         let exact = served.iter().map(|served| (served.kind.clone(), served.clone()));
@@ -56,13 +56,13 @@ impl ServedKinds {
     }
 
     /// Returns the kind as the API server serves it.
-    pub fn find(&self, kind: &Kind) -> Option<&ServedKind> {
+    pub fn find(&self, kind: &ApiKind) -> Option<&ServedKind> {
         self.kinds.get(kind)
     }
 
     /// Returns the versions in which a kind of the same group and name is served.
-    pub fn other_versions(&self, kind: &Kind) -> Vec<&Kind> {
-        let is_other = |known: &&Kind| known.group() == kind.group() && known.kind == kind.kind && *known != kind;
+    pub fn other_versions(&self, kind: &ApiKind) -> Vec<&ApiKind> {
+        let is_other = |known: &&ApiKind| known.group() == kind.group() && known.kind == kind.kind && *known != kind;
         let mut others: Vec<_> = self.kinds.keys().filter(is_other).collect();
         others.sort();
         others

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Identity, Kind, OwnerReference, Uid};
+use super::{ApiKind, Identity, OwnerReference, Uid};
 use crate::model::Seen;
 
 /// All that a plan of the cluster depends on.
@@ -27,7 +27,7 @@ pub struct ClusterSnapshot {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unavailable: Vec<UnavailableGroup>,
     /// Every resource that can be listed and deleted, in its preferred version, with its objects.
-    pub resources: Vec<Listed>,
+    pub resources: Vec<ListedResource>,
     /// Live reads of the owners that the lists leave doubtful.
     #[serde(default)]
     pub owners: Vec<OwnerRead>,
@@ -63,7 +63,7 @@ pub enum ClusterSnapshotKind {
 pub struct ServedKind {
     /// The version and the kind.
     #[serde(flatten)]
-    pub kind: Kind,
+    pub kind: ApiKind,
     /// As `deployments`.
     pub resource: String,
     /// Whether its objects have a namespace.
@@ -87,7 +87,7 @@ impl std::fmt::Display for UnavailableGroup {
 
 /// The objects of one resource.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
-pub struct Listed {
+pub struct ListedResource {
     /// The resource.
     #[serde(flatten)]
     pub served: ServedKind,
@@ -120,7 +120,7 @@ pub struct ObjectMeta {
 
 impl ObjectMeta {
     /// Returns the identity of this object of a kind.
-    pub fn identity(&self, kind: &Kind) -> Identity {
+    pub fn identity(&self, kind: &ApiKind) -> Identity {
         let Self { namespace, name, uid, .. } = self;
         Identity { kind: kind.clone(), namespace: Arc::clone(namespace), name: Arc::clone(name), uid: uid.clone() }
     }

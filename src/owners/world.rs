@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 use super::served::{Meaning, ServedKinds};
 use super::snapshot::{ClusterSnapshot, ObjectMeta, OwnerAnswer, OwnerRead};
 use super::{
-    Dependent, Identity, Item, Kind, LiveObject, OwnerGuards, OwnerReference, OwnerState, Propagation, ResourceId, Uid,
-    Verdict, decide,
+    ApiKind, Dependent, Identity, Item, LiveObject, OwnerGuards, OwnerReference, OwnerState, Propagation, ResourceId,
+    Uid, Verdict, decide,
 };
 
 /// The finalizers of garbage collection.
@@ -196,7 +196,7 @@ impl<'a> World<'a> {
 // === impl Object ===
 
 impl<'a> Object<'a> {
-    fn new(kind: &Kind, meta: &'a ObjectMeta) -> Self {
+    fn new(kind: &ApiKind, meta: &'a ObjectMeta) -> Self {
         let has = |finalizer: &str| meta.finalizers.iter().any(|known| known == finalizer);
         Self {
             identity: meta.identity(kind),

@@ -24,7 +24,7 @@ pub const NODE: &str = "node-1";
 pub struct FakeApi {
     inner: Arc<Mutex<Inner>>,
     /// Watches that a client opened and that no test has taken yet.
-    opened: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Watched>>>,
+    opened: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<WatchRequest>>>,
 }
 
 struct Inner {
@@ -35,7 +35,7 @@ struct Inner {
     requests: Vec<(Instant, String)>,
     clients: usize,
     planned: BTreeMap<Call, VecDeque<Answer>>,
-    opened: mpsc::UnboundedSender<Watched>,
+    opened: mpsc::UnboundedSender<WatchRequest>,
 }
 
 /// The kinds of requests.
@@ -67,7 +67,7 @@ pub enum Answer {
 }
 
 /// One watch that the test controls. Dropping it ends the watch in an orderly way.
-pub struct Watched {
+pub struct WatchRequest {
     pub query: String,
     body: Sender<Bytes, BoxError>,
 }
@@ -128,7 +128,7 @@ impl FakeApi {
     }
 
     /// Returns the next watch that a client opens.
-    pub async fn watched(&self) -> Watched {
+    pub async fn watched(&self) -> WatchRequest {
         let mut opened = self.opened.lock().await;
         let watched = tokio::time::timeout(std::time::Duration::from_hours(1), opened.recv()).await;
         watched.expect("no watch within an hour of the test's clock").unwrap()
@@ -224,7 +224,7 @@ impl FakeApi {
     fn watch(&self, uri: &str) -> Response<Channel<Bytes, BoxError>> {
         let (body, channel) = Channel::new(64);
         let query = uri.split_once('?').map(|(_, query)| query.to_owned()).unwrap_or_default();
-        self.lock().opened.send(Watched { query, body }).unwrap();
+        self.lock().opened.send(WatchRequest { query, body }).unwrap();
         Response::new(channel)
     }
 
@@ -250,9 +250,9 @@ impl Inner {
     }
 }
 
-// === impl Watched ===
+// === impl WatchRequest ===
 
-impl Watched {
+impl WatchRequest {
     /// Sends an event.
     pub async fn event(&mut self, kind: &str, object: &Value) {
         self.raw(&format!("{}\n", json!({"type": kind, "object": object}))).await;

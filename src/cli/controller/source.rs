@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::cli::session::block_on;
 use crate::cli::{CliError, ErrorKind, one_document};
 use crate::config::Loaded;
-use crate::controller::{ClusterObserver, ControllerError, Limits};
+use crate::controller::{ClusterObserver, ControllerError, ObserverLimits};
 use crate::daemon::node::credential_candidates;
 use crate::daemon::now;
 use crate::kubernetes::Connection;
@@ -28,7 +28,7 @@ pub(super) fn snapshot(file: Option<&PathBuf>, loaded: &Loaded) -> Result<Cluste
 
 /// Takes a snapshot of the cluster.
 pub(super) fn observe(loaded: &Loaded) -> Result<ClusterSnapshot, CliError> {
-    let observer = ClusterObserver::new(Arc::new(connection(loaded)), Limits::default(), now);
+    let observer = ClusterObserver::new(Arc::new(connection(loaded)), ObserverLimits::default(), now);
     let progress = progress();
     let watch = |done: usize, all: usize| {
         progress.set_length(all as u64);

@@ -26,7 +26,7 @@ pub struct Args {
     namespace: Option<String>,
     /// Show what would follow from its deletion with this policy
     #[arg(long, value_enum, value_name = "POLICY")]
-    if_deleted: Option<Policy>,
+    if_deleted: Option<PolicyArg>,
     /// Explain a snapshot in a file (- for standard input)
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
@@ -34,7 +34,7 @@ pub struct Args {
 
 /// A propagation policy.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Policy {
+pub enum PolicyArg {
     /// Delete the dependents afterward
     Background,
     /// Delete the dependents first
@@ -77,11 +77,11 @@ fn answer(
     snapshot: &ClusterSnapshot,
     guards: &OwnerGuards,
     object: &Identity,
-    policy: Option<Policy>,
+    policy: Option<PolicyArg>,
 ) -> Option<Answer> {
     let explanation = explain(snapshot, guards, &object.uid)?;
     // An object that is deleted anyway has no consequences of its own.
-    let predict = |policy: Policy| predict_deletion(snapshot, guards, &object.uid, policy.into());
+    let predict = |policy: PolicyArg| predict_deletion(snapshot, guards, &object.uid, policy.into());
     let if_deleted = policy.map(|policy| predict(policy).unwrap_or_default());
     Some(Answer { explanation, if_deleted })
 }
@@ -106,14 +106,14 @@ fn not_found(args: &Args, snapshot: &ClusterSnapshot) -> CliError {
     }
 }
 
-// === impl Policy ===
+// === impl PolicyArg ===
 
-impl From<Policy> for Propagation {
-    fn from(policy: Policy) -> Self {
+impl From<PolicyArg> for Propagation {
+    fn from(policy: PolicyArg) -> Self {
         match policy {
-            Policy::Background => Self::Background,
-            Policy::Foreground => Self::Foreground,
-            Policy::Orphan => Self::Orphan,
+            PolicyArg::Background => Self::Background,
+            PolicyArg::Foreground => Self::Foreground,
+            PolicyArg::Orphan => Self::Orphan,
         }
     }
 }

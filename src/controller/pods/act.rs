@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{PodCollector, PodFailure, PodNotice, PodOutcome, PodReport, PodResult, convert};
 use crate::controller::settings::at_once;
-use crate::kubernetes::{ApiResource, Deleted, KubernetesError, Target};
+use crate::kubernetes::{ApiResource, Deleted, KubernetesError, WriteTarget};
 use crate::pod_gc::{NodeAnswer, PodAction, PodKept, PodPlan, PodReason, recheck_node};
 
 /// How an action ended.
@@ -79,7 +79,7 @@ impl PodCollector {
     /// Marks the pod as failed if needed, then deletes it. A pod that cannot be marked is not deleted.
     async fn remove(&self, action: &PodAction) -> Result<PodResult, KubernetesError> {
         let resource = ApiResource::pods();
-        let target = Target { resource: &resource, namespace: &action.namespace, name: &action.name };
+        let target = WriteTarget { resource: &resource, namespace: &action.namespace, name: &action.name };
         if let Some(mark) = &action.mark {
             let patch = convert::failed_patch(&action.uid, mark, (self.clock)());
             let marked = self.changes.patch_pod_status(&self.calls, target, &patch).await;

@@ -91,7 +91,7 @@ fn the_image_of_a_container_is_its_id_and_else_its_reference() {
         ("an older runtime", "", "docker.io/a@sha256:01", Some("docker.io/a@sha256:01")),
         ("neither", "", "", None),
     ] {
-        let from = lists::Container { image_id: id.into(), image_ref: reference.into(), ..Default::default() };
+        let from = lists::LeanContainer { image_id: id.into(), image_ref: reference.into(), ..Default::default() };
         assert_eq!(container(from).image_id.as_deref(), read, "{row}");
     }
 }

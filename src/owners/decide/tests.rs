@@ -1,10 +1,10 @@
 //! The table of decisions: the state of each owner, and what happens to the object.
 
 use super::*;
-use crate::owners::{Item, Kind, ResourceId};
+use crate::owners::{ApiKind, Item, ResourceId};
 
 fn identity(name: &str) -> Identity {
-    Identity { kind: Kind::new("v1", "Pod"), namespace: "ns1".into(), name: name.into(), uid: Uid::new(name) }
+    Identity { kind: ApiKind::new("v1", "Pod"), namespace: "ns1".into(), name: name.into(), uid: Uid::new(name) }
 }
 
 fn reference(name: &str) -> OwnerReference {
@@ -48,8 +48,8 @@ fn the_states_of_the_owners_decide() {
     use Propagation::*;
     let unverified = || Unverified("timeout".to_owned());
     let rows = [
-        ("no owner: kept", vec![], Verdict::Keep(KeepReason::NoOwner)),
-        ("an owner that exists keeps", vec![Exists], Verdict::Keep(KeepReason::OwnerExists)),
+        ("no owner: kept", vec![], Verdict::Keep(ObjectKeepReason::NoOwner)),
+        ("an owner that exists keeps", vec![Exists], Verdict::Keep(ObjectKeepReason::OwnerExists)),
         ("an absent owner deletes", vec![Absent], delete(Background, OwnersAbsent)),
         ("two absent owners delete", vec![Absent, Absent], delete(Background, OwnersAbsent)),
         ("a waiting owner deletes", vec![WaitsForDependents], delete(Background, OwnerWaits)),
@@ -57,7 +57,7 @@ fn the_states_of_the_owners_decide() {
         (
             "an owner in another namespace keeps",
             vec![Absent, InOtherNamespace],
-            Verdict::Keep(KeepReason::OwnerInOtherNamespace(reference("b"))),
+            Verdict::Keep(ObjectKeepReason::OwnerInOtherNamespace(reference("b"))),
         ),
         ("one of two exists: the other reference is dropped", vec![Absent, Exists], drops(&["a"])),
         ("one exists, one waits: the waiting one is freed", vec![Exists, WaitsForDependents], drops(&["b"])),
@@ -65,13 +65,17 @@ fn the_states_of_the_owners_decide() {
         (
             "an unserved kind keeps",
             vec![Absent, KindNotServed],
-            Verdict::Keep(KeepReason::OwnerKindNotServed(reference("b"))),
+            Verdict::Keep(ObjectKeepReason::OwnerKindNotServed(reference("b"))),
         ),
-        ("a namespaced owner keeps", vec![Namespaced], Verdict::Keep(KeepReason::OwnerNamespaced(reference("a")))),
+        (
+            "a namespaced owner keeps",
+            vec![Namespaced],
+            Verdict::Keep(ObjectKeepReason::OwnerNamespaced(reference("a"))),
+        ),
         (
             "an unverified owner keeps, whatever the others are",
             vec![Absent, WaitsForDependents, unverified()],
-            Verdict::Keep(KeepReason::OwnerUnverified(reference("c"), "timeout".to_owned())),
+            Verdict::Keep(ObjectKeepReason::OwnerUnverified(reference("c"), "timeout".to_owned())),
         ),
     ];
     for (name, owners, expected) in rows {
@@ -82,7 +86,7 @@ fn the_states_of_the_owners_decide() {
 #[test]
 fn an_owner_that_was_not_read_counts_as_unverified() {
     let verdict = decide(&object(2), &[OwnerState::Absent], &[]);
-    let Verdict::Keep(KeepReason::OwnerUnverified(owner, _)) = verdict else { panic!("{verdict:?}") };
+    let Verdict::Keep(ObjectKeepReason::OwnerUnverified(owner, _)) = verdict else { panic!("{verdict:?}") };
     assert_eq!(owner, reference("b"));
 }
 
@@ -122,7 +126,7 @@ fn a_deletion_in_progress_needs_its_dependents_and_never_its_owners() {
     let waits = dependent("waits", true, true);
     let uid = |name| Uid::new(name);
     let rows = [
-        (deleting(false, false), vec![blocks.clone()], Verdict::Keep(KeepReason::BeingDeleted)),
+        (deleting(false, false), vec![blocks.clone()], Verdict::Keep(ObjectKeepReason::BeingDeleted)),
         (deleting(false, true), vec![], Verdict::EndForeground),
         (deleting(false, true), vec![free.clone()], Verdict::EndForeground),
         (deleting(false, true), vec![free.clone(), blocks.clone()], Verdict::WaitForDependents(vec![uid("blocks")])),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-use super::super::{Identity, Kind, OwnerReference, Uid};
+use super::super::{ApiKind, Identity, OwnerReference, Uid};
 use super::ResourceId;
 use super::intern::Interner;
 use super::rows::Rows;
@@ -68,10 +68,10 @@ pub(super) struct Store {
     /// Numbers of nodes, by uid.
     index: HashTable<NodeId>,
     hasher: RandomState,
-    kinds: Interner<Kind>,
+    kinds: Interner<ApiKind>,
     namespaces: Interner<Arc<str>>,
     /// Kind and name of the references that differ from the owner's node: few.
-    others: HashMap<EdgeId, (Kind, Arc<str>)>,
+    others: HashMap<EdgeId, (ApiKind, Arc<str>)>,
     /// How many lists of each resource have begun.
     lists: HashMap<ResourceId, u32>,
 }

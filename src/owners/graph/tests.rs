@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::super::{Identity, Kind, OwnerReference, Uid};
+use super::super::{ApiKind, Identity, OwnerReference, Uid};
 use super::{Effect, Event, Graph, Observed, ResourceId};
 
 const PODS: ResourceId = ResourceId(1);
@@ -16,7 +16,12 @@ fn pod(name: &str) -> Identity {
 }
 
 fn of(api_version: &str, kind: &str, namespace: &str, name: &str, uid: &str) -> Identity {
-    Identity { kind: Kind::new(api_version, kind), namespace: namespace.into(), name: name.into(), uid: Uid::new(uid) }
+    Identity {
+        kind: ApiKind::new(api_version, kind),
+        namespace: namespace.into(),
+        name: name.into(),
+        uid: Uid::new(uid),
+    }
 }
 
 fn to(owner: &Identity) -> OwnerReference {

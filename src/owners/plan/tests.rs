@@ -8,18 +8,18 @@ use jiff::Timestamp;
 use super::*;
 use crate::model::Seen;
 use crate::owners::{
-    ClusterSnapshotKind, FOREGROUND, FindingKind, Kind, Listed, ObjectMeta, ServedKind, UnavailableGroup,
+    ApiKind, ClusterSnapshotKind, FOREGROUND, FindingKind, ListedResource, ObjectMeta, ServedKind, UnavailableGroup,
 };
 
 /// A cluster that serves ConfigMap, `Deployment` and `Node`.
 pub(in crate::owners) fn cluster(objects: &[(Identity, ObjectMeta)]) -> ClusterSnapshot {
     let served = [("v1", "ConfigMap", true), ("apps/v1", "Deployment", true), ("v1", "Node", false)];
     let served = served.map(|(api_version, kind, namespaced)| ServedKind {
-        kind: Kind::new(api_version, kind),
+        kind: ApiKind::new(api_version, kind),
         resource: format!("{}s", kind.to_lowercase()),
         namespaced,
     });
-    let of = |kind: &Kind| {
+    let of = |kind: &ApiKind| {
         let of_kind = objects.iter().filter(|(identity, _)| identity.kind == *kind);
         Seen::Seen(of_kind.map(|(_, meta)| meta.clone()).collect())
     };
@@ -29,7 +29,10 @@ pub(in crate::owners) fn cluster(objects: &[(Identity, ObjectMeta)]) -> ClusterS
         taken_at: Timestamp::UNIX_EPOCH,
         server: "https://api.example".to_owned(),
         unavailable: Vec::new(),
-        resources: served.iter().map(|served| Listed { served: served.clone(), objects: of(&served.kind) }).collect(),
+        resources: served
+            .iter()
+            .map(|served| ListedResource { served: served.clone(), objects: of(&served.kind) })
+            .collect(),
         served: served.to_vec(),
         owners: Vec::new(),
     }
@@ -37,7 +40,7 @@ pub(in crate::owners) fn cluster(objects: &[(Identity, ObjectMeta)]) -> ClusterS
 
 fn identity(api_version: &str, kind: &str, namespace: &str, name: &str) -> Identity {
     let uid = Uid::new(&format!("{name}-uid"));
-    Identity { kind: Kind::new(api_version, kind), namespace: namespace.into(), name: name.into(), uid }
+    Identity { kind: ApiKind::new(api_version, kind), namespace: namespace.into(), name: name.into(), uid }
 }
 
 pub(in crate::owners) fn config_map(name: &str) -> Identity {
@@ -172,7 +175,7 @@ fn a_kind_of_a_group_whose_discovery_failed_is_unverified() {
 fn a_kind_in_lower_case_is_the_same_kind_and_any_other_case_is_not() {
     let owner = config_map("owner");
     for (kind, is_known) in [("configmap", true), ("CONFIGMAP", false), ("Configmap", false), ("configmaps", false)] {
-        let reference = Identity { kind: Kind::new("v1", kind), ..owner.clone() };
+        let reference = Identity { kind: ApiKind::new("v1", kind), ..owner.clone() };
         let mut snapshot = cluster(&[object(&owner, &[]), object(&config_map("child"), &[&reference])]);
         read(&mut snapshot, &OwnerAnswer::Exists { waits_for_dependents: false });
         let reason = if is_known { "owner_exists" } else { "owner_kind_not_served" };
@@ -210,7 +213,7 @@ fn a_guard_keeps_an_object_whose_owner_is_in_another_namespace() {
 #[test]
 fn a_uid_with_another_kind_counts_as_absent_and_is_reported() {
     let owner = config_map("owner");
-    let wrong = Identity { kind: Kind::new("apps/v1", "Deployment"), ..owner.clone() };
+    let wrong = Identity { kind: ApiKind::new("apps/v1", "Deployment"), ..owner.clone() };
     let mut snapshot = cluster(&[object(&owner, &[]), object(&config_map("child"), &[&wrong])]);
     read(&mut snapshot, &OwnerAnswer::NotFound);
     let plan = plan(&snapshot, &OwnerGuards::default());
@@ -244,7 +247,7 @@ fn a_deletion_in_progress_names_what_it_waits_for() {
 
 #[test]
 fn an_object_that_two_groups_serve_counts_once() {
-    let as_deployment = Identity { kind: Kind::new("apps/v1", "Deployment"), ..config_map("twice") };
+    let as_deployment = Identity { kind: ApiKind::new("apps/v1", "Deployment"), ..config_map("twice") };
     let owner = config_map("owner");
     let mut snapshot = cluster(&[object(&config_map("twice"), &[&owner]), object(&as_deployment, &[&owner])]);
     read(&mut snapshot, &OwnerAnswer::NotFound);

@@ -8,8 +8,8 @@ use serde::Deserialize;
 
 use super::super::super::world::World;
 use super::super::super::{
-    ClusterSnapshot, ClusterSnapshotKind, FOREGROUND, Identity, Kind, Listed, ORPHAN, ObjectMeta, OwnerAnswer,
-    OwnerRead, OwnerReference, Propagation, ServedKind, Uid,
+    ApiKind, ClusterSnapshot, ClusterSnapshotKind, FOREGROUND, Identity, ListedResource, ORPHAN, ObjectMeta,
+    OwnerAnswer, OwnerRead, OwnerReference, Propagation, ServedKind, Uid,
 };
 use super::super::{doubtful_owners, wave};
 use crate::model::Seen;
@@ -127,12 +127,12 @@ impl Server {
 
     fn snapshot(&self) -> ClusterSnapshot {
         let served = SERVED.map(|(api_version, kind, namespaced)| ServedKind {
-            kind: Kind::new(api_version, kind),
+            kind: ApiKind::new(api_version, kind),
             resource: kind.to_lowercase(),
             namespaced,
         });
         let of_kind =
-            |kind: &Kind| self.0.iter().filter(|(id, _)| id.kind == *kind).map(|(_, meta)| meta.clone()).collect();
+            |kind: &ApiKind| self.0.iter().filter(|(id, _)| id.kind == *kind).map(|(_, meta)| meta.clone()).collect();
         let listed = served.iter().filter(|served| &*served.kind.api_version != "example.com/v2");
         let mut snapshot = ClusterSnapshot {
             kind: ClusterSnapshotKind::ClusterSnapshot,
@@ -141,7 +141,7 @@ impl Server {
             server: String::new(),
             unavailable: Vec::new(),
             resources: listed
-                .map(|served| Listed { served: served.clone(), objects: Seen::Seen(of_kind(&served.kind)) })
+                .map(|served| ListedResource { served: served.clone(), objects: Seen::Seen(of_kind(&served.kind)) })
                 .collect(),
             served: served.to_vec(),
             owners: Vec::new(),
@@ -196,7 +196,7 @@ impl Reference {
         let or =
             |own: &Option<String>, of: fn(&Identity) -> String| own.clone().unwrap_or_else(|| of(to.as_ref().unwrap()));
         OwnerReference {
-            kind: Kind::new(
+            kind: ApiKind::new(
                 &or(&self.api_version, |owner| owner.kind.api_version.to_string()),
                 &or(&self.kind, |owner| owner.kind.kind.to_string()),
             ),
@@ -214,7 +214,12 @@ fn sorted<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
 }
 
 fn of(api_version: &str, kind: &str, namespace: &str, name: &str, uid: &str) -> Identity {
-    Identity { kind: Kind::new(api_version, kind), namespace: namespace.into(), name: name.into(), uid: Uid::new(uid) }
+    Identity {
+        kind: ApiKind::new(api_version, kind),
+        namespace: namespace.into(),
+        name: name.into(),
+        uid: Uid::new(uid),
+    }
 }
 
 #[test]
