@@ -10,7 +10,7 @@ say() { printf 'test.sh: %s\n' "$*" >&2; }
 
 case "${1:-}" in
   fast)
-    say "building, then running the 1,000 tests that need no root: about 4 minutes on 2 cores after the build"
+    say "building, then running the 1,200 tests that need no root: about 4 minutes on 2 cores after the build"
     scripts/setup.sh build
     nextest=(-E 'not test(/as_root|containerd|on_node|promtool|prometheus|in_browser|manifests::chart/)')
     plain=(-- --skip as_root --skip containerd --skip on_node --skip promtool --skip prometheus --skip in_browser --skip manifests::chart)
@@ -20,7 +20,7 @@ case "${1:-}" in
     nextest=(-E 'test(on_node)') plain=(-- on_node)
     ;;
   *)
-    say "building, then running about 1,320 tests: about 20 minutes on 2 cores after the build"
+    say "building, then running about 1,470 tests: about 20 minutes on 2 cores after the build"
     say "they use containerd 1.6, 1.7 and 2.x and real nodes; \`make test-fast\` runs those that need no root"
     nextest=() plain=()
     ;;
