@@ -79,6 +79,9 @@ impl Engine {
             Ok(Next::InWave) => self.queue.pause(key),
             Ok(Next::Done) => {
                 self.recovered(key.uid());
+                if let Key::Check(uid) = key {
+                    self.waiting().end(uid);
+                }
                 self.queue.done(key);
             }
         }

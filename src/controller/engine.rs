@@ -15,7 +15,7 @@ use super::convert;
 use super::outcome::{ClusterFailure, ClusterOutcome};
 use super::queue::{QueueLength, WorkQueue};
 use super::served::Served;
-use super::waiting::{STUCK, Waiting};
+use super::waiting::Waiting;
 use crate::kubernetes::{Clock, ObjectMetadata};
 use crate::metrics::EngineFigures;
 use crate::owners::{ApiKind, Brake, Effect, Event, Graph, Identity, OwnerGuards, Recent, ResourceId, Uid, Verdict};
@@ -266,9 +266,8 @@ impl Engine {
     pub(super) fn failed(&self, object: Identity, cause: String) {
         let failure = ClusterFailure { object, cause };
         let mut failures = lock(&self.failures);
-        let before = failures.remove(&failure.object.uid);
-        let since = before.as_ref().map_or_else(Instant::now, |(since, _)| *since);
-        failures.insert(failure.object.uid.clone(), (since, failure.clone()));
+        let since = failures.get(&failure.object.uid).map_or_else(Instant::now, |(since, _)| *since);
+        let before = failures.insert(failure.object.uid.clone(), (since, failure.clone()));
         drop(failures);
         if before.is_none_or(|(_, before)| before.cause != failure.cause) {
             (self.report)(Notice::Failed(failure));
@@ -277,7 +276,7 @@ impl Engine {
 
     /// Records that a foreground deletion waits for these dependents, and reports one that waits for long.
     pub(super) fn waits(&self, owner: &Identity, dependents: &[Uid]) {
-        if lock(&self.waiting).note(&owner.uid) < STUCK {
+        if !self.waiting().note(&owner.uid) {
             return;
         }
         let dependent = dependents.iter().find_map(|uid| self.graph().item(uid));
@@ -289,8 +288,8 @@ impl Engine {
     /// Returns the figures of now, for metrics.
     pub(super) fn figures(&self) -> EngineFigures {
         let (QueueLength { ready, processing, delayed }, totals) = (self.queue.len(), self.queue.totals());
-        // Before the others: their locks are held to the end of the statement.
-        let ((failing, longest_failure), longest_wait) = (self.failing(), self.longest_wait());
+        // A statement of its own: the locks of the next one are held to its end.
+        let (failing, longest_failure) = self.failing();
         EngineFigures {
             ready,
             processing,
@@ -301,7 +300,7 @@ impl Engine {
             unlisted: lock(&self.resources).unlisted.len(),
             failing,
             longest_failure,
-            longest_wait,
+            longest_wait: self.waiting().longest(),
             paused: self.brake().paused().count(),
         }
     }
@@ -312,9 +311,8 @@ impl Engine {
         (failures.len(), failures.values().map(|(since, _)| since.elapsed()).max().unwrap_or_default())
     }
 
-    fn longest_wait(&self) -> Duration {
-        let waits = |uid: &Uid| self.graph().item(uid).is_some_and(|item| item.waits_for_dependents);
-        lock(&self.waiting).longest(waits)
+    pub(super) fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        lock(&self.waiting)
     }
 
     /// Forgets the failure of an object.

@@ -7,24 +7,42 @@ use tokio::time::Instant;
 
 use crate::owners::Uid;
 
-/// After this time a foreground deletion that waits has an event, and again each time it has passed.
+/// A foreground deletion that waits is reported after this time, and again each time it has passed.
 pub(super) const STUCK: Duration = Duration::from_mins(10);
 
-/// The owners that wait, and since when this process has seen that.
+/// The owners that wait.
 #[derive(Debug, Default)]
-pub(super) struct Waiting(HashMap<Uid, Instant>);
+pub(super) struct Waiting(HashMap<Uid, Wait>);
+
+#[derive(Debug)]
+struct Wait {
+    /// When this process first saw that it waits.
+    since: Instant,
+    reported: Instant,
+}
 
 // === impl Waiting ===
 
 impl Waiting {
-    /// Records that a deletion waits. Returns for how long it has.
-    pub(super) fn note(&mut self, uid: &Uid) -> Duration {
-        self.0.entry(uid.clone()).or_insert_with(Instant::now).elapsed()
+    /// Records that a deletion waits. Returns whether it is to be reported. The end of each dependent is a reason to check
+    /// the owner again, so it may wait often and long without being stuck.
+    pub(super) fn note(&mut self, uid: &Uid) -> bool {
+        let now = Instant::now();
+        let wait = self.0.entry(uid.clone()).or_insert(Wait { since: now, reported: now });
+        let is_due = now - wait.reported >= STUCK;
+        if is_due {
+            wait.reported = now;
+        }
+        is_due
     }
 
-    /// Returns how long the deletion has waited that waits the longest. Forgets those that `waits` denies.
-    pub(super) fn longest(&mut self, waits: impl Fn(&Uid) -> bool) -> Duration {
-        self.0.retain(|uid, _| waits(uid));
-        self.0.values().map(Instant::elapsed).max().unwrap_or_default()
+    /// Records that a deletion does not wait any more.
+    pub(super) fn end(&mut self, uid: &Uid) {
+        self.0.remove(uid);
+    }
+
+    /// Returns how long the deletion has waited that waits the longest.
+    pub(super) fn longest(&self) -> Duration {
+        self.0.values().map(|wait| wait.since.elapsed()).max().unwrap_or_default()
     }
 }
