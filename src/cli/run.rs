@@ -2,7 +2,7 @@
 
 mod agent;
 mod monitoring;
-pub(super) mod reload;
+mod reload;
 mod start;
 
 use std::time::Duration;

@@ -84,10 +84,7 @@ impl AgentMetrics {
 
     /// Shows whether the last load of the configuration succeeded. `at` = when the one in force was loaded.
     pub fn reloaded(&self, at: Option<Timestamp>) {
-        self.0.metrics.values.set(RELOADED, f64::from(u8::from(at.is_some())));
-        if let Some(at) = at {
-            self.0.metrics.values.set(RELOADED_AT, seconds(at));
-        }
+        self.0.metrics.values.reloaded([RELOADED, RELOADED_AT], at);
     }
 
     /// Shows whether the agent holds the lock of the node.

@@ -72,10 +72,7 @@ impl ControllerMetrics {
 
     /// Shows whether the last load of the configuration succeeded. `at` = when it was loaded.
     pub fn reloaded(&self, at: Option<Timestamp>) {
-        self.0.metrics.values.set(CONTROLLER_RELOADED, f64::from(u8::from(at.is_some())));
-        if let Some(at) = at {
-            self.0.metrics.values.set(CONTROLLER_RELOADED_AT, at.as_duration().as_secs_f64());
-        }
+        self.0.metrics.values.reloaded([CONTROLLER_RELOADED, CONTROLLER_RELOADED_AT], at);
     }
 
     /// Counts a discovery that failed.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use jiff::Timestamp;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics;
@@ -33,6 +34,14 @@ impl Values {
         let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (_, parts) = values.entry(definition.name).or_insert_with(|| (definition, Parts::new()));
         parts.insert(part, samples);
+    }
+
+    /// Sets whether the last load of the configuration succeeded, and when the last one did that succeeded.
+    pub(super) fn reloaded(&self, [successful, last]: [Definition; 2], at: Option<Timestamp>) {
+        self.set(successful, f64::from(u8::from(at.is_some())));
+        if let Some(at) = at {
+            self.set(last, at.as_duration().as_secs_f64());
+        }
     }
 
     /// Sets a metric without labels.

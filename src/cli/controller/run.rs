@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::source;
-use crate::cli::run::reload::{NEED_A_RESTART, differing};
+use crate::cli::reload::{CONFIGURATION, load_again, needing_restart};
 use crate::cli::session::block_on_all_threads;
 use crate::cli::{CliError, ErrorKind};
 use crate::config::{ConfigFiles, Loaded, Settings};
@@ -20,8 +20,6 @@ use crate::serve::{Health, Pages, Server};
 
 /// The fact about the Lease that readiness shows.
 const LEASE: &str = "lease";
-/// The same about the last load of the configuration.
-const CONFIGURATION: &str = "configuration";
 
 /// What loads the settings again. The level of the log changes at once. Other settings need a restart, with which the
 /// brake forgets its pauses: that is for a person to decide.
@@ -154,26 +152,21 @@ impl<F: Fn() -> Result<Loaded, CliError>> Reloads<'_, F> {
         self.metrics.reloaded(Some(now()));
         loop {
             reload.requested().await;
-            self.load_again();
+            self.load();
         }
     }
 
-    fn load_again(&self) {
-        let loaded = (self.load)();
+    /// Shows the result after it is logged.
+    fn load(&self) {
+        let loaded = load_again(&self.load);
+        if let Ok(loaded) = &loaded {
+            tracing::info!(log_level = ?loaded.settings.log_level, "settings reloaded");
+            needing_restart(self.started_with, &loaded.settings, |key| key != "log.level");
+        }
         self.metrics.reloaded(loaded.is_ok().then(now));
         match loaded {
-            Ok(loaded) => {
-                self.health.has(CONFIGURATION);
-                let restart = differing(self.started_with, &loaded.settings, |key| key != "log.level");
-                tracing::info!(log_level = ?loaded.settings.log_level, "settings reloaded");
-                if !restart.is_empty() {
-                    tracing::warn!(settings = restart, "{NEED_A_RESTART}");
-                }
-            }
-            Err(error) => {
-                self.health.lacks(CONFIGURATION, error.to_string());
-                tracing::error!(%error, "settings not reloaded; the previous settings remain in force");
-            }
+            Ok(_) => self.health.has(CONFIGURATION),
+            Err(error) => self.health.lacks(CONFIGURATION, error.to_string()),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::cli::CliError;
+use crate::cli::reload::CONFIGURATION;
 use crate::cli::report::document;
 use crate::cli::session::failed_sources;
 use crate::config::Settings;
@@ -18,7 +19,6 @@ use crate::serve::{AgentState, Health, Inbox, Live, Pages, Progress, ReportPage,
 pub(super) const RUNTIME: &str = "runtime";
 const LOCK: &str = "lock";
 const PODS: &str = "pods";
-const CONFIGURATION: &str = "configuration";
 
 /// Metrics and health of the service, and the server that shows them.
 pub(super) struct Monitoring {
