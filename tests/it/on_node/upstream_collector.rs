@@ -56,7 +56,7 @@ impl Contest {
                 let (upstream, ours) = tokio::join!(self.upstream.1.states(), self.ours.1.states());
                 let mut found = sentinel::waits(steps, &upstream, "kube-controller-manager");
                 found.extend(sentinel::waits(steps, &ours, "kubegc"));
-                different = compare(&upstream, &ours);
+                different = compare(self.forests(), steps, (&upstream, &ours));
                 let unexplained = unexplained(different.clone()).await;
                 found.extend(unexplained.iter().map(|difference| self.describe(steps, difference)));
                 found
