@@ -6,6 +6,7 @@
 //! that no kubelet finishes. Only `changes` writes.
 
 mod act;
+mod as_shown;
 mod calls;
 mod changes;
 mod check;

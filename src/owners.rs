@@ -27,7 +27,7 @@ pub use brake::{Brake, BrakeAnswer};
 pub use decide::{DeleteReason, LiveObject, ObjectKeepReason, OwnerState, Propagation, Verdict, decide};
 pub use explain::{ClusterExplanation, DependentNode, OwnerNode, explain, find_objects};
 pub use findings::{Finding, FindingKind};
-pub use graph::{Dependent, Effect, Event, Graph, Item, Observed, ResourceId};
+pub use graph::{Dependent, Effect, Event, Graph, Item, Observed, ResourceId, ShownVersion};
 pub use guards::OwnerGuards;
 pub use identity::{ApiKind, Identity, OwnerReference, Uid};
 pub use plan::{

@@ -89,7 +89,8 @@ impl Engine {
         unblock: bool,
         reason: DeleteReason,
     ) -> Result<Next, KubernetesError> {
-        if reason == DeleteReason::OwnersAbsent && !self.brake_permits(&checked) {
+        let owners: Vec<_> = checked.live.owner_references.iter().map(|owner| Uid::new(&owner.uid)).collect();
+        if reason == DeleteReason::OwnersAbsent && !self.brake_permits(&checked.item, &owners) {
             return Ok(Next::Parked);
         }
         if unblock {
@@ -134,26 +135,26 @@ impl Engine {
     }
 
     /// Asks the brake, if none of the owners was ever seen alive.
-    fn brake_permits(&self, checked: &Checked) -> bool {
+    pub(super) fn brake_permits<'a>(&self, item: &Item, owners: impl IntoIterator<Item = &'a Uid>) -> bool {
         if !self.has_monitors {
             return true;
         }
-        let resource = checked.item.resource;
+        let resource = item.resource;
         let answer = {
             let graph = self.graph();
-            if checked.live.owner_references.iter().any(|owner| graph.was_seen(&Uid::new(&owner.uid))) {
+            if owners.into_iter().any(|owner| graph.was_seen(owner)) {
                 return true;
             }
             self.brake().ask(resource, (self.clock)(), &self.guards, || graph.count(resource))
         };
         if answer == BrakeAnswer::PausedNow {
-            (self.report)(Notice::Paused(self.name(resource), checked.item.identity.clone()));
+            (self.report)(Notice::Paused(self.name(resource), item.identity.clone()));
         }
         answer == BrakeAnswer::Permitted
     }
 
     /// Reports a deletion, and shows the graph what became of the object.
-    fn deleted(&self, checked: &Checked, propagation: Propagation, reason: &str, result: DeleteResult) {
+    pub(super) fn deleted(&self, checked: &Checked, propagation: Propagation, reason: &str, result: DeleteResult) {
         let Checked { item: Item { identity, resource, .. }, .. } = checked;
         let result = match result {
             _ if self.changes.is_dry_run() => ClusterResult::DryRun,
@@ -196,7 +197,7 @@ impl Engine {
 }
 
 /// What became of an object that was to be deleted.
-enum DeleteResult {
+pub(super) enum DeleteResult {
     Gone,
     AlreadyDeleted,
     Accepted(Box<ObjectMetadata>),
@@ -205,12 +206,12 @@ enum DeleteResult {
 // === impl Checked ===
 
 impl Checked {
-    fn target(&self) -> WriteTarget<'_> {
+    pub(super) fn target(&self) -> WriteTarget<'_> {
         WriteTarget { resource: &self.resource, namespace: &self.live.namespace, name: &self.live.name }
     }
 
     /// An object that is not there is as good as deleted: its uid was read a moment ago.
-    fn or_gone(&self, deleted: Result<Deleted, KubernetesError>) -> Result<DeleteResult, KubernetesError> {
+    pub(super) fn or_gone(&self, deleted: Result<Deleted, KubernetesError>) -> Result<DeleteResult, KubernetesError> {
         match deleted {
             Ok(Deleted::Gone) => Ok(DeleteResult::Gone),
             Ok(Deleted::Accepted(held)) => Ok(DeleteResult::Accepted(held)),

@@ -60,8 +60,12 @@ impl Calls {
 
     /// Waits until a call may be made. The call counts as in flight while the permit is held.
     pub(super) async fn permit(&self) -> Option<SemaphorePermit<'_>> {
-        let at = self.bucket.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
-        sleep_until(at).await;
+        let now = Instant::now();
+        let at = self.bucket.lock().unwrap_or_else(PoisonError::into_inner).take(now);
+        // A timer has a cost, and most calls need not wait.
+        if at > now {
+            sleep_until(at).await;
+        }
         // The semaphore is never closed.
         self.in_flight.acquire().await.ok()
     }

@@ -95,6 +95,9 @@ impl Engine {
         let served = self.served();
         let Some(resource) = served.resource(&item.identity.kind) else { return Ok(Next::Parked) };
         let Some(namespace) = namespace(&item, resource) else { return Ok(Next::Done) };
+        if let Some(next) = self.delete_as_shown(&item, resource, &namespace).await? {
+            return Ok(next);
+        }
         let live = self.calls.read(resource, &namespace, &item.identity.name).await?;
         let Some(live) = live.filter(|live| Uid::new(&live.uid) == *uid) else {
             self.apply(Event::ProvenAbsent(item.identity));
@@ -155,11 +158,8 @@ impl Engine {
         namespace: &str,
         reference: &OwnerReference,
     ) -> Result<OwnerState, KubernetesError> {
-        if self.orphaned().touch(&reference.uid) {
-            return Ok(OwnerState::Orphaned);
-        }
-        if self.is_known_absent(namespace, reference) {
-            return Ok(self.absent(namespace, reference));
+        if let Some(state) = self.known_state(namespace, reference) {
+            return Ok(state);
         }
         let owner = match served.kinds.meaning(reference, namespace) {
             Meaning::Object(owner) => owner,
@@ -177,6 +177,14 @@ impl Engine {
                 Ok(self.absent(namespace, reference))
             }
         }
+    }
+
+    /// Returns the state of an owner that is known without a call.
+    pub(super) fn known_state(&self, namespace: &str, reference: &OwnerReference) -> Option<OwnerState> {
+        if self.orphaned().touch(&reference.uid) {
+            return Some(OwnerState::Orphaned);
+        }
+        self.is_known_absent(namespace, reference).then(|| self.absent(namespace, reference))
     }
 
     /// An owner that is absent in the cluster scope or in the namespace of the dependent.

@@ -1,5 +1,7 @@
 //! Metadata of the API server as data of `owners`.
 
+use std::num::NonZeroU64;
+
 use crate::kubernetes::{ObjectMetadata, OwnerReferenceMetadata};
 use crate::owners::{
     ApiKind, FOREGROUND, Identity, LiveObject, ORPHAN, ObjectMeta, Observed, OwnerReference, ResourceId, Uid,
@@ -27,7 +29,13 @@ pub(super) fn observed(kind: &ApiKind, resource: ResourceId, object: &ObjectMeta
         orphans: has(object, ORPHAN),
         is_foreground: has(object, FOREGROUND),
         owners: references(&object.owner_references),
+        version: version(&object.resource_version),
     }
+}
+
+/// Returns a resource version as the number that it is written as.
+fn version(text: &str) -> Option<NonZeroU64> {
+    text.parse().ok().filter(|version: &NonZeroU64| version.to_string() == text)
 }
 
 /// Returns what a live read shows.

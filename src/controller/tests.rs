@@ -1,5 +1,6 @@
 //! The workers against an API server in memory, one key at a time: which calls they make, and what is left.
 
+mod as_shown;
 mod cases;
 mod conflicting_references;
 mod discovery;
@@ -73,6 +74,16 @@ impl Cluster {
     /// The object exists, and its monitor shows it.
     fn shows(&self, object: &Value) {
         self.server.put(object);
+        self.monitor_shows(object);
+    }
+
+    /// The object exists, and its monitor shows it with its version.
+    fn shows_version(&self, object: &Value) {
+        self.server.put(object);
+        self.monitor_shows(&self.server.get(object).unwrap());
+    }
+
+    fn monitor_shows(&self, object: &Value) {
         self.engine.apply(Event::Seen(convert::observed(&kind(object), self.resource(object), &metadata(object))));
     }
 

@@ -10,6 +10,8 @@ mod rows;
 mod store;
 
 pub use changes::{Effect, Event, Observed};
+use std::num::NonZeroU64;
+
 use store::{NodeId, State, Store};
 
 use super::{Identity, OwnerReference, Recent, Uid};
@@ -46,6 +48,15 @@ pub struct Item {
     pub resource: ResourceId,
 }
 
+/// One version of an object, as a monitor has shown it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ShownVersion {
+    /// Its resourceVersion.
+    pub version: NonZeroU64,
+    /// The owner references of this version, in order.
+    pub owners: Vec<OwnerReference>,
+}
+
 /// A dependent, and its reference to the owner.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Dependent {
@@ -78,6 +89,14 @@ impl Graph {
     /// Lists the owner references of an object in their order.
     pub fn owners(&self, uid: &Uid) -> Vec<OwnerReference> {
         self.store.find(uid).map(|node| self.store.references(node)).unwrap_or_default()
+    }
+
+    /// Returns the version of an object that a monitor has shown last. `None` if none did, if its deletion has begun, and
+    /// if a finalizer of garbage collection decides how it is deleted.
+    pub fn shown_version(&self, uid: &Uid) -> Option<ShownVersion> {
+        let id = self.store.find(uid)?;
+        let version = self.store.node(id)?.version?;
+        Some(ShownVersion { version, owners: self.store.references(id) })
     }
 
     /// Returns the number of objects that a monitor has shown and that still exist.

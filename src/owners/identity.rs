@@ -99,11 +99,13 @@ impl fmt::Display for Uid {
             Compact::Text(text) => return f.write_str(text),
             Compact::Uuid(bytes) => bytes,
         };
+        // In one piece: each request and each line of the log has some.
+        let mut text = String::with_capacity(36);
         for (at, byte) in bytes.iter().enumerate() {
-            let hyphen = if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" };
-            write!(f, "{hyphen}{byte:02x}")?;
+            text.extend(matches!(at, 4 | 6 | 8 | 10).then_some('-'));
+            text.extend([byte >> 4, byte & 15].map(|digit| char::from_digit(digit.into(), 16).unwrap_or_default()));
         }
-        Ok(())
+        f.write_str(&text)
     }
 }
 

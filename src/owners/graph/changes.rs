@@ -1,5 +1,7 @@
 //! What each event changes in the graph, and what is to be done then.
 
+use std::num::NonZeroU64;
+
 use super::super::alternative::next_identity;
 use super::super::{Identity, OwnerReference, Uid};
 use super::store::{NodeId, State};
@@ -37,6 +39,8 @@ pub struct Observed {
     pub is_foreground: bool,
     /// Its owner references, in order.
     pub owners: Vec<OwnerReference>,
+    /// Its resourceVersion; `None` if that is not a number, as it always was up to now.
+    pub version: Option<NonZeroU64>,
 }
 
 /// What is to be done after an event.
@@ -88,6 +92,8 @@ impl Graph {
         let node = self.store.node_mut(id)?;
         (node.resource, node.list, node.is_deleting) = (observed.resource, list, observed.is_deleting);
         node.waits_for_dependents = observed.is_deleting && observed.is_foreground;
+        let has_own_policy = observed.is_deleting || observed.orphans || observed.is_foreground;
+        node.version = observed.version.filter(|_| !has_own_policy);
         node.was_seen = true;
         if observed.is_deleting && observed.orphans {
             effects.push(Effect::TryOrphan(observed.identity.uid.clone()));
@@ -224,6 +230,7 @@ impl Graph {
             let previous = self.store.unlink(id);
             if let Some(node) = self.store.node_mut(id) {
                 (node.state, node.is_deleting, node.waits_for_dependents) = (State::Guess, false, false);
+                node.version = None;
             }
             if let Some(identity) = self.store.identity(id).filter(|_| self.store.has_dependents(id)) {
                 effects.push(Effect::Verify(identity.uid));
@@ -249,6 +256,7 @@ impl Graph {
         let previous = self.store.unlink(id);
         if let Some(node) = self.store.node_mut(id) {
             (node.state, node.is_deleting, node.waits_for_dependents) = (State::Absent, false, false);
+            node.version = None;
         }
         if self.store.has_dependents(id) {
             self.absent.insert(identity);

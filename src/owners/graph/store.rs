@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::iter;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 
 use hashbrown::HashTable;
@@ -46,6 +46,8 @@ pub(super) struct Node {
     pub(super) waits_for_dependents: bool,
     /// A monitor has shown it, now or earlier.
     pub(super) was_seen: bool,
+    /// The version that a monitor has shown last, if only the owner references decide about its deletion.
+    pub(super) version: Option<NonZeroU64>,
 }
 
 #[derive(Debug)]
@@ -111,6 +113,7 @@ impl Store {
             is_deleting: false,
             waits_for_dependents: false,
             was_seen: false,
+            version: None,
         };
         let id = self.nodes.insert(node)?;
         let Self { nodes, index, hasher, .. } = self;

@@ -1,6 +1,7 @@
 //! The graph after orders of events, and the effects of each event.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU64;
 
 use proptest::prelude::*;
 
@@ -41,6 +42,7 @@ fn seen(identity: &Identity, owners: &[OwnerReference]) -> Observed {
         orphans: false,
         is_foreground: false,
         owners: owners.to_vec(),
+        version: NonZeroU64::new(7),
     }
 }
 
@@ -221,6 +223,44 @@ fn orphan_deletion_is_handled_on_every_event_and_checks_no_dependent() {
     let owner = Observed { is_deleting: true, orphans: true, ..seen(&pod("owner"), &[]) };
     assert_eq!(graph.apply(Event::Seen(owner.clone())), [Effect::TryOrphan(Uid::new("owner"))]);
     assert_eq!(graph.apply(Event::Seen(owner)), [Effect::TryOrphan(Uid::new("owner"))]);
+}
+
+/// A deletion without a live read relies on it.
+#[test]
+fn the_shown_version_is_that_of_the_last_event_unless_a_finalizer_decides() {
+    let mut graph = Graph::default();
+    let (a, owner) = (pod("a"), to(&pod("owner")));
+    let version = |graph: &Graph| graph.shown_version(&a.uid).map(|shown| (shown.version.get(), shown.owners));
+    assert_eq!(version(&graph), None);
+    graph.see(&a, std::slice::from_ref(&owner));
+    assert_eq!(version(&graph), Some((7, vec![owner.clone()])));
+    assert_eq!(graph.shown_version(&owner.uid), None, "only a reference names it");
+    let shown = seen(&a, &[]);
+    graph.apply(Event::Seen(Observed { version: NonZeroU64::new(8), ..shown.clone() }));
+    assert_eq!(version(&graph), Some((8, vec![])));
+    for held in [
+        Observed { version: None, ..shown.clone() },
+        Observed { is_deleting: true, ..shown.clone() },
+        Observed { orphans: true, ..shown.clone() },
+        Observed { is_foreground: true, ..shown.clone() },
+    ] {
+        graph.apply(Event::Seen(shown.clone()));
+        assert!(version(&graph).is_some());
+        graph.apply(Event::Seen(held.clone()));
+        assert_eq!(version(&graph), None, "{held:?}");
+    }
+}
+
+#[test]
+fn what_is_absent_or_not_served_has_no_version() {
+    for event in [Event::Deleted(pod("a")), Event::ProvenAbsent(pod("a")), Event::Unserved(PODS)] {
+        let mut graph = Graph::default();
+        graph.see(&pod("a"), &[]);
+        graph.see(&of("v1", "Node", "", "b", "b"), &[to(&pod("a"))]);
+        assert!(graph.shown_version(&Uid::new("a")).is_some());
+        graph.apply(event.clone());
+        assert_eq!(graph.shown_version(&Uid::new("a")), None, "{event:?}");
+    }
 }
 
 #[test]

@@ -1,0 +1,66 @@
+//! The deletion of an object as its monitor has shown it, without a live read.
+//!
+//! The condition of the deletion is the uid and the resource version that the monitor has shown. So the API server deletes
+//! exactly the object that was decided about, or answers with a conflict; then the object is read. A dependent of deleted
+//! owners costs one call instead of two.
+
+use std::sync::Arc;
+
+use super::act::unless_conflict;
+use super::check::{Checked, Next};
+use super::engine::Engine;
+use crate::kubernetes::{ApiResource, KubernetesError, ObjectMetadata};
+use crate::owners::{DeleteReason, Item, LiveObject, Propagation, ShownVersion, Verdict, decide};
+
+/// No owner waits for its dependents here, so the finalizers decide, and an object with one of ours is read.
+const AS_SHOWN: Verdict =
+    Verdict::Delete { propagation: Propagation::Background, unblock: false, reason: DeleteReason::OwnersAbsent };
+
+// === impl Engine ===
+
+impl Engine {
+    /// Deletes an object whose owners are all proven absent already. `None` = the object must be read: not all are, or it
+    /// is not as its monitor has shown it.
+    pub(super) async fn delete_as_shown(
+        &self,
+        item: &Item,
+        resource: &Arc<ApiResource>,
+        namespace: &str,
+    ) -> Result<Option<Next>, KubernetesError> {
+        let shown = self.graph().shown_version(&item.identity.uid).filter(|_| self.has_monitors);
+        let Some(shown) = shown.filter(|shown| self.decide_as_shown(item, namespace, shown) == Some(AS_SHOWN)) else {
+            return Ok(None);
+        };
+        if !self.brake_permits(item, shown.owners.iter().map(|owner| &owner.uid)) {
+            return Ok(Some(Next::Parked));
+        }
+        let live = ObjectMetadata {
+            namespace: namespace.to_owned(),
+            name: item.identity.name.to_string(),
+            uid: item.identity.uid.to_string(),
+            resource_version: shown.version.to_string(),
+            ..ObjectMetadata::default()
+        };
+        let checked = Checked { item: item.clone(), resource: Arc::clone(resource), live };
+        let version = Some(checked.live.resource_version.clone());
+        let deleted =
+            self.changes.delete(&self.calls, checked.target(), &checked.live, version, Propagation::Background);
+        let Some(deleted) = unless_conflict(checked.or_gone(deleted.await))? else { return Ok(None) };
+        self.deleted(&checked, Propagation::Background, DeleteReason::OwnersAbsent.into(), deleted);
+        Ok(Some(Next::Done))
+    }
+
+    /// Decides without a call. `None` = the state of an owner is not known.
+    fn decide_as_shown(&self, item: &Item, namespace: &str, shown: &ShownVersion) -> Option<Verdict> {
+        let states = shown.owners.iter().map(|owner| self.known_state(namespace, owner));
+        let states = states.collect::<Option<Vec<_>>>()?;
+        let object = LiveObject {
+            identity: item.identity.clone(),
+            is_deleting: false,
+            orphans: false,
+            is_foreground: false,
+            owners: shown.owners.clone(),
+        };
+        Some(decide(&object, &states, &[]))
+    }
+}
