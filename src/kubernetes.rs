@@ -6,6 +6,7 @@
 
 mod access;
 mod api_types;
+mod clients;
 mod cluster_pods;
 mod connection;
 mod discovery;
@@ -15,6 +16,7 @@ mod lease;
 mod list;
 mod metadata;
 mod monitor;
+mod multiplexed;
 mod node;
 mod pod_lookup;
 mod server;

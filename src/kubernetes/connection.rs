@@ -14,15 +14,15 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
+use super::clients::Clients;
 use super::error::with_causes;
-use super::{Access, CredentialCandidates, KubernetesError};
+use super::{CredentialCandidates, KubernetesError};
 use crate::host_path::BoundedCalls;
 
 /// Far larger than any page of pods.
 const LARGEST_ANSWER_BYTES: usize = 64 << 20;
 /// The longest error that is read. An API server sends no longer ones.
 const LONGEST_ERROR_BYTES: usize = 64 << 10;
-const CONNECT: Duration = Duration::from_secs(10);
 
 /// A connection to the API server. It opens with the first request, and again after the credentials changed.
 pub struct Connection {
@@ -31,12 +31,12 @@ pub struct Connection {
     calls: BoundedCalls,
 }
 
-/// Creates a client from the current files, and says why these credentials were chosen.
-type Make = dyn Fn() -> Result<(Client, String), KubernetesError> + Send + Sync;
+/// Creates the clients from the current files.
+type Make = dyn Fn() -> Result<Clients, KubernetesError> + Send + Sync;
 
 #[derive(Default)]
 struct Held {
-    client: Option<Client>,
+    clients: Option<Clients>,
     chosen_by: String,
 }
 
@@ -53,7 +53,12 @@ struct TypedStatus {
 impl Connection {
     /// Creates a connection that looks for credentials at the first request. They may still be missing now.
     pub fn new(candidates: CredentialCandidates) -> Self {
-        Self::by(move || open(&candidates.find()?))
+        Self::with(move || Clients::open(&candidates.find()?))
+    }
+
+    /// As [`Self::new`], for many calls at once: they share a TCP connection if the server permits that (HTTP/2).
+    pub fn multiplexed(candidates: CredentialCandidates) -> Self {
+        Self::with(move || Clients::open_multiplexed(&candidates.find()?))
     }
 
     /// Creates a connection over an existing client, for example in tests.
@@ -64,6 +69,10 @@ impl Connection {
 
     /// Creates a connection over the client that `make` returns. After a failure of that client, `make` runs again.
     pub fn by(make: impl Fn() -> Result<(Client, String), KubernetesError> + Send + Sync + 'static) -> Self {
+        Self::with(move || make().map(|(client, chosen_by)| Clients::of(client, chosen_by)))
+    }
+
+    fn with(make: impl Fn() -> Result<Clients, KubernetesError> + Send + Sync + 'static) -> Self {
         Self { make: Arc::new(make), held: Mutex::default(), calls: BoundedCalls::default() }
     }
 
@@ -74,22 +83,25 @@ impl Connection {
     ///
     /// There are no credentials, or they cannot be used.
     pub async fn client(&self) -> Result<Client, KubernetesError> {
+        Ok(self.clients().await?.calls)
+    }
+
+    async fn clients(&self) -> Result<Clients, KubernetesError> {
         let mut held = self.held.lock().await;
-        if let Some(client) = &held.client {
-            return Ok(client.clone());
+        if let Some(clients) = &held.clients {
+            return Ok(clients.clone());
         }
         let make = Arc::clone(&self.make);
         // This reads files of the host.
         let made = self.calls.run(Path::new("the credentials"), move || make()).await;
-        let (client, chosen_by) =
-            made.map_err(|error| invalid_request("read the credentials", error.to_string()))??;
-        *held = Held { client: Some(client.clone()), chosen_by };
-        Ok(client)
+        let made = made.map_err(|error| invalid_request("read the credentials", error.to_string()))??;
+        *held = Held { clients: Some(made.clone()), chosen_by: made.chosen_by.clone() };
+        Ok(made)
     }
 
     /// Drops the client, so that the next request reads the credentials again.
     pub async fn renew(&self) {
-        self.held.lock().await.client = None;
+        self.held.lock().await.clients = None;
     }
 
     /// Returns why the last credentials were chosen, as text for users. Empty before the first request.
@@ -125,28 +137,50 @@ impl Connection {
         serde_json::from_slice(&body).map_err(|error| unreadable(what, error.to_string()))
     }
 
-    /// Sends a request and returns the head of the answer. The body follows later. Drops the client after a failure
-    /// that other credentials may fix.
+    /// Sends a request and returns the head of the answer. The body follows later.
     pub(super) async fn open(
         &self,
         what: &str,
         request: Request<Vec<u8>>,
         limit: Duration,
     ) -> Result<Response<Body>, KubernetesError> {
-        let opened = self.try_open(what, request, limit).await;
+        self.send(what, request, limit, |clients| clients.calls).await
+    }
+
+    /// As [`Self::open`], for an answer that goes on.
+    pub(super) async fn open_watch(
+        &self,
+        what: &str,
+        request: Request<Vec<u8>>,
+        limit: Duration,
+    ) -> Result<Response<Body>, KubernetesError> {
+        self.send(what, request, limit, |clients| clients.watches).await
+    }
+
+    /// Sends a request and returns the head of the answer. Drops the clients after a failure that other credentials may
+    /// fix.
+    async fn send(
+        &self,
+        what: &str,
+        request: Request<Vec<u8>>,
+        limit: Duration,
+        by: fn(Clients) -> Client,
+    ) -> Result<Response<Body>, KubernetesError> {
+        let opened = self.try_send(what, request, limit, by).await;
         if opened.as_ref().is_err_and(KubernetesError::is_of_connection) {
             self.renew().await;
         }
         opened
     }
 
-    async fn try_open(
+    async fn try_send(
         &self,
         what: &str,
         request: Request<Vec<u8>>,
         limit: Duration,
+        by: fn(Clients) -> Client,
     ) -> Result<Response<Body>, KubernetesError> {
-        let client = timeout(limit, self.client()).await.map_err(|_| unanswered(what, limit))??;
+        let client = by(timeout(limit, self.clients()).await.map_err(|_| unanswered(what, limit))??);
         let sent = timeout(limit, client.send(request.map(Body::from))).await.map_err(|_| unanswered(what, limit))?;
         let response = sent.map_err(|error| unreachable(what, &error))?;
         if response.status().is_success() {
@@ -154,20 +188,6 @@ impl Connection {
         }
         Err(refusal(what, response, limit).await)
     }
-}
-
-fn open(access: &Access) -> Result<(Client, String), KubernetesError> {
-    let mut config = access.config()?;
-    config.connect_timeout = Some(CONNECT);
-    // The caller sets the time limits, and kubegc does its own retries.
-    (config.read_timeout, config.default_retry) = (None, false);
-    let unusable = |error: kube::Error| KubernetesError::BuildClient {
-        from: access.chosen_by.clone(),
-        cause: with_causes(&error),
-    };
-    let unchecked = if config.accept_invalid_certs { ", which has the server's certificate not checked" } else { "" };
-    let chosen_by = format!("{}{unchecked}", access.chosen_by);
-    Ok((Client::try_from(config).map_err(unusable)?, chosen_by))
 }
 
 /// Returns the error for an answer that is not a success.

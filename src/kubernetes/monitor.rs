@@ -121,7 +121,7 @@ impl<S> Round<'_, S> {
             Some(version) => version,
             None => self.list::<T>().await?,
         };
-        let body = self.monitor.connection.open(&self.watch, self.request(&version)?, self.monitor.timing.answer);
+        let body = self.monitor.connection.open_watch(&self.watch, self.request(&version)?, self.monitor.timing.answer);
         let (body, begun, mut has_event) = (body.await?.into_body(), Instant::now(), false);
         self.works();
         let what = self.watch.clone();

@@ -168,7 +168,7 @@ impl Watcher {
             None => self.list().await?,
         };
         let request = self.request(&version, self.lasts(is_known))?;
-        let body = self.connection.open(WATCH_PODS, request, self.timing.answer).await?.into_body();
+        let body = self.connection.open_watch(WATCH_PODS, request, self.timing.answer).await?.into_body();
         self.follow(body).await
     }
 

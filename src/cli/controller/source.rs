@@ -18,7 +18,7 @@ use crate::owners::ClusterSnapshot;
 
 /// Returns the connection to the API server of the settings.
 pub(super) fn connection(loaded: &Loaded) -> Connection {
-    Connection::new(credential_candidates(&loaded.settings))
+    Connection::multiplexed(credential_candidates(&loaded.settings))
 }
 
 /// Returns the snapshot in `file`, or that of the cluster.

@@ -1,8 +1,13 @@
 //! Tests of real connections: certificates, tokens, and their replacement while kubegc runs.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use futures::future::join_all;
+use http::{Response, header};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use kube::core::Request;
 use kube::core::params::GetParams;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -14,9 +19,13 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+use tokio_rustls::server::TlsStream;
 
 use super::seconds;
 use crate::kubernetes::{Connection, CredentialCandidates, KubernetesError};
+
+const NODE: &str = r#"{"kind":"Node"}"#;
+const UNAUTHORIZED: &str = r#"{"kind":"Status","code":401,"reason":"Unauthorized","message":"Unauthorized"}"#;
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
@@ -33,6 +42,8 @@ struct Server {
     authority: Authority,
     port: u16,
     known: Arc<Mutex<Known>>,
+    /// The TCP connections so far.
+    connections: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
@@ -44,14 +55,22 @@ struct Known {
 // === impl Server ===
 
 impl Server {
+    /// Starts a server that has HTTP/1.1 only.
     async fn start() -> Self {
+        Self::offering(&[]).await
+    }
+
+    /// Starts a server that offers these protocols, as `h2`.
+    async fn offering(protocols: &[&str]) -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (port, known) = (listener.local_addr().unwrap().port(), Arc::default());
-        tokio::spawn(accept(listener, acceptor(&authority), Arc::clone(&known)));
-        Self { dir: tempfile::tempdir().unwrap(), authority, port, known }
+        let connections = Arc::default();
+        let acceptor = acceptor(&authority, protocols);
+        tokio::spawn(accept(listener, acceptor, Arc::clone(&known), Arc::clone(&connections)));
+        Self { dir: tempfile::tempdir().unwrap(), authority, port, known, connections }
     }
 
     fn write(&self, name: &str, text: &str) -> PathBuf {
@@ -62,6 +81,10 @@ impl Server {
 
     /// Returns a connection by a kubeconfig that trusts `authority` and has this user.
     fn connection(&self, authority: &Authority, user: &str) -> Connection {
+        Connection::new(self.credentials(authority, user))
+    }
+
+    fn credentials(&self, authority: &Authority, user: &str) -> CredentialCandidates {
         self.write("ca.crt", &authority.pem());
         let text = format!(
             "{{current-context: x, contexts: [{{name: x, context: {{cluster: c, user: u}}}}], clusters: [{{name: c, \
@@ -70,7 +93,7 @@ impl Server {
             self.port
         );
         let kubeconfig = Some(self.write("kubeconfig", &text));
-        Connection::new(CredentialCandidates { kubeconfig, ..CredentialCandidates::default() })
+        CredentialCandidates { kubeconfig, ..CredentialCandidates::default() }
     }
 }
 
@@ -82,19 +105,22 @@ fn identity(authority: &Authority) -> Identity {
     Identity { certificate: certificate.der().clone(), pem, key }
 }
 
-fn acceptor(authority: &Authority) -> TlsAcceptor {
+fn acceptor(authority: &Authority, protocols: &[&str]) -> TlsAcceptor {
     let mut roots = RootCertStore::empty();
     roots.add(authority.der().clone()).unwrap();
     let clients = WebPkiClientVerifier::builder(Arc::new(roots)).allow_unauthenticated().build().unwrap();
     let own = identity(authority);
     let key = PrivateKeyDer::Pkcs8(own.key.serialize_der().into());
     let config = ServerConfig::builder().with_client_cert_verifier(clients);
-    TlsAcceptor::from(Arc::new(config.with_single_cert(vec![own.certificate], key).unwrap()))
+    let mut config = config.with_single_cert(vec![own.certificate], key).unwrap();
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    TlsAcceptor::from(Arc::new(config))
 }
 
-async fn accept(listener: TcpListener, acceptor: TlsAcceptor, known: Arc<Mutex<Known>>) {
+async fn accept(listener: TcpListener, acceptor: TlsAcceptor, known: Arc<Mutex<Known>>, connections: Arc<AtomicUsize>) {
     loop {
         let (stream, _) = listener.accept().await.unwrap();
+        connections.fetch_add(1, Ordering::Relaxed);
         // A client that does not trust the server closes the connection.
         tokio::spawn(serve(acceptor.clone(), stream, Arc::clone(&known)));
     }
@@ -102,6 +128,10 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, known: Arc<Mutex<K
 
 async fn serve(acceptor: TlsAcceptor, stream: TcpStream, known: Arc<Mutex<Known>>) -> std::io::Result<()> {
     let mut stream = acceptor.accept(stream).await?;
+    if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+        serve_http2(stream, known).await;
+        return Ok(());
+    }
     let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first().cloned());
     let certificate = certificate.map(CertificateDer::into_owned);
     let mut head = Vec::new();
@@ -111,15 +141,25 @@ async fn serve(acceptor: TlsAcceptor, stream: TcpStream, known: Arc<Mutex<Known>
         }
         let text = String::from_utf8(std::mem::take(&mut head)).unwrap();
         let is_known = known.lock().unwrap().accepts(certificate.as_ref(), &text);
-        let (code, body) = if is_known {
-            ("200 OK", r#"{"kind":"Node"}"#)
-        } else {
-            ("401 Unauthorized", r#"{"kind":"Status","code":401,"reason":"Unauthorized","message":"Unauthorized"}"#)
-        };
+        let (code, body) = if is_known { ("200 OK", NODE) } else { ("401 Unauthorized", UNAUTHORIZED) };
         let answer = format!("HTTP/1.1 {code}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
         stream.write_all(answer.as_bytes()).await?;
     }
     Ok(())
+}
+
+/// Answers to tokens only.
+async fn serve_http2(stream: TlsStream<TcpStream>, known: Arc<Mutex<Known>>) {
+    let answer = service_fn(|request: http::Request<hyper::body::Incoming>| {
+        let authorization = request.headers().get(header::AUTHORIZATION).map_or("", |it| it.to_str().unwrap());
+        let is_known = known.lock().unwrap().accepts(None, &format!("authorization: {authorization}\r\n"));
+        let (code, body) = if is_known { (200, NODE) } else { (401, UNAUTHORIZED) };
+        let answer = Response::builder().status(code).body(body.to_owned()).unwrap();
+        async move { Ok::<_, std::convert::Infallible>(answer) }
+    });
+    let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+    // The client ends it.
+    let _ = connection.serve_connection(TokioIo::new(stream), answer).await;
 }
 
 // === impl Known ===
@@ -191,4 +231,53 @@ async fn a_server_that_is_not_there_is_reported() {
     std::fs::write(&kubeconfig, text).unwrap();
     let text = get(&connection).await.unwrap_err().to_string();
     assert!(text.contains("Connection refused"), "{text}");
+}
+
+/// Makes a call, then 20 at once.
+async fn get_21(connection: &Connection) -> Vec<Result<Value, KubernetesError>> {
+    let first = get(connection).await;
+    let others = join_all((0..20).map(|_| get(connection))).await;
+    std::iter::once(first).chain(others).collect()
+}
+
+#[tokio::test]
+async fn calls_share_a_connection_if_the_server_permits_that() {
+    let server = Server::offering(&["h2", "http/1.1"]).await;
+    server.known.lock().unwrap().token = Some("first".to_owned());
+    let candidates = server.credentials(&server.authority, "token: first");
+    let connection = Connection::multiplexed(candidates.clone());
+    assert!(get_21(&connection).await.iter().all(Result::is_ok));
+    assert_eq!(server.connections.load(Ordering::Relaxed), 1);
+    // A watch has its own, so that a slow reader of it stops no call.
+    let request = Request::new("/api/v1/nodes").get("x", &GetParams::default()).unwrap();
+    let watch = connection.open_watch("watch", request, seconds(10)).await.unwrap();
+    assert_eq!((server.connections.load(Ordering::Relaxed), watch.version()), (2, http::Version::HTTP_11));
+}
+
+#[tokio::test]
+async fn a_server_without_http2_answers_calls_that_would_share_a_connection() {
+    let server = Server::start().await;
+    server.known.lock().unwrap().token = Some("first".to_owned());
+    let connection = Connection::multiplexed(server.credentials(&server.authority, "token: first"));
+    assert!(get_21(&connection).await.iter().all(Result::is_ok));
+    assert!(server.connections.load(Ordering::Relaxed) > 1);
+}
+
+#[tokio::test]
+async fn a_shared_connection_reads_a_replaced_token_and_checks_the_server() {
+    let server = Server::offering(&["h2"]).await;
+    server.write("token", "first");
+    let connection = Connection::multiplexed(server.credentials(&server.authority, "tokenFile: token"));
+    server.known.lock().unwrap().token = Some("first".to_owned());
+    assert!(get(&connection).await.is_ok());
+    server.known.lock().unwrap().token = Some("second".to_owned());
+    server.write("token", "second");
+    assert!(get(&connection).await.is_ok());
+    let stranger = Server::start().await;
+    let connection = Connection::multiplexed(server.credentials(&stranger.authority, "token: second"));
+    let text = get(&connection).await.unwrap_err().to_string();
+    assert!(
+        text.starts_with("cannot look: the API server cannot be reached: ") && text.contains("certificate"),
+        "{text}"
+    );
 }
