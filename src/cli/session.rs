@@ -28,14 +28,6 @@ pub(super) fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Re
     done
 }
 
-/// As [`block_on`], for work that needs all processors.
-pub(super) fn block_on_all_threads<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let done = runtime.block_on(work);
-    runtime.shutdown_background();
-    done
-}
-
 /// Finds the runtime and checks whether it answers.
 pub(super) async fn node(loaded: &Loaded) -> Result<LocalNode, CliError> {
     let settings = &loaded.settings;

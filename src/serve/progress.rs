@@ -12,7 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::stream::{FuturesUnordered, StreamExt};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
+
+/// A beat comes so often within its limit that a busy machine is no reason to miss all.
+const BEATS: u32 = 6;
 
 /// The times by which the loops must move again. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +53,15 @@ impl Progress {
     pub fn stalled(&self, now: Instant) -> Option<Stalled> {
         let (what, by) = self.times().iter().map(|(what, by)| (*what, *by)).min_by_key(|(_, by)| *by)?;
         (by < now).then(|| Stalled { what, overdue: now - by })
+    }
+
+    /// Moves again and again while nothing blocks the thread for longer than `limit`. Never returns.
+    pub async fn beat(&self, what: &'static str, limit: Duration) {
+        let _watched = Watched { progress: self, what };
+        loop {
+            self.expect(what, Instant::now() + limit);
+            sleep(limit / BEATS).await;
+        }
     }
 
     /// Runs `work`, which must move at least once per `limit`. It moves when something that it waits for ends.
@@ -96,7 +108,8 @@ impl Drop for Watched<'_> {
 mod tests {
     use std::future::pending;
 
-    use tokio::time::{advance, sleep};
+    use futures::FutureExt as _;
+    use tokio::time::advance;
 
     use super::*;
 
@@ -128,6 +141,25 @@ mod tests {
         progress.watch("containers", MINUTE, steps).await;
         advance(100 * MINUTE).await;
         assert_eq!(progress.stalled(Instant::now()), None, "work that ended owes nothing");
+    }
+
+    /// The time goes on without a poll, as on a blocked thread.
+    #[tokio::test(start_paused = true)]
+    async fn a_beat_is_overdue_on_a_thread_that_is_blocked_and_only_there() {
+        let progress = Progress::default();
+        let free = async {
+            sleep(10 * MINUTE).await;
+            progress.stalled(Instant::now())
+        };
+        let stalled = tokio::select! {
+            () = progress.beat("the thread", MINUTE) => panic!("it never ends"),
+            stalled = free => stalled,
+        };
+        assert_eq!(stalled, None);
+        let mut beat = pin!(progress.beat("the thread", MINUTE));
+        assert!(beat.as_mut().now_or_never().is_none());
+        let blocked_until = Instant::now() + MINUTE + Duration::from_secs(1);
+        assert_eq!(progress.stalled(blocked_until).map(|stalled| stalled.what), Some("the thread"));
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,12 +2,13 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use super::source;
 use crate::cli::reload::{CONFIGURATION, load_again, needing_restart};
-use crate::cli::session::block_on_all_threads;
+use crate::cli::session::block_on;
 use crate::cli::{CliError, ErrorKind};
 use crate::config::{ConfigFiles, Loaded, Settings};
 use crate::controller::{Candidate, OwnersService, PodNotice, PodsService, ResourceFilter, ResourceName};
@@ -20,6 +21,9 @@ use crate::serve::{Health, Pages, Server};
 
 /// The fact about the Lease that readiness shows.
 const LEASE: &str = "lease";
+/// One thread does all the work. How long something may block it until the process counts as hanging.
+const THREAD: &str = "the thread";
+const LONGEST_BLOCK: Duration = Duration::from_mins(1);
 
 /// What loads the settings again. The level of the log changes at once. Other settings need a restart, with which the
 /// brake forgets its pauses: that is for a person to decide.
@@ -66,7 +70,7 @@ pub(super) fn run(
         files.before_load();
         load()
     };
-    block_on_all_threads(async {
+    block_on(async {
         let (signals, stop, mut reload) = signals::listen()?;
         let request_reload = signals.request_reload();
         let connection = Arc::new(source::connection(loaded));
@@ -81,6 +85,7 @@ pub(super) fn run(
         tokio::select! {
             ended = serve(args, loaded, &connection, (&metrics, &health), service, &stop) => ended,
             () = reloads.run(&mut reload) => Ok(()),
+            () = health.progress().beat(THREAD, LONGEST_BLOCK) => Ok(()),
             () = files.run(&request_reload) => Ok(()),
             signal = signals.aborted() => Err(CliError::aborted(signal)),
         }
