@@ -1,5 +1,5 @@
 # Entry points; the logic is in scripts/.
-.PHONY: demo test test-fast test-node node-up node-down check bench build deb release clean
+.PHONY: demo test test-fast test-node test-release node-up node-down check bench build deb release clean
 
 demo: ## build, then plan and collect on a simulated node in memory
 	scripts/demo.sh
@@ -22,6 +22,9 @@ test-fast: ## run the tests that need no root
 
 test-node: ## run the tests on a real node with a kubelet; as root
 	scripts/test.sh node
+
+test-release: ## build the files of a release for both architectures, and test them; as root, in a clean checkout
+	scripts/test.sh release
 
 node-up: ## start a real node for experiments: etcd, kube-apiserver, kubelet, containerd; as root
 	scripts/node.sh up

@@ -5,6 +5,8 @@
 #   scripts/setup.sh build    installs what the compiler needs: SQLite and jemalloc are built from their C source
 #   scripts/setup.sh          also installs what the tests need: ext4, loop devices, namespaces, containerd,
 #                           Kubernetes, kubectl, Helm, Prometheus, a browser, and the shells whose completions are tested
+#   scripts/setup.sh release  also installs what the files of a release and their tests need: a C compiler for arm64, and
+#                           an emulator that runs its programs
 #
 # As root it installs what is missing. Otherwise it prints what is missing and exits with 1.
 set -euo pipefail
@@ -17,6 +19,8 @@ wanted=(cc:gcc make:make)
   nsenter:util-linux findmnt:util-linux git:git openssl:openssl curl:curl systemd-analyze:systemd bash:bash
   zsh:zsh fish:fish python3:python3 pip3:python3-pip)
 
+[ "${1:-}" != release ] || wanted+=(aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-aarch64-static:qemu-user-static)
+
 PATH=$PATH:/usr/sbin:/sbin # a normal user's PATH does not have mkfs.ext4 and losetup
 missing=()
 for want in "${wanted[@]}"; do
@@ -24,6 +28,7 @@ for want in "${wanted[@]}"; do
 done
 # gcc alone compiles but does not link: the files of the C library are in a package that gcc only recommends.
 [ -e /usr/include/stdlib.h ] || missing+=(libc6-dev)
+[ "${1:-}" != release ] || [ -e /usr/aarch64-linux-gnu/include/stdlib.h ] || missing+=(libc6-dev-arm64-cross)
 
 if [ ${#missing[@]} -gt 0 ]; then
   [ "$(id -u)" -eq 0 ] || die "missing: ${missing[*]}. Install with: apt-get install ${missing[*]}"

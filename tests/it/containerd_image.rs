@@ -75,7 +75,7 @@ fn the_same_source_gives_the_same_image() {
 }
 
 /// Returns the configuration of the image: index, manifest and configuration are blobs of the archive.
-fn config(file: &Path) -> serde_json::Value {
+pub fn described(file: &Path) -> serde_json::Value {
     let blob = |name: &str| -> serde_json::Value {
         let mut archive = tar::Archive::new(std::fs::File::open(file).unwrap());
         let mut entries = archive.entries().unwrap().map(Result::unwrap);
@@ -89,7 +89,7 @@ fn config(file: &Path) -> serde_json::Value {
 
 #[test]
 fn the_image_names_its_version_commit_and_time() {
-    let config = config(&file());
+    let config = described(&file());
     let label = |name: &str| config["config"]["Labels"][format!("org.opencontainers.image.{name}")].as_str().unwrap();
     assert_eq!(label("version"), env!("CARGO_PKG_VERSION"));
     let git = |args: &[&str]| {

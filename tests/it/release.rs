@@ -1,5 +1,7 @@
 //! What a release consists of: its conditions, and the bill of materials. `manifests::chart::packed` has the chart.
 
+pub mod files;
+
 use std::path::Path;
 use std::process::{Command, Output};
 

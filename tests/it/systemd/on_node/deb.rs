@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{SETTINGS, gone_pod, has_pod, until, write_settings};
+use crate::release::files;
 use crate::rig::{NodeRig, Options, Systemd};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_kubegc");
@@ -17,13 +18,16 @@ fn package(dir: &Path, version: &str) -> PathBuf {
     file
 }
 
+fn install(package: &Path) -> String {
+    format!("dpkg --install {}", package.display())
+}
+
 /// Every later state of a package needs the earlier one, so this is one test.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_package_is_installed_upgraded_removed_and_purged() {
     let node = NodeRig::start_runtime_alone(Options::default()).await;
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let [old, new] = ["0.0.1-1", "0.0.2-1"].map(|version| package(dir.path(), version));
-    let install = |package: &Path| format!("dpkg --install {}", package.display());
     gone_pod(&node, "gone-0").await;
     let systemd = Systemd::boot(&node).await;
 
@@ -68,6 +72,25 @@ async fn the_package_is_installed_upgraded_removed_and_purged() {
     let links = systemd.out("find", &["/etc/systemd/system", "-name", "kubegc*"]);
     assert_eq!(links, "", "no link to a unit is left");
     systemd.sh("test -e /etc/kubegc/conf.d/10-test.toml"); // not the package's
+}
+
+/// The package with the optimized static binary, under the limits of the unit.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "make test-release builds the package"]
+async fn the_package_of_a_release_collects_and_is_purged() {
+    let node = NodeRig::start_runtime_alone(Options::default()).await;
+    gone_pod(&node, "gone-0").await;
+    // systemd sees the directory of the tests, and not each place that a release may be at.
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let package = dir.path().join("kubegc.deb");
+    std::fs::copy(files::package("amd64"), &package).unwrap();
+    let systemd = Systemd::boot(&node).await;
+    systemd.sh("mkdir -p /etc/kubegc/conf.d");
+    write_settings(&systemd, "conf.d/10-test.toml", SETTINGS);
+    systemd.sh(&install(&package));
+    systemd.becomes("kubegc", "ActiveState", |state| state == "active").await;
+    until("the deleted pod is removed", &systemd, async || !has_pod(&node, "gone-0").await).await;
+    systemd.sh("dpkg --purge kubegc; test ! -e /usr/bin/kubegc; test ! -e /var/lib/kubegc");
 }
 
 #[test]
