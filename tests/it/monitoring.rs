@@ -13,6 +13,7 @@ use std::time::Duration;
 use kubegc::sim::{Fault, MIB, Node, Rpc, Sim, Times};
 
 use crate::agent::{Home, Running};
+use crate::rig::becomes_true;
 use http::{Answer, get};
 
 /// Any free port.
@@ -163,19 +164,14 @@ async fn a_configuration_that_cannot_be_reloaded_is_shown_until_it_is_valid() {
     home.set("images.low_threshold_percent = \"many\"");
     service.signal(nix::sys::signal::Signal::SIGHUP);
     service.says("settings not reloaded").await;
-    assert_eq!(value(&get(&address, "/metrics").body, "kubegc_config_last_reload_successful"), Some(0.0));
-    assert!(get(&address, "/readyz").body.contains("configuration: "), "{}", get(&address, "/readyz").body);
+    // The line comes first.
+    let metric = |name: &str| value(&get(&address, "/metrics").body, name);
+    let successful = || metric("kubegc_config_last_reload_successful");
+    let is_shown = async || successful() == Some(0.0) && get(&address, "/readyz").body.contains("configuration: ");
+    assert!(becomes_true(is_shown).await, "{}", get(&address, "/readyz").body);
     home.set("profile = \"kubelet\"");
     service.signal(nix::sys::signal::Signal::SIGHUP);
     service.says("settings reloaded").await;
-    let wait = async {
-        loop {
-            let metrics = get(&address, "/metrics").body;
-            if value(&metrics, "kubegc_config_info{mode=\"collect\",profile=\"kubelet\"}") == Some(1.0) {
-                return value(&metrics, "kubegc_config_last_reload_successful");
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    assert_eq!(tokio::time::timeout(Duration::from_secs(30), wait).await.unwrap(), Some(1.0));
+    let is_kubelet = || metric("kubegc_config_info{mode=\"collect\",profile=\"kubelet\"}") == Some(1.0);
+    assert!(becomes_true(async || is_kubelet() && successful() == Some(1.0)).await);
 }
