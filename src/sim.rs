@@ -37,6 +37,7 @@ mod node;
 mod runtime_service;
 mod script;
 mod server;
+mod services;
 #[cfg(test)]
 mod tests;
 mod view;

@@ -2,15 +2,10 @@
 
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::task::{Context, Poll};
 
 use tempfile::TempDir;
-use tonic::codegen::{Service as Call, http};
-use tonic::server::NamedService;
 
 use super::SimError;
-use super::server::Service;
-use crate::cri::generated::{image_service_server::ImageServiceServer, runtime_service_server::RuntimeServiceServer};
 
 /// A socket without a CRI server.
 #[derive(Debug)]
@@ -19,10 +14,6 @@ pub struct FakeSocket {
     _listener: Option<UnixListener>,
     _dir: TempDir,
 }
-
-/// A service under its name before CRI v1. The fields that kubegc uses have the same encoding.
-#[derive(Clone, Debug)]
-pub(super) struct Old<S>(pub(super) S);
 
 // === impl FakeSocket ===
 
@@ -54,35 +45,5 @@ impl FakeSocket {
         let listener =
             UnixListener::bind(&socket).map_err(|source| SimError::Listen { path: socket.clone(), source })?;
         Ok(Self { socket, _listener: keep(listener), _dir: dir })
-    }
-}
-
-// === impl Old ===
-
-impl NamedService for Old<RuntimeServiceServer<Service>> {
-    const NAME: &'static str = "runtime.v1alpha2.RuntimeService";
-}
-
-impl NamedService for Old<ImageServiceServer<Service>> {
-    const NAME: &'static str = "runtime.v1alpha2.ImageService";
-}
-
-impl<S: Call<http::Request<B>>, B> Call<http::Request<B>> for Old<S> {
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.0.poll_ready(context)
-    }
-
-    fn call(&mut self, mut request: http::Request<B>) -> Self::Future {
-        let path = request.uri().path().replacen("/runtime.v1alpha2.", "/runtime.v1.", 1);
-        // The path is valid if the original path was valid. Otherwise the request is forwarded unchanged and finds no
-        // method.
-        if let Ok(uri) = path.parse() {
-            *request.uri_mut() = uri;
-        }
-        self.0.call(request)
     }
 }

@@ -10,16 +10,14 @@ use std::thread::JoinHandle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_stream::StreamExt;
-use tonic::transport::server::Router;
 use tonic::{Response, Status};
 
 use super::SimError;
 use super::connection::ServerConnection;
 use super::defects::Spoil;
-use super::fake_sockets::Old;
 use super::node::Node;
 use super::script::{Fault, Rpc, Script};
-use crate::cri::generated::{image_service_server::ImageServiceServer, runtime_service_server::RuntimeServiceServer};
+use super::services::Services;
 
 /// The data that the [`super::Sim`] and the server share. No lock is held across an await, and never two locks at once.
 #[derive(Debug)]
@@ -244,25 +242,15 @@ async fn serve(listener: UnixListener, shared: &Arc<Shared>) {
     let Ok(listener) = tokio::net::UnixListener::from_std(listener) else { return };
     let connections = tokio_stream::wrappers::UnixListenerStream::new(listener)
         .map(|connection| shared.accept(connection?.into_std()?));
+    let services = Services::of(shared);
+    let service = tower::service_fn(move |request| services.clone().answer(request));
     let mut stop = shared.stop.subscribe();
     tokio::select! {
         _ = stop.wait_for(|stop| *stop) => {}
-        _ = services(shared).serve_with_incoming(connections) => {}
+        _ = tonic::transport::Server::builder().serve_with_incoming(service, connections) => {}
     }
     // The second handles would keep the connections open.
     shared.cut();
-}
-
-/// Returns both services, under their v1 or v1alpha2 names.
-fn services(shared: &Arc<Shared>) -> Router {
-    let runtime = RuntimeServiceServer::new(Service(shared.clone()));
-    let images = ImageServiceServer::new(Service(shared.clone()));
-    let mut server = tonic::transport::Server::builder();
-    if shared.node().runtime.is_old {
-        server.add_service(Old(runtime)).add_service(Old(images))
-    } else {
-        server.add_service(runtime).add_service(images)
-    }
 }
 
 /// Locks a mutex. A panic in a hook leaves the state readable, so that the test can inspect it.
