@@ -40,7 +40,7 @@ fn start(objects: usize) -> Start {
     let kubeconfig = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&kubeconfig, server.kubeconfig()).unwrap();
     let begun = Instant::now();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kubegc"));
+    let mut command = Command::new(crate::rig::binary());
     command.args(["controller", "run", "--owners-only", "--kube-api-qps", "5000", "--kubeconfig"]);
     let mut service = command.arg(kubeconfig.path()).env_clear().stderr(Stdio::piped()).spawn().unwrap();
     let mut log = BufReader::new(service.stderr.take().unwrap()).lines().map_while(Result::ok);

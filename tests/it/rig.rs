@@ -29,7 +29,7 @@ use cell::{Cell, Order};
 pub use disk::run;
 
 pub use image::{Image, Layer};
-pub use kubegc::{Daemon, Ran};
+pub use kubegc::{Daemon, Ran, binary};
 pub use names::Names;
 pub use node::{Collection, Manifest, NodeRig, Options, Program, eventually, kubernetes_bins, unique_address};
 pub use pod::Pod;

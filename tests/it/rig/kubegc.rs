@@ -47,12 +47,10 @@ impl Rig {
 
     /// Returns the command line. The rig's settings precede those of the test, so that the test can override them. They
     /// follow the command, because a flag before the command is lost if the same flag follows it. The disk usage of the
-    /// machine must not matter, so no image is removed for space unless a test enables it. The variable `KUBEGC_BINARY`
-    /// names another program than that of this build.
+    /// machine must not matter, so no image is removed for space unless a test enables it.
     fn command(&self, args: &[&str]) -> Command {
         let (verb, args) = args.split_first().unwrap();
-        let binary = std::env::var_os("KUBEGC_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_kubegc").into());
-        let mut command = Command::new(binary);
+        let mut command = Command::new(binary());
         command.env_clear().current_dir(self.dir()).args([verb, "-r", &self.endpoint()]);
         for (key, value) in [
             ("state.path", self.dir().join("state/kubegc.db")),
@@ -69,6 +67,11 @@ impl Rig {
         command.args(args);
         command
     }
+}
+
+/// Returns the program under test: that of this build, or another one that the variable `KUBEGC_BINARY` names.
+pub fn binary() -> String {
+    std::env::var("KUBEGC_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_kubegc").to_owned())
 }
 
 // === impl Ran ===

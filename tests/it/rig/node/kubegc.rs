@@ -7,10 +7,7 @@ use std::process::Command;
 use super::NodeRig;
 use crate::rig::PATIENCE;
 use crate::rig::cell::Cell;
-use crate::rig::kubegc::{Daemon, Ran};
-
-/// The binary under test.
-const BINARY: &str = env!("CARGO_BIN_EXE_kubegc");
+use crate::rig::{Daemon, Ran, binary};
 
 // === impl NodeRig ===
 
@@ -24,7 +21,7 @@ impl NodeRig {
     /// Starts `kubegc controller run` for the administrator, beside the cell, with an empty environment. `name` distinguishes
     /// several.
     pub fn controller(&self, name: &str, args: &[&str]) -> Daemon {
-        let mut command = Command::new(BINARY);
+        let mut command = Command::new(binary());
         command
             .args(["controller", "run", "--set", "controller.address="])
             .args(args)
@@ -46,7 +43,7 @@ impl NodeRig {
             all
         });
         let home = self.dir().display();
-        Cell::program(self.dir(), "kubegc", &format!("cd {home}\nexec env -i {BINARY}{args}"));
+        Cell::program(self.dir(), "kubegc", &format!("cd {home}\nexec env -i {}{args}", binary()));
     }
 
     /// Writes a configuration and returns its path, for `--config`.
@@ -62,7 +59,7 @@ impl NodeRig {
     }
 
     fn kubegc_command(&self, args: &[&str]) -> Command {
-        let mut command = self.cell.command(BINARY);
+        let mut command = self.cell.command(&binary());
         command.env_clear().args(args);
         command
     }
