@@ -11,7 +11,6 @@ use super::{Access, KubernetesError, multiplexed};
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// The clients of a connection, and why these credentials were chosen.
-#[derive(Clone)]
 pub(super) struct Clients {
     /// For calls, which end soon.
     pub(super) calls: Client,

@@ -36,7 +36,7 @@ type Make = dyn Fn() -> Result<Clients, KubernetesError> + Send + Sync;
 
 #[derive(Default)]
 struct Held {
-    clients: Option<Clients>,
+    clients: Option<Arc<Clients>>,
     chosen_by: String,
 }
 
@@ -83,19 +83,20 @@ impl Connection {
     ///
     /// There are no credentials, or they cannot be used.
     pub async fn client(&self) -> Result<Client, KubernetesError> {
-        Ok(self.clients().await?.calls)
+        Ok(self.clients().await?.calls.clone())
     }
 
-    async fn clients(&self) -> Result<Clients, KubernetesError> {
+    async fn clients(&self) -> Result<Arc<Clients>, KubernetesError> {
         let mut held = self.held.lock().await;
         if let Some(clients) = &held.clients {
-            return Ok(clients.clone());
+            return Ok(Arc::clone(clients));
         }
         let make = Arc::clone(&self.make);
         // This reads files of the host.
         let made = self.calls.run(Path::new("the credentials"), move || make()).await;
         let made = made.map_err(|error| invalid_request("read the credentials", error.to_string()))??;
-        *held = Held { clients: Some(made.clone()), chosen_by: made.chosen_by.clone() };
+        let made = Arc::new(made);
+        *held = Held { clients: Some(Arc::clone(&made)), chosen_by: made.chosen_by.clone() };
         Ok(made)
     }
 
@@ -144,7 +145,7 @@ impl Connection {
         request: Request<Vec<u8>>,
         limit: Duration,
     ) -> Result<Response<Body>, KubernetesError> {
-        self.send(what, request, limit, |clients| clients.calls).await
+        self.send(what, request, limit, |clients| &clients.calls).await
     }
 
     /// As [`Self::open`], for an answer that goes on.
@@ -154,7 +155,7 @@ impl Connection {
         request: Request<Vec<u8>>,
         limit: Duration,
     ) -> Result<Response<Body>, KubernetesError> {
-        self.send(what, request, limit, |clients| clients.watches).await
+        self.send(what, request, limit, |clients| &clients.watches).await
     }
 
     /// Sends a request and returns the head of the answer. Drops the clients after a failure that other credentials may
@@ -164,7 +165,7 @@ impl Connection {
         what: &str,
         request: Request<Vec<u8>>,
         limit: Duration,
-        by: fn(Clients) -> Client,
+        by: fn(&Clients) -> &Client,
     ) -> Result<Response<Body>, KubernetesError> {
         let opened = self.try_send(what, request, limit, by).await;
         if opened.as_ref().is_err_and(KubernetesError::is_of_connection) {
@@ -178,10 +179,11 @@ impl Connection {
         what: &str,
         request: Request<Vec<u8>>,
         limit: Duration,
-        by: fn(Clients) -> Client,
+        by: fn(&Clients) -> &Client,
     ) -> Result<Response<Body>, KubernetesError> {
-        let client = by(timeout(limit, self.clients()).await.map_err(|_| unanswered(what, limit))??);
-        let sent = timeout(limit, client.send(request.map(Body::from))).await.map_err(|_| unanswered(what, limit))?;
+        let clients = timeout(limit, self.clients()).await.map_err(|_| unanswered(what, limit))??;
+        let sent =
+            timeout(limit, by(&clients).send(request.map(Body::from))).await.map_err(|_| unanswered(what, limit))?;
         let response = sent.map_err(|error| unreachable(what, &error))?;
         if response.status().is_success() {
             return Ok(response);
