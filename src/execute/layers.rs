@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tokio::time::{Instant, sleep};
+
 use super::action_result::Done;
 use super::{RemovedStats, Remover, Run};
 use crate::model::ContainerId;
@@ -89,10 +91,9 @@ impl Step {
         (self.log_bytes + layers.min(most), Measure::Measured)
     }
 
-    /// Returns the highest number of measurements.
-    fn polls(&self, settle: Duration) -> u128 {
-        let most = settle.as_millis() / POLL.as_millis();
-        if self.is_complete { most * u128::from(SETTLES) } else { most }
+    /// Returns how long the runtime may take to delete the layers.
+    fn longest_wait(&self, settle: Duration) -> Duration {
+        if self.is_complete { settle * SETTLES } else { settle }
     }
 }
 
@@ -137,16 +138,15 @@ impl<H: Remover> Run<'_, H> {
     /// Returns the bytes that became available since the step began, after the runtime had time to delete the layers.
     async fn reclaimed(&self, step: &Step) -> Option<u64> {
         let (path, before) = step.before.as_ref()?;
-        let mut polls = step.polls(self.exec.options.space_settle);
+        let until = Instant::now() + step.longest_wait(self.exec.options.space_settle);
         loop {
             let after = self.exec.disks.measure(path).await.ok()?.available_bytes;
             let reclaimed = after.saturating_sub(*before);
             let is_all = step.is_complete && reclaimed.saturating_add(NOISE_BYTES) >= step.expected;
-            if is_all || polls == 0 || self.stop.is_cancelled() {
+            if is_all || Instant::now() >= until || self.stop.is_cancelled() {
                 return Some(reclaimed);
             }
-            polls -= 1;
-            tokio::time::sleep(POLL).await;
+            sleep(POLL).await;
         }
     }
 
