@@ -12,16 +12,24 @@ const CONNECT: Duration = Duration::from_secs(10);
 
 /// The clients of a connection, and why these credentials were chosen.
 pub(super) struct Clients {
-    /// For calls, which end soon.
-    pub(super) calls: Client,
-    /// For watches, which stay open.
-    pub(super) watches: Client,
+    calls: Client,
+    watches: Client,
     pub(super) chosen_by: String,
 }
 
 // === impl Clients ===
 
 impl Clients {
+    /// Returns the client for calls, which end soon.
+    pub(super) fn calls(&self) -> &Client {
+        &self.calls
+    }
+
+    /// Returns the client for watches, which stay open.
+    pub(super) fn watches(&self) -> &Client {
+        &self.watches
+    }
+
     /// One client for everything.
     pub(super) fn of(client: Client, chosen_by: String) -> Self {
         Self { calls: client.clone(), watches: client, chosen_by }

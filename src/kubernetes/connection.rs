@@ -83,7 +83,7 @@ impl Connection {
     ///
     /// There are no credentials, or they cannot be used.
     pub async fn client(&self) -> Result<Client, KubernetesError> {
-        Ok(self.clients().await?.calls.clone())
+        Ok(self.clients().await?.calls().clone())
     }
 
     async fn clients(&self) -> Result<Arc<Clients>, KubernetesError> {
@@ -133,53 +133,33 @@ impl Connection {
         request: Request<Vec<u8>>,
         limit: Duration,
     ) -> Result<T, KubernetesError> {
-        let response = self.open(what, request, limit).await?;
+        let response = self.open(Clients::calls, what, request, limit).await?;
         let body = body(what, response, LARGEST_ANSWER_BYTES, limit).await?;
         serde_json::from_slice(&body).map_err(|error| unreadable(what, error.to_string()))
     }
 
-    /// Sends a request and returns the head of the answer. The body follows later.
+    /// Sends a request by one of the clients and returns the head of the answer. The body follows later. Drops the clients
+    /// after a failure that other credentials may fix.
     pub(super) async fn open(
         &self,
-        what: &str,
-        request: Request<Vec<u8>>,
-        limit: Duration,
-    ) -> Result<Response<Body>, KubernetesError> {
-        self.send(what, request, limit, |clients| &clients.calls).await
-    }
-
-    /// As [`Self::open`], for an answer that goes on.
-    pub(super) async fn open_watch(
-        &self,
-        what: &str,
-        request: Request<Vec<u8>>,
-        limit: Duration,
-    ) -> Result<Response<Body>, KubernetesError> {
-        self.send(what, request, limit, |clients| &clients.watches).await
-    }
-
-    /// Sends a request and returns the head of the answer. Drops the clients after a failure that other credentials may
-    /// fix.
-    async fn send(
-        &self,
-        what: &str,
-        request: Request<Vec<u8>>,
-        limit: Duration,
         by: fn(&Clients) -> &Client,
+        what: &str,
+        request: Request<Vec<u8>>,
+        limit: Duration,
     ) -> Result<Response<Body>, KubernetesError> {
-        let opened = self.try_send(what, request, limit, by).await;
+        let opened = self.try_open(by, what, request, limit).await;
         if opened.as_ref().is_err_and(KubernetesError::is_of_connection) {
             self.renew().await;
         }
         opened
     }
 
-    async fn try_send(
+    async fn try_open(
         &self,
+        by: fn(&Clients) -> &Client,
         what: &str,
         request: Request<Vec<u8>>,
         limit: Duration,
-        by: fn(&Clients) -> &Client,
     ) -> Result<Response<Body>, KubernetesError> {
         let clients = timeout(limit, self.clients()).await.map_err(|_| unanswered(what, limit))??;
         let sent =

@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
+use super::clients::Clients;
 use super::connection::{invalid_request, refused, unreadable};
 use super::list::{LARGE_PAGE, List};
 use super::metadata::{ACCEPT_LIST, ACCEPT_ONE, accepting};
@@ -121,7 +122,12 @@ impl<S> Round<'_, S> {
             Some(version) => version,
             None => self.list::<T>().await?,
         };
-        let body = self.monitor.connection.open_watch(&self.watch, self.request(&version)?, self.monitor.timing.answer);
+        let body = self.monitor.connection.open(
+            Clients::watches,
+            &self.watch,
+            self.request(&version)?,
+            self.monitor.timing.answer,
+        );
         let (body, begun, mut has_event) = (body.await?.into_body(), Instant::now(), false);
         self.works();
         let what = self.watch.clone();

@@ -22,6 +22,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::api_types::{ApiPod, NodeInfo};
+use super::clients::Clients;
 use super::connection::{invalid_request, refused, unreadable};
 use super::list::{all_pods, on, pods_at};
 use super::node::NodeProblem;
@@ -168,7 +169,7 @@ impl Watcher {
             None => self.list().await?,
         };
         let request = self.request(&version, self.lasts(is_known))?;
-        let body = self.connection.open_watch(WATCH_PODS, request, self.timing.answer).await?.into_body();
+        let body = self.connection.open(Clients::watches, WATCH_PODS, request, self.timing.answer).await?.into_body();
         self.follow(body).await
     }
 

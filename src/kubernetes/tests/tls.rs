@@ -22,6 +22,7 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
 use super::seconds;
+use crate::kubernetes::clients::Clients;
 use crate::kubernetes::{Connection, CredentialCandidates, KubernetesError};
 
 const NODE: &str = r#"{"kind":"Node"}"#;
@@ -250,7 +251,7 @@ async fn calls_share_a_connection_if_the_server_permits_that() {
     assert_eq!(server.connections.load(Ordering::Relaxed), 1);
     // A watch has its own, so that a slow reader of it stops no call.
     let request = Request::new("/api/v1/nodes").get("x", &GetParams::default()).unwrap();
-    let watch = connection.open_watch("watch", request, seconds(10)).await.unwrap();
+    let watch = connection.open(Clients::watches, "watch", request, seconds(10)).await.unwrap();
     assert_eq!((server.connections.load(Ordering::Relaxed), watch.version()), (2, http::Version::HTTP_11));
 }
 
