@@ -13,7 +13,9 @@ async fn a_dependent_of_a_deleted_owner_costs_one_call() {
     let owner = pod("owner", &[]);
     cluster.shows_version(&owner);
     let dependents = ["a", "b"].map(|name| owned(name, &owner));
-    dependents.iter().for_each(|dependent| cluster.shows_version(dependent));
+    for dependent in &dependents {
+        cluster.shows_version(dependent);
+    }
     cluster.loses(&owner);
     let mut calls = cluster.works().await;
     calls.sort();
