@@ -33,9 +33,9 @@ pub(super) fn observed(kind: &ApiKind, resource: ResourceId, object: &ObjectMeta
     }
 }
 
-/// Returns a resource version as the number that it is written as.
+/// Returns the number that a resource version is. `None` if the number would be written in another way.
 fn version(text: &str) -> Option<NonZeroU64> {
-    text.parse().ok().filter(|version: &NonZeroU64| version.to_string() == text)
+    text.parse().ok().filter(|_| text.starts_with(|first: char| matches!(first, '1'..='9')))
 }
 
 /// Returns what a live read shows.
@@ -80,4 +80,18 @@ pub(super) fn references(owners: &[OwnerReferenceMetadata]) -> Vec<OwnerReferenc
         blocking: owner.block_owner_deletion.unwrap_or_default(),
     };
     owners.iter().map(reference).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_number_in_its_usual_form_is_a_version() {
+        assert_eq!(version("1"), NonZeroU64::new(1));
+        assert_eq!(version("18446744073709551615"), NonZeroU64::new(u64::MAX));
+        for other in ["", "0", "+5", "007", "-1", "5a", " 5", "18446744073709551616"] {
+            assert_eq!(version(other), None, "{other:?}");
+        }
+    }
 }
