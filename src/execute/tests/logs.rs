@@ -94,6 +94,18 @@ async fn a_kubelet_directory_on_a_blocked_disk_fails_the_recheck_and_not_the_pas
     assert!(is_there(&bench.pods("default_web_u1")) && is_there(&bench.pods("default_db_u2")));
 }
 
+/// A failure is no proof that the kubelet does not have the pod.
+#[tokio::test]
+async fn logs_stay_when_the_directory_of_the_kubelet_cannot_be_searched() {
+    let mut bench = Bench::new(Node::new().orphan_logs("default", "web", "u1"));
+    let pods = bench.sim.dir().join("kubelet-pods");
+    fs::write(&pods, "a file where a directory should be").unwrap();
+    bench.options.kubelet_pods = Some(pods);
+    let lines = bench.carry_out(vec![log_dir(&bench, "default_web_u1")]).await;
+    assert!(lines[0].starts_with("default_web_u1 failed: ") && lines[0].contains("kubelet-pods/u1"), "{lines:?}");
+    assert!(is_there(&bench.pods("default_web_u1/app/0.log")));
+}
+
 #[tokio::test]
 async fn a_kubelet_directory_behind_a_link_of_the_host_protects_its_pods() {
     let mut bench = Bench::new(Node::new().orphan_logs("default", "web", "u1"));
