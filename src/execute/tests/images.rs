@@ -60,6 +60,14 @@ async fn an_image_goes_and_what_came_back_is_measured() {
     assert_eq!(summary.freed_bytes[&crate::plan::Kind::Image], 160 * MIB);
 }
 
+/// A target of 0 is none: as under pressure, when every unused image goes.
+#[tokio::test]
+async fn without_a_target_no_free_space_is_enough() {
+    let bench = Bench::new(images(2, 0));
+    let (lines, ..) = bench.carry_out_plan(&space(&["a", "b"], &[], 0)).await;
+    assert_eq!(lines, ["sha256:aa removed", "sha256:bb removed"]);
+}
+
 #[tokio::test]
 async fn an_image_that_got_used_between_plan_and_recheck_stays() {
     let uses: [fn(Node) -> Node; 3] = [

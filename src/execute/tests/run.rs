@@ -79,6 +79,18 @@ async fn a_dry_run_takes_the_same_road_and_changes_nothing() {
 }
 
 #[tokio::test]
+async fn a_dry_run_stops_what_a_real_one_would_stop_first() {
+    let bench = Bench::new(gone());
+    bench.sim.state().set_container_state("c1", ContainerState::Unknown);
+    let executor = bench.executor(DryRun::default());
+    let plan = plan(vec![container("c1", ContainerState::Unknown)]);
+    executor.carry_out(&plan, &CancellationToken::new(), &mut |_| ()).await;
+    let notes = executor.remover.notes();
+    assert_eq!(notes.first().map(String::as_str), Some("stop container c1"), "{notes:?}");
+    assert_eq!(notes.last().map(String::as_str), Some("remove container c1"), "{notes:?}");
+}
+
+#[tokio::test]
 async fn a_dry_run_refuses_what_a_real_one_would() {
     let bench = Bench::new(gone());
     bench.sim.state().set_container_state("c2", ContainerState::Running);
