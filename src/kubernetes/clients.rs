@@ -45,11 +45,11 @@ impl Clients {
     /// not stop the calls. A proxy has one client for both, because it decides about the connections.
     pub(super) fn open_multiplexed(access: &Access) -> Result<Self, KubernetesError> {
         let (config, chosen_by) = config(access)?;
+        let watches = Client::try_from(config.clone()).map_err(|error| unusable(access, &error))?;
         if config.proxy_url.is_some() {
-            return Self::open(access);
+            return Ok(Self::of(watches, chosen_by));
         }
         let calls = multiplexed::client(&config, CONNECT).map_err(|error| unusable(access, &error))?;
-        let watches = Client::try_from(config).map_err(|error| unusable(access, &error))?;
         Ok(Self { calls, watches, chosen_by })
     }
 }
