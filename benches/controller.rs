@@ -16,6 +16,8 @@
 
 #[path = "controller/contest.rs"]
 mod contest;
+#[path = "common/figures.rs"]
+mod figures;
 #[path = "controller/million.rs"]
 mod million;
 #[path = "controller/process.rs"]

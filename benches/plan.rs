@@ -12,11 +12,16 @@
     reason = "a benchmark may fail loudly and asks the clock"
 )]
 
+#[allow(dead_code, reason = "the other benchmarks use the rest")]
+#[path = "common/figures.rs"]
+mod figures;
+
 use std::hint::black_box;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
+use figures::median;
 use jiff::{SignedDuration, Timestamp};
 use kubegc::model::{Seen, Snapshot};
 use kubegc::plan::{Policy, Scope, decide};
@@ -59,18 +64,12 @@ fn compare() {
         }
     }
     for (size, times) in SIZES.iter().zip(&seconds) {
-        println!("plan {size:>7} containers: median {:>9.3} ms", median(times) * 1e3);
+        println!("plan {size:>7} containers: median {:>9.3} ms", median(times.iter().copied()) * 1e3);
     }
     for (pair, sizes) in seconds.windows(2).zip(SIZES.windows(2)) {
-        let ratios: Vec<f64> = pair[1].iter().zip(&pair[0]).map(|(large, small)| large / small).collect();
-        println!("growth {} -> {}: {:.2} times the time (aim: at most 13)", sizes[0], sizes[1], median(&ratios));
+        let ratios = pair[1].iter().zip(&pair[0]).map(|(large, small)| large / small);
+        println!("growth {} -> {}: {:.2} times the time (aim: at most 13)", sizes[0], sizes[1], median(ratios));
     }
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// A node with so many containers: pods of five, each with a dead instance or two, half of the pods gone; an image for

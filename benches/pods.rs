@@ -12,12 +12,17 @@
     reason = "a benchmark may fail loudly and starts programs"
 )]
 
+#[allow(dead_code, reason = "the other benchmarks use the rest")]
+#[path = "common/figures.rs"]
+mod figures;
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use figures::mib;
 use kubegc::sim::{Node, Sim};
 use serde_json::{Value, json};
 
@@ -237,8 +242,4 @@ fn managed() -> Value {
     let fields: serde_json::Map<_, _> =
         (0..90).map(|at| (format!("f:field-with-some-name-{at}"), json!({".": {}, "f:value": {}}))).collect();
     json!([{"manager": "kube-controller-manager", "operation": "Update", "fieldsV1": fields}])
-}
-
-fn mib(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
 }

@@ -12,10 +12,14 @@
     reason = "a benchmark may fail loudly, asks the clock and starts programs"
 )]
 
+#[path = "common/figures.rs"]
+mod figures;
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use figures::{median, mib};
 use hyper_util::rt::TokioIo;
 use kubegc::cri::generated as pb;
 use kubegc::sim::{Node, Rpc, Sim};
@@ -55,13 +59,13 @@ fn compare() {
         plans.push(plan_seconds);
     }
     println!("{CONTAINERS} containers, {IMAGES} images, {PAIRS} pairs");
-    println!("bare lists:   median {:>8.1} ms, peak {:>6.1} MiB", median(&bares) * 1e3, mib(bare_peak));
+    println!("bare lists:   median {:>8.1} ms, peak {:>6.1} MiB", median(bares) * 1e3, mib(bare_peak));
     println!(
         "kubegc plan:  median {:>8.1} ms, peak {:>6.1} MiB (aim: at most 64)",
-        median(&plans) * 1e3,
+        median(plans) * 1e3,
         mib(plan_peak)
     );
-    println!("ratio:        median {:>8.2} (aim: at most 1.25)", median(&ratios));
+    println!("ratio:        median {:>8.2} (aim: at most 1.25)", median(ratios));
     for containers in [100, CONTAINERS] {
         let (all, private) = idle(containers);
         println!(
@@ -147,14 +151,4 @@ async fn list(socket: &str) {
 
 fn block_on(work: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work);
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-fn mib(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
 }

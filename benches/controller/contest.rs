@@ -8,7 +8,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::json;
 
-use crate::process::{Usage, mib, usage, with_argument};
+use crate::figures::{median, mib};
+use crate::process::{Usage, usage, with_argument};
 use crate::rig::{NodeRig, Program, becomes_true_within};
 
 const OWNERS: usize = 200;
@@ -47,12 +48,6 @@ fn row(what: &str, rounds: &[(Result, Result)], of: fn(&Result) -> f64, aim: &st
     let upstream = median(rounds.iter().map(|(_, upstream)| of(upstream)));
     let ratio = median(rounds.iter().map(|(ours, upstream)| of(ours) / of(upstream)));
     println!("{what:<20} {ours:>9.1}  {upstream:>23.1}  {ratio:>5.2} (aim: {aim})");
-}
-
-fn median(figures: impl Iterator<Item = f64>) -> f64 {
-    let mut figures: Vec<_> = figures.collect();
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

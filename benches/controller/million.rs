@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::process::{Usage, mib, usage};
+use crate::figures::mib;
+use crate::process::{Usage, usage};
 use crate::simulated::Server;
 
 const OBJECTS: usize = 1_000_000;

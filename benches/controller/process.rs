@@ -33,11 +33,6 @@ pub fn with_argument(part: &str) -> u32 {
     all.into_iter().find(is_it).unwrap_or_else(|| panic!("no process has {part}"))
 }
 
-/// Returns bytes as MiB.
-pub fn mib(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
-}
-
 fn field(status: &str, name: &str) -> u64 {
     let line = status.lines().find(|line| line.starts_with(name)).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use crate::figures::median;
 use crate::rig::{NodeRig, becomes_true_within};
 
 const RUNS: usize = 5;
@@ -16,9 +17,9 @@ pub async fn measure() {
     let collect = || {
         let begun = Instant::now();
         node.kubegc(&["controller", "collect", "--kubeconfig", &kubeconfig]).ok();
-        begun.elapsed()
+        begun.elapsed().as_secs_f64()
     };
-    let collect: Vec<_> = (0..RUNS).map(|_| collect()).collect();
+    let collect = (0..RUNS).map(|_| collect());
     println!("collect on an empty API server: median {:.3} s of {RUNS} (aim: less than 1)", median(collect));
     for number in 0..ADDED {
         node.create_object(&definition(number)).await;
@@ -33,8 +34,8 @@ pub async fn measure() {
     );
 }
 
-/// Starts `run` beside an object without its owner, and waits until it deletes it.
-async fn first_decision(node: &NodeRig) -> Duration {
+/// Starts `run` beside an object without its owner, and waits until it deletes it; seconds.
+async fn first_decision(node: &NodeRig) -> f64 {
     let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "absent", "uid": "00000000-0000-4000-8000-000000000001"});
     let metadata = json!({"name": "dangling", "namespace": "default", "ownerReferences": [owner]});
     node.create_object(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).await;
@@ -42,7 +43,7 @@ async fn first_decision(node: &NodeRig) -> Duration {
     let run = node.controller("first", &["--owners-only"]);
     let decided = async || run.log().contains("action=\"delete\"") || run.log().contains("action=delete");
     assert!(becomes_true_within(Duration::from_mins(1), decided).await, "{}", run.log());
-    begun.elapsed()
+    begun.elapsed().as_secs_f64()
 }
 
 fn definition(number: usize) -> serde_json::Value {
@@ -57,9 +58,4 @@ fn definition(number: usize) -> serde_json::Value {
             "names": { "kind": format!("Thing{number}"), "plural": plural, "singular": format!("thing{number}") },
         },
     })
-}
-
-fn median(mut values: Vec<Duration>) -> f64 {
-    values.sort();
-    values[values.len() / 2].as_secs_f64()
 }
