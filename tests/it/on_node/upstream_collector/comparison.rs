@@ -53,20 +53,22 @@ pub fn compare(
     steps: usize,
     (upstream, ours): (&BTreeMap<String, State>, &BTreeMap<String, State>),
 ) -> Vec<Difference> {
+    let none = State::default();
     let different = |forest: &Forest| {
-        let of = |states: &BTreeMap<String, State>| states.get(&forest.name).cloned().unwrap_or_default();
-        let (all_of_upstream, all_of_ours) = (of(upstream), of(ours));
-        let ids: BTreeSet<_> = all_of_upstream.keys().chain(all_of_ours.keys()).cloned().collect();
-        let difference = |id: String| Difference {
+        let (all_of_upstream, all_of_ours) =
+            (upstream.get(&forest.name).unwrap_or(&none), ours.get(&forest.name).unwrap_or(&none));
+        let ids: BTreeSet<_> = all_of_upstream.keys().chain(all_of_ours.keys()).collect();
+        let difference = |id: &String| Difference {
             forest: forest.name.clone(),
-            upstream: all_of_upstream.get(&id).cloned(),
-            ours: all_of_ours.get(&id).cloned(),
-            id,
+            upstream: all_of_upstream.get(id).cloned(),
+            ours: all_of_ours.get(id).cloned(),
+            id: id.clone(),
             all_of_upstream: all_of_upstream.clone(),
             all_of_ours: all_of_ours.clone(),
             in_foreground: in_foreground(forest, steps),
         };
-        ids.into_iter().map(difference).filter(|it| it.upstream != it.ours).collect::<Vec<_>>()
+        let is_different = |id: &&String| all_of_upstream.get(*id) != all_of_ours.get(*id);
+        ids.into_iter().filter(is_different).map(difference).collect::<Vec<_>>()
     };
     forests.iter().flat_map(different).collect()
 }
