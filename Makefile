@@ -5,8 +5,7 @@ demo: ## build, then plan and collect on a simulated node in memory
 	scripts/demo.sh
 
 build: ## build the release binary, target/release/kubegc
-	scripts/setup.sh build
-	KUBEGC_COMMIT=$$(scripts/commit.sh) cargo build --release --locked
+	install -D "$$(scripts/binary.sh)" target/release/kubegc
 
 deb: ## build the Debian package, target/deb/kubegc_VERSION_ARCH.deb
 	scripts/deb.sh

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
 # Builds the static binary that the image, the Debian package and the archive contain, and prints its path.
 #
-#   scripts/binary.sh [--profile PROFILE] [--arch ARCH]
+#   scripts/binary.sh [--arch ARCH]
 #
-# PROFILE is cargo's profile (default: release), ARCH is amd64 or arm64 (default: that of this machine). For the other
-# architecture Debian's cross compiler must be installed. If rustup has not installed the standard library for it, Debian's
-# Rust compiler is used (scripts/cross.sh).
+# ARCH is amd64 or arm64 (default: that of this machine). For the other architecture Debian's cross compiler must be
+# installed. If rustup has not installed the standard library for it, Debian's Rust compiler is used (scripts/cross.sh).
 #
 # The same source and compiler give the same bytes: the binary has no paths of the build machine.
 set -euo pipefail
@@ -14,10 +13,9 @@ cd "$(dirname "$0")/.."
 . scripts/source.sh
 
 own=$(arch_of "$(uname -m)")
-profile=release arch=$own
+arch=$own
 while [ $# -gt 0 ]; do
   case $1 in
-    --profile) profile=$2; shift 2 ;;
     --arch) arch=$2; shift 2 ;;
     *) die "unknown option $1" ;;
   esac
@@ -48,11 +46,8 @@ fi
 export RUSTFLAGS="-C target-feature=+crt-static --remap-path-prefix=$PWD=kubegc --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
 KUBEGC_COMMIT=$(scripts/commit.sh)
 export KUBEGC_COMMIT
-# Cargo sets these for tests, which call this script. A build script of a crate depends on them, so without this line each
-# change between a shell and the tests would build that crate, and all that use it, again.
-unset CARGO_MANIFEST_DIR CARGO_MANIFEST_LINKS "${!CARGO_PKG_@}"
-cargo build --locked --bin kubegc --profile "$profile" --target "$target" >&2
-out=${CARGO_TARGET_DIR:-$PWD/target}/$target/${profile/#dev/debug}
+cargo build --locked --bin kubegc --release --target "$target" >&2
+out=${CARGO_TARGET_DIR:-$PWD/target}/$target/release
 if "${cross}readelf" --program-headers "$out/kubegc" | grep -q INTERP; then die "$out/kubegc is not static"; fi
 "${cross}strip" -o "$out/kubegc.stripped.$$" "$out/kubegc"
 mv "$out/kubegc.stripped.$$" "$out/kubegc.stripped" # atomic: another build may use it

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Builds the container image: one static binary, packed as an OCI layout in a tar file, without a daemon.
 #
-#   scripts/image.sh [--profile PROFILE] [--arch ARCH] [--name NAME] [FILE]
+#   scripts/image.sh [--arch ARCH] [--binary BINARY] [--name NAME] [FILE]
 #
-# PROFILE and ARCH are those of scripts/binary.sh, NAME the name of the image (default: ghcr.io/kubegc/kubegc:VERSION),
-# FILE the output (default: target/image/kubegc.tar). `ctr -n k8s.io images import FILE` imports it; skopeo, podman and
+# ARCH is that of scripts/binary.sh. BINARY is packed instead of a new one of the profile release: for tests. NAME is the
+# name of the image (default: ghcr.io/kubegc/kubegc:VERSION), FILE the output (default: target/image/kubegc.tar). `ctr -n k8s.io images import FILE` imports it; skopeo, podman and
 # crane read it too.
 #
 # The same commit, compiler and gzip give the same bytes (`scripts/reproducible.sh` compares two builds).
@@ -13,17 +13,24 @@ cd "$(dirname "$0")/.."
 # shellcheck source=scripts/source.sh
 . scripts/source.sh
 
-profile=release arch=$(arch_of "$(uname -m)") name=ghcr.io/kubegc/kubegc:$version file=target/image/kubegc.tar
+arch=$(arch_of "$(uname -m)") binary='' name=ghcr.io/kubegc/kubegc:$version file=target/image/kubegc.tar
 while [ $# -gt 0 ]; do
   case $1 in
-    --profile) profile=$2; shift 2 ;;
     --arch) arch=$2; shift 2 ;;
+    --binary) binary=$2; shift 2 ;;
     --name) name=$2; shift 2 ;;
     -*) die "unknown option $1" ;;
     *) file=$1; shift ;;
   esac
 done
-binary=$(scripts/binary.sh --profile "$profile" --arch "$arch")
+compression=-9
+if [ -n "$binary" ]; then
+  compression=-1
+  pack_binary() { strip -o "$1" "$binary"; }
+else
+  binary=$(scripts/binary.sh --arch "$arch")
+  pack_binary() { cp "$binary" "$1"; }
+fi
 
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
@@ -38,10 +45,10 @@ blob() {
 }
 
 mkdir -p "$work/root/usr/bin" "$work/layout/blobs/sha256" "$(dirname "$file")"
-cp "$binary" "$work/root/usr/bin/kubegc"
+pack_binary "$work/root/usr/bin/kubegc"
 pack -C "$work/root" usr >"$work/layer.tar"
 diff_id=sha256:$(sha256sum <"$work/layer.tar" | cut -d ' ' -f 1)
-gzip -n -9 "$work/layer.tar"
+gzip -n $compression "$work/layer.tar"
 layer=$(blob "$work/layer.tar.gz")
 
 created=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)

@@ -90,7 +90,7 @@ The node $address is up. All that it has is in $dir.
 
 Inside its namespaces all paths are a real node's; kubegc runs there as it would on one:
 
-  scripts/node.sh exec $PWD/target/debug/kubegc plan
+  scripts/node.sh exec $PWD/target/*/debug/kubegc plan
 
 Pods need "nodeName": "$address", "hostNetwork": true, the image docker.io/library/app:1 (busybox) and
 "imagePullPolicy": "Never". One is made with
