@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Runs a program that cargo built. Tests and benchmarks get a network namespace of their own, in which nothing but the loopback
+# interface exists: no port of the machine or of another test is in their way, and they reach no other machine. nextest
+# starts this once for each test. Cargo and nextest find this script in .cargo/config.toml.
+#
+# A normal user may not create network namespaces, so then the tests use the machine's network.
+set -euo pipefail
+
+case $1 in
+  */deps/*) [ "$(id -u)" -ne 0 ] || exec unshare --net -- /bin/sh -c 'ip link set lo up && exec "$@"' sh "$@" ;;
+esac
+exec "$@"
