@@ -2,6 +2,7 @@
 # Checks a Debian package with lintian, as root. An error fails; warnings are printed.
 #
 #   scripts/lintian.sh FILE
+#   scripts/lintian.sh         prepares lintian in the cache, once
 #
 # Debian's lintian is unpacked in a copy-on-write view of this machine's root, and nothing is installed. Its packages are
 # fetched once, into the cache.
@@ -23,10 +24,11 @@ packages() {
 }
 
 if [ "${1:-}" != inside ]; then
-  file=$(realpath "$1")
-  [ "$(id -u)" -eq 0 ] || die "must be root: mounts need it"
   once lintian packages
   rm -rf "$apt"
+  [ $# -gt 0 ] || exit 0
+  file=$(realpath "$1")
+  [ "$(id -u)" -eq 0 ] || die "must be root: mounts need it"
   exec unshare --mount --propagation slave "$0" inside "$file"
 fi
 

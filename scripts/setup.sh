@@ -4,7 +4,8 @@
 #
 #   scripts/setup.sh build    installs what the compiler needs: SQLite and jemalloc are built from their C source
 #   scripts/setup.sh          also installs what the tests need: ext4, loop devices, namespaces, containerd,
-#                           Kubernetes, kubectl, Helm, Prometheus, a browser, and the shells whose completions are tested
+#                           Kubernetes, kubectl, Helm, Prometheus, a browser, lintian, and the shells whose completions are
+#                           tested. The tests themselves have no network
 #   scripts/setup.sh release  also installs what the files of a release and their tests need: a C compiler for arm64, and
 #                           an emulator that runs its programs
 #
@@ -16,7 +17,7 @@ die() { printf 'setup.sh: %s\n' "$*" >&2; exit 1; }
 # COMMAND:PACKAGE: a command, and the Debian package that contains it.
 wanted=(cc:gcc make:make)
 [ "${1:-}" = build ] || wanted+=(mkfs.ext4:e2fsprogs mount:mount losetup:mount unshare:util-linux flock:util-linux
-  nsenter:util-linux findmnt:util-linux git:git openssl:openssl curl:curl systemd-analyze:systemd bash:bash
+  nsenter:util-linux ip:iproute2 findmnt:util-linux git:git openssl:openssl curl:curl systemd-analyze:systemd bash:bash
   zsh:zsh fish:fish python3:python3 pip3:python3-pip)
 
 [ "${1:-}" != release ] || wanted+=(aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-aarch64-static:qemu-user-static)
@@ -47,3 +48,4 @@ command -v cargo >/dev/null || die "missing: cargo. Rust comes from https://rust
 "$(dirname "$0")/helm.sh"
 "$(dirname "$0")/prometheus.sh" >/dev/null
 "$(dirname "$0")/browser.sh" >/dev/null
+"$(dirname "$0")/lintian.sh"

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Runs a program that cargo built. Tests and benchmarks get a network namespace of their own, in which nothing but the loopback
 # interface exists: no port of the machine or of another test is in their way, and they reach no other machine. nextest
-# starts this once for each test. Cargo and nextest find this script in .cargo/config.toml.
+# starts this once for each test. Cargo and nextest find this script in .cargo/config.toml. The namespace has one address
+# beside the loopback addresses, 192.0.2.1, so that a test can distinguish them.
 #
 # A normal user may not create network namespaces, so then the tests use the machine's network.
 set -euo pipefail
 
 case $1 in
-  */deps/*) [ "$(id -u)" -ne 0 ] || exec unshare --net -- /bin/sh -c 'ip link set lo up && exec "$@"' sh "$@" ;;
+  */deps/*) [ "$(id -u)" -ne 0 ] || exec unshare --net -- /bin/sh -c 'ip link set lo up && ip address add 192.0.2.1/32 dev lo && exec "$@"' sh "$@" ;;
 esac
 exec "$@"
