@@ -5,9 +5,9 @@ use kubegc::cri::generated as pb;
 use crate::contract::{Runtime, SINGLE, TWICE, contract};
 use crate::rig::{Image, Layer, Rig, Version};
 
-contract!(containerd_1_6_contract, Rig::start(Version::V1_6));
-contract!(containerd_1_7_contract, Rig::start(Version::V1_7));
-contract!(containerd_2_contract, Rig::start(Version::V2));
+contract!(in_turn containerd_1_6_contract, Rig::start(Version::V1_6));
+contract!(in_turn containerd_1_7_contract, Rig::start(Version::V1_7));
+contract!(in_turn containerd_2_contract, Rig::start(Version::V2));
 
 // === impl Rig ===
 

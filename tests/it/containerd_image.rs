@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::manifests::packaging;
-use crate::rig::{Rig, Version, run};
+use crate::rig::{Rig, Version};
 
 /// Returns the image of the tested binary. Tests that run at the same time make the same file.
 pub fn file() -> PathBuf {
@@ -19,7 +19,11 @@ pub fn name() -> String {
 }
 
 fn make(file: &Path) {
-    let made = Command::new(packaging("../scripts/image.sh")).args(["--binary", env!("CARGO_BIN_EXE_kubegc")]).arg(file).output().unwrap();
+    let made = Command::new(packaging("../scripts/image.sh"))
+        .args(["--binary", env!("CARGO_BIN_EXE_kubegc")])
+        .arg(file)
+        .output()
+        .unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 

@@ -1,8 +1,9 @@
 //! What we rely on in any runtime. The same cases run on `sim` and on every containerd, so that tests on `sim` are
 //! valid.
 //!
-//! A runtime takes part with an implementation of [`Runtime`] and one line, `contract!(name, how to start it)`, which
-//! makes a test of each case. Lists and removals use our own reader and writer. Calls that they do not have use the
+//! A runtime takes part with an implementation of [`Runtime`] and one line, `contract!(alone name, how to start it)`, which
+//! makes a test of each case. A runtime that takes long to start has `in_turn` instead: a test of each group of cases, which
+//! share one runtime. Lists and removals use our own reader and writer. Calls that they do not have use the
 //! client.
 
 pub mod containers;
@@ -10,12 +11,17 @@ pub mod images;
 pub mod runtime;
 pub mod sandboxes;
 
+use std::sync::Arc;
+
+use futures::future::LocalBoxFuture;
 use kubegc::cri::generated as pb;
 use kubegc::cri::generated::image_service_client::ImageServiceClient;
 use kubegc::cri::generated::runtime_service_client::RuntimeServiceClient;
 use kubegc::cri::{ContainerStatus, CriOptions, Only, RuntimeReader, RuntimeWriter};
 use kubegc::model::{Container, ContainerId, ContainerState, PodUid, SandboxId};
 use tonic::transport::{Channel, Endpoint, Uri};
+
+use crate::rig::in_turn;
 
 /// The two names of one image. It has `/bin/sleep`, and shares a layer with [`SINGLE`].
 pub const TWICE: [&str; 2] = ["docker.io/library/twice:1", "docker.io/library/twice:again"];
@@ -33,6 +39,20 @@ pub trait Runtime {
 
     /// Imports [`TWICE`] and [`SINGLE`]. May be called repeatedly.
     async fn import_images(&self);
+}
+
+impl<R: Runtime> Runtime for Arc<R> {
+    fn endpoint(&self) -> String {
+        R::endpoint(self)
+    }
+
+    fn sandbox_config(&self, namespace: &str, name: &str, uid: &str) -> pb::PodSandboxConfig {
+        R::sandbox_config(self, namespace, name, uid)
+    }
+
+    async fn import_images(&self) {
+        R::import_images(self).await;
+    }
 }
 
 /// A runtime with both images, and its clients.
@@ -58,10 +78,25 @@ pub struct Pod {
     config: pb::PodSandboxConfig,
 }
 
-/// Makes a test of each case for one runtime.
+/// A case, for [`on_one`].
+pub type Case<R> = fn(Subject<R>) -> LocalBoxFuture<'static, ()>;
+
+/// Plays cases on one runtime, which is emptied after each.
+pub async fn on_one<R: Runtime>(host: R, cases: &[(&str, Case<Arc<R>>)]) {
+    let host = Arc::new(host);
+    let play = async |case: &Case<Arc<R>>| {
+        let subject = Subject::connect(host.clone());
+        subject.empty().await;
+        host.import_images().await;
+        case(subject).await;
+    };
+    in_turn(cases, play).await;
+}
+
+/// Makes the tests for one runtime.
 macro_rules! contract {
-    ($name:ident, $start:expr) => {
-        $crate::contract::contract! { @cases $name, $start,
+    ($how:ident $name:ident, $start:expr) => {
+        $crate::contract::contract! { @$how $name, $start,
             runtime {
                 version_names_the_runtime
                 verbose_status_answers
@@ -105,7 +140,18 @@ macro_rules! contract {
             }
         }
     };
-    (@cases $name:ident, $start:expr, $($room:ident { $($case:ident)* })*) => {
+    (@in_turn $name:ident, $start:expr, $($room:ident { $($case:ident)* })*) => {
+        mod $name {
+            use super::*;
+            $(#[tokio::test]
+            async fn $room() {
+                let cases: &[(&str, $crate::contract::Case<_>)] =
+                    &[$((stringify!($case), |subject| Box::pin($crate::contract::$room::$case(subject)))),*];
+                $crate::contract::on_one($start.await, cases).await;
+            })*
+        }
+    };
+    (@alone $name:ident, $start:expr, $($room:ident { $($case:ident)* })*) => {
         mod $name {
             use super::*;
             $(mod $room {
@@ -126,6 +172,10 @@ impl<R: Runtime> Subject<R> {
     /// Imports the images and connects.
     pub async fn meet(host: R) -> Self {
         host.import_images().await;
+        Self::connect(host)
+    }
+
+    fn connect(host: R) -> Self {
         let (endpoint, options) = (host.endpoint(), CriOptions::default());
         Self {
             reader: RuntimeReader::new(&endpoint, &endpoint, options.clone()),
@@ -133,6 +183,22 @@ impl<R: Runtime> Subject<R> {
             runtime: RuntimeServiceClient::new(channel(&endpoint)),
             images: ImageServiceClient::new(channel(&endpoint)),
             host,
+        }
+    }
+
+    /// Removes everything that a case leaves.
+    async fn empty(&self) {
+        for sandbox in self.sandbox_ids(Only::All).await {
+            self.writer.stop_sandbox(&sandbox).await.unwrap();
+            self.writer.remove_sandbox(&sandbox).await.unwrap();
+        }
+        for container in self.container_ids(Only::All).await {
+            self.writer.remove_container(&container).await.unwrap();
+        }
+        for name in [TWICE[0], SINGLE] {
+            if let Some(image) = self.reader.image(name).await.unwrap() {
+                self.writer.remove_image(&image.id).await.unwrap();
+            }
         }
     }
 

@@ -5,7 +5,9 @@
 
 mod cell;
 mod disk;
+mod failure;
 mod image;
+mod in_turn;
 mod kubegc;
 mod names;
 mod node;
@@ -29,6 +31,8 @@ use cell::{Cell, Order};
 pub use disk::run;
 
 pub use image::{Image, Layer};
+pub(crate) use in_turn::scenarios;
+pub use in_turn::{Scenario, in_turn};
 pub use kubegc::{Daemon, Ran, binary};
 pub use names::Names;
 pub use node::{Collection, Manifest, NodeRig, Options, Program, eventually, kubernetes_bins, unique_address};

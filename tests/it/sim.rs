@@ -9,11 +9,11 @@ use tokio::time::Instant;
 
 use crate::contract::{Runtime, SINGLE, TWICE, channel, contract};
 
-contract!(sim_contract, async { Sim::start(Node::new()).unwrap() });
+contract!(alone sim_contract, async { Sim::start(Node::new()).unwrap() });
 
-contract!(sim_streaming_contract, async { Sim::start(Node::new().streaming(Streaming::Batches(1))).unwrap() });
+contract!(alone sim_streaming_contract, async { Sim::start(Node::new().streaming(Streaming::Batches(1))).unwrap() });
 
-contract!(sim_in_the_callers_runtime_contract, async { Sim::start_here(Node::new()).unwrap() });
+contract!(alone sim_in_the_callers_runtime_contract, async { Sim::start_here(Node::new()).unwrap() });
 
 // === impl Sim ===
 

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::cluster::{Cluster, absent_owner, now, with};
 use super::owner_forests::forest::custom_resources;
-use crate::rig::{NodeRig, becomes_true};
+use crate::rig::{NodeRig, becomes_true, scenarios};
 
 const HOLD: &str = "example.com/hold";
 
@@ -28,9 +28,20 @@ fn settings() -> ControllerSettings {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn owners_and_dependents_of_built_in_kinds_go_and_stay_as_in_kubernetes() {
+async fn owners_and_dependents_end_as_in_kubernetes() {
     let node = NodeRig::start_api_alone().await;
-    let cluster = Cluster { node: &node };
+    node.play(&scenarios![
+        owners_and_dependents_of_built_in_kinds_go_and_stay_as_in_kubernetes,
+        custom_resources_are_collected_and_their_definitions_may_come_and_go,
+        references_that_are_wrong_keep_or_delete_and_are_reported,
+        the_brake_pauses_run_and_collect_continues,
+        a_resource_that_cannot_be_listed_delays_no_other
+    ])
+    .await;
+}
+
+async fn owners_and_dependents_of_built_in_kinds_go_and_stay_as_in_kubernetes(node: &NodeRig) {
+    let cluster = Cluster { node };
     for namespace in ["cascade", "missing", "orphans", "two", "free", "held", "twice", "circle", "chain"] {
         cluster.namespace(namespace).await;
     }
@@ -158,10 +169,8 @@ async fn a_long_chain_goes_in_the_foreground(cluster: &Cluster<'_>) {
     assert!(cluster.find(&last).await.is_none(), "the owner goes last");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn custom_resources_are_collected_and_their_definitions_may_come_and_go() {
-    let node = NodeRig::start_api_alone().await;
-    let cluster = Cluster { node: &node };
+async fn custom_resources_are_collected_and_their_definitions_may_come_and_go(node: &NodeRig) {
+    let cluster = Cluster { node };
     cluster.namespace("custom").await;
     let [mut widgets, gadgets] = custom_resources();
     // With one version. With several, a reference to another one than the preferred is checked in a version that is not
@@ -221,10 +230,8 @@ async fn cluster_scoped_custom_resources(cluster: &Cluster<'_>) {
 }
 
 /// `TestCrossNamespaceReferences`, `TestClusterScopedOwners`, the cases of the guards.
-#[tokio::test(flavor = "multi_thread")]
-async fn references_that_are_wrong_keep_or_delete_and_are_reported() {
-    let node = NodeRig::start_api_alone().await;
-    let cluster = Cluster { node: &node };
+async fn references_that_are_wrong_keep_or_delete_and_are_reported(node: &NodeRig) {
+    let cluster = Cluster { node };
     for namespace in ["a", "b"] {
         cluster.namespace(namespace).await;
     }
@@ -264,10 +271,8 @@ async fn references_that_are_wrong_keep_or_delete_and_are_reported() {
 }
 
 /// `TestCascadingDeleteOnCRDConversionFailure`: a resource that can never be listed delays no other.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_resource_that_cannot_be_listed_delays_no_other() {
-    let node = NodeRig::start_api_alone().await;
-    let cluster = Cluster { node: &node };
+async fn a_resource_that_cannot_be_listed_delays_no_other(node: &NodeRig) {
+    let cluster = Cluster { node };
     cluster.namespace("broken").await;
     let [widgets, _] = custom_resources();
     cluster.define(&widgets).await;
@@ -298,10 +303,8 @@ async fn a_resource_that_cannot_be_listed_delays_no_other() {
 }
 
 /// Many objects whose owners were never seen alive, as after a restore: `run` pauses, `collect` deletes them.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_brake_pauses_run_and_collect_continues() {
-    let node = NodeRig::start_api_alone().await;
-    let cluster = Cluster { node: &node };
+async fn the_brake_pauses_run_and_collect_continues(node: &NodeRig) {
+    let cluster = Cluster { node };
     cluster.namespace("restored").await;
     for at in 0..30 {
         cluster.create("ConfigMap", "restored", &format!("c{at}"), &[absent_owner()]).await;

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ListParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::rig::{NodeRig, Program};
+use crate::rig::{NodeRig, Program, scenarios};
 
 /// Creates a ConfigMap in the namespace `default` and returns its uid.
 async fn create(node: &NodeRig, name: &str, owners: &[Value]) -> String {
@@ -34,30 +34,38 @@ fn names(plan: &Value, list: &str) -> Vec<String> {
     of_test.map(|entry| entry["object"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Server 1.20 has neither aggregated discovery nor any object that only a newer one has.
 #[tokio::test]
-async fn a_plan_shows_what_would_be_deleted_and_what_follows_and_changes_nothing() {
+async fn plans_explanations_and_documents() {
     let node = NodeRig::start_api_alone().await;
-    let parent = create(&node, "parent", &[]).await;
-    create(&node, "child", &[owner("parent", &parent)]).await;
-    let dangling = create(&node, "dangling", &[absent()]).await;
-    create(&node, "below", &[owner("dangling", &dangling)]).await;
-    create(&node, "half", &[absent(), owner("parent", &parent)]).await;
-    create(&node, "other-name", &[owner("another-name", &parent)]).await;
-    create(
-        &node,
-        "list-kind",
-        &[json!({"apiVersion": "v1", "kind": "ConfigMapList", "name": "parent", "uid": parent})],
-    )
+    node.play(&scenarios![
+        a_plan_shows_what_would_be_deleted_and_what_follows_and_changes_nothing,
+        why_shows_the_owners_above_and_the_dependents_below_and_what_a_deletion_would_do,
+        a_snapshot_gives_the_same_plan_without_the_api_server,
+        every_document_follows_its_schema,
+        what_may_not_be_read_is_named_and_deletes_nothing,
+        the_status_says_whether_the_api_server_collects_and_who_leads
+    ])
     .await;
+}
+
+/// Server 1.20 has neither aggregated discovery nor any object that only a newer one has.
+async fn a_plan_shows_what_would_be_deleted_and_what_follows_and_changes_nothing(node: &NodeRig) {
+    let parent = create(node, "parent", &[]).await;
+    create(node, "child", &[owner("parent", &parent)]).await;
+    let dangling = create(node, "dangling", &[absent()]).await;
+    create(node, "below", &[owner("dangling", &dangling)]).await;
+    create(node, "half", &[absent(), owner("parent", &parent)]).await;
+    create(node, "other-name", &[owner("another-name", &parent)]).await;
+    create(node, "list-kind", &[json!({"apiVersion": "v1", "kind": "ConfigMapList", "name": "parent", "uid": parent})])
+        .await;
     create(
-        &node,
+        node,
         "old-version",
         &[json!({"apiVersion": "apps/v1beta7", "kind": "Deployment", "name": "x", "uid": "u"})],
     )
     .await;
 
-    let ran = controller(&node, &["plan", "-o", "json"]);
+    let ran = controller(node, &["plan", "-o", "json"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let plan: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(names(&plan, "actions"), ["dangling", "half", "other-name"]);
@@ -72,55 +80,50 @@ async fn a_plan_shows_what_would_be_deleted_and_what_follows_and_changes_nothing
         "{evidence}"
     );
 
-    let failed = controller(&node, &["plan", "--fail-on", "unresolvable,stuck"]);
+    let failed = controller(node, &["plan", "--fail-on", "unresolvable,stuck"]);
     assert_eq!(failed.code, 4, "{}", failed.stderr);
     assert!(failed.stderr.ends_with("the plan has a condition of --fail-on: unresolvable\n"), "{}", failed.stderr);
     let maps: Api<ConfigMap> = Api::namespaced(node.kube(), "default");
     assert_eq!(maps.list(&ListParams::default()).await.unwrap().items.len(), 8);
 }
 
-#[tokio::test]
-async fn why_shows_the_owners_above_and_the_dependents_below_and_what_a_deletion_would_do() {
-    let node = NodeRig::start_api_alone().await;
-    let parent = create(&node, "parent", &[]).await;
-    let child = create(&node, "child", &[owner("parent", &parent)]).await;
-    create(&node, "grandchild", &[owner("child", &child)]).await;
+async fn why_shows_the_owners_above_and_the_dependents_below_and_what_a_deletion_would_do(node: &NodeRig) {
+    let parent = create(node, "parent", &[]).await;
+    let child = create(node, "child", &[owner("parent", &parent)]).await;
+    create(node, "grandchild", &[owner("child", &child)]).await;
 
-    let ran = controller(&node, &["why", "configmap/child", "-n", "default"]);
+    let ran = controller(node, &["why", "configmap/child", "-n", "default"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let expected = "ConfigMap.v1/child in namespace default: keep, owner exists\n\
         Owners:\n└─ ConfigMap.v1/parent: exists, in the list of its resource\n\
         Dependents:\n└─ ConfigMap.v1/grandchild\n";
     assert_eq!(ran.stdout, expected);
-    let ran = controller(&node, &["why", "configmap/parent", "--if-deleted", "background", "-o", "json"]);
+    let ran = controller(node, &["why", "configmap/parent", "--if-deleted", "background", "-o", "json"]);
     let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
     let then: Vec<_> =
         answer["if_deleted"].as_array().unwrap().iter().map(|action| action["object"]["name"].clone()).collect();
     assert_eq!(then, ["child", "grandchild"]);
-    assert_eq!(controller(&node, &["why", "configmap/nothing"]).code, 2);
-    assert_eq!(controller(&node, &["why", "nothing"]).code, 2);
+    assert_eq!(controller(node, &["why", "configmap/nothing"]).code, 2);
+    assert_eq!(controller(node, &["why", "nothing"]).code, 2);
 }
 
-#[tokio::test]
-async fn a_snapshot_gives_the_same_plan_without_the_api_server() {
-    let node = NodeRig::start_api_alone().await;
-    create(&node, "dangling", &[absent()]).await;
-    let snapshot = controller(&node, &["snapshot"]);
+async fn a_snapshot_gives_the_same_plan_without_the_api_server(node: &NodeRig) {
+    create(node, "dangling", &[absent()]).await;
+    let snapshot = controller(node, &["snapshot"]);
     assert_eq!(snapshot.code, 0, "{}", snapshot.stderr);
     let file = node.write_config("snapshot", &snapshot.stdout);
     node.end(Program::ApiServer);
-    let ran = controller(&node, &["plan", "--snapshot", &file, "-o", "json"]);
+    let ran = controller(node, &["plan", "--snapshot", &file, "-o", "json"]);
     let plan: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(names(&plan, "actions"), ["dangling"]);
-    let down = controller(&node, &["plan"]);
+    let down = controller(node, &["plan"]);
     assert_eq!(down.code, 3, "{}", down.stderr);
     assert!(down.stderr.contains("the API server cannot be reached"), "{}", down.stderr);
+    node.begin(Program::ApiServer).await;
 }
 
-#[tokio::test]
-async fn the_status_says_whether_the_api_server_collects_and_who_leads() {
-    let node = NodeRig::start_api_alone().await;
-    let status = controller(&node, &["status", "-o", "json"]);
+async fn the_status_says_whether_the_api_server_collects_and_who_leads(node: &NodeRig) {
+    let status = controller(node, &["status", "-o", "json"]);
     assert_eq!(status.code, 0, "{}", status.stderr);
     let document: Value = serde_json::from_str(&status.stdout).unwrap();
     is_valid("cluster-status", &document);
@@ -134,11 +137,11 @@ async fn the_status_says_whether_the_api_server_collects_and_who_leads() {
     let known = maps.get("extension-apiserver-authentication").await.unwrap();
     assert_eq!(known.metadata.deletion_timestamp, None, "the deletion is a dry run");
 
-    lead(&node).await;
+    lead(node).await;
     node.end(Program::ApiServer);
     node.add_flag(Program::ApiServer, "--enable-garbage-collector=false");
     node.begin(Program::ApiServer).await;
-    let status = controller(&node, &["status"]);
+    let status = controller(node, &["status"]);
     assert_eq!(status.code, 1, "{}", status.stderr);
     assert!(status.stdout.contains("Garbage collection:      disabled in the API server\n"), "{}", status.stdout);
     assert!(status.stderr.contains("--enable-garbage-collector=false"), "{}", status.stderr);
@@ -169,12 +172,10 @@ fn is_valid(document: &str, value: &Value) {
     assert!(!schema.is_valid(&json!({"kind": "Other"})), "{document}: anything is valid");
 }
 
-#[tokio::test]
-async fn every_document_follows_its_schema() {
-    let node = NodeRig::start_api_alone().await;
-    let parent = create(&node, "parent", &[]).await;
-    create(&node, "child", &[owner("parent", &parent)]).await;
-    create(&node, "dangling", &[absent(), owner("other-name", &parent)]).await;
+async fn every_document_follows_its_schema(node: &NodeRig) {
+    let parent = create(node, "parent", &[]).await;
+    create(node, "child", &[owner("parent", &parent)]).await;
+    create(node, "dangling", &[absent(), owner("other-name", &parent)]).await;
     let rows: [(&str, &[&str]); 6] = [
         ("cluster-snapshot", &["snapshot"]),
         ("cluster-plan", &["plan", "-o", "json"]),
@@ -184,17 +185,15 @@ async fn every_document_follows_its_schema() {
         ("pod-report", &["collect", "--pods-only", "-o", "json"]),
     ];
     for (schema, args) in rows {
-        let ran = controller(&node, args);
+        let ran = controller(node, args);
         assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);
         is_valid(schema, &serde_json::from_str(&ran.stdout).unwrap());
     }
 }
 
 /// Reading is not allowed, so nothing counts as absent.
-#[tokio::test]
-async fn what_may_not_be_read_is_named_and_deletes_nothing() {
-    let node = NodeRig::start_api_alone().await;
-    create(&node, "dangling", &[absent()]).await;
+async fn what_may_not_be_read_is_named_and_deletes_nothing(node: &NodeRig) {
+    create(node, "dangling", &[absent()]).await;
     let kubeconfig = node.kubeconfig("restricted").display().to_string();
     let ran = node.kubegc(&["controller", "plan", "-o", "json", "--kubeconfig", &kubeconfig]);
     assert_eq!(ran.code, 1, "{}", ran.stderr);

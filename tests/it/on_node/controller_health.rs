@@ -9,14 +9,22 @@ use crate::monitoring::dashboard::Dashboard;
 use crate::monitoring::http::get;
 use crate::monitoring::prometheus::Prometheus;
 use crate::monitoring::value;
-use crate::rig::{Daemon, NodeRig, becomes_true};
+use crate::rig::{Daemon, NodeRig, becomes_true, scenarios};
 
 const ARGS: &[&str] =
     &["--leader-elect", "--leader-elect-resource-namespace", "default", "--set", "controller.address=127.0.0.1:0"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_leader_and_the_standby_are_ready_and_the_dashboard_shows_what_the_leader_deletes() {
+async fn health_metrics_and_reload() {
     let node = NodeRig::start_api_alone().await;
+    node.play(&scenarios![
+        the_leader_and_the_standby_are_ready_and_the_dashboard_shows_what_the_leader_deletes,
+        a_reload_changes_the_level_of_the_log_and_names_what_needs_a_restart
+    ])
+    .await;
+}
+
+async fn the_leader_and_the_standby_are_ready_and_the_dashboard_shows_what_the_leader_deletes(node: &NodeRig) {
     let leader = node.controller("leader", ARGS);
     let first = address(&leader).await;
     assert!(becomes_true(async || get(&first, "/readyz").status == 200 && leader.log().contains("collecting")).await);
@@ -51,9 +59,7 @@ async fn the_leader_and_the_standby_are_ready_and_the_dashboard_shows_what_the_l
     assert_eq!((leader.terminate(), standby.terminate()), (0, 0));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_reload_changes_the_level_of_the_log_and_names_what_needs_a_restart() {
-    let node = NodeRig::start_api_alone().await;
+async fn a_reload_changes_the_level_of_the_log_and_names_what_needs_a_restart(node: &NodeRig) {
     let file = node.dir().join("controller.toml");
     let set = |text: &str| std::fs::write(&file, text).unwrap();
     set("log.level = \"info\"\n[controller]\nworkers = 2\n");

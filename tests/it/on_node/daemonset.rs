@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota};
+use k8s_openapi::api::core::v1::{ConfigMap, ContainerStatus, Pod, ResourceQuota};
 use kube::api::{Api, DeleteParams, LogParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
@@ -281,7 +281,7 @@ pub(super) async fn do_what_controllers_do(node: &NodeRig) {
         let statuses = agent(node).await.and_then(|pod| pod.status).and_then(|status| status.container_statuses);
         statuses.is_some_and(|all| all.iter().all(|it| it.ready))
     };
-    assert!(eventually(runs).await, "{:#?}\n{}", agent(node).await, log(node).await);
+    assert!(eventually(runs).await, "{:#?}\n{}", container_status(node).await, log(node).await);
 }
 
 async fn daemonset(node: &NodeRig) -> Option<DaemonSet> {
@@ -291,7 +291,7 @@ async fn daemonset(node: &NodeRig) -> Option<DaemonSet> {
 pub(super) async fn remove_agent(node: &NodeRig) {
     Api::<Pod>::namespaced(node.kube(), NAMESPACE).delete("kubegc", &DeleteParams::default()).await.unwrap();
     let gone = async || agent(node).await.is_none();
-    assert!(eventually(gone).await, "{:#?}", agent(node).await);
+    assert!(eventually(gone).await, "{:#?}", container_status(node).await);
 }
 
 /// Returns the pod that a controller creates from the template, after admission.
@@ -318,6 +318,11 @@ fn push(list: &mut Value, value: Value) {
 
 async fn agent(node: &NodeRig) -> Option<Pod> {
     Api::<Pod>::namespaced(node.kube(), NAMESPACE).get_opt("kubegc").await.unwrap()
+}
+
+/// Returns the status of the agent's container.
+async fn container_status(node: &NodeRig) -> Option<ContainerStatus> {
+    agent(node).await?.status?.container_statuses?.pop()
 }
 
 /// Returns the log of the agent, or why the kubelet does not return it.

@@ -5,14 +5,22 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::manifests::{AGENTS, ALL, chart_text, kubectl, packaging};
-use crate::rig::{NodeRig, run};
+use crate::rig::{NodeRig, run, scenarios};
 
 #[tokio::test]
-async fn the_api_server_accepts_every_overlay_of_the_agent() {
+async fn the_api_server_accepts_every_manifest() {
     let node = NodeRig::start_api_alone().await;
-    let kubectl = || kubectl_on(&node);
     // In a dry run the namespace would not exist for the other objects.
-    run(kubectl().args(["create", "namespace", "kubegc-system"]));
+    run(kubectl_on(&node).args(["create", "namespace", "kubegc-system"]));
+    node.play(&scenarios![
+        the_api_server_accepts_every_overlay_of_the_agent,
+        the_api_server_accepts_every_object_of_the_chart
+    ])
+    .await;
+}
+
+async fn the_api_server_accepts_every_overlay_of_the_agent(node: &NodeRig) {
+    let kubectl = || kubectl_on(node);
     for agent in AGENTS {
         let applied = run(kubectl().args(["apply", "--dry-run=server", "-k"]).arg(packaging(agent.within)));
         assert!(applied.contains("daemonset.apps/kubegc created (server dry run)"), "{}: {applied}", agent.within);
@@ -21,22 +29,19 @@ async fn the_api_server_accepts_every_overlay_of_the_agent() {
 }
 
 /// Both pod sources, because a value of one of them replaces objects of the other.
-#[tokio::test]
-async fn the_api_server_accepts_every_object_of_the_chart() {
-    let node = NodeRig::start_api_alone().await;
-    run(kubectl_on(&node).args(["create", "namespace", "kubegc-system"]));
+async fn the_api_server_accepts_every_object_of_the_chart(node: &NodeRig) {
     let kinds =
         [("PodMonitor", "podmonitors"), ("ServiceMonitor", "servicemonitors"), ("PrometheusRule", "prometheusrules")];
     for (kind, plural) in kinds {
         node.create_object(&definition(kind, plural)).await;
-        run(kubectl_on(&node).args(["wait", "--for=condition=Established", "crd"]).arg(format!("{plural}.{GROUP}")));
+        run(kubectl_on(node).args(["wait", "--for=condition=Established", "crd"]).arg(format!("{plural}.{GROUP}")));
     }
     // CronJob is a part of batch/v1 since Kubernetes 1.21, and this server is older.
     for values in ["podSource=kube-api,audit.enabled=false", "podSource=kubelet,audit.enabled=false"] {
         let file = node.dir().join("chart.yaml");
         let text = chart_text(&packaging("chart"), &format!("{ALL},{values}"));
         std::fs::write(&file, &text).unwrap();
-        let applied = run(kubectl_on(&node).args(["apply", "--dry-run=server", "-f"]).arg(&file));
+        let applied = run(kubectl_on(node).args(["apply", "--dry-run=server", "-f"]).arg(&file));
         assert_eq!(
             applied.lines().count(),
             text.lines().filter(|line| line.starts_with("kind: ")).count(),

@@ -13,7 +13,7 @@ use kubegc::pod_gc::{PodGcPolicy, PodKeepReason, PodReason};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::rig::{NodeRig, eventually};
+use crate::rig::{NodeRig, eventually, scenarios};
 
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 const HOLD: &str = "example.com/hold";
@@ -125,59 +125,70 @@ fn kept(report: &PodReport) -> Vec<(&str, PodKeepReason)> {
 
 // === tests ===
 
-/// Upstream's `TestPodGcOrphanedPodsWithFinalizer`: the pending pod, the succeeded pod.
 #[tokio::test]
-async fn the_service_marks_the_pods_of_a_deleted_node_after_the_quarantine() {
+async fn pods_at_cluster_level() {
     let rig = NodeRig::start_api_alone().await;
+    rig.play(&scenarios![
+        the_service_marks_the_pods_of_a_deleted_node_after_the_quarantine,
+        pods_with_duplicated_names_of_variables_and_ports_are_marked,
+        pods_in_deletion_are_deleted_on_nodes_that_are_out_of_service,
+        a_node_that_comes_back_between_the_list_and_the_deletion_saves_its_pods,
+        a_new_pod_of_the_same_name_is_not_deleted,
+        exactly_the_threshold_of_terminated_pods_is_left,
+        without_permission_there_is_no_snapshot
+    ])
+    .await;
+}
+
+/// Upstream's `TestPodGcOrphanedPodsWithFinalizer`: the pending pod, the succeeded pod.
+async fn the_service_marks_the_pods_of_a_deleted_node_after_the_quarantine(rig: &NodeRig) {
     for name in ["gone", "here"] {
-        add_node(&rig, name, Some("True"), false).await;
+        add_node(rig, name, Some("True"), false).await;
     }
-    add_pod(&rig, pod("pending", "gone", &[HOLD]), "Pending").await;
-    add_pod(&rig, pod("succeeded", "gone", &[HOLD]), "Succeeded").await;
-    add_pod(&rig, pod("running", "gone", &[]), "Running").await;
-    add_pod(&rig, pod("other", "here", &[]), "Running").await;
+    add_pod(rig, pod("pending", "gone", &[HOLD]), "Pending").await;
+    add_pod(rig, pod("succeeded", "gone", &[HOLD]), "Succeeded").await;
+    add_pod(rig, pod("running", "gone", &[]), "Running").await;
+    add_pod(rig, pod("other", "here", &[]), "Running").await;
     let policy = PodGcPolicy { node_quarantine: Duration::from_secs(1), ..PodGcPolicy::default() };
     let settings = PodGcSettings { interval: Duration::from_millis(100), ..settings(policy) };
     let stop = CancellationToken::new();
-    let service = PodsService::new(&connection(&rig), settings, jiff::Timestamp::now, log);
+    let service = PodsService::new(&connection(rig), settings, jiff::Timestamp::now, log);
     let service = tokio::spawn(service.run(stop.clone()));
-    nodes(&rig).delete("gone", &DeleteParams::default()).await.unwrap();
+    nodes(rig).delete("gone", &DeleteParams::default()).await.unwrap();
 
     let pending = rig.await_pod("pending", "deleted", |pod| pod.metadata.deletion_timestamp.is_some()).await;
     assert_disrupted(&pending);
     rig.await_pod("succeeded", "deleted", |pod| pod.metadata.deletion_timestamp.is_some()).await;
-    assert_eq!(state_of(&rig, "succeeded").await, phase_with("Succeeded", &["Ready"]));
+    assert_eq!(state_of(rig, "succeeded").await, phase_with("Succeeded", &["Ready"]));
     assert!(eventually(async || rig.pod_named("running").await.is_none()).await);
     // The watch shows a pod that is created later.
-    add_pod(&rig, pod("late", "gone", &[]), "Running").await;
+    add_pod(rig, pod("late", "gone", &[]), "Running").await;
     assert!(eventually(async || rig.pod_named("late").await.is_none()).await);
-    assert_eq!(state_of(&rig, "other").await, phase_with("Running", &["Ready"]));
+    assert_eq!(state_of(rig, "other").await, phase_with("Running", &["Ready"]));
     stop.cancel();
     service.await.unwrap();
 }
 
 /// Upstream's `TestPodGcForPodsWithDuplicatedFieldKeys`: an apply of the whole status is refused for these pods.
-#[tokio::test]
-async fn pods_with_duplicated_names_of_variables_and_ports_are_marked() {
-    let rig = NodeRig::start_api_alone().await;
+async fn pods_with_duplicated_names_of_variables_and_ports_are_marked(rig: &NodeRig) {
     let mut variables = pod("variables", "never", &[HOLD]);
     variables["spec"]["containers"][0]["env"] = json!([{"name": "XYZ", "value": "1"}, {"name": "XYZ", "value": "2"}]);
     let mut ports = pod("ports", "never", &[HOLD]);
     let port = |name| json!({"name": name, "containerPort": 80});
     ports["spec"]["containers"][0]["ports"] = json!([port("a"), port("b")]);
-    add_pod(&rig, variables, "Running").await;
-    add_pod(&rig, ports, "Running").await;
+    add_pod(rig, variables, "Running").await;
+    add_pod(rig, ports, "Running").await;
 
     // One command has no memory of the node, so it does not know how long the node is missing.
-    let quarantined = collect(&rig, PodGcPolicy::default()).await;
+    let quarantined = collect(rig, PodGcPolicy::default()).await;
     let reason = PodKeepReason::NodeInQuarantine;
     assert_eq!((outcomes(&quarantined), kept(&quarantined)), (vec![], vec![("ports", reason), ("variables", reason)]));
-    let mut dry = PodCollector::new(&connection(&rig), settings(no_quarantine()), true, jiff::Timestamp::now, log);
+    let mut dry = PodCollector::new(&connection(rig), settings(no_quarantine()), true, jiff::Timestamp::now, log);
     let dry = dry.collect(None, &CancellationToken::new()).await.unwrap();
     assert!(dry.outcomes.len() == 2 && dry.outcomes.iter().all(|it| it.result == PodResult::DryRun));
-    assert_eq!(state_of(&rig, "ports").await, phase_with("Running", &["Ready"]), "nothing has changed");
+    assert_eq!(state_of(rig, "ports").await, phase_with("Running", &["Ready"]), "nothing has changed");
 
-    let report = collect(&rig, no_quarantine()).await;
+    let report = collect(rig, no_quarantine()).await;
     let (orphaned, accepted) = (PodReason::Orphaned, PodResult::Accepted);
     assert_eq!(outcomes(&report), [("ports", orphaned, accepted), ("variables", orphaned, accepted)]);
     for name in ["variables", "ports"] {
@@ -187,27 +198,25 @@ async fn pods_with_duplicated_names_of_variables_and_ports_are_marked() {
 
 /// Upstream's `TestTerminatingOnOutOfServiceNode`, and the node without a condition Ready of
 /// `TestPodTerminationWithNodeOOSDetach`.
-#[tokio::test]
-async fn pods_in_deletion_are_deleted_on_nodes_that_are_out_of_service() {
-    let rig = NodeRig::start_api_alone().await;
+async fn pods_in_deletion_are_deleted_on_nodes_that_are_out_of_service(rig: &NodeRig) {
     for (node, ready, tainted) in [
         ("out", Some("False"), true),
         ("silent", None, true),
         ("ready", Some("True"), true),
         ("down", Some("False"), false),
     ] {
-        add_node(&rig, node, ready, tainted).await;
-        add_pod(&rig, pod(node, node, &[]), "Running").await;
+        add_node(rig, node, ready, tainted).await;
+        add_pod(rig, pod(node, node, &[]), "Running").await;
         rig.delete(node).await;
     }
-    add_pod(&rig, pod("held", "out", &[HOLD]), "Running").await;
+    add_pod(rig, pod("held", "out", &[HOLD]), "Running").await;
     rig.delete("held").await;
-    add_pod(&rig, pod("alive", "out", &[]), "Running").await;
+    add_pod(rig, pod("alive", "out", &[]), "Running").await;
     // Deleted without a node: only its finalizer holds it from the start.
-    add_pod(&rig, pod("unscheduled", "", &[HOLD]), "Pending").await;
+    add_pod(rig, pod("unscheduled", "", &[HOLD]), "Pending").await;
     rig.delete("unscheduled").await;
 
-    let report = collect(&rig, PodGcPolicy::default()).await;
+    let report = collect(rig, PodGcPolicy::default()).await;
     let reason = PodReason::OutOfService;
     let expected = [
         ("held", reason, PodResult::Accepted),
@@ -217,34 +226,32 @@ async fn pods_in_deletion_are_deleted_on_nodes_that_are_out_of_service() {
     ];
     assert_eq!((outcomes(&report), kept(&report)), (expected.to_vec(), vec![("ready", PodKeepReason::NodeReady)]));
     for name in ["held", "unscheduled"] {
-        assert_eq!(state_of(&rig, name).await, phase_with("Failed", &["Ready"]), "no condition DisruptionTarget");
+        assert_eq!(state_of(rig, name).await, phase_with("Failed", &["Ready"]), "no condition DisruptionTarget");
     }
     for name in ["alive", "ready", "down"] {
-        assert_eq!(state_of(&rig, name).await.0, "Running", "{name}");
+        assert_eq!(state_of(rig, name).await.0, "Running", "{name}");
     }
     // They are deleted, and have their final phase.
-    let again = collect(&rig, PodGcPolicy::default()).await;
+    let again = collect(rig, PodGcPolicy::default()).await;
     let held = PodKeepReason::HeldByFinalizers;
     assert_eq!(outcomes(&again), []);
     assert_eq!(kept(&again), [("held", held), ("ready", PodKeepReason::NodeReady), ("unscheduled", held)]);
-    assert_eq!(collect(&rig, PodGcPolicy::upstream()).await.outcomes.len(), 2, "upstream deletes them in each pass");
+    assert_eq!(collect(rig, PodGcPolicy::upstream()).await.outcomes.len(), 2, "upstream deletes them in each pass");
 }
 
 /// kubernetes#141887.
-#[tokio::test]
-async fn a_node_that_comes_back_between_the_list_and_the_deletion_saves_its_pods() {
-    let rig = NodeRig::start_api_alone().await;
+async fn a_node_that_comes_back_between_the_list_and_the_deletion_saves_its_pods(rig: &NodeRig) {
     for name in ["ready-again", "taint-removed", "deleted"] {
-        add_node(&rig, name, Some("Unknown"), true).await;
-        add_pod(&rig, pod(name, name, &[]), "Running").await;
+        add_node(rig, name, Some("Unknown"), true).await;
+        add_pod(rig, pod(name, name, &[]), "Running").await;
         rig.delete(name).await;
     }
-    let mut collector = collector(&rig, PodGcPolicy::default());
+    let mut collector = collector(rig, PodGcPolicy::default());
     let snapshot = collector.snapshot().await.unwrap();
-    set_ready(&rig, "ready-again", "True").await;
+    set_ready(rig, "ready-again", "True").await;
     let untainted = json!({"spec": {"taints": []}});
-    nodes(&rig).patch("taint-removed", &PatchParams::default(), &Patch::Merge(&untainted)).await.unwrap();
-    nodes(&rig).delete("deleted", &DeleteParams::default()).await.unwrap();
+    nodes(rig).patch("taint-removed", &PatchParams::default(), &Patch::Merge(&untainted)).await.unwrap();
+    nodes(rig).delete("deleted", &DeleteParams::default()).await.unwrap();
     let report = collector.pass(&snapshot, &CancellationToken::new()).await;
     assert_eq!(outcomes(&report), []);
     let mut reasons = kept(&report);
@@ -256,23 +263,21 @@ async fn a_node_that_comes_back_between_the_list_and_the_deletion_saves_its_pods
     ];
     assert_eq!(reasons, expected);
     for name in ["ready-again", "taint-removed", "deleted"] {
-        assert_eq!(state_of(&rig, name).await.0, "Running");
+        assert_eq!(state_of(rig, name).await.0, "Running");
     }
 }
 
-#[tokio::test]
-async fn a_new_pod_of_the_same_name_is_not_deleted() {
-    let rig = NodeRig::start_api_alone().await;
+async fn a_new_pod_of_the_same_name_is_not_deleted(rig: &NodeRig) {
     let both = [("running", "Running"), ("succeeded", "Succeeded")];
     for (name, phase) in both {
-        add_pod(&rig, pod(name, "never", &[]), phase).await;
+        add_pod(rig, pod(name, "never", &[]), phase).await;
     }
-    let mut safe = collector(&rig, no_quarantine());
+    let mut safe = collector(rig, no_quarantine());
     let snapshot = safe.snapshot().await.unwrap();
     let mut uids = Vec::new();
     for (name, phase) in both {
         rig.force_delete(name).await;
-        uids.push(add_pod(&rig, pod(name, "never", &[]), phase).await);
+        uids.push(add_pod(rig, pod(name, "never", &[]), phase).await);
     }
     let report = safe.pass(&snapshot, &CancellationToken::new()).await;
     let (orphaned, refused) = (PodReason::Orphaned, PodResult::Refused);
@@ -283,26 +288,24 @@ async fn a_new_pod_of_the_same_name_is_not_deleted() {
     }
     // The guard does this: upstream has it for the mark only.
     let upstream = PodGcPolicy { node_quarantine: Duration::ZERO, ..PodGcPolicy::upstream() };
-    let report = collector(&rig, upstream).pass(&snapshot, &CancellationToken::new()).await;
+    let report = collector(rig, upstream).pass(&snapshot, &CancellationToken::new()).await;
     assert_eq!(outcomes(&report), [("running", orphaned, refused), ("succeeded", orphaned, PodResult::Removed)]);
 }
 
 /// Upstream's e2e test "should handle the creation of 1000 pods", smaller.
-#[tokio::test]
-async fn exactly_the_threshold_of_terminated_pods_is_left() {
+async fn exactly_the_threshold_of_terminated_pods_is_left(rig: &NodeRig) {
     const PODS: usize = 150;
     const LEFT: u64 = 20;
-    let rig = NodeRig::start_api_alone().await;
-    add_node(&rig, "node", Some("True"), false).await;
-    add_pod(&rig, pod("running", "node", &[]), "Running").await;
+    add_node(rig, "node", Some("True"), false).await;
+    add_pod(rig, pod("running", "node", &[]), "Running").await;
     let names: Vec<_> = (0..PODS).map(|number| format!("pod-{number}")).collect();
-    let made = names.iter().map(|name| add_pod(&rig, pod(name, "node", &[]), "Failed"));
+    let made = names.iter().map(|name| add_pod(rig, pod(name, "node", &[]), "Failed"));
     assert_eq!(stream::iter(made).buffer_unordered(16).count().await, PODS);
 
     let policy = PodGcPolicy { terminated_pod_threshold: LEFT, ..PodGcPolicy::default() };
     let settings = PodGcSettings { interval: Duration::from_millis(100), ..settings(policy) };
     let stop = CancellationToken::new();
-    let service = PodsService::new(&connection(&rig), settings, jiff::Timestamp::now, log);
+    let service = PodsService::new(&connection(rig), settings, jiff::Timestamp::now, log);
     let service = tokio::spawn(service.run(stop.clone()));
     let count = async || rig.pods().list(&ListParams::default()).await.unwrap().items.len() as u64;
     assert!(eventually(async || count().await <= LEFT + 1).await);
@@ -312,18 +315,16 @@ async fn exactly_the_threshold_of_terminated_pods_is_left() {
     service.await.unwrap();
     assert_eq!(count().await, LEFT + 1);
     let policy = PodGcPolicy { terminated_pod_threshold: LEFT, ..PodGcPolicy::default() };
-    assert_eq!(outcomes(&collect(&rig, policy).await), []);
-    assert_eq!(state_of(&rig, "running").await.0, "Running");
+    assert_eq!(outcomes(&collect(rig, policy).await), []);
+    assert_eq!(state_of(rig, "running").await.0, "Running");
 }
 
-#[tokio::test]
-async fn without_permission_there_is_no_snapshot() {
-    let rig = NodeRig::start_api_alone().await;
-    add_pod(&rig, pod("pod", "never", &[]), "Running").await;
+async fn without_permission_there_is_no_snapshot(rig: &NodeRig) {
+    add_pod(rig, pod("pod", "never", &[]), "Running").await;
     let connection = Arc::new(Connection::through(rig.kube_as("restricted").await, "a test"));
     let mut collector = PodCollector::new(&connection, settings(no_quarantine()), false, jiff::Timestamp::now, log);
     let error = collector.collect(None, &CancellationToken::new()).await.unwrap_err();
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert!(cause.starts_with("may not list pods (v1)"), "{cause}");
-    assert_eq!(state_of(&rig, "pod").await.0, "Running");
+    assert_eq!(state_of(rig, "pod").await.0, "Running");
 }

@@ -11,6 +11,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::failure;
+
 /// The longest wait for an order. A program that does not stop is killed after 5 s.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -47,6 +49,7 @@ pub enum Order {
 impl Cell {
     /// Opens a cell in `dir`, whose pods are beneath `cgroup`.
     pub fn open(dir: &Path, cgroup: &str) -> Self {
+        failure::print_readably();
         let mut child = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/cell.sh"))
             .arg(dir)
             .arg(cgroup)

@@ -1,5 +1,6 @@
 //! Runs the real binary on a rig.
 
+use std::fmt::{self, Debug, Formatter};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -10,7 +11,6 @@ use nix::unistd::Pid;
 use super::{PATIENCE, Rig};
 
 /// The result of a run.
-#[derive(Debug)]
 pub struct Ran {
     /// The exit code; -1 after a signal.
     pub code: i32,
@@ -91,6 +91,13 @@ impl Ran {
     /// Returns standard output as JSON documents, one a line.
     pub fn lines(&self) -> impl Iterator<Item = serde_json::Value> {
         self.stdout.lines().map(|line| serde_json::from_str(line).unwrap())
+    }
+}
+
+/// The texts as they were printed.
+impl Debug for Ran {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "exit code {}\nstandard error:\n{}\nstandard output:\n{}", self.code, self.stderr, self.stdout)
     }
 }
 

@@ -4,13 +4,14 @@ use std::fmt::Debug;
 use std::path::Path;
 use std::time::Instant;
 
-use k8s_openapi::api::core::v1::{ContainerStatus, Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, ContainerStatus, Namespace, Node, Pod};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
 use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, LogParams, Patch, PatchParams, PostParams,
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, LogParams, Patch, PatchParams,
+    PostParams,
 };
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::{Client, Config, Resource};
 use serde_json::{Value, json};
 
 use super::{Manifest, NodeRig, eventually};
@@ -59,6 +60,13 @@ impl NodeRig {
     pub async fn force_delete(&self, pod: &str) {
         let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
         self.pods().delete(pod, &now).await.unwrap();
+    }
+
+    /// Deletes all pods and ConfigMaps of the namespace `default`, whatever holds them, and all nodes.
+    pub(in crate::rig) async fn clear(&self) {
+        clear(self.pods()).await;
+        clear::<ConfigMap>(Api::namespaced(self.kube(), "default")).await;
+        clear::<Node>(Api::all(self.kube())).await;
     }
 
     /// Changes an irrelevant field of a pod, so that every watch of pods gets an event.
@@ -233,6 +241,18 @@ impl NodeRig {
     {
         let _ = api.delete(name, &DeleteParams::default()).await; // there may be none
         api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+    }
+}
+
+async fn clear<K>(api: Api<K>)
+where
+    K: Clone + Debug + serde::de::DeserializeOwned + Resource,
+{
+    let (free, now) = (json!({ "metadata": { "finalizers": null } }), DeleteParams::default().grace_period(0));
+    for object in api.list(&ListParams::default()).await.unwrap() {
+        let name = object.meta().name.as_deref().unwrap();
+        api.patch(name, &PatchParams::default(), &Patch::Merge(&free)).await.unwrap();
+        let _ = api.delete(name, &now).await; // the patch may have ended a deletion
     }
 }
 
