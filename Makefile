@@ -1,5 +1,5 @@
 # Entry points; the logic is in scripts/.
-.PHONY: demo test test-fast test-node test-release node-up node-down check bench build deb release clean
+.PHONY: demo test test-fast test-node test-long test-soak test-churn test-kills test-forests test-release node-up node-down check bench build deb release clean
 
 demo: ## build, then plan and collect on a simulated node in memory
 	scripts/demo.sh
@@ -13,7 +13,7 @@ deb: ## build the Debian package, target/deb/kubegc_VERSION_ARCH.deb
 release: ## build all files of a release from a clean checkout, in target/release-VERSION
 	scripts/release.sh
 
-test: ## run every test, containerd and a real node included; as root
+test: ## run every test that a commit needs, containerd and a real node included; as root
 	scripts/test.sh
 
 test-fast: ## run the tests that need no root
@@ -21,6 +21,21 @@ test-fast: ## run the tests that need no root
 
 test-node: ## run the tests on a real node with a kubelet; as root
 	scripts/test.sh node
+
+test-long: ## run what takes too long for a commit, all of the five parts below; as root, in a clean checkout
+	scripts/test.sh long
+
+test-soak: ## run the agent for ten minutes beside a runtime whose pods come and go; as root
+	scripts/test.sh soak
+
+test-churn: ## let fifty pods come and go for five minutes beside a kubelet; as root
+	scripts/test.sh churn
+
+test-kills: ## kill the leader of two controllers and the API server many times; as root
+	scripts/test.sh kills
+
+test-forests: ## compare kubegc with kube-controller-manager on 600 random forests of objects; as root
+	scripts/test.sh forests
 
 test-release: ## build the files of a release for both architectures, and test them; as root, in a clean checkout
 	scripts/test.sh release

@@ -1,5 +1,6 @@
-//! Fifty pods that are created and deleted at random for five minutes, on a node with the kubelet alone and on a node
-//! with kubelet and agent.
+//! Pods that are created and deleted at random, on a node with the kubelet alone and on a node with kubelet and agent.
+//!
+//! In `make test` there are 15 pods for 20 seconds, in `make test-churn` 50 pods for five minutes.
 
 mod failures;
 mod script;
@@ -19,16 +20,16 @@ use script::{Ending, Life, Part};
 
 /// Another seed gives another sequence.
 const SEED: u64 = 11;
-const PODS: usize = 50;
-const LASTS: Duration = Duration::from_mins(5);
+/// How long it takes, unless the variable `KUBEGC_CHURN_SECONDS` is set.
+const LASTS: Duration = Duration::from_secs(20);
+const FEWEST_PODS: usize = 15;
 
-/// The lowest limits, and all unused images are removed. Young sandboxes may be in creation, so that guard has its
-/// default.
+/// The lowest limits, and all unused images are removed. Young sandboxes may be in creation, so that guard remains.
 const HARD: [&str; 4] = [
     "containers.max_per_pod_container=0",
     "containers.max_containers=0",
     "images.all_unused=true",
-    "guards.sandbox_grace=1m",
+    "guards.sandbox_grace=20s",
 ];
 
 /// The event of the kubelet if a container is removed between its list of containers and its status call for that
@@ -40,18 +41,19 @@ const OVERTAKEN: &str = "event FailedSync: error determining status: rpc error: 
 /// the state READY, so the two are the kubelet's and the runtime's own.
 const SHIM_ENDED: &str = "in \\\"SANDBOX_READY\\\" state: failed to kill sandbox container: ttrpc: closed";
 
-/// How often an unused image is imported.
-const IMPORTS: Duration = Duration::from_secs(20);
+/// How many unused images are imported meanwhile.
+const IMPORTS: u32 = 15;
 
 /// The longest wait until the name of a pod is free again.
 const RENAMES: Duration = Duration::from_mins(3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pods_that_are_created_and_deleted_fail_as_they_do_without_the_agent() {
+    let lasts = std::env::var("KUBEGC_CHURN_SECONDS").map_or(LASTS, |text| Duration::from_secs(text.parse().unwrap()));
     let (alone, beside) = tokio::join!(start(), start());
     beside.grant_shipped_rights("kubegc").await;
     let service = Service::start(&beside, "kubegc", &HARD);
-    let (alone_found, found) = tokio::join!(play(&alone), play(&beside));
+    let (alone_found, found) = tokio::join!(play(&alone, lasts), play(&beside, lasts));
     drop(alone);
 
     let left = async || beside.without_pod().await;
@@ -75,21 +77,22 @@ async fn start() -> NodeRig {
 }
 
 /// Runs the whole sequence and returns what pods reported.
-async fn play(node: &NodeRig) -> Found {
+async fn play(node: &NodeRig, lasts: Duration) -> Found {
+    let count = FEWEST_PODS.max(usize::try_from(lasts.as_secs() / 6).unwrap());
     let failures = Failures::follow(node.pods(), Api::namespaced(node.kube(), "default"));
     let begun = Instant::now();
     let mut players = JoinSet::new();
-    for part in script::parts(SEED, PODS, LASTS) {
+    for part in script::parts(SEED, count, lasts) {
         players.spawn(play_part(node.pods(), node.name().to_owned(), part, begun));
     }
-    while begun.elapsed() < LASTS {
-        let tag = format!("docker.io/library/unused:{}", begun.elapsed().as_secs());
+    while begun.elapsed() < lasts {
+        let tag = format!("docker.io/library/unused:{}", begun.elapsed().as_millis());
         node.import(&[Image::new(&[&tag], &[Layer::busybox()])]).await;
-        sleep(IMPORTS).await;
+        sleep(lasts / IMPORTS).await;
     }
     players.join_all().await;
     let (found, pods) = failures.end().await;
-    assert!(pods > PODS, "{pods} pods");
+    assert!(pods > count, "{pods} pods");
     println!("{} had {pods} pods, {:?}", node.name(), begun.elapsed());
     found
 }

@@ -1,4 +1,4 @@
-//! What happens to fifty pods, generated from a seed: every node with the same seed gets the same sequence.
+//! What happens to the pods, generated from a seed: every node with the same seed gets the same sequence.
 
 use std::time::Duration;
 
@@ -77,20 +77,20 @@ pub fn parts(seed: u64, pods: usize, lasts: Duration) -> Vec<Part> {
     (0..pods).map(|number| Part { name: format!("pod-{number:02}"), lives: lives(&mut dice, lasts) }).collect()
 }
 
-/// Generates the pods of a name. The first one starts in the first half, and each lives for 5 to 60 s. In half of the
-/// cases the name is used again a little later.
+/// Generates the pods of a name. The first one starts in the first half, and each lives for a 60th to a 5th of the whole
+/// duration: 5 to 60 s of five minutes. In half of the cases the name is used again a little later.
 fn lives(dice: &mut Dice, lasts: Duration) -> Vec<Life> {
     let (mut lives, mut at) = (Vec::new(), dice.between(Duration::ZERO, lasts / 2));
     loop {
         let shape = SHAPES[dice.below(SHAPES.len())];
-        let end = at + dice.between(Duration::from_secs(5), Duration::from_mins(1));
+        let end = at + dice.between(lasts / 60, lasts / 5);
         let ending = if dice.below(3) == 0 { Ending::Forced } else { Ending::Graceful };
         let until = (end < lasts).then_some((end, ending));
         lives.push(Life { at, until, shape });
         if until.is_none() || dice.below(2) == 0 {
             return lives;
         }
-        at = end + dice.between(Duration::ZERO, Duration::from_secs(5));
+        at = end + dice.between(Duration::ZERO, lasts / 60);
     }
 }
 
