@@ -189,7 +189,7 @@ fn each_plan_is_printed_before_the_next_snapshot_is_written() {
     });
     for node in ["n1", "n2"] {
         input.write_all(line(node).as_bytes()).unwrap();
-        let plan = plans.recv_timeout(Duration::from_secs(30)).expect("no plan before the next snapshot");
+        let plan = plans.recv_timeout(Duration::from_mins(3)).expect("no plan before the next snapshot");
         assert_eq!(serde_json::from_str::<Plan>(&plan).unwrap().node, node);
     }
     drop(input);

@@ -16,7 +16,7 @@ use tonic::Code;
 use crate::shell::Shell;
 
 /// The longest wait for something that must happen.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_mins(3);
 
 /// A shell and a node.
 pub struct Host {

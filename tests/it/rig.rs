@@ -40,8 +40,8 @@ pub use pod::Pod;
 pub use systemd::Systemd;
 pub use versions::Version;
 
-/// The longest wait of a rig.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// The longest wait of a rig: every machine, however busy, is faster.
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// The default image of pods.
 pub const APP: &str = "docker.io/library/app:1";

@@ -29,7 +29,7 @@ impl Manager {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let socket = UnixDatagram::bind(dir.path().join("notify")).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_mins(3))).unwrap();
         Self { dir, socket, heard: Vec::new() }
     }
 

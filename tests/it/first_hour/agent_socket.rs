@@ -103,7 +103,7 @@ async fn the_status_shows_the_running_agent_and_is_a_probe() {
     service.says("finishing the action in hand").await;
     service.signal(Signal::SIGTERM);
     service.ended().await;
-    let output = tokio::time::timeout(Duration::from_secs(30), waiting).await.expect("it ends with the agent").unwrap();
+    let output = tokio::time::timeout(Duration::from_mins(3), waiting).await.expect("it ends with the agent").unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
 }
 

@@ -22,9 +22,9 @@ const COLLECTED_EARLY: &str = "f42";
 /// kube-controller-manager: a reference to one owner is dropped, or the other owner is deleted before.
 const ORDER_MATTERS: [&str; 2] = ["f86", "f126"];
 /// The states that were recorded, and no other.
-const EXACT: Patience = Patience { limit: Duration::from_mins(1), quiet: Duration::from_secs(3), tolerated: 0 };
+const EXACT: Patience = Patience { limit: Duration::from_mins(5), quiet: Duration::from_secs(3), tolerated: 0 };
 /// Where calls fail, two forests may differ: an object with two owners that is checked late finds another state.
-pub const WHERE_CALLS_FAIL: Patience = Patience { limit: Duration::from_mins(2), quiet: Duration::ZERO, tolerated: 2 };
+pub const WHERE_CALLS_FAIL: Patience = Patience { limit: Duration::from_mins(5), quiet: Duration::ZERO, tolerated: 2 };
 
 /// Returns all forests but these.
 pub fn forests_without(names: &[&str]) -> Vec<Forest> {

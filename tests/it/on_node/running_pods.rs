@@ -110,7 +110,7 @@ async fn what_is_removed_by_hand_is_run_again(node: &NodeRig, pod: &str, contain
     }
     let since = Instant::now();
     while runs(node)[&name] == 1 {
-        assert!(since.elapsed() < Duration::from_secs(90), "{name} is not run again");
+        assert!(since.elapsed() < Duration::from_mins(4), "{name} is not run again");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     println!("{name} ran again {:?} after its container was removed", since.elapsed());

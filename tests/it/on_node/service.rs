@@ -96,13 +96,13 @@ impl<'a> Service<'a> {
         lines.map(|mut line| line["fields"].take()).filter(|fields| fields["message"] == "pass done").collect()
     }
 
-    /// Waits until a condition is true, for a minute and a half at most.
+    /// Waits until a condition is true, for four minutes at most.
     pub async fn until(&self, what: &str, mut is: impl AsyncFnMut() -> bool) {
         let since = Instant::now();
         while !is().await {
             let log = self.node.log_of(Program::Kubegc);
             let end: Vec<_> = log.lines().rev().take(20).collect();
-            assert!(since.elapsed() < Duration::from_secs(90), "no {what}; the log ends with\n{end:#?}");
+            assert!(since.elapsed() < Duration::from_mins(4), "no {what}; the log ends with\n{end:#?}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }

@@ -18,7 +18,7 @@ use super::owner_forests::player::{Patience, Player};
 use crate::rig::{Daemon, NodeRig, Program};
 
 /// Two API servers and two collectors share a machine with other tests.
-const PATIENCE: Patience = Patience { limit: Duration::from_mins(3), quiet: Duration::from_secs(3), tolerated: 0 };
+const PATIENCE: Patience = Patience { limit: Duration::from_mins(5), quiet: Duration::from_secs(3), tolerated: 0 };
 /// Makes `run` as fast as kube-controller-manager, whose limits are raised too.
 const LIMITS: [&str; 5] = ["--owners-only", "--kube-api-qps", "5000", "--kube-api-burst", "5000"];
 

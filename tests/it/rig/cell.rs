@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use super::failure;
 
 /// The longest wait for an order. A program that does not stop is killed after 5 s.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A cell, with or without running programs.
 pub struct Cell {

@@ -26,7 +26,7 @@ use super::{Rig, Version, becomes_true_within, unique_cgroup};
 pub use manifest::Manifest;
 
 /// The longest wait for an action of a kubelet: it does some things only every ten seconds, and machines are slow.
-const PATIENCE: Duration = Duration::from_mins(2);
+const PATIENCE: Duration = Duration::from_mins(4);
 
 /// The configuration of a node.
 #[derive(Clone, Debug)]

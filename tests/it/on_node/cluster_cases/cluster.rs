@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::rig::{NodeRig, becomes_true_within};
 
 /// The longest wait for an effect. The cases of Kubernetes have limits from 10 s to 5 min.
-const PATIENCE: Duration = Duration::from_mins(2);
+const PATIENCE: Duration = Duration::from_mins(5);
 /// How long something must stay that must not be deleted.
 const QUIET: Duration = Duration::from_secs(5);
 
