@@ -24,7 +24,9 @@ pub use lists::{ListBytes, ListReceipt, MESSAGE_LIMIT_BYTES, MissingPart, PartSt
 pub use log_names::{
     container_id_of_link, container_of_link, is_log_link, log_dir_name, log_link_name, pod_of_dir, pod_uid_of_dir,
 };
-pub use memory::{Absence, Failure, ImageMemory, ListCounts, ListFall, Memory, NamedImages, RuntimeMemory};
+pub use memory::{
+    Absence, BaselineLoss, Failure, ImageMemory, ListCounts, ListFall, Memory, NamedImages, RecentCounts, RuntimeMemory,
+};
 pub use objects::{
     Container, ContainerState, EntryKind, FileSystem, Image, LinkTarget, LogDir, LogLink, Runtime, Sandbox,
     SandboxState,

@@ -21,9 +21,13 @@ pub struct Memory {
     pub absent_since: Vec<Absence>,
     /// Failed actions with a back-off, by [`crate::plan::Action::key`].
     pub failures: BTreeMap<String, Failure>,
-    /// The counts of the last trusted lists of the runtime, without the objects removed since: the baseline for a sharp
-    /// fall (I12).
+    /// The highest counts of trusted lists of the runtime since about `guards.fall_hold`, without the objects removed since:
+    /// the baseline for a sharp fall (I12).
     pub last_counts: Option<ListCounts>,
+    /// The highest counts of the later part of that time. They become the baseline when the earlier part is too old.
+    pub recent_counts: Option<RecentCounts>,
+    /// The baseline was lost with a damaged store, so a fall could not be noticed; `null` = it was not.
+    pub baseline_lost: Option<BaselineLoss>,
     /// The level to which a list fell from the baseline, not yet trusted; `null` = no list fell.
     pub fall: Option<ListFall>,
     /// What the runtime last reported about itself.
@@ -81,6 +85,23 @@ pub struct ListCounts {
     pub images: u64,
 }
 
+/// The highest counts since a time.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct RecentCounts {
+    /// The first pass whose counts are in it.
+    pub since: Timestamp,
+    /// The highest counts, without the objects removed since.
+    pub counts: ListCounts,
+}
+
+/// A store that was replaced by an empty one.
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct BaselineLoss {
+    /// The first pass after the loss; `null` = there was none yet.
+    pub since: Option<Timestamp>,
+}
+
 /// The level to which a list fell sharply.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct ListFall {
@@ -135,6 +156,8 @@ impl Memory {
         self.failures.values_mut().for_each(|failure| clamp(&mut failure.retry_at, latest_retry));
         self.agent_started_at.iter_mut().for_each(|at| clamp(at, now));
         self.fall.iter_mut().for_each(|fall| clamp(&mut fall.since, now));
+        self.recent_counts.iter_mut().for_each(|recent| clamp(&mut recent.since, now));
+        self.baseline_lost.iter_mut().flat_map(|loss| &mut loss.since).for_each(|at| clamp(at, now));
         self.runtime.iter_mut().for_each(|runtime| clamp(&mut runtime.first_seen, now));
         self.named_images.iter_mut().for_each(|named| clamp(&mut named.as_of, now));
         self

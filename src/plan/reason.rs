@@ -238,6 +238,12 @@ pub enum KeepReason {
         #[serde(default)]
         hold_seconds: i64,
     },
+    /// The lengths of the runtime's lists from before were lost with the store, so a fall could not be noticed (I12).
+    BaselineLost {
+        /// `guards.fall_hold`.
+        #[serde(default)]
+        hold_seconds: i64,
+    },
     /// Its removal failed, and its back-off has not passed.
     BackingOff {
         /// The earliest time of the next attempt.

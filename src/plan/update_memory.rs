@@ -12,8 +12,8 @@ use super::image_use::{Uses, by_id};
 use super::list_sanity;
 use super::pods::Pods;
 use crate::model::{
-    Absence, ImageMemory, ListCounts, ListFall, Memory, NamedImages, PodUid, RuntimeMemory, Seen, Snapshot,
-    pod_uid_of_dir,
+    Absence, ImageMemory, ListCounts, ListFall, Memory, NamedImages, PodUid, RecentCounts, RuntimeMemory, Seen,
+    Snapshot, pod_uid_of_dir,
 };
 
 /// The time of an unchanged list of pods is written again after this long. That saves writes to the store, and the plan
@@ -23,29 +23,39 @@ const REFRESH: Duration = Duration::from_mins(5);
 /// Returns the memory after this snapshot.
 pub fn update_memory(snapshot: &Snapshot, policy: &Policy) -> Memory {
     let before = &snapshot.memory;
-    let (last_counts, fall) = lists(snapshot, policy);
+    let lists = lists(snapshot, policy);
     Memory {
         agent_started_at: before.agent_started_at,
         images: images(snapshot, policy),
         absent_since: absent_since(snapshot, policy),
         failures: before.failures.clone(),
-        last_counts,
-        fall,
+        last_counts: lists.last,
+        recent_counts: lists.recent,
+        baseline_lost: list_sanity::baseline_loss(snapshot, &policy.guards),
+        fall: lists.fall,
         runtime: runtime(snapshot),
         named_images: named_images(snapshot),
     }
 }
 
+/// What is known about the lengths of the runtime's lists.
+struct Lists {
+    last: Option<ListCounts>,
+    recent: Option<RecentCounts>,
+    fall: Option<ListFall>,
+}
+
 /// Returns the baseline for a sharp fall, and the fall if there is one that is not trusted yet.
-fn lists(snapshot: &Snapshot, policy: &Policy) -> (Option<ListCounts>, Option<ListFall>) {
-    let before = snapshot.memory.last_counts;
-    if before.is_none() && snapshot.containers.as_ref().is_none() {
-        return (None, None);
+fn lists(snapshot: &Snapshot, policy: &Policy) -> Lists {
+    let (last, recent) = (snapshot.memory.last_counts, snapshot.memory.recent_counts);
+    if last.is_none() && snapshot.containers.as_ref().is_none() {
+        return Lists { last, recent, fall: None };
     }
-    match list_sanity::fall(snapshot, &policy.guards) {
-        Some(fall) => (Some(fall.baseline), Some(fall.level)),
-        None => (Some(list_sanity::counts(snapshot, before.unwrap_or_default())), None),
+    if let Some(fall) = list_sanity::fall(snapshot, &policy.guards) {
+        return Lists { last: Some(fall.baseline), recent, fall: Some(fall.level) };
     }
+    let (last, recent) = list_sanity::trusted(snapshot, &policy.guards);
+    Lists { last: Some(last), recent: Some(recent), fall: None }
 }
 
 /// Returns what the runtime reports about itself now, or what it reported before if it does not answer.

@@ -11,6 +11,7 @@ use rusqlite::Connection;
 
 use super::error::{StoreError, StoreNote, is_damage};
 use super::file::{self, CopyMode, Identity, Trouble};
+use super::memory::note_baseline_loss;
 use super::merge;
 use super::runs::Runs;
 use super::store::{COPY, Place, REOPEN, State, Store};
@@ -75,6 +76,7 @@ impl Fallback {
             Trouble::Error(error) if error.is_foreign() => return Err(error),
             trouble => Cause::of_trouble(path, trouble),
         };
+        let was_there = path.symlink_metadata().is_ok();
         let mode = if cause.is_full { CopyMode::Exclusive } else { CopyMode::Shared };
         let copy = match file::copy(path, mode) {
             Ok(copy) => copy,
@@ -89,6 +91,7 @@ impl Fallback {
         };
         let opened = match copy {
             Some(copy) => Since::of(&copy, &[]).map(|since| (copy, Some(since))),
+            None if was_there => empty().map(|empty| (empty, None)),
             None => file::in_memory().map(|empty| (empty, None)),
         };
         let (connection, since) = opened.map_err(|cause| StoreError::Open { path: path.to_owned(), cause })?;
@@ -134,13 +137,20 @@ impl State {
 
     /// Creates an empty store in memory that has the runs under way. It never assigns the id of an earlier run again.
     pub(super) fn begin_empty(&mut self) -> rusqlite::Result<()> {
-        self.connection = file::in_memory()?;
+        self.connection = empty()?;
         if let Place::Fallback(fallback) = &mut self.place {
             fallback.since = None;
         }
         self.connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('runs', ?1)", [self.runs.last])?;
         self.runs.underway.iter().try_for_each(|run| run.insert(&self.connection))
     }
+}
+
+/// Returns an empty store in memory, which takes the place of a file that may have had a baseline of the lists.
+fn empty() -> rusqlite::Result<Connection> {
+    let connection = file::in_memory()?;
+    note_baseline_loss(&connection)?;
+    Ok(connection)
 }
 
 // === impl Store ===

@@ -20,6 +20,7 @@ use rusqlite::OpenFlags;
 use rusqlite::config::DbConfig;
 
 use super::error::{StoreError, StoreNote};
+use super::memory::note_baseline_loss;
 use super::migrations::{self, MIGRATIONS, SchemaStatus};
 use copy::Look;
 use trouble::{classify, is_full_kind, of_io};
@@ -65,7 +66,9 @@ pub(super) fn open_or_begin(path: &Path, notes: &mut Vec<StoreNote>) -> Result<C
         Err(Trouble::Damaged(detail)) => {
             let to = set_aside(path)?;
             notes.push(StoreNote::SetAside { path: path.to_owned(), to, detail });
-            open(path)
+            let connection = open(path)?;
+            note_baseline_loss(&connection).map_err(|error| classify(path, error))?;
+            Ok(connection)
         }
         opened => opened,
     }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::error::StoreError;
 use super::sql_types::{count, from_json, integer, json, moment, nanos};
 use super::store::Store;
-use crate::model::{Absence, Failure, ImageMemory, ListCounts, ListFall, Memory};
+use crate::model::{Absence, BaselineLoss, Failure, ImageMemory, ListCounts, ListFall, Memory, RecentCounts};
 use crate::plan::Kind;
 
 /// A time that is newer than the stored one by less than this is not written, to save writes to the disk. The decisions
@@ -21,6 +21,10 @@ const STAMP: Duration = Duration::from_mins(1);
 const BEGUN_AT: &str = "begun_at";
 /// The key of the baseline of the lists.
 const LAST_COUNTS: &str = "last_counts";
+/// The key of the later part of the baseline.
+const RECENT_COUNTS: &str = "recent_counts";
+/// The key of the loss of the baseline.
+const BASELINE_LOST: &str = "baseline_lost";
 /// The key of a sharp fall of a list.
 const FALL: &str = "list_fall";
 /// The key of what the runtime last reported about itself.
@@ -53,6 +57,8 @@ impl Store {
                 absent_since: absences(connection)?,
                 failures: failures(connection)?.into_iter().collect(),
                 last_counts: fact(connection, LAST_COUNTS)?,
+                recent_counts: fact(connection, RECENT_COUNTS)?,
+                baseline_lost: fact(connection, BASELINE_LOST)?,
                 fall: fact(connection, FALL)?,
                 runtime: fact(connection, RUNTIME)?,
                 named_images: fact(connection, NAMED_IMAGES)?,
@@ -102,6 +108,10 @@ pub(super) fn count_removal(transaction: &Transaction<'_>, kind: Kind) -> rusqli
     if let Some(mut counts) = fact::<ListCounts>(transaction, LAST_COUNTS)? {
         subtract(&mut counts, kind);
         put_fact(transaction, LAST_COUNTS, &counts)?;
+    }
+    if let Some(mut recent) = fact::<RecentCounts>(transaction, RECENT_COUNTS)? {
+        subtract(&mut recent.counts, kind);
+        put_fact(transaction, RECENT_COUNTS, &recent)?;
     }
     if let Some(mut fall) = fact::<ListFall>(transaction, FALL)? {
         subtract(&mut fall.counts, kind);
@@ -213,6 +223,8 @@ fn learn_facts(transaction: &Transaction<'_>, before: &Memory, after: &Memory) -
         put_fact(transaction, BEGUN_AT, started_at)?;
     }
     learn_fact(transaction, LAST_COUNTS, before.last_counts.as_ref(), after.last_counts.as_ref())?;
+    learn_fact(transaction, RECENT_COUNTS, before.recent_counts.as_ref(), after.recent_counts.as_ref())?;
+    learn_fact(transaction, BASELINE_LOST, before.baseline_lost.as_ref(), after.baseline_lost.as_ref())?;
     learn_fact(transaction, FALL, before.fall.as_ref(), after.fall.as_ref())?;
     learn_fact(transaction, RUNTIME, before.runtime.as_ref(), after.runtime.as_ref())?;
     learn_fact(transaction, NAMED_IMAGES, before.named_images.as_ref(), after.named_images.as_ref())
@@ -231,8 +243,13 @@ fn learn_fact<T: Serialize + PartialEq>(
     }
 }
 
-fn put_fact(transaction: &Transaction<'_>, key: &str, value: &impl Serialize) -> rusqlite::Result<()> {
-    let mut put = transaction.prepare_cached("INSERT OR REPLACE INTO facts (key, value) VALUES (?1, ?2)")?;
+/// Records in an empty store that it took the place of another one, whose baseline is lost.
+pub(super) fn note_baseline_loss(connection: &Connection) -> rusqlite::Result<()> {
+    put_fact(connection, BASELINE_LOST, &BaselineLoss::default())
+}
+
+fn put_fact(connection: &Connection, key: &str, value: &impl Serialize) -> rusqlite::Result<()> {
+    let mut put = connection.prepare_cached("INSERT OR REPLACE INTO facts (key, value) VALUES (?1, ?2)")?;
     put.execute((key, json(value)?)).map(drop)
 }
 

@@ -73,7 +73,8 @@ fn merged(known: &Memory, learnt: Memory, removed: &BTreeSet<String>) -> Memory 
         images: images.into_values().collect(),
         absent_since: learnt.absent_since.into_iter().map(since).collect(),
         failures,
-        last_counts: learnt.last_counts.or(known.last_counts),
+        last_counts: known.last_counts.into_iter().chain(learnt.last_counts).reduce(|a, b| a.zip(b, u64::max)),
+        baseline_lost: learnt.baseline_lost.filter(|_| known.last_counts.is_none()),
         ..learnt
     }
 }

@@ -18,8 +18,8 @@ use tempfile::TempDir;
 
 use super::{HistoryFilter, RunId, Store};
 use crate::model::{
-    Absence, ContainerState, Failure, FileSystem, ImageMemory, ListCounts, ListFall, Memory, NamedImages, Pod, PodRef,
-    RuntimeMemory, Seen,
+    Absence, BaselineLoss, ContainerState, Failure, FileSystem, ImageMemory, ListCounts, ListFall, Memory, NamedImages,
+    Pod, PodRef, RecentCounts, RuntimeMemory, Seen,
 };
 use crate::plan::{
     Action, Counts, FailureCause, Kind, Measure, Outcome, Refusal, RemoveReason, Report, Scope, Summary, Target,
@@ -118,6 +118,11 @@ pub(super) fn memory() -> Memory {
         absent_since: vec![Absence { uid: "u1".into(), since: at(20) }],
         failures: [("image/sha256:bb".to_owned(), failure)].into(),
         last_counts: Some(ListCounts { containers: 7, sandboxes: 3, images: 2 }),
+        recent_counts: Some(RecentCounts {
+            since: at(22),
+            counts: ListCounts { containers: 6, sandboxes: 3, images: 2 },
+        }),
+        baseline_lost: Some(BaselineLoss { since: Some(at(24)) }),
         fall: Some(ListFall {
             since: at(25),
             passes: 2,

@@ -277,6 +277,15 @@ impl KeepReason {
                 "the list is as short for guards.fall_hold, or it is longer again",
             )
             .set_by("guards.fall_percent"),
+            Self::BaselineLost { hold_seconds } => guard(
+                "store was replaced (guards.fall_hold)".to_owned(),
+                format!(
+                    "a damaged store was replaced, so lists are not trusted before passes of {} have seen them",
+                    time(*hold_seconds)
+                ),
+                "guards.fall_hold has passed since then",
+            )
+            .set_by("guards.fall_hold"),
             Self::BackingOff { retry_at, failures, error } => guard(
                 "back-off after a failure (guards.retry_after)",
                 format!("its removal failed {}: {error}; the next attempt is at {retry_at}", times(*failures)),

@@ -73,6 +73,7 @@ fn keeps() -> Value {
         { "reason": "named_by_pod", "named_by": "default/web-0", "as_of": at },
         { "reason": "runtime_just_started", "settle_seconds": 30 },
         { "reason": "list_fell", "list": "images", "before": 40, "now": 2, "hold_seconds": 600 },
+        { "reason": "baseline_lost", "hold_seconds": 600 },
         { "reason": "backing_off", "retry_at": at, "failures": 2, "error": "device busy" },
     ])
 }
@@ -123,5 +124,5 @@ fn the_guards_are_those_that_only_keep_more_than_the_kubelet() {
     let guards: Vec<_> =
         samples::<KeepReason>(keeps()).iter().filter(|one| one.is_guard()).map(KeepReason::kind).collect();
     let first = guards.first().copied();
-    assert_eq!((first, guards.len()), (Some("newest_of_unit"), 21), "{guards:?}");
+    assert_eq!((first, guards.len()), (Some("newest_of_unit"), 22), "{guards:?}");
 }

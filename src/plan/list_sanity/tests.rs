@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::model::{ListCounts, Memory, Seen, Snapshot};
+use crate::model::{BaselineLoss, ListCounts, Memory, Seen, Snapshot};
 use crate::plan::{Guards, KeepReason, Kind, Policy, Profile, RemoveReason, Scope, decide, update_memory};
 
 /// Returns the time of a pass: so many minutes after noon.
@@ -105,12 +105,52 @@ fn a_further_fall_must_hold_again() {
 }
 
 #[test]
-fn small_lists_are_in_doubt_when_they_fall_to_nothing_or_by_some_objects() {
-    let rows = [(9, 0, true), (1, 0, true), (9, 4, true), (9, 5, false), (3, 1, false), (2, 1, false)];
+fn small_lists_fall_like_large_ones() {
+    let rows = [(9, 0, true), (1, 0, true), (9, 4, true), (9, 5, false), (3, 1, true), (2, 1, false)];
     for (before, now, in_doubt) in rows {
         let decided = passes(&[(0, [before, before, 45]), (1, [now, before, 45])])[1];
         assert_eq!(decided, (!in_doubt, !in_doubt), "{before} to {now}");
     }
+}
+
+#[test]
+fn a_fall_in_small_steps_is_held() {
+    let rows: Vec<_> = (0..7).map(|pass| (pass, [40 - 5 * usize::try_from(pass).unwrap(); 3])).collect();
+    let decided = passes(&rows);
+    assert_eq!(decided[..5], [(true, true); 5], "20 of 40 are no sharp fall");
+    assert_eq!(decided[5..], [(false, false); 2], "15 of 40 are");
+}
+
+#[test]
+fn a_slow_decline_is_no_fall() {
+    let rows: Vec<_> = (0..6).map(|pass| (pass * 15, [40 - 5 * usize::try_from(pass).unwrap(); 3])).collect();
+    assert_eq!(passes(&rows), [(true, true); 6]);
+}
+
+#[test]
+fn a_part_that_comes_back_keeps_the_baseline() {
+    let (full, few, more) = ([40, 40, 45], [2, 2, 45], [25, 25, 45]);
+    assert_eq!(
+        passes(&[(0, full), (1, few), (2, more), (3, [12, 12, 45])])[1..],
+        [(false, false), (true, true), (false, false)]
+    );
+}
+
+#[test]
+fn a_lost_baseline_holds_images_and_deleted_pods() {
+    let lost = Memory { baseline_lost: Some(BaselineLoss::default()), ..known() };
+    let decided = |after: i64| {
+        let first = update_memory(&node(0, [2, 2, 45], lost.clone()), &policy());
+        let later = node(after, [2, 2, 45], first);
+        decide(&later, &policy(), Scope::All).actions.len()
+    };
+    let first = decide(&node(0, [2, 2, 45], lost.clone()), &policy(), Scope::All);
+    assert_eq!(first.actions, []);
+    let images = first.kept.iter().filter(|kept| kept.kind == Kind::Image && kept.id == "sha256:0");
+    let reasons: Vec<_> = images.map(|kept| kept.reason.clone()).collect();
+    assert_eq!(reasons, [KeepReason::BaselineLost { hold_seconds: 600 }]);
+    assert_eq!(decided(9), 0);
+    assert!(decided(10) > 0);
 }
 
 #[test]

@@ -170,5 +170,6 @@ fn a_recorded_removal_is_taken_off_the_baseline_at_once() {
     let (_copy, killed) = killed(&path);
     let after = open(&killed).memory(at(0)).unwrap();
     assert_eq!(after.last_counts, Some(ListCounts { containers: 5, sandboxes: 3, images: 1 }), "c2 may be removed");
+    assert_eq!(after.recent_counts.unwrap().counts, ListCounts { containers: 4, sandboxes: 3, images: 1 });
     assert_eq!(after.fall.unwrap().counts, ListCounts { containers: 0, sandboxes: 3, images: 1 });
 }

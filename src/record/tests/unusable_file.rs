@@ -120,6 +120,8 @@ fn a_store_that_is_locked_when_it_is_opened_learns_in_memory_and_keeps_what_the_
     assert_eq!(found.images[..2], memory().images, "what the file knew is not replaced by less");
     assert_eq!(found.images.len(), 4);
     assert_eq!(store.begun_at().unwrap(), Some(at(0)));
+    assert_eq!(found.last_counts, memory().last_counts);
+    assert_eq!(found.baseline_lost, None, "the file has it");
 }
 
 #[test]
@@ -137,6 +139,7 @@ fn a_file_that_is_overwritten_while_the_store_is_open_is_set_aside_by_the_next_r
     drop(store);
     let kept = recorded(&open(&path));
     assert!(kept.ends_with(&["c2".to_owned(), "c3".to_owned()]), "{kept:?}");
+    assert!(open(&path).memory(at(0)).unwrap().baseline_lost.is_some());
 }
 
 #[test]
