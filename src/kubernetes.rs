@@ -40,6 +40,7 @@ pub use lease::{LeaseName, read_lease, write_lease};
 pub use list::list_objects;
 pub use metadata::{MetadataOnly, ObjectMetadata, OwnerReferenceMetadata, list_metadata, read_metadata};
 pub use monitor::{Form, Monitor, Sink, Watched};
+pub use path::is_path_segment;
 pub use pod_lookup::pod_exists;
 pub use server::server_version;
 pub use watch::{KnownPods, PodWatch};

@@ -5,10 +5,10 @@ use super::convert;
 use super::engine::{Engine, Key, Notice};
 use super::outcome::{ClusterOutcome, ClusterResult};
 use super::waiting::STUCK;
-use crate::kubernetes::{Deleted, KubernetesError, ObjectMetadata, OwnerReferenceMetadata, WriteTarget};
+use crate::kubernetes::{ApiResource, Deleted, KubernetesError, ObjectMetadata, OwnerReferenceMetadata, WriteTarget};
 use crate::owners::{
-    ActionWord, BrakeAnswer, DeleteReason, Dependent, Event, FOREGROUND, Item, OwnerReference, Propagation, Uid,
-    Verdict,
+    ActionWord, BrakeAnswer, DeleteReason, Dependent, Event, FOREGROUND, Identity, Item, OwnerReference, Propagation,
+    Uid, Verdict,
 };
 
 /// A dependent that failed more often does not delay the end of a foreground deletion, unless it blocks.
@@ -121,7 +121,8 @@ impl Engine {
             Err(error) if error.is_conflict() => {}
             deleted => return deleted.map(Some),
         }
-        let now = self.calls.read(&checked.resource, &live.namespace, &live.name).await?;
+        let WriteTarget { resource, namespace, name, .. } = checked.target();
+        let now = self.calls.read(resource, namespace, name).await?;
         let Some(now) = now.filter(|now| now.uid == live.uid) else { return Ok(Some(DeleteResult::AlreadyDeleted)) };
         if !self.may_delete_still(live, &now) {
             return Ok(None);
@@ -206,8 +207,9 @@ pub(super) enum DeleteResult {
 // === impl Checked ===
 
 impl Checked {
+    /// Returns the object that was decided about. An answer never says where a change goes (G2).
     pub(super) fn target(&self) -> WriteTarget<'_> {
-        WriteTarget { resource: &self.resource, namespace: &self.live.namespace, name: &self.live.name }
+        target(&self.item.identity, &self.resource, &self.uid)
     }
 
     /// An object that is not there is as good as deleted: its uid was read a moment ago.
@@ -215,7 +217,7 @@ impl Checked {
         match deleted {
             Ok(Deleted::Gone) => Ok(DeleteResult::Gone),
             Ok(Deleted::Accepted(held)) => Ok(DeleteResult::Accepted(held)),
-            Err(error) if error.proves_absence(&self.resource.resource, &self.live.name) => {
+            Err(error) if error.proves_absence(&self.resource, &self.item.identity.name) => {
                 Ok(DeleteResult::AlreadyDeleted)
             }
             Err(error) => Err(error),
@@ -223,10 +225,16 @@ impl Checked {
     }
 }
 
+/// Returns the target of a change of an object, by its identity in the graph. `uid` is the text of its uid.
+pub(super) fn target<'a>(identity: &'a Identity, resource: &'a ApiResource, uid: &'a str) -> WriteTarget<'a> {
+    let namespace = if resource.namespaced { &*identity.namespace } else { "" };
+    WriteTarget { resource, namespace, name: &identity.name, uid }
+}
+
 /// Returns nothing if the object has changed since the read, and was not changed.
 pub(super) fn unless_conflict<T>(made: Result<T, KubernetesError>) -> Result<Option<T>, KubernetesError> {
     match made {
-        Err(error) if error.is_conflict() => Ok(None),
+        Err(error) if error.is_conflict() || error.is_of_another_uid() => Ok(None),
         made => made.map(Some),
     }
 }

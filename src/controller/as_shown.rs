@@ -41,7 +41,8 @@ impl Engine {
             resource_version: shown.version.to_string(),
             ..ObjectMetadata::default()
         };
-        let checked = Checked { item: item.clone(), resource: Arc::clone(resource), live };
+        let uid = live.uid.clone();
+        let checked = Checked { item: item.clone(), uid, resource: Arc::clone(resource), live };
         let version = Some(checked.live.resource_version.clone());
         let deleted =
             self.changes.delete(&self.calls, checked.target(), &checked.live, version, Propagation::Background);

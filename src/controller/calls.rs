@@ -94,7 +94,7 @@ impl Calls {
     }
 
     /// Returns whether an error proves that an object does not exist.
-    pub(super) fn proves_absence(&self, error: &KubernetesError, resource: &str, name: &str) -> bool {
+    pub(super) fn proves_absence(&self, error: &KubernetesError, resource: &ApiResource, name: &str) -> bool {
         error.proves_absence(resource, name) || self.trusts_any_404 && error.is_any_404()
     }
 }

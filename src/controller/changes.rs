@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::calls::Calls;
 use super::convert;
 use crate::kubernetes::{
-    ApiResource, Connection, Deleted, Deletion, KubernetesError, ObjectMetadata, OwnerReferenceMetadata,
-    PropagationPolicy, WriteTarget, delete_object, patch_object, patch_status,
+    Connection, Deleted, Deletion, KubernetesError, ObjectMetadata, OwnerReferenceMetadata, PropagationPolicy,
+    WriteTarget, delete_object, patch_object, patch_status,
 };
 use crate::owners::{FOREGROUND, Propagation};
 
@@ -31,13 +31,11 @@ pub(super) enum Mode {
 /// Returns whether the foreground deletion of an object would wait for its dependents, by a dry run that changes nothing.
 pub(super) async fn deletion_waits_for_dependents(
     connection: &Connection,
-    resource: &ApiResource,
-    live: &ObjectMetadata,
+    target: WriteTarget<'_>,
     limit: Duration,
 ) -> Result<bool, KubernetesError> {
-    let target = WriteTarget { resource, namespace: &live.namespace, name: &live.name };
     let propagation = Some(PropagationPolicy::Foreground);
-    let deletion = Deletion { uid: Some(live.uid.clone()), propagation, dry_run: true, ..Deletion::default() };
+    let deletion = Deletion { propagation, dry_run: true, ..Deletion::default() };
     let answer = delete_object(connection, target, &deletion, limit).await?;
     Ok(matches!(answer, Deleted::Accepted(held) if convert::has(&held, FOREGROUND)))
 }
@@ -59,7 +57,7 @@ impl Changes {
         self.mode == Mode::DryRun
     }
 
-    /// Deletes an object that has this uid, and this version unless it is `None`.
+    /// Deletes an object that has the uid of the target, and this version unless it is `None`.
     pub(super) async fn delete(
         &self,
         calls: &Calls,
@@ -73,8 +71,7 @@ impl Changes {
             Propagation::Foreground => PropagationPolicy::Foreground,
             Propagation::Orphan => PropagationPolicy::Orphan,
         });
-        let deletion =
-            Deletion { uid: Some(live.uid.clone()), resource_version: version, propagation, ..Deletion::default() };
+        let deletion = Deletion { resource_version: version, propagation, ..Deletion::default() };
         if self.mode == Mode::DryRun {
             return Ok(Deleted::Accepted(Box::new(live.clone())));
         }
@@ -105,33 +102,33 @@ impl Changes {
         self.patch(calls, target, live, "finalizers", json!(rest)).await
     }
 
-    /// Deletes a pod without waiting for its kubelet. With `uid`, only the pod that has it is deleted.
+    /// Deletes a pod without waiting for its kubelet. With `any_uid`, a later pod of its name is deleted too.
     pub(super) async fn delete_pod(
         &self,
         calls: &Calls,
         target: WriteTarget<'_>,
-        uid: Option<String>,
+        any_uid: bool,
     ) -> Result<Deleted, KubernetesError> {
         if self.mode == Mode::DryRun {
             return Ok(Deleted::Gone);
         }
-        let deletion = Deletion { uid, grace_seconds: Some(0), ..Deletion::default() };
+        let deletion = Deletion { any_uid, grace_seconds: Some(0), ..Deletion::default() };
         let _permit = calls.permit().await;
         self.counted(delete_object(&calls.connection, target, &deletion, calls.answer).await)
     }
 
-    /// Changes the status of a pod. The patch must contain the uid.
+    /// Changes the status of a pod.
     pub(super) async fn patch_pod_status(
         &self,
         calls: &Calls,
         target: WriteTarget<'_>,
-        patch: &Value,
+        status: &Value,
     ) -> Result<(), KubernetesError> {
         if self.mode == Mode::DryRun {
             return Ok(());
         }
         let _permit = calls.permit().await;
-        self.counted(patch_status(&calls.connection, target, patch, calls.answer).await).map(drop)
+        self.counted(patch_status(&calls.connection, target, status, calls.answer).await).map(drop)
     }
 
     /// The resource version makes the API server refuse a patch of an object that has changed since the read.
@@ -147,9 +144,9 @@ impl Changes {
             return Ok(live.clone());
         }
         let value = if value == json!([]) { Value::Null } else { value };
-        let patch = json!({"metadata": {"resourceVersion": live.resource_version, field: value}});
         let _permit = calls.permit().await;
-        self.counted(patch_object(&calls.connection, target, &patch, calls.answer).await)
+        let patched = patch_object(&calls.connection, target, &live.resource_version, (field, value), calls.answer);
+        self.counted(patched.await)
     }
 
     fn counted<T>(&self, made: Result<T, KubernetesError>) -> Result<T, KubernetesError> {

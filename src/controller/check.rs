@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::convert;
 use super::engine::{Engine, Key, Notice};
 use super::served::Served;
-use crate::kubernetes::{ApiResource, KubernetesError, ObjectMetadata};
+use crate::kubernetes::{ApiResource, KubernetesError, ObjectMetadata, is_path_segment};
 use crate::owners::{
     Event, Identity, Item, Meaning, ObjectKeepReason, OwnerReference, OwnerState, Uid, Verdict, decide,
 };
@@ -31,6 +31,8 @@ pub(super) enum Next {
 /// One object under check.
 pub(super) struct Checked {
     pub(super) item: Item,
+    /// The text of its uid.
+    pub(super) uid: String,
     pub(super) resource: Arc<ApiResource>,
     pub(super) live: ObjectMetadata,
 }
@@ -68,7 +70,11 @@ impl Engine {
                 if let Some(identity) = identity {
                     self.failed(identity, error.to_string());
                 }
-                self.queue.fail(key, error.retry_after().unwrap_or_default());
+                if error.is_of_request() {
+                    self.queue.defer(key, UNRESOLVED_RETRY);
+                } else {
+                    self.queue.fail(key, error.retry_after().unwrap_or_default());
+                }
             }
             Ok(Next::Again) => self.queue.fail(key, Duration::ZERO),
             Ok(Next::Later(wait)) => self.queue.defer(key, wait),
@@ -92,6 +98,10 @@ impl Engine {
         if item.is_deleting && !item.waits_for_dependents {
             return Ok(Next::Done);
         }
+        if item.is_virtual && !is_path_segment(&item.identity.name) {
+            self.check_dependents(uid);
+            return Ok(Next::Done);
+        }
         let served = self.served();
         let Some(resource) = served.resource(&item.identity.kind) else { return Ok(Next::Parked) };
         let Some(namespace) = namespace(&item, resource) else { return Ok(Next::Done) };
@@ -104,10 +114,10 @@ impl Engine {
             // References may mean another object of this uid, which is to be verified then.
             return Ok(if self.graph().item(uid).is_some() { Next::Again } else { Next::Done });
         };
-        let states = self.owner_states(&served, &live).await?;
+        let states = self.owner_states(&served, &namespace, &live).await?;
         let dependents = self.graph().dependents(uid);
         let verdict = decide(&convert::live(item.identity.clone(), &live), &states, &dependents);
-        let checked = Checked { item, resource: Arc::clone(resource), live };
+        let checked = Checked { item, uid: uid.to_string(), resource: Arc::clone(resource), live };
         if let Verdict::Keep(reason) = verdict {
             return Ok(self.keep(&checked, reason));
         }
@@ -116,6 +126,13 @@ impl Engine {
         }
         self.wave().decided.push((checked, verdict));
         Ok(Next::InWave)
+    }
+
+    /// Checks what names an owner that is never requested, so that each dependent is reported.
+    fn check_dependents(&self, owner: &Uid) {
+        for dependent in self.graph().dependents(owner) {
+            self.queue.add(Key::Check(dependent.item.identity.uid));
+        }
     }
 
     fn keep(&self, checked: &Checked, reason: ObjectKeepReason) -> Next {
@@ -129,7 +146,7 @@ impl Engine {
                 (self.report)(Notice::WrongNamespace(object(), owner));
                 Next::Done
             }
-            // Its kind is in a group-version whose discovery failed.
+            // Its kind is in a group-version whose discovery failed, or it has no name of an object.
             ObjectKeepReason::OwnerUnverified(_, cause) => {
                 self.failed(object(), cause);
                 Next::Parked
@@ -144,10 +161,15 @@ impl Engine {
 
 impl Engine {
     /// Returns the state of each owner, in the order of the references.
-    async fn owner_states(&self, served: &Served, live: &ObjectMetadata) -> Result<Vec<OwnerState>, KubernetesError> {
+    async fn owner_states(
+        &self,
+        served: &Served,
+        namespace: &str,
+        live: &ObjectMetadata,
+    ) -> Result<Vec<OwnerState>, KubernetesError> {
         let mut states = Vec::new();
         for reference in convert::references(&live.owner_references) {
-            states.push(self.owner_state(served, &live.namespace, &reference).await?);
+            states.push(self.owner_state(served, namespace, &reference).await?);
         }
         Ok(states)
     }
@@ -179,8 +201,12 @@ impl Engine {
         }
     }
 
-    /// Returns the state of an owner that is known without a call.
+    /// Returns the state of an owner that is known without a call. An owner without a name that objects can have is never
+    /// requested (G2).
     pub(super) fn known_state(&self, namespace: &str, reference: &OwnerReference) -> Option<OwnerState> {
+        if !is_path_segment(&reference.name) {
+            return Some(OwnerState::Unverified(format!("{:?} is no name of an object", reference.name)));
+        }
         if self.orphaned().touch(&reference.uid) {
             return Some(OwnerState::Orphaned);
         }

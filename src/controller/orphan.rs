@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 
-use super::act::unless_conflict;
+use super::act::{target, unless_conflict};
 use super::check::{Next, namespace};
 use super::convert;
 use super::engine::Engine;
-use crate::kubernetes::{KubernetesError, WriteTarget};
+use crate::kubernetes::KubernetesError;
 use crate::owners::{ActionWord, Dependent, ORPHAN, Uid};
 
 /// Dependents of one owner that are changed at once.
@@ -38,7 +38,8 @@ impl Engine {
             return Ok(Next::Done);
         }
         self.release_dependents(uid).await?;
-        let target = WriteTarget { resource, namespace: &live.namespace, name: &live.name };
+        let uid_text = uid.to_string();
+        let target = target(&item.identity, resource, &uid_text);
         let changed = self.changes.remove_finalizer(&self.calls, target, &live, ORPHAN).await;
         let Some(changed) = unless_conflict(changed)? else { return Ok(Next::Again) };
         if !self.guards.orphan_wait.is_zero() {
@@ -66,19 +67,20 @@ impl Engine {
     async fn release(&self, Dependent { item, .. }: Dependent, owner: &Uid) -> Result<(), KubernetesError> {
         let served = self.served();
         let Some(resource) = served.resource(&item.identity.kind) else { return Ok(()) };
+        let uid = item.identity.uid.to_string();
+        let target = target(&item.identity, resource, &uid);
         let mut conflicts = 0;
         loop {
-            let live = self.calls.read(resource, &item.identity.namespace, &item.identity.name).await?;
+            let live = self.calls.read(resource, target.namespace, target.name).await?;
             let Some(live) = live.filter(|live| Uid::new(&live.uid) == item.identity.uid) else { return Ok(()) };
             let is_owner = |reference: &crate::kubernetes::OwnerReferenceMetadata| Uid::new(&reference.uid) == *owner;
             let rest: Vec<_> = live.owner_references.iter().filter(|it| !is_owner(it)).cloned().collect();
             if rest.len() == live.owner_references.len() {
                 return Ok(());
             }
-            let target = WriteTarget { resource, namespace: &live.namespace, name: &live.name };
             match self.changes.set_references(&self.calls, target, &live, &rest).await {
                 Err(error) if error.is_conflict() && conflicts < CONFLICTS => conflicts += 1,
-                Err(error) if error.proves_absence(&resource.resource, &live.name) => return Ok(()),
+                Err(error) if error.proves_absence(resource, target.name) => return Ok(()),
                 Err(error) => return Err(error),
                 Ok(changed) => {
                     self.patched(&item, ActionWord::DropReferences, "orphan_requested", &changed);

@@ -11,8 +11,8 @@ use super::changes::deletion_waits_for_dependents;
 use super::served::Served;
 use super::{ControllerError, ResourceFilter};
 use crate::kubernetes::{
-    ApiResource, Clock, Connection, Discovered, KubernetesError, LeaseName, discover, read_lease, read_metadata,
-    server_version,
+    ApiResource, Clock, Connection, Discovered, KubernetesError, LeaseName, WriteTarget, discover, read_lease,
+    read_metadata, server_version,
 };
 use crate::model::Seen;
 use crate::owners::UnavailableGroup;
@@ -137,7 +137,8 @@ async fn garbage_collection(connection: &Connection, limit: Duration) -> Result<
         what: "see how the API server deletes".to_owned(),
         cause: format!("there is no ConfigMap {name} in namespace {namespace}"),
     })?;
-    deletion_waits_for_dependents(connection, &resource, &live, limit).await
+    let target = WriteTarget { resource: &resource, namespace, name, uid: &live.uid };
+    deletion_waits_for_dependents(connection, target, limit).await
 }
 
 // === impl Collector ===

@@ -4,6 +4,7 @@ mod as_shown;
 mod cases;
 mod conflicting_references;
 mod discovery;
+mod paths;
 mod server;
 
 use std::sync::{Arc, Mutex};

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::core::Request as Path;
 use kube::core::params::GetParams;
 use serde::Deserialize;
 
@@ -99,6 +98,8 @@ struct Terminated {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ClusterNode {
+    /// Empty in a list.
+    kind: String,
     /// The metadata.
     pub metadata: ClusterNodeMetadata,
     spec: NodeSpec,
@@ -150,12 +151,15 @@ pub async fn read_node(
         return Err(invalid_request(&what, "it is no node's name".to_owned()));
     }
     let resource = ApiResource::nodes();
-    let request = Path::new(resource.path("")).get(name, &GetParams::default());
+    let (path, escaped) = resource.object(&what, "", name)?;
+    let request = path.get(&escaped, &GetParams::default());
     let request = request.map_err(|error| invalid_request(&what, error.to_string()))?;
     match connection.request::<ClusterNode>(&what, request, limit).await {
-        Ok(node) if node.metadata.name == name && !node.metadata.uid.is_empty() => Ok(Some(node)),
+        Ok(node) if node.kind == resource.kind && node.metadata.name == name && !node.metadata.uid.is_empty() => {
+            Ok(Some(node))
+        }
         Ok(_) => Err(unreadable(&what, "it is of something else".to_owned())),
-        Err(error) if error.proves_absence(&resource.resource, name) => Ok(None),
+        Err(error) if error.proves_absence(&resource, name) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -285,14 +285,4 @@ impl ApiResource {
     pub fn group(&self) -> String {
         self.api_version.rsplit_once('/').map_or("", |(group, _)| group).to_owned()
     }
-
-    /// Returns the path of its objects in a namespace; of all of them if that is empty.
-    pub fn path(&self, namespace: &str) -> String {
-        let root = if self.api_version.contains('/') { "/apis" } else { "/api" };
-        let Self { api_version, resource, .. } = self;
-        match namespace {
-            "" => format!("{root}/{api_version}/{resource}"),
-            namespace => format!("{root}/{api_version}/namespaces/{namespace}/{resource}"),
-        }
-    }
 }

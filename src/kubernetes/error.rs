@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use kube::core::Status;
 
+use super::ApiResource;
+
 /// A failure to reach the API server or to read its answer. Its text becomes the cause in a `NotSeen`.
 #[derive(Debug, thiserror::Error)]
 pub enum KubernetesError {
@@ -169,6 +171,11 @@ impl KubernetesError {
         self.code() == Some(404) || matches!(self, Self::Foreign { code: 404, .. })
     }
 
+    /// Returns whether no request was sent, because its path cannot be built. The same request fails again.
+    pub fn is_of_request(&self) -> bool {
+        matches!(self, Self::InvalidRequest { .. })
+    }
+
     /// Returns whether a precondition of a change failed (409).
     pub fn is_conflict(&self) -> bool {
         self.code() == Some(409)
@@ -198,9 +205,14 @@ impl KubernetesError {
     }
 
     /// Returns whether the API server itself reports that an object of this resource and name does not exist. As
-    /// [`Self::says_not_found`], but the server may leave out the resource: not every server fills it in.
-    pub fn proves_absence(&self, resource: &str, name: &str) -> bool {
-        self.says_not_found(resource, name) || self.says_not_found("", name)
+    /// [`Self::says_not_found`], but the server may leave out the resource: not every server fills it in. The group is
+    /// that of the request, or left out.
+    pub fn proves_absence(&self, resource: &ApiResource, name: &str) -> bool {
+        let is_named = self.says_not_found(&resource.resource, name) || self.says_not_found("", name);
+        let Self::Refused { status, .. } = self else { return false };
+        let group = status.details.as_ref().map(|about| &*about.group).unwrap_or_default();
+        // What the group extensions serves is stored in other groups, as its answers say.
+        is_named && (group.is_empty() || group == resource.group() || resource.group() == "extensions")
     }
 
     /// Returns whether other credentials or another connection may help. Then the client must be created again.

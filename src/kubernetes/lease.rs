@@ -8,6 +8,7 @@ use kube::core::Request as Path;
 use kube::core::params::{GetParams, PostParams};
 
 use super::connection::invalid_request;
+use super::path::segment;
 use super::{Connection, KubernetesError};
 
 /// The name of a Lease.
@@ -29,9 +30,9 @@ pub async fn read_lease(
     name: &LeaseName,
     limit: Duration,
 ) -> Result<Option<Lease>, KubernetesError> {
-    let request = name.path().get(&name.name, &GetParams::default());
+    let request = name.path("read")?.get(&name.escaped("read")?, &GetParams::default());
     match name.send(connection, "read", request, limit).await {
-        Err(error) if error.proves_absence("leases", &name.name) => Ok(None),
+        Err(error) if error.says_not_found("leases", &name.name) || error.says_not_found("", &name.name) => Ok(None),
         read => read.map(Some),
     }
 }
@@ -50,8 +51,8 @@ pub async fn write_lease(
     let what = "write";
     let body = serde_json::to_vec(lease).map_err(|error| invalid_request(what, error.to_string()))?;
     let request = match lease.metadata.resource_version {
-        None => name.path().create(&PostParams::default(), body),
-        Some(_) => name.path().replace(&name.name, &PostParams::default(), body),
+        None => name.path(what)?.create(&PostParams::default(), body),
+        Some(_) => name.path(what)?.replace(&name.escaped(what)?, &PostParams::default(), body),
     };
     name.send(connection, what, request, limit).await
 }
@@ -59,8 +60,17 @@ pub async fn write_lease(
 // === impl LeaseName ===
 
 impl LeaseName {
-    fn path(&self) -> Path {
-        Path::new(format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace))
+    fn path(&self, verb: &str) -> Result<Path, KubernetesError> {
+        let namespace = segment(&self.what(verb), &self.namespace)?;
+        Ok(Path::new(format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases")))
+    }
+
+    fn escaped(&self, verb: &str) -> Result<String, KubernetesError> {
+        segment(&self.what(verb), &self.name)
+    }
+
+    fn what(&self, verb: &str) -> String {
+        format!("{verb} the lease {} in namespace {}", self.name, self.namespace)
     }
 
     async fn send(
@@ -70,7 +80,7 @@ impl LeaseName {
         request: Result<Request<Vec<u8>>, kube::core::request::Error>,
         limit: Duration,
     ) -> Result<Lease, KubernetesError> {
-        let what = format!("{verb} the lease {} in namespace {}", self.name, self.namespace);
+        let what = self.what(verb);
         let request = request.map_err(|error| invalid_request(&what, error.to_string()))?;
         connection.request(&what, request, limit).await
     }

@@ -51,7 +51,7 @@ pub async fn list_objects<T: Watched>(
     limit: Duration,
 ) -> Result<Vec<T>, KubernetesError> {
     let what = format!("list {} ({})", resource.resource, resource.api_version);
-    let path = Path::new(resource.path(""));
+    let path = resource.all(&what)?;
     let request = |params: &ListParams| path.list(params).map(|request| form.request(request, ACCEPT_LIST));
     let whole = format!("{}List", resource.kind);
     let list = List { what: &what, kinds: &["PartialObjectMetadataList", &whole], limit };

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use http::{HeaderValue, Request, header};
 use jiff::Timestamp;
-use kube::core::Request as Path;
 use kube::core::params::GetParams;
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +65,17 @@ pub struct MetadataOnly {
     pub metadata: ObjectMetadata,
 }
 
+/// The answer to a request for one object.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct OneObject {
+    #[serde(default)]
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    #[serde(default)]
+    pub(super) metadata: ObjectMetadata,
+}
+
 impl Watched for MetadataOnly {
     fn resource_version(&self) -> &str {
         &self.metadata.resource_version
@@ -100,13 +110,30 @@ pub async fn read_metadata(
     limit: Duration,
 ) -> Result<Option<ObjectMetadata>, KubernetesError> {
     let what = format!("read {} {name:?} ({})", resource.resource, resource.api_version);
-    let request = Path::new(resource.path(namespace)).get_metadata(name, &GetParams::default());
+    let (path, escaped) = resource.object(&what, namespace, name)?;
+    let request = path.get_metadata(&escaped, &GetParams::default());
     let request = request.map_err(|error| invalid_request(&what, error.to_string()))?;
-    match connection.request::<MetadataOnly>(&what, accepting(request, ACCEPT_ONE), limit).await {
-        Ok(MetadataOnly { metadata }) if metadata.name == name && !metadata.uid.is_empty() => Ok(Some(metadata)),
+    match connection.request::<OneObject>(&what, accepting(request, ACCEPT_ONE), limit).await {
+        Ok(found) if found.is(resource, namespace, name) => Ok(Some(found.metadata)),
         Ok(_) => Err(unreadable(&what, "it is of something else".to_owned())),
-        Err(error) if error.proves_absence(&resource.resource, name) => Ok(None),
+        Err(error) if error.proves_absence(resource, name) => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+// === impl OneObject ===
+
+impl OneObject {
+    /// Returns whether the answer is about the object that was requested. Any other answer counts for nothing (G2).
+    pub(super) fn is(&self, resource: &ApiResource, namespace: &str, name: &str) -> bool {
+        let ObjectMetadata { namespace: of, name: found, uid, .. } = &self.metadata;
+        self.has_kind(resource) && (&**of, &**found) == (namespace, name) && !uid.is_empty()
+    }
+
+    /// An answer with metadata only does not show the kind of the object.
+    fn has_kind(&self, resource: &ApiResource) -> bool {
+        let is_metadata = self.kind == "PartialObjectMetadata" && self.api_version.starts_with("meta.k8s.io/");
+        is_metadata || self.kind == resource.kind && self.api_version == resource.api_version
     }
 }
 

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
-use kube::core::Request as Path;
 use kube::core::WatchEvent;
 use kube::core::params::{ListParams, WatchParams};
 use serde::de::DeserializeOwned;
@@ -151,7 +150,7 @@ impl<S> Round<'_, S> {
         // The semaphore is never closed.
         let _permit = self.monitor.lists.acquire().await;
         let Self { monitor: Monitor { connection, resource, form, timing, .. }, list: what, sink, .. } = self;
-        let path = Path::new(resource.path(""));
+        let path = resource.all(what)?;
         let request = |params: &ListParams| path.list(params).map(|request| form.request(request, ACCEPT_LIST));
         let whole = format!("{}List", resource.kind);
         let list = List { what, kinds: &["PartialObjectMetadataList", &whole], limit: timing.answer };
@@ -165,7 +164,7 @@ impl<S> Round<'_, S> {
 
     fn request(&self, version: &str) -> Result<Request<Vec<u8>>, KubernetesError> {
         let seconds = u32::try_from(self.monitor.timing.watch.as_secs()).unwrap_or(u32::MAX).clamp(1, 290);
-        let path = Path::new(self.monitor.resource.path(""));
+        let path = self.monitor.resource.all(&self.watch)?;
         let request = path.watch(&WatchParams::default().timeout(seconds), version);
         let request = request.map_err(|error| invalid_request(&self.watch, error.to_string()))?;
         Ok(self.monitor.form.request(request, ACCEPT_ONE))

@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use kube::core::Request as Path;
 use kube::core::params::GetParams;
 
 use super::api_types::{ApiNode, NodeInfo};
 use super::connection::{invalid_request, unreadable};
-use super::{Connection, KubernetesError};
+use super::{ApiResource, Connection, KubernetesError};
 use crate::model::is_object_name;
 
 /// Why lists for this node may be wrong; `None` = the Node exists.
@@ -29,7 +28,8 @@ pub(super) async fn check(
     if !is_object_name(name) {
         return problem(format!("{name:?} is no node's name; set --node-name"));
     }
-    let request = Path::new("/api/v1/nodes").get(name, &GetParams::default());
+    let (path, escaped) = ApiResource::nodes().object(&what, "", name)?;
+    let request = path.get(&escaped, &GetParams::default());
     let request = request.map_err(|error| invalid_request(&what, error.to_string()))?;
     match connection.request::<ApiNode>(&what, request, limit).await {
         Ok(node) if node.kind == "Node" && node.metadata.name == name => Ok((None, node.status.node_info)),

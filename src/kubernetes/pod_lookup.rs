@@ -9,7 +9,7 @@ use kube::core::params::GetParams;
 use super::api_types::ApiPod;
 use super::connection::{invalid_request, unreadable};
 use super::list::{on, pods_at};
-use super::{Connection, KubernetesError};
+use super::{ApiResource, Connection, KubernetesError};
 use crate::model::{Confirms, PodRef, Seen};
 
 /// Returns whether the pod still exists. A pod is deleted if the API server itself answers that the name does not
@@ -39,12 +39,9 @@ async fn is_listed(
     limit: Duration,
 ) -> Result<bool, KubernetesError> {
     let fields = format!("{},metadata.name={}", on(node), pod.name);
-    let listed = pods_at(connection, &pods_in(&pod.namespace), &fields, limit).await?;
+    let path = ApiResource::pods().path("list the pods of a namespace", &pod.namespace).map(Path::new)?;
+    let listed = pods_at(connection, &path, &fields, limit).await?;
     Ok(listed.items.iter().any(|listed| listed.uid == pod.uid))
-}
-
-fn pods_in(namespace: &str) -> Path {
-    Path::new(format!("/api/v1/namespaces/{namespace}/pods"))
 }
 
 async fn exists(connection: &Connection, pod: &PodRef, limit: Duration) -> Result<bool, KubernetesError> {
@@ -52,9 +49,9 @@ async fn exists(connection: &Connection, pod: &PodRef, limit: Duration) -> Resul
     if !Confirms::ByName.can_look_up(pod) {
         return Err(invalid_request(&what, "its uid, namespace or name is not known".to_owned()));
     }
-    let request = pods_in(&pod.namespace)
-        .get(&pod.name, &GetParams::default())
-        .map_err(|error| invalid_request(&what, error.to_string()))?;
+    let (path, escaped) = ApiResource::pods().object(&what, &pod.namespace, &pod.name)?;
+    let request =
+        path.get(&escaped, &GetParams::default()).map_err(|error| invalid_request(&what, error.to_string()))?;
     let mut answer = connection.request::<ApiPod>(&what, request.clone(), limit).await;
     if let Err(KubernetesError::Unreachable { .. }) = answer {
         // An idle connection may be dead without any sign.

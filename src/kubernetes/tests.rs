@@ -8,6 +8,7 @@ mod list;
 mod pod_lookup;
 mod tls;
 mod watch;
+mod writer;
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -8,12 +8,12 @@ use http::Request;
 use kube::core::Request as Path;
 pub use kube::core::params::PropagationPolicy;
 use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::connection::invalid_request;
-use super::metadata::{ACCEPT_ONE, accepting};
-use super::{ApiResource, Connection, KubernetesError, MetadataOnly, ObjectMetadata};
+use super::connection::{invalid_request, unreadable};
+use super::metadata::{ACCEPT_ONE, OneObject, accepting};
+use super::path::segment;
+use super::{ApiResource, Connection, KubernetesError, ObjectMetadata};
 
 /// One object of a resource.
 #[derive(Clone, Copy, Debug)]
@@ -24,13 +24,15 @@ pub struct WriteTarget<'a> {
     pub namespace: &'a str,
     /// The name.
     pub name: &'a str,
+    /// The uid. An object with another one is not changed: it is not the one that was decided about.
+    pub uid: &'a str,
 }
 
 /// How an object is deleted.
 #[derive(Clone, Debug, Default)]
 pub struct Deletion {
-    /// The object must have this uid, if set. Without it, a later object of the same name is deleted.
-    pub uid: Option<String>,
+    /// The object may have another uid: a later object of the same name is deleted too.
+    pub any_uid: bool,
     /// The object must have this version, if set.
     pub resource_version: Option<String>,
     /// What the API server does with the dependents; `None` = the default of the resource.
@@ -50,14 +52,6 @@ pub enum Deleted {
     Accepted(Box<ObjectMetadata>),
 }
 
-/// The answer to a deletion: a `Status`, or the object as it is now.
-#[derive(Deserialize)]
-struct Answer {
-    kind: String,
-    #[serde(default)]
-    metadata: ObjectMetadata,
-}
-
 /// Deletes an object.
 ///
 /// # Errors
@@ -70,15 +64,20 @@ pub async fn delete_object(
     limit: Duration,
 ) -> Result<Deleted, KubernetesError> {
     let what = target.what("delete");
-    let request = target.path().delete(target.name, &deletion.params());
+    let (path, name) = target.object(&what)?;
+    let request = path.delete(&name, &deletion.params(&what, target)?);
     let request = request.map_err(|error| invalid_request(&what, error.to_string()))?;
-    let answer: Answer = connection.request(&what, accepting(request, ACCEPT_ONE), limit).await?;
-    let is_gone = answer.kind == "Status" || !answer.metadata.is_held();
-    Ok(if is_gone { Deleted::Gone } else { Deleted::Accepted(Box::new(answer.metadata)) })
+    // A `Status`, or the object as it is now.
+    let answer: OneObject = connection.request(&what, accepting(request, ACCEPT_ONE), limit).await?;
+    if answer.kind == "Status" {
+        return Ok(Deleted::Gone);
+    }
+    let now = target.now(&what, answer, deletion.any_uid)?;
+    Ok(if now.is_held() { Deleted::Accepted(Box::new(now)) } else { Deleted::Gone })
 }
 
-/// Changes fields of an object with a merge patch, and returns its metadata afterward. The patch must contain the
-/// resource version of the read from which it was made.
+/// Changes a field of an object's metadata with a merge patch, and returns its metadata afterward. `version` is that of
+/// the read from which the value was made.
 ///
 /// # Errors
 ///
@@ -86,15 +85,19 @@ pub async fn delete_object(
 pub async fn patch_object(
     connection: &Connection,
     target: WriteTarget<'_>,
-    patch: &Value,
+    version: &str,
+    (field, value): (&str, Value),
     limit: Duration,
 ) -> Result<ObjectMetadata, KubernetesError> {
-    let request = target.path().patch(target.name, &PatchParams::default(), &Patch::Merge(patch));
-    changed(connection, &target.what("change"), request, limit).await
+    let what = target.what("change");
+    let version = some(&what, "version", version)?;
+    let patch = json!({"metadata": {"uid": target.uid, "resourceVersion": version, field: value}});
+    let (path, name) = target.object(&what)?;
+    let request = path.patch(&name, &PatchParams::default(), &Patch::Merge(patch));
+    changed(connection, &what, target, request, limit).await
 }
 
-/// Changes the status of an object with a strategic merge patch, which only built-in types have. The patch must contain
-/// the uid.
+/// Changes the status of an object with a strategic merge patch, which only built-in types have.
 ///
 /// # Errors
 ///
@@ -102,23 +105,26 @@ pub async fn patch_object(
 pub async fn patch_status(
     connection: &Connection,
     target: WriteTarget<'_>,
-    patch: &Value,
+    status: &Value,
     limit: Duration,
 ) -> Result<ObjectMetadata, KubernetesError> {
-    let patch = Patch::Strategic(patch);
-    let request = target.path().patch_subresource("status", target.name, &PatchParams::default(), &patch);
-    changed(connection, &target.what("change the status of"), request, limit).await
+    let what = target.what("change the status of");
+    let patch = json!({"metadata": {"uid": target.uid}, "status": status});
+    let (path, name) = target.object(&what)?;
+    let request = path.patch_subresource("status", &name, &PatchParams::default(), &Patch::Strategic(patch));
+    changed(connection, &what, target, request, limit).await
 }
 
 async fn changed(
     connection: &Connection,
     what: &str,
+    target: WriteTarget<'_>,
     request: Result<Request<Vec<u8>>, kube::core::request::Error>,
     limit: Duration,
 ) -> Result<ObjectMetadata, KubernetesError> {
     let request = request.map_err(|error| invalid_request(what, error.to_string()))?;
-    let answer: MetadataOnly = connection.request(what, accepting(request, ACCEPT_ONE), limit).await?;
-    Ok(answer.metadata)
+    let answer = connection.request(what, accepting(request, ACCEPT_ONE), limit).await?;
+    target.now(what, answer, false)
 }
 
 /// Creates a core v1 event.
@@ -134,7 +140,7 @@ pub async fn create_event(
 ) -> Result<(), KubernetesError> {
     let what = format!("create an event in namespace {namespace}");
     let body = serde_json::to_vec(event).map_err(|error| invalid_request(&what, error.to_string()))?;
-    let path = Path::new(format!("/api/v1/namespaces/{namespace}/events"));
+    let path = Path::new(format!("/api/v1/namespaces/{}/events", segment(&what, namespace)?));
     let request = path.create(&PostParams::default(), body);
     let request = request.map_err(|error| invalid_request(&what, error.to_string()))?;
     connection.request::<serde::de::IgnoredAny>(&what, request, limit).await.map(drop)
@@ -143,8 +149,19 @@ pub async fn create_event(
 // === impl WriteTarget ===
 
 impl WriteTarget<'_> {
-    fn path(&self) -> Path {
-        Path::new(self.resource.path(self.namespace))
+    /// Returns the request for the object and its escaped name. Without a uid nothing is changed (G2).
+    fn object(&self, what: &str) -> Result<(Path, String), KubernetesError> {
+        some(what, "uid", self.uid)?;
+        self.resource.object(what, self.namespace, self.name)
+    }
+
+    /// Returns the metadata of an answer that is about this object.
+    fn now(&self, what: &str, answer: OneObject, any_uid: bool) -> Result<ObjectMetadata, KubernetesError> {
+        let is_it = answer.is(self.resource, self.namespace, self.name);
+        if is_it && (any_uid || answer.metadata.uid == self.uid) {
+            return Ok(answer.metadata);
+        }
+        Err(unreadable(what, "it is of something else".to_owned()))
     }
 
     fn what(&self, verb: &str) -> String {
@@ -155,16 +172,25 @@ impl WriteTarget<'_> {
 // === impl Deletion ===
 
 impl Deletion {
-    fn params(&self) -> DeleteParams {
-        let preconditions = Preconditions { uid: self.uid.clone(), resource_version: self.resource_version.clone() };
-        let has_any = preconditions.uid.is_some() || preconditions.resource_version.is_some();
-        DeleteParams {
+    fn params(&self, what: &str, target: WriteTarget<'_>) -> Result<DeleteParams, KubernetesError> {
+        let resource_version = self.resource_version.clone();
+        if let Some(version) = &resource_version {
+            some(what, "version", version)?;
+        }
+        let uid = (!self.any_uid).then(|| target.uid.to_owned());
+        let has_any = uid.is_some() || resource_version.is_some();
+        Ok(DeleteParams {
             dry_run: self.dry_run,
             grace_period_seconds: self.grace_seconds,
             propagation_policy: self.propagation.clone(),
-            preconditions: has_any.then_some(preconditions),
-        }
+            preconditions: has_any.then_some(Preconditions { uid, resource_version }),
+        })
     }
+}
+
+/// Returns a precondition, which an API server ignores if it is empty.
+fn some<'a>(what: &str, field: &str, value: &'a str) -> Result<&'a str, KubernetesError> {
+    if value.is_empty() { Err(invalid_request(what, format!("its {field} is not known"))) } else { Ok(value) }
 }
 
 // === impl ObjectMetadata ===

@@ -79,16 +79,17 @@ impl PodCollector {
     /// Marks the pod as failed if needed, then deletes it. A pod that cannot be marked is not deleted.
     async fn remove(&self, action: &PodAction) -> Result<PodResult, KubernetesError> {
         let resource = ApiResource::pods();
-        let target = WriteTarget { resource: &resource, namespace: &action.namespace, name: &action.name };
+        let PodAction { namespace, name, uid, .. } = action;
+        let target = WriteTarget { resource: &resource, namespace, name, uid };
         if let Some(mark) = &action.mark {
-            let patch = convert::failed_patch(&action.uid, mark, (self.clock)());
-            let marked = self.changes.patch_pod_status(&self.calls, target, &patch).await;
+            let status = convert::failed_status(mark, (self.clock)());
+            let marked = self.changes.patch_pod_status(&self.calls, target, &status).await;
             if let Err(error) = marked {
                 return self.not_needed(action, error);
             }
         }
-        let uid = self.settings.policy.uid_precondition.then(|| action.uid.clone());
-        match self.changes.delete_pod(&self.calls, target, uid).await {
+        let any_uid = !self.settings.policy.uid_precondition;
+        match self.changes.delete_pod(&self.calls, target, any_uid).await {
             Ok(_) if self.changes.is_dry_run() => Ok(PodResult::DryRun),
             Ok(Deleted::Gone) => Ok(PodResult::Removed),
             Ok(Deleted::Accepted(_)) => Ok(PodResult::Accepted),
@@ -99,7 +100,9 @@ impl PodCollector {
     /// Returns the result if the error means that the pod of the plan is not there any more.
     fn not_needed(&self, action: &PodAction, error: KubernetesError) -> Result<PodResult, KubernetesError> {
         match error {
-            error if self.calls.proves_absence(&error, "pods", &action.name) => Ok(PodResult::AlreadyDeleted),
+            error if self.calls.proves_absence(&error, &ApiResource::pods(), &action.name) => {
+                Ok(PodResult::AlreadyDeleted)
+            }
             error if error.is_conflict() || error.is_of_another_uid() => Ok(PodResult::Refused),
             error => Err(error),
         }

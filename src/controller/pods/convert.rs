@@ -39,15 +39,14 @@ pub(super) fn node(node: &ClusterNode) -> NodeMeta {
     }
 }
 
-/// Returns the patch that marks a pod as failed. It has only what changes, because an apply of the whole status is refused
-/// for pods with duplicated names of variables or ports (kubernetes#118261). The uid makes the API server refuse it for
-/// another pod.
-pub(super) fn failed_patch(uid: &str, mark: &PodMark, now: Timestamp) -> Value {
+/// Returns the fields of the status that mark a pod as failed: only what changes, because an apply of the whole status is
+/// refused for pods with duplicated names of variables or ports (kubernetes#118261).
+pub(super) fn failed_status(mark: &PodMark, now: Timestamp) -> Value {
     let mut status = json!({"phase": "Failed"});
     let conditions = mark.disruption_target.then(|| ("conditions", json!([disruption_target(mark, now)])));
     let generation = mark.generation.map(|generation| ("observedGeneration", json!(generation)));
     extend(&mut status, [conditions, generation]);
-    json!({"metadata": {"uid": uid}, "status": status})
+    status
 }
 
 fn disruption_target(mark: &PodMark, now: Timestamp) -> Value {

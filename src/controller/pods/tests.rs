@@ -103,7 +103,8 @@ impl Server {
 }
 
 fn live(kind: &str, name: &str) -> Value {
-    json!({"kind": kind, "apiVersion": "v1", "metadata": {"name": name, "uid": "u"}})
+    let namespace = if kind == "Pod" { "default" } else { "" };
+    json!({"kind": kind, "apiVersion": "v1", "metadata": {"namespace": namespace, "name": name, "uid": "u"}})
 }
 
 fn node(ready: &str, taints: &Value) -> Value {

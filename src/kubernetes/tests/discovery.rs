@@ -12,10 +12,10 @@ use crate::kubernetes::{ApiResource, Connection, Discovered, KubernetesError, di
 use crate::testing::fake_api::not_found;
 
 /// The requests of a test: path, query and `Accept`.
-type Requests = Arc<Mutex<Vec<(String, String)>>>;
+pub(super) type Requests = Arc<Mutex<Vec<(String, String)>>>;
 
 /// An API server that answers each path with a code and a text.
-fn server(answer: impl Fn(&str) -> (u16, String) + Clone + Send + 'static) -> (Connection, Requests) {
+pub(super) fn server(answer: impl Fn(&str) -> (u16, String) + Clone + Send + 'static) -> (Connection, Requests) {
     let requests = Requests::default();
     let seen = Arc::clone(&requests);
     let serve = service_fn(move |request: Request<Body>| {
@@ -209,6 +209,10 @@ async fn a_list_whose_pages_expire_begins_again_a_few_times() {
     assert_eq!(requests.lock().unwrap().len(), 6);
 }
 
+fn pod_in(namespace: &str, name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace, "name": name, "uid": "u"}})
+}
+
 async fn read(code: u16, text: String) -> Result<Option<String>, KubernetesError> {
     let (connection, _) = server(move |_| (code, text.clone()));
     let found = read_metadata(&connection, &pods(), "n", "a", seconds(1)).await?;
@@ -217,7 +221,14 @@ async fn read(code: u16, text: String) -> Result<Option<String>, KubernetesError
 
 #[tokio::test]
 async fn only_a_status_that_names_the_object_proves_that_it_does_not_exist() {
-    let object = |name: &str| json!({"metadata": {"name": name, "uid": "u"}}).to_string();
+    let object = |name: &str| pod_in("n", name).to_string();
+    let other = |field: &str, value: &str| {
+        let mut pod = pod_in("n", "a");
+        pod[field] = value.into();
+        pod.to_string()
+    };
+    let mut of_group = not_found("pods", "a");
+    of_group["details"]["group"] = "metrics.k8s.io".into();
     assert_eq!(read(200, object("a")).await.unwrap().as_deref(), Some("u"));
     assert_eq!(read(404, not_found("pods", "a").to_string()).await.unwrap(), None);
     assert_eq!(read(404, not_found("", "a").to_string()).await.unwrap(), None, "not every server names the resource");
@@ -229,6 +240,10 @@ async fn only_a_status_that_names_the_object_proves_that_it_does_not_exist() {
         ("another object", 404, not_found("pods", "b").to_string()),
         ("another resource", 404, not_found("nodes", "a").to_string()),
         ("another object is returned", 200, object("b")),
+        ("an object of another namespace is returned", 200, pod_in("other", "a").to_string()),
+        ("an object of another kind is returned", 200, other("kind", "Secret")),
+        ("an object of another version is returned", 200, other("apiVersion", "v2")),
+        ("a resource of another group", 404, of_group.to_string()),
         ("a page of a proxy", 200, "<html>".to_owned()),
         ("no permission", 403, status_text(403, "Forbidden")),
         ("an error", 500, status_text(500, "InternalError")),

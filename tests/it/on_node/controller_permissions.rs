@@ -84,6 +84,38 @@ async fn the_audit_uses_exactly_the_permissions_that_it_has() {
     uses_exactly_its_permissions(&node, "overlays/audit-only");
 }
 
+/// With these names, the request for an owner would go to a pod of the tenant, to another resource or to a watch (G2).
+#[tokio::test]
+async fn no_request_leaves_the_paths_of_objects() {
+    let node = NodeRig::start_api_alone().await;
+    install(&node, "overlays/audit-only").await;
+    let mut of_pod = owner("evil:8080/proxy/x", "00000000-0000-4000-8000-000000000001", false);
+    of_pod["kind"] = json!("Pod");
+    create(&node, "default", "by-proxy", &[of_pod]).await;
+    for (name, path) in [("by-watch", "x/configmaps?watch=true&timeoutSeconds=60"), ("by-dots", "../../kube-system/x")]
+    {
+        create(&node, "default", name, &[owner(path, "00000000-0000-4000-8000-000000000002", false)]).await;
+    }
+
+    let kubeconfig = node.kubeconfig("audit").display().to_string();
+    let ran = node.kubegc(&["controller", "plan", "-o", "json", "--kubeconfig", &kubeconfig]);
+    let admin = node.kubeconfig("admin").display().to_string();
+    let collected = node.kubegc(&["controller", "collect", "--kubeconfig", &admin]);
+    let requests = node.audit();
+    assert!(!requests.is_empty() && ran.code == 0, "{ran:#?}");
+    let strange = |request: &&Value| {
+        let uri = request["requestURI"].as_str().unwrap_or_default();
+        request["objectRef"]["subresource"].is_string() || request["verb"] == "watch" || uri.contains("..")
+    };
+    assert_eq!(requests.iter().filter(strange).collect::<Vec<_>>(), Vec::<&Value>::new());
+    let maps: Api<ConfigMap> = Api::namespaced(node.kube(), "default");
+    for name in ["by-proxy", "by-watch", "by-dots"] {
+        assert!(maps.get_opt(name).await.unwrap().is_some(), "{name}");
+    }
+    let reported = collected.stderr.contains("is no name of an object, and 2 objects more");
+    assert!(collected.code == 1 && reported, "{collected:#?}");
+}
+
 /// Creates all objects of a kustomization. This API server has no `CronJob` v1, so its Job takes its place.
 async fn install(node: &NodeRig, within: &str) {
     for object in rendered(within) {
