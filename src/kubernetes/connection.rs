@@ -11,16 +11,21 @@ use kube::client::{Body, Client};
 use kube::core::Status;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::sync::{Mutex, Semaphore};
+use tokio::time::{Instant, timeout_at};
 
 use super::clients::Clients;
 use super::error::with_causes;
 use super::{CredentialCandidates, KubernetesError};
 use crate::host_path::BoundedCalls;
 
-/// Far larger than any page of pods.
-const LARGEST_ANSWER_BYTES: usize = 64 << 20;
+/// The largest answer. An API server stores objects of a few MiB at most; a page of a list that is larger is requested
+/// again with fewer objects.
+pub(super) const LARGEST_ANSWER_BYTES: usize = 16 << 20;
+/// Answers up to this size are read whatever the others are.
+const ORDINARY_ANSWER_BYTES: usize = 1 << 20;
+/// Larger answers at once, apart from lists. Without this limit the objects of one tenant could fill the memory (G5).
+const LARGE_ANSWERS: usize = 8;
 /// The longest error that is read. An API server sends no longer ones.
 const LONGEST_ERROR_BYTES: usize = 64 << 10;
 
@@ -29,10 +34,18 @@ pub struct Connection {
     make: Arc<Make>,
     held: Mutex<Held>,
     calls: BoundedCalls,
+    large_answers: Semaphore,
 }
 
 /// Creates the clients from the current files.
 type Make = dyn Fn() -> Result<Clients, KubernetesError> + Send + Sync;
+
+/// When a whole answer must have arrived.
+#[derive(Clone, Copy)]
+struct Deadline {
+    at: Instant,
+    limit: Duration,
+}
 
 #[derive(Default)]
 struct Held {
@@ -73,7 +86,8 @@ impl Connection {
     }
 
     fn with(make: impl Fn() -> Result<Clients, KubernetesError> + Send + Sync + 'static) -> Self {
-        Self { make: Arc::new(make), held: Mutex::default(), calls: BoundedCalls::default() }
+        let large_answers = Semaphore::new(LARGE_ANSWERS);
+        Self { make: Arc::new(make), held: Mutex::default(), calls: BoundedCalls::default(), large_answers }
     }
 
     /// Returns the client in use, for requests that this module does not offer. The caller must call [`Self::renew`]
@@ -113,7 +127,7 @@ impl Connection {
     /// Sends a request and returns the answer. Retries once with fresh credentials if the server does not accept them
     /// (401).
     ///
-    /// `what` completes "cannot …" in errors. Connecting and answering may each take up to `limit`.
+    /// `what` completes "cannot …" in errors. Connecting and the whole answer may take up to `limit` together.
     pub async fn request<T: DeserializeOwned>(
         &self,
         what: &str,
@@ -133,9 +147,42 @@ impl Connection {
         request: Request<Vec<u8>>,
         limit: Duration,
     ) -> Result<T, KubernetesError> {
-        let response = self.open(Clients::calls, what, request, limit).await?;
-        let body = body(what, response, LARGEST_ANSWER_BYTES, limit).await?;
+        let mut turn = None;
+        let may_go_on = |bytes: usize| {
+            if bytes > ORDINARY_ANSWER_BYTES && turn.is_none() {
+                let busy = |_| unreadable(what, "too many large answers at once".to_owned());
+                turn = Some(self.large_answers.try_acquire().map_err(busy)?);
+            }
+            at_most(LARGEST_ANSWER_BYTES, what, bytes)
+        };
+        let body = self.body(what, request, limit, may_go_on).await?;
         serde_json::from_slice(&body).map_err(|error| unreadable(what, error.to_string()))
+    }
+
+    /// Sends a request once and returns the answer as it came.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::request_once`]; the answer is larger than [`LARGEST_ANSWER_BYTES`].
+    pub(super) async fn bytes_once(
+        &self,
+        what: &str,
+        request: Request<Vec<u8>>,
+        limit: Duration,
+    ) -> Result<Vec<u8>, KubernetesError> {
+        self.body(what, request, limit, |bytes| at_most(LARGEST_ANSWER_BYTES, what, bytes)).await
+    }
+
+    async fn body(
+        &self,
+        what: &str,
+        request: Request<Vec<u8>>,
+        limit: Duration,
+        may_go_on: impl FnMut(usize) -> Result<(), KubernetesError>,
+    ) -> Result<Vec<u8>, KubernetesError> {
+        let deadline = Deadline::after(limit);
+        let response = self.open(Clients::calls, what, request, limit).await?;
+        body(what, response, deadline, may_go_on).await
     }
 
     /// Sends a request by one of the clients and returns the head of the answer. The body follows later. Drops the clients
@@ -161,21 +208,24 @@ impl Connection {
         request: Request<Vec<u8>>,
         limit: Duration,
     ) -> Result<Response<Body>, KubernetesError> {
-        let clients = timeout(limit, self.clients()).await.map_err(|_| unanswered(what, limit))??;
-        let sent =
-            timeout(limit, by(&clients).send(request.map(Body::from))).await.map_err(|_| unanswered(what, limit))?;
-        let response = sent.map_err(|error| unreachable(what, &error))?;
+        let deadline = Deadline::after(limit);
+        let clients = deadline.of(what, self.clients()).await?;
+        let sent = async {
+            let sent = by(&clients).send(request.map(Body::from)).await;
+            sent.map_err(|error| unreachable(what, &error))
+        };
+        let response = deadline.of(what, sent).await?;
         if response.status().is_success() {
             return Ok(response);
         }
-        Err(refusal(what, response, limit).await)
+        Err(refusal(what, response, deadline).await)
     }
 }
 
 /// Returns the error for an answer that is not a success.
-async fn refusal(what: &str, response: Response<Body>, limit: Duration) -> KubernetesError {
+async fn refusal(what: &str, response: Response<Body>, deadline: Deadline) -> KubernetesError {
     let code = response.status().as_u16();
-    let body = match body(what, response, LONGEST_ERROR_BYTES, limit).await {
+    let body = match body(what, response, deadline, |bytes| at_most(LONGEST_ERROR_BYTES, what, bytes)).await {
         Ok(body) => body,
         Err(error) => return error,
     };
@@ -197,24 +247,44 @@ pub(super) fn refused(what: &str, status: Status) -> KubernetesError {
     }
 }
 
-async fn body(what: &str, response: Response<Body>, most: usize, limit: Duration) -> Result<Vec<u8>, KubernetesError> {
+/// Reads an answer to its end. `may_go_on` receives the number of bytes that were received.
+async fn body(
+    what: &str,
+    response: Response<Body>,
+    deadline: Deadline,
+    mut may_go_on: impl FnMut(usize) -> Result<(), KubernetesError>,
+) -> Result<Vec<u8>, KubernetesError> {
     let (mut body, mut whole) = (response.into_body(), Vec::new());
-    while let Some(chunk) = chunk(what, &mut body, limit).await? {
-        whole.extend_from_slice(chunk.as_ref());
-        if whole.len() > most {
-            return Err(unreadable(what, format!("more than {most} bytes")));
-        }
+    while let Some(piece) = deadline.of(what, piece(what, &mut body)).await? {
+        may_go_on(whole.len() + piece.as_ref().len())?;
+        whole.extend_from_slice(piece.as_ref());
     }
     Ok(whole)
 }
 
-/// Returns the next piece of an answer within `limit`; `None` = the answer has ended.
-async fn chunk(
-    what: &str,
-    body: &mut Body,
-    limit: Duration,
-) -> Result<Option<impl AsRef<[u8]> + use<>>, KubernetesError> {
-    timeout(limit, piece(what, body)).await.unwrap_or_else(|_| Err(unanswered(what, limit)))
+fn at_most(most: usize, what: &str, bytes: usize) -> Result<(), KubernetesError> {
+    if bytes > most { Err(KubernetesError::TooLarge { what: what.to_owned(), bytes: most }) } else { Ok(()) }
+}
+
+// === impl Deadline ===
+
+impl Deadline {
+    fn after(limit: Duration) -> Self {
+        Self { at: Instant::now() + limit, limit }
+    }
+
+    /// Waits until the deadline at most.
+    async fn of<T>(
+        self,
+        what: &str,
+        work: impl Future<Output = Result<T, KubernetesError>>,
+    ) -> Result<T, KubernetesError> {
+        // A server that always has a next byte must not pass the deadline either.
+        if Instant::now() > self.at {
+            return Err(unanswered(what, self.limit));
+        }
+        timeout_at(self.at, work).await.unwrap_or_else(|_| Err(unanswered(what, self.limit)))
+    }
 }
 
 /// Returns the next piece of an answer without a time limit; `None` = the answer has ended.

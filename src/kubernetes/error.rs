@@ -130,6 +130,14 @@ pub enum KubernetesError {
         /// Why.
         cause: String,
     },
+    /// An answer that is too large. A page of a list with fewer objects may not be.
+    #[error("cannot {what}: the response has more than {bytes} bytes")]
+    TooLarge {
+        /// The action that failed.
+        what: String,
+        /// The limit.
+        bytes: usize,
+    },
     /// A watch that sent neither events nor bookmarks.
     #[error("cannot {what}: the watch was silent for {seconds} s")]
     Silent {
@@ -217,7 +225,8 @@ impl KubernetesError {
 
     /// Returns whether other credentials or another connection may help. Then the client must be created again.
     pub(super) fn is_of_connection(&self) -> bool {
-        self.code().is_none_or(|code| code == 401)
+        !matches!(self, Self::TooLarge { .. } | Self::InvalidRequest { .. })
+            && self.code().is_none_or(|code| code == 401)
     }
 }
 

@@ -4,6 +4,7 @@ mod access;
 mod api_types;
 mod discovery;
 mod failing_server;
+mod limits;
 mod list;
 mod pod_lookup;
 mod tls;

@@ -287,7 +287,9 @@ impl Watcher {
     /// have it. So a restart of the server does not cost a list from every node of the cluster.
     async fn record_failure(&mut self, error: &KubernetesError) -> bool {
         let resumable = match error {
-            KubernetesError::Silent { .. } | KubernetesError::Unreadable { .. } => false,
+            KubernetesError::Silent { .. } | KubernetesError::Unreadable { .. } | KubernetesError::TooLarge { .. } => {
+                false
+            }
             error => error.code() != Some(410),
         };
         if !resumable {
