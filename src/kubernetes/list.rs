@@ -6,9 +6,10 @@ use http::Request;
 use kube::core::params::ListParams;
 use kube::core::{ObjectList, Request as Path};
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use super::api_types::ApiPod;
-use super::connection::{invalid_request, unreadable};
+use super::connection::{LARGEST_ANSWER_BYTES, invalid_request, unreadable};
 use super::metadata::ACCEPT_LIST;
 use super::{ApiResource, Connection, Form, KubernetesError, Watched};
 use crate::model::Pod;
@@ -98,7 +99,8 @@ impl List<'_> {
     }
 
     /// Requests all pages, hands over the objects of each, and returns the resource version, which all pages have. If one
-    /// page fails, what was handed over is no list.
+    /// page fails, what was handed over is no list. A page that is too large is requested again with fewer objects, so that
+    /// large objects of one tenant do not stop the list (G5).
     pub(super) async fn pages<T: Clone + DeserializeOwned>(
         &self,
         connection: &Connection,
@@ -106,10 +108,17 @@ impl List<'_> {
         request: impl Fn(&ListParams) -> Result<Request<Vec<u8>>, kube::core::request::Error>,
         mut hand_over: impl FnMut(Vec<T>),
     ) -> Result<String, KubernetesError> {
-        let mut version = String::new();
+        let (mut version, most, begun) = (String::new(), params.limit, Instant::now());
         loop {
             let request = request(&params).map_err(|error| invalid_request(self.what, error.to_string()))?;
-            let page: ObjectList<T> = connection.request_once(self.what, request, self.limit).await?;
+            let body = match connection.bytes_once(self.what, request, self.limit).await {
+                Err(KubernetesError::TooLarge { .. }) if shrink(&mut params) => continue,
+                body => body?,
+            };
+            let page: ObjectList<T> =
+                serde_json::from_slice(&body).map_err(|error| unreadable(self.what, error.to_string()))?;
+            grow(&mut params, most, body.len());
+            drop(body);
             params.continue_token = page.metadata.continue_.clone().filter(|token| !token.is_empty());
             self.check(&page, &mut version).map_err(|cause| unreadable(self.what, cause))?;
             hand_over(page.items);
@@ -134,6 +143,20 @@ impl List<'_> {
         }
         version.clone_from(found);
         Ok(())
+    }
+}
+
+/// Asks for fewer objects per page. Returns false if there is already one.
+fn shrink(params: &mut ListParams) -> bool {
+    let before = params.limit.unwrap_or(LARGE_PAGE);
+    params.limit = Some((before / 4).max(1));
+    before > 1
+}
+
+/// Asks for more objects per page after a small one, up to `most`.
+fn grow(params: &mut ListParams, most: Option<u32>, bytes: usize) {
+    if bytes < LARGEST_ANSWER_BYTES / 8 && params.limit != most {
+        params.limit = params.limit.map(|limit| limit.saturating_mul(2)).min(most);
     }
 }
 

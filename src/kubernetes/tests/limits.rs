@@ -37,3 +37,65 @@ async fn an_answer_that_trickles_ends_after_its_total_time() {
     assert!(matches!(error, KubernetesError::Unanswered { .. }), "{error}");
     assert!(begun.elapsed() <= seconds(16), "{:?}", begun.elapsed());
 }
+
+/// An API server with objects of this size, which counts the requests.
+fn large(objects: usize, bytes: usize) -> (Connection, Arc<AtomicUsize>) {
+    let requests = Arc::<AtomicUsize>::default();
+    let counted = Arc::clone(&requests);
+    let serve = service_fn(move |request: Request<Body>| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        async move {
+            pass(seconds(1)).await;
+            Ok::<_, BoxError>(Response::new(Body::from(page(&query, objects, bytes))))
+        }
+    });
+    (Connection::through(Client::new(serve, "default"), "a test"), requests)
+}
+
+/// Returns the page that a query names.
+fn page(query: &str, objects: usize, bytes: usize) -> Vec<u8> {
+    let number = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)?.parse::<usize>().ok());
+    let (from, most) = (number("continue=").unwrap_or(0), number("limit=").unwrap());
+    let until = objects.min(from + most);
+    let text = "x".repeat(bytes);
+    let object = |at: usize| {
+        format!(r#"{{"metadata":{{"namespace":"n","name":"o{at}","uid":"{at}","annotations":{{"a":"{text}"}}}}}}"#)
+    };
+    let items: Vec<_> = (from..until).map(object).collect();
+    let more = if until < objects { format!(r#","continue":"{until}""#) } else { String::new() };
+    let head = format!(r#"{{"resourceVersion":"7"{more}}}"#);
+    let items = items.join(",");
+    format!(r#"{{"apiVersion":"v1","kind":"PodList","metadata":{head},"items":[{items}]}}"#).into_bytes()
+}
+
+/// 290 ConfigMaps with annotations of 256 KiB stopped the resource for the whole cluster.
+#[tokio::test(start_paused = true)]
+async fn a_list_with_large_metadata_is_read_in_smaller_pages() {
+    let (connection, requests) = large(24, 1 << 20);
+    let listed = list_metadata(&connection, &ApiResource::pods(), seconds(60)).await.unwrap();
+    let names: Vec<_> = listed.iter().map(|object| object.name.clone()).collect();
+    assert_eq!(names, (0..24).map(|at| format!("o{at}")).collect::<Vec<_>>());
+    assert!(requests.load(Ordering::Relaxed) < 24);
+    let (connection, _) = large(24, 1 << 20);
+    let pods = list_objects::<ClusterPod>(&connection, &ApiResource::pods(), Form::Whole, seconds(60)).await;
+    assert_eq!(pods.unwrap().len(), 24);
+}
+
+/// The pods of one node have pages of 50.
+#[tokio::test(start_paused = true)]
+async fn large_pods_of_a_node_are_read_in_smaller_pages() {
+    let (connection, _) = large(20, 1 << 20);
+    let all = crate::kubernetes::list::all_pods();
+    let listed = crate::kubernetes::list::pods_at(&connection, &all, "spec.nodeName=n", seconds(60)).await;
+    assert_eq!(listed.unwrap().items.len(), 20);
+}
+
+/// A single object that is too large fails the list, and not for ever.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_too_large_is_an_error() {
+    let (connection, requests) = large(2, 17 << 20);
+    let listed = list_metadata(&connection, &ApiResource::pods(), seconds(60)).await;
+    assert!(listed.unwrap_err().to_string().contains("bytes"));
+    assert!(requests.load(Ordering::Relaxed) < 10);
+}
