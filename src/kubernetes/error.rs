@@ -8,6 +8,10 @@ use std::time::Duration;
 use kube::core::Status;
 
 use super::ApiResource;
+use crate::model::printable_text;
+
+/// The longest wait that a server may ask for.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(1);
 
 /// A failure to reach the API server or to read its answer. Its text becomes the cause in a `NotSeen`.
 #[derive(Debug, thiserror::Error)]
@@ -197,11 +201,12 @@ impl KubernetesError {
         status.code == 422 && causes.into_iter().any(|cause| cause.field == "metadata.uid")
     }
 
-    /// Returns how long the API server wants to be left alone before the next try.
+    /// Returns how long the API server wants to be left alone before the next try, at most a minute: an aggregated API
+    /// could ask for years (G5).
     pub fn retry_after(&self) -> Option<Duration> {
         let Self::Refused { status, .. } = self else { return None };
         let seconds = status.details.as_ref()?.retry_after_seconds;
-        (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+        (seconds > 0).then(|| Duration::from_secs(seconds.into()).min(LONGEST_RETRY_AFTER))
     }
 
     /// Returns whether the API server itself reports that an object of this kind and name does not exist. Only this 404

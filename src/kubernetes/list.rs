@@ -20,6 +20,8 @@ const LIST_PODS: &str = "list the pods of all namespaces";
 const PAGE: u32 = 50;
 /// The page of any resource of a cluster, as in client-go.
 pub(super) const LARGE_PAGE: u32 = 500;
+/// The longest list. A continue token expires sooner, and a server that always has a next page must not hold a permit.
+const LONGEST_LIST: Duration = Duration::from_mins(10);
 /// How often a list begins again because its continue token has expired.
 const RESTARTS: usize = 3;
 
@@ -110,6 +112,9 @@ impl List<'_> {
     ) -> Result<String, KubernetesError> {
         let (mut version, most, begun) = (String::new(), params.limit, Instant::now());
         loop {
+            if begun.elapsed() > LONGEST_LIST {
+                return Err(unreadable(self.what, format!("no end of the list within {LONGEST_LIST:?}")));
+            }
             let request = request(&params).map_err(|error| invalid_request(self.what, error.to_string()))?;
             let body = match connection.bytes_once(self.what, request, self.limit).await {
                 Err(KubernetesError::TooLarge { .. }) if shrink(&mut params) => continue,

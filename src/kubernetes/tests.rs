@@ -6,6 +6,7 @@ mod discovery;
 mod failing_server;
 mod limits;
 mod list;
+mod monitor;
 mod pod_lookup;
 mod tls;
 mod watch;

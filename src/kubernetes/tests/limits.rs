@@ -99,3 +99,28 @@ async fn an_object_that_is_too_large_is_an_error() {
     assert!(listed.unwrap_err().to_string().contains("bytes"));
     assert!(requests.load(Ordering::Relaxed) < 10);
 }
+
+/// A server that never says that a list is complete.
+#[tokio::test(start_paused = true)]
+async fn a_list_without_an_end_fails() {
+    let (connection, requests) = large(usize::MAX, 1);
+    let pods = ApiResource::pods();
+    let listing = list_metadata(&connection, &pods, seconds(30));
+    let bounded = async {
+        while requests.load(Ordering::Relaxed) < 5_000 {
+            pass(seconds(1)).await;
+        }
+    };
+    tokio::select! {
+        listed = listing => assert!(listed.is_err()),
+        () = bounded => panic!("5,000 pages and no end"),
+    }
+}
+
+#[test]
+fn the_wait_that_a_server_wants_is_capped() {
+    let status = json!({"kind": "Status", "code": 429, "reason": "TooManyRequests", "details": {"retryAfterSeconds": 4_000_000_000_u32}});
+    let status: kube::core::Status = serde_json::from_value(status).unwrap();
+    let error = KubernetesError::Refused { what: "read".to_owned(), status: Box::new(status) };
+    assert!(error.retry_after().unwrap() <= seconds(300));
+}

@@ -1,0 +1,112 @@
+//! The monitor of a resource, against servers that misbehave.
+
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::channel::{Channel, Sender};
+use kube::client::{Body, Client};
+use serde_json::json;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tower::{BoxError, service_fn};
+
+use super::*;
+use crate::kubernetes::{ApiResource, Connection, Form, KubernetesError, MetadataOnly, Monitor, Sink, Watched};
+
+/// Records what a monitor shows.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<Vec<String>>>);
+
+impl<T: Watched> Sink<T> for Seen {
+    fn list_begins(&mut self) {
+        self.note("begins");
+    }
+
+    fn seen(&mut self, _: T) {
+        self.note("seen");
+    }
+
+    fn deleted(&mut self, _: T) {
+        self.note("deleted");
+    }
+
+    fn list_ends(&mut self) {
+        self.note("ends");
+    }
+
+    fn failed(&mut self, error: &KubernetesError) {
+        self.note(&error.to_string());
+    }
+
+    fn works(&mut self) {
+        self.note("works");
+    }
+}
+
+impl Seen {
+    fn note(&self, text: &str) {
+        self.0.lock().unwrap().push(text.to_owned());
+    }
+
+    fn count(&self, text: &str) -> usize {
+        self.0.lock().unwrap().iter().filter(|it| it.contains(text)).count()
+    }
+}
+
+/// The beginning of an answer with the code 410.
+const EXPIRED: &str = "{\"kind\":\"Status\",\"code\":410";
+
+/// An API server: `answer` writes the body for a URI.
+fn server(answer: impl Fn(&str) -> Option<String> + Clone + Send + Sync + 'static) -> Arc<Connection> {
+    let serve = service_fn(move |request: Request<Body>| {
+        let answer = answer(&request.uri().to_string());
+        async move {
+            let (mut body, channel) = Channel::<Bytes, BoxError>::new(4);
+            let code = if answer.as_ref().is_some_and(|text| text.starts_with(EXPIRED)) { 410 } else { 200 };
+            match answer {
+                Some(text) => body.send_data(text.into()).await?,
+                None => drop(tokio::spawn(trickle(body))),
+            }
+            Ok::<_, BoxError>(Response::builder().status(code).body(channel)?)
+        }
+    });
+    Arc::new(Connection::through(Client::new(serve, "default"), "a test"))
+}
+
+async fn trickle(mut body: Sender<Bytes, BoxError>) {
+    while body.send_data(" ".into()).await.is_ok() {
+        pass(seconds(1)).await;
+    }
+}
+
+fn list(kind: &str, items: &serde_json::Value) -> String {
+    json!({"kind": kind, "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": items}).to_string()
+}
+
+fn expired() -> String {
+    format!(
+        "{}\n",
+        json!({"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}})
+    )
+}
+
+fn monitor(connection: &Arc<Connection>, resource: ApiResource, lists: &Arc<Semaphore>) -> Monitor {
+    let (connection, lists) = (Arc::clone(connection), Arc::clone(lists));
+    Monitor { connection, resource, form: Form::Metadata, timing: Timing::default(), lists }
+}
+
+/// One broken resource delays nobody for long, although its list has the only permit.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_trickles_gives_its_permit_back() {
+    let connection = server(|uri| uri.starts_with("/api/v1/nodes").then(|| list("NodeList", &json!([]))));
+    let (lists, nodes) = (Arc::new(Semaphore::new(1)), Seen::default());
+    let slow = monitor(&connection, ApiResource::pods(), &lists).run::<MetadataOnly>(Seen::default());
+    let slow = tokio::spawn(slow);
+    settle().await;
+    let other = tokio::spawn(monitor(&connection, ApiResource::nodes(), &lists).run::<MetadataOnly>(nodes.clone()));
+    pass(seconds(600)).await;
+    slow.abort();
+    other.abort();
+    assert!(nodes.count("ends") > 0, "never listed");
+}
