@@ -81,6 +81,10 @@ struct Round<'a, S> {
     /// To continue from; `None` = the objects must be listed.
     version: Option<String>,
     backoff: Backoff,
+    /// When the last list was complete; `None` = never, or its version has expired.
+    listed: Option<Instant>,
+    /// The back-off of lists that a watch did not outlast.
+    relist: Backoff,
     is_failing: bool,
 }
 
@@ -96,14 +100,15 @@ impl Monitor {
             sink,
             version: None,
             backoff: Backoff::new(self.timing.least_pause, self.timing.longest_pause),
+            listed: None,
+            relist: Backoff::new(self.timing.least_pause, self.timing.longest_pause),
             is_failing: true,
             monitor: &self,
         };
         loop {
             if let Err(error) = round.follow::<T>().await {
                 round.fail(&error);
-                let is_expired = error.code() == Some(410);
-                sleep(if is_expired { Duration::ZERO } else { round.backoff.fail() }).await;
+                sleep(round.pause(error.code() == Some(410))).await;
             }
         }
     }
@@ -158,6 +163,7 @@ impl<S> Round<'_, S> {
         let take = |page: Vec<T>| page.into_iter().for_each(|object| sink.seen(object));
         let version = list.pages(connection, ListParams::default().limit(LARGE_PAGE), request, take).await?;
         self.sink.list_ends();
+        self.listed = Some(Instant::now());
         self.version = Some(version.clone());
         Ok(version)
     }
@@ -200,6 +206,20 @@ impl<S> Round<'_, S> {
         }
         self.version = Some(version.to_owned());
         Ok(())
+    }
+
+    /// Returns the wait after a failure. A version expires now and then although the server works, so a list of long ago is
+    /// repeated at once. A list that was of use for a moment only is not: full lists cost the most (G5).
+    fn pause(&mut self, is_expired: bool) -> Duration {
+        let longest = self.monitor.timing.longest_pause;
+        if self.listed.take_if(|at| at.elapsed() >= longest).is_some() {
+            self.relist.reset();
+            if is_expired {
+                return Duration::ZERO;
+            }
+        }
+        let wait = self.backoff.fail();
+        if self.version.is_some() { wait } else { wait.max(self.relist.fail()) }
     }
 
     fn works<T>(&mut self)

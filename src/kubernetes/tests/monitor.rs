@@ -110,3 +110,48 @@ async fn a_list_that_trickles_gives_its_permit_back() {
     other.abort();
     assert!(nodes.count("ends") > 0, "never listed");
 }
+
+/// A server whose versions always expire, with an event before or without one.
+#[tokio::test(start_paused = true)]
+async fn versions_that_expire_at_once_cost_few_lists() {
+    let event = json!({"type": "ADDED", "object": {"metadata": {"name": "a", "uid": "u", "resourceVersion": "8"}}});
+    for before in [String::new(), format!("{event}\n")] {
+        let lists = Arc::new(Mutex::new(0));
+        let counted = Arc::clone(&lists);
+        let connection = server(move |uri| {
+            if uri.contains("watch=true") {
+                return Some(format!("{before}{}", expired()));
+            }
+            let mut lists = counted.lock().unwrap();
+            *lists += 1;
+            // Without a limit the clock would never advance.
+            (*lists < 500).then(|| list("PodList", &json!([])))
+        });
+        let seen = Seen::default();
+        let run =
+            monitor(&connection, ApiResource::pods(), &Arc::new(Semaphore::new(1))).run::<MetadataOnly>(seen.clone());
+        let _ = timeout(seconds(120), run).await;
+        let lists = *lists.lock().unwrap();
+        assert!((2..12).contains(&lists), "{lists} full lists in 2 minutes");
+    }
+}
+
+/// The pages of a list that expire are no reason to begin again at once.
+#[tokio::test(start_paused = true)]
+async fn pages_that_expire_at_once_cost_few_lists() {
+    let lists = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&lists);
+    let connection = server(move |uri| {
+        if uri.contains("continue=") {
+            return Some(format!("{EXPIRED},\"reason\":\"Expired\"}}"));
+        }
+        *counted.lock().unwrap() += 1;
+        let head = json!({"resourceVersion": "7", "continue": "more"});
+        (*counted.lock().unwrap() < 500)
+            .then(|| json!({"kind": "PodList", "apiVersion": "v1", "metadata": head, "items": []}).to_string())
+    });
+    let run =
+        monitor(&connection, ApiResource::pods(), &Arc::new(Semaphore::new(1))).run::<MetadataOnly>(Seen::default());
+    let _ = timeout(seconds(120), run).await;
+    assert!((2..12).contains(&*lists.lock().unwrap()));
+}
