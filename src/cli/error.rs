@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use crate::config::{ConfigError, ConfigFault};
 use crate::daemon::signals::Signal;
+use crate::model::printable_text;
 
 /// The kind of an error. The exit status depends on nothing else.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -41,7 +42,12 @@ pub struct CliError {
 /// Prints a warning on standard error.
 pub(super) fn warn(text: &str) {
     // If standard error is closed, there is no other output for the warning.
-    let _ = writeln!(io::stderr(), "warning: {text}");
+    let _ = writeln!(io::stderr(), "warning: {}", lines(text));
+}
+
+/// Makes text of several lines safe to print.
+fn lines(text: &str) -> String {
+    text.split('\n').map(printable_text).collect::<Vec<_>>().join("\n")
 }
 
 // === impl ErrorKind ===
@@ -108,9 +114,9 @@ impl CliError {
 
     fn text(&self, color: bool) -> String {
         let (red, cyan, reset) = if color { ("\x1b[1;31m", "\x1b[36m", "\x1b[0m") } else { ("", "", "") };
-        let mut text = format!("{red}error:{reset} {:#}\n", self.cause);
+        let mut text = format!("{red}error:{reset} {}\n", lines(&format!("{:#}", self.cause)));
         for hint in &self.hints {
-            let _ = writeln!(text, "{cyan}hint:{reset} {hint}");
+            let _ = writeln!(text, "{cyan}hint:{reset} {}", lines(hint));
         }
         text
     }
@@ -156,6 +162,12 @@ mod tests {
         assert_eq!(CliError::message(ErrorKind::Runtime, "x").kind().status(), 3);
         assert_eq!(ErrorKind::Locked.status(), 5);
         assert_eq!(ErrorKind::Interrupted(Signal::Interrupt).status(), 130);
+    }
+
+    #[test]
+    fn a_message_has_no_escape_sequence() {
+        let error = CliError::message(ErrorKind::Usage, "no \u{1b}[2J\r\nthing");
+        assert_eq!(error.text(false), "error: no \\u{1b}[2J\\r\nthing\n");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Formats sizes and ages for display. Documents have bytes and seconds instead.
 
-pub(super) use crate::model::{count_text as count, size_text as size};
+pub(super) use crate::model::{count_text as count, printable_text as printable, size_text as size};
 
 /// Formats an age in seconds as kubectl does: `45s`, `3m20s`, `47h`, `2d3h`, `95d`.
 pub(super) fn age(seconds: i64) -> String {
@@ -114,11 +114,6 @@ pub(super) fn wrapped(text: &str, width: usize) -> String {
         textwrap::fill(line, textwrap::Options::new(width).subsequent_indent(&indent)) + "\n"
     };
     text.lines().map(wrap).collect()
-}
-
-/// Makes text safe to print on a terminal: names come from the node and may contain any character.
-pub(super) fn printable(text: &str) -> String {
-    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
 #[cfg(test)]

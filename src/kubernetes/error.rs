@@ -95,7 +95,7 @@ pub enum KubernetesError {
         seconds: u64,
     },
     /// The API server denies permission (403).
-    #[error("may not {what}: {message}")]
+    #[error("may not {what}: {}", printable_text(message))]
     Forbidden {
         /// The action that failed.
         what: String,
@@ -103,7 +103,7 @@ pub enum KubernetesError {
         message: String,
     },
     /// The API server answered with another error of its own.
-    #[error("cannot {what}: {} ({})", status.message, status.code)]
+    #[error("cannot {what}: {} ({})", printable_text(&status.message), status.code)]
     Refused {
         /// The action that failed.
         what: String,

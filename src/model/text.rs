@@ -50,9 +50,33 @@ pub fn count_text(number: impl Display + From<u8> + PartialEq + Copy, thing: &st
     }
 }
 
+/// Makes text safe to print and to log: names come from tenants and may contain any character. Line ends would begin a
+/// line of the log, escape sequences change a terminal, and marks of direction show a name in another order.
+pub fn printable_text(text: &str) -> String {
+    let mut printable = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_harmful(c) {
+            printable.extend(c.escape_default());
+        } else {
+            printable.push(c);
+        }
+    }
+    printable
+}
+
+fn is_harmful(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn printable_text_has_no_character_that_acts() {
+        assert_eq!(printable_text("a\nb\u{1b}[1m\u{202e}é\u{85}"), "a\\nb\\u{1b}[1m\\u{202e}é\\u{85}");
+    }
 
     #[test]
     fn a_size_has_one_digit_after_the_point_in_the_largest_unit_that_it_reaches() {

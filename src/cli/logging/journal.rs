@@ -15,6 +15,9 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
+use super::cut;
+use crate::model::printable_text;
+
 /// The socket of the journal.
 const SOCKET: &str = "/run/systemd/journal/socket";
 
@@ -71,7 +74,9 @@ impl Values {
     /// Returns the message with the values, as one text.
     fn text(&self) -> String {
         let values = self.fields.iter().map(|(name, value)| format!(" {name}={value}"));
-        std::iter::once(self.message.clone()).chain(values).collect()
+        let text: String = std::iter::once(self.message.clone()).chain(values).collect();
+        // A line of the text could pass for another entry. The fields have the values as they are.
+        printable_text(&text)
     }
 
     /// Returns the entry of the journal.
@@ -82,6 +87,7 @@ impl Values {
     }
 
     fn take(&mut self, field: &Field, value: String) {
+        let value = cut(value);
         if field.name() == "message" {
             self.message = value;
         } else {
@@ -144,7 +150,7 @@ mod tests {
             .concat()
         };
         let wanted = [
-            field("MESSAGE", "could not be\nremoved kind=image id=sha256:1 age_seconds=7"),
+            field("MESSAGE", "could not be\\nremoved kind=image id=sha256:1 age_seconds=7"),
             field("PRIORITY", "4"),
             field("SYSLOG_IDENTIFIER", "kubegc"),
             field("KUBEGC_KIND", "image"),
