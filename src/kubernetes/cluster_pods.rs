@@ -7,7 +7,7 @@ use kube::core::params::GetParams;
 use serde::Deserialize;
 
 use super::connection::{invalid_request, unreadable};
-use super::{ApiResource, Connection, KubernetesError, Watched};
+use super::{ApiResource, Connection, KubernetesError, Watched, times};
 use crate::model::is_object_name;
 
 /// A pod.
@@ -35,8 +35,10 @@ pub struct ClusterPodMetadata {
     /// The version of the object.
     pub resource_version: String,
     /// When it was created.
+    #[serde(deserialize_with = "times::latest")]
     pub creation_timestamp: Option<Timestamp>,
     /// When its deletion is to be complete.
+    #[serde(deserialize_with = "times::latest")]
     pub deletion_timestamp: Option<Timestamp>,
     /// The grace period of its deletion, in seconds.
     pub deletion_grace_period_seconds: Option<i64>,
@@ -91,6 +93,7 @@ struct ContainerState {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Terminated {
+    #[serde(deserialize_with = "times::known")]
     finished_at: Option<Timestamp>,
 }
 

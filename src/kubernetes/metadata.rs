@@ -8,7 +8,7 @@ use kube::core::params::GetParams;
 use serde::{Deserialize, Serialize};
 
 use super::connection::{invalid_request, unreadable};
-use super::{ApiResource, Connection, Form, KubernetesError, Watched, list_objects};
+use super::{ApiResource, Connection, Form, KubernetesError, Watched, list_objects, times};
 
 /// Only metadata, and whole objects from a server that does not know that form.
 pub(super) const ACCEPT_ONE: HeaderValue =
@@ -29,6 +29,7 @@ pub struct ObjectMetadata {
     /// The version of the object, for preconditions.
     pub resource_version: String,
     /// When its deletion is to be complete.
+    #[serde(deserialize_with = "times::latest")]
     pub deletion_timestamp: Option<Timestamp>,
     /// The grace period of its deletion, in seconds.
     pub deletion_grace_period_seconds: Option<i64>,

@@ -8,6 +8,7 @@ mod limits;
 mod list;
 mod monitor;
 mod pod_lookup;
+mod times;
 mod tls;
 mod watch;
 mod writer;
