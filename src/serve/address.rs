@@ -1,22 +1,26 @@
 //! The address of the pages for monitoring.
 //!
 //! A port that is in use must not stop the collection: the address is tried again until it is free. A connection serves
-//! one request, within a time limit, and there is a limit on connections. So clients that are slow or many cost little,
-//! and delay others by the time limit at most.
+//! one request, within a time limit, and there is a limit on connections, for each address and for all. A connection that
+//! has sent no request makes room for a new one, and one too many is refused at once. So clients that are slow or many
+//! cost little, and do not keep the kubelet from its answer.
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper::Request;
 use hyper::body::Incoming;
+use hyper::header::{HOST, HeaderMap};
+use hyper::http::uri::Authority;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use super::Pages;
@@ -27,14 +31,25 @@ use crate::model::Seen;
 const RETRY: Duration = Duration::from_secs(10);
 /// The wait after a connection that could not be accepted, such as for want of file descriptors.
 const ACCEPT_WAIT: Duration = Duration::from_secs(1);
-/// Connections at once. Further ones wait.
-const CONNECTIONS: usize = 16;
+/// Connections at once.
+const CONNECTIONS: usize = 64;
+/// Those of one client address.
+const SHARE: usize = 8;
+/// The longest wait for the head of a request.
+const HEAD_WAIT: Duration = Duration::from_secs(2);
 /// The longest connection.
 const CONNECTION: Duration = Duration::from_secs(10);
 /// The largest head of a request, in bytes.
 const HEAD: usize = 8 << 10;
 /// The most headers of a request.
 const HEADERS: usize = 64;
+
+/// A connection that is served.
+struct Open {
+    from: IpAddr,
+    has_request: Arc<AtomicBool>,
+    task: AbortHandle,
+}
 
 /// The state of the address: where it listens, or why it cannot. `None` = it is off.
 #[derive(Clone, Debug, Default)]
@@ -79,33 +94,131 @@ async fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     Ok((listener, bound))
 }
 
+/// Serves connections. Returns never.
 async fn accept(listener: &TcpListener, pages: &Pages) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS));
-    // The semaphore is never closed.
-    while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
+    let mut open = Vec::new();
+    loop {
         match listener.accept().await {
-            Ok((stream, _)) => {
-                let pages = pages.clone();
-                drop(tokio::spawn(async move {
-                    let _slot = slot;
-                    let _ = timeout(CONNECTION, connection(stream, pages)).await;
-                }));
+            Ok((stream, from)) if makes_room(&mut open, from.ip()) => {
+                let (pages, has_request) = (pages.clone(), Arc::<AtomicBool>::default());
+                let serving = connection(stream, pages, Arc::clone(&has_request));
+                let task = tokio::spawn(async move { drop(timeout(CONNECTION, serving).await) }).abort_handle();
+                open.push(Open { from: from.ip(), has_request, task });
             }
+            // Dropping the stream closes the connection.
+            Ok(_) => {}
             Err(_) => sleep(ACCEPT_WAIT).await,
         }
     }
 }
 
-async fn connection(stream: TcpStream, pages: Pages) {
-    let is_local = stream.local_addr().is_ok_and(|address| address.ip().is_loopback());
-    let pages = &pages;
+/// Returns whether one more connection may be served. If there are too many, the oldest without a request is closed.
+fn makes_room(open: &mut Vec<Open>, from: IpAddr) -> bool {
+    open.retain(|known| !known.task.is_finished());
+    let has_share = open.iter().filter(|known| known.from == from).count() < SHARE;
+    if has_share && open.len() < CONNECTIONS {
+        return true;
+    }
+    let is_idle = |known: &Open| !known.has_request.load(Ordering::Relaxed) && (has_share || known.from == from);
+    let oldest = open.iter().position(is_idle);
+    oldest.inspect(|at| open.remove(*at).task.abort()).is_some()
+}
+
+async fn connection(stream: TcpStream, pages: Pages, has_request: Arc<AtomicBool>) {
+    let is_loopback = stream.local_addr().is_ok_and(|address| address.ip().is_loopback());
+    let (pages, has_request) = (&pages, &has_request);
     let service = service_fn(|request: Request<Incoming>| async move {
+        has_request.store(true, Ordering::Relaxed);
+        let is_local = is_loopback && names_this_machine(request.headers());
         Ok::<_, Infallible>(pages.page(&request, is_local).await.unwrap_or_else(not_found))
     });
     let mut server = http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(CONNECTION).keep_alive(false);
+    server.timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT).keep_alive(false);
     server.max_buf_size(HEAD).max_headers(HEADERS);
     if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
         tracing::debug!(%error, "a connection to the metrics address ended early");
+    }
+}
+
+/// Returns whether the client means this machine. A web page can give its own name an address of the loopback interface, and
+/// its scripts would read the page for people then; the browser still sends that name.
+fn names_this_machine(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(HOST) else { return true };
+    let Ok(authority) = Authority::try_from(host.as_bytes()) else { return false };
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+    use crate::serve::Health;
+
+    async fn served() -> SocketAddr {
+        let (listener, address) = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let pages = Pages { metrics: Arc::new(|_| String::new()), health: Health::default(), report: None };
+        tokio::spawn(async move { accept(&listener, &pages).await });
+        address
+    }
+
+    async fn livez(address: SocketAddr) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn idle_connections_do_not_delay_an_answer() {
+        let address = served().await;
+        let mut idle = Vec::new();
+        for _ in 0..100 {
+            idle.push(TcpStream::connect(address).await.unwrap());
+        }
+        let answer = timeout(Duration::from_secs(1), livez(address)).await.expect("no answer in time");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        let closed = timeout(Duration::from_secs(1), idle[0].read(&mut [0])).await.expect("it is open");
+        assert!(matches!(closed, Ok(0) | Err(_)));
+    }
+
+    #[tokio::test]
+    async fn a_head_has_two_seconds() {
+        let mut stream = TcpStream::connect(served().await).await.unwrap();
+        stream.write_all(b"GET /livez HTTP/1.1\r\n").await.unwrap();
+        let mut answer = Vec::new();
+        let closed = timeout(Duration::from_secs(4), stream.read_to_end(&mut answer)).await;
+        assert!(closed.is_ok(), "it is open");
+    }
+
+    #[tokio::test]
+    async fn busy_connections_of_others_keep_their_place() {
+        let busy = |from: &str| Open {
+            from: from.parse().unwrap(),
+            has_request: Arc::new(true.into()),
+            task: tokio::spawn(std::future::pending::<()>()).abort_handle(),
+        };
+        let other = "192.0.2.9".parse().unwrap();
+        let mut open: Vec<_> = (0..SHARE).map(|_| busy("192.0.2.1")).collect();
+        assert!(!makes_room(&mut open, "192.0.2.1".parse().unwrap()), "its share is used up");
+        assert!(makes_room(&mut open, other));
+        open.extend((SHARE..CONNECTIONS).map(|_| busy("192.0.2.2")));
+        assert!(!makes_room(&mut open, other));
+        open[3].has_request.store(false, Ordering::Relaxed);
+        assert!(makes_room(&mut open, other));
+        assert_eq!(open.len(), CONNECTIONS - 1);
+    }
+
+    #[test]
+    fn only_names_of_this_machine_see_the_page_for_people() {
+        let names = |host: &str| names_this_machine(&[(HOST, host.parse().unwrap())].into_iter().collect());
+        for host in ["localhost:9100", "LOCALHOST", "127.0.0.1:9100", "[::1]:9100", "127.0.0.1"] {
+            assert!(names(host), "{host}");
+        }
+        for host in ["evil.example.com:9100", "127.0.0.1.example.com", "localhost.example.com", "", "a@b/c"] {
+            assert!(!names(host), "{host}");
+        }
     }
 }

@@ -19,7 +19,7 @@ pub struct Answer {
 
 /// Gets a page.
 pub fn get(address: &str, path: &str) -> Answer {
-    send(address, &format!("GET {path} HTTP/1.1\r\nHost: kubegc\r\n\r\n"))
+    send(address, &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n"))
 }
 
 /// Connects, and sends nothing yet.

@@ -39,6 +39,8 @@ async fn the_page_for_people_is_on_loopback_addresses_only_and_may_load_nothing(
     agent.first_passes().await;
     let page = get(&address, "/");
     assert_eq!((page.status, page.headers["content-type"].as_str()), (200, "text/html; charset=utf-8"));
+    let rebound = send(&address, "GET / HTTP/1.1\r\nHost: evil.example.com\r\n\r\n");
+    assert_eq!(rebound.status, 404, "a web page gave its own name this address");
     let policy = format!("default-src 'none'; style-src 'sha256-{}'", kubegc::page::STYLE_HASH);
     assert_eq!(page.headers["content-security-policy"], policy);
     assert_eq!(page.headers["x-content-type-options"], "nosniff");
@@ -97,7 +99,7 @@ async fn a_request_with_a_large_head_is_refused() {
     assert_eq!(get(&address, "/livez").status, 200);
 }
 
-/// The limit is 16 connections of 10 s each.
+/// Each has 2 s, and all of them are of one address.
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_connections_are_closed_and_delay_others_no_longer_than_that() {
     let sim = sim();
