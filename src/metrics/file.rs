@@ -4,11 +4,15 @@ use std::fs::Permissions;
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use super::text::continued;
 
 /// `node_exporter` has no privileges.
 const MODE: u32 = 0o644;
+/// The longest wait for the disk.
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// The file cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -25,11 +29,29 @@ pub struct FileError {
 /// run would not show that two runs did the same.
 ///
 /// # Errors
-/// A file in its directory cannot be created or renamed.
+/// A file in its directory cannot be created or renamed, there is something else than a file at the path, or the disk does
+/// not respond within 30 s.
 pub fn write_text_file(path: &Path, text: &str) -> Result<(), FileError> {
+    let (of_thread, text) = (path.to_owned(), text.to_owned());
+    let written = within(LIMIT, move || write(&of_thread, &text));
+    written.map_err(|source| FileError { path: path.to_owned(), source })
+}
+
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    // Opening a FIFO waits for a writer without end.
+    if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return Err(io::Error::other("there is something else than a file"));
+    }
     let earlier = std::fs::read(path).unwrap_or_default();
-    let text = continued(&String::from_utf8_lossy(&earlier), text);
-    replace(path, &text).map_err(|source| FileError { path: path.to_owned(), source })
+    replace(path, &continued(&String::from_utf8_lossy(&earlier), text))
+}
+
+/// Makes a call in a thread of its own. A disk that hangs blocks the thread, and no limit ends it.
+fn within(limit: Duration, call: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<()> {
+    let (sender, result) = mpsc::channel();
+    std::thread::Builder::new().name("metrics file".to_owned()).spawn(move || sender.send(call()))?;
+    let no_response = |_| io::Error::other(format!("file system did not respond within {} s", limit.as_secs()));
+    result.recv_timeout(limit).map_err(no_response)?
 }
 
 fn replace(path: &Path, text: &str) -> io::Result<()> {
@@ -66,6 +88,28 @@ mod tests {
         std::fs::write(&path, [0xff, b'\n', 0]).unwrap();
         write_text_file(&path, COUNTER).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), COUNTER);
+    }
+
+    /// Reading it would wait for a writer without end.
+    #[test]
+    fn a_fifo_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kubegc.prom");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let (sender, written) = mpsc::channel();
+        std::thread::spawn(move || sender.send(write_text_file(&path, COUNTER)));
+        let written = written.recv_timeout(Duration::from_secs(5)).expect("it blocks");
+        assert!(written.unwrap_err().to_string().ends_with("there is something else than a file"));
+    }
+
+    #[test]
+    fn a_disk_that_hangs_costs_the_limit() {
+        let (_held, hangs) = mpsc::channel::<()>();
+        let error = within(Duration::from_millis(20), move || {
+            let _ = hangs.recv();
+            Ok(())
+        });
+        assert!(error.unwrap_err().to_string().contains("did not respond"));
     }
 
     #[test]
