@@ -5,6 +5,7 @@
 
 mod act;
 mod convert;
+mod nodes;
 mod outcome;
 mod service;
 mod settings;
@@ -41,6 +42,7 @@ pub struct PodCollector {
     /// Receives what was done at once.
     report: Box<dyn Fn(PodNotice<'_>) + Send + Sync>,
     missing: MissingNodes,
+    nodes: nodes::NodeReads,
     /// By uid, the cause of the last failure.
     failures: BTreeMap<String, String>,
 }
@@ -63,6 +65,7 @@ impl PodCollector {
             clock,
             report: Box::new(report),
             missing: MissingNodes::default(),
+            nodes: nodes::NodeReads::default(),
             failures: BTreeMap::new(),
         }
     }
@@ -92,6 +95,7 @@ impl PodCollector {
 
     /// Plans a snapshot, with a live read of each node whose quarantine has ended.
     pub async fn plan(&mut self, snapshot: &PodsSnapshot) -> PodPlan {
+        self.nodes.clear();
         let due = self.missing.observe(snapshot, self.settings.policy.node_quarantine);
         let reads = due.into_iter().map(|node| async { (self.read_node(&node).await, node) });
         let answers: Vec<_> = stream::iter(reads).buffered(at_once(self.settings.workers)).collect().await;
@@ -124,7 +128,12 @@ impl PodCollector {
         Ok(self.carry_out(plan, stop).await)
     }
 
+    /// Reads a node, unless it was read within the last second.
     async fn read_node(&self, name: &str) -> NodeAnswer {
+        self.nodes.get(name, self.read_node_now(name)).await
+    }
+
+    async fn read_node_now(&self, name: &str) -> NodeAnswer {
         match self.calls.read_node(name).await {
             Ok(Some(node)) => NodeAnswer::Exists(convert::node(&node)),
             Ok(None) => NodeAnswer::NotFound,

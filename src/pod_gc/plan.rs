@@ -32,8 +32,10 @@ pub fn plan(snapshot: &PodsSnapshot, missing: &NodeStates, policy: &PodGcPolicy)
 
 /// Returns why a pod that was selected because of its node is kept, after a live read of the node; `None` = it is
 /// deleted (kubernetes#141887).
-pub fn recheck_node(answer: &NodeAnswer) -> Option<PodKeepReason> {
+pub fn recheck_node(reason: PodReason, answer: &NodeAnswer) -> Option<PodKeepReason> {
     match answer {
+        NodeAnswer::NotFound if reason == PodReason::Orphaned => None,
+        NodeAnswer::Exists(_) if reason == PodReason::Orphaned => Some(PodKeepReason::NodeExists),
         NodeAnswer::Exists(node) if node.is_ready => Some(PodKeepReason::NodeReady),
         NodeAnswer::Exists(node) if !node.is_out_of_service => Some(PodKeepReason::TaintRemoved),
         NodeAnswer::Exists(_) => None,

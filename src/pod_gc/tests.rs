@@ -212,7 +212,20 @@ fn an_out_of_service_kill_needs_a_node_that_is_still_tainted_and_not_ready() {
         (NodeAnswer::Unavailable("down".to_owned()), Some(PodKeepReason::NodeUnverified)),
     ];
     for (answer, expected) in rows {
-        assert_eq!(recheck_node(&answer), expected, "{answer:?}");
+        assert_eq!(recheck_node(PodReason::OutOfService, &answer), expected, "{answer:?}");
+    }
+}
+
+#[test]
+fn a_pod_of_a_deleted_node_is_kept_if_the_node_is_back() {
+    let rows = [
+        (NodeAnswer::Exists(node("n", true, false)), Some(PodKeepReason::NodeExists)),
+        (NodeAnswer::Exists(node("n", false, true)), Some(PodKeepReason::NodeExists)),
+        (NodeAnswer::NotFound, None),
+        (NodeAnswer::Unavailable("down".to_owned()), Some(PodKeepReason::NodeUnverified)),
+    ];
+    for (answer, expected) in rows {
+        assert_eq!(recheck_node(PodReason::Orphaned, &answer), expected, "{answer:?}");
     }
 }
 

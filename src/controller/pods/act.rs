@@ -64,14 +64,15 @@ impl PodCollector {
         }
     }
 
-    /// Reads the node of a pod that is to be deleted because its node is out of service. The snapshot may be minutes old
-    /// when the turn of the pod comes.
+    /// Reads the node of a pod that is to be deleted because its node is out of service or was deleted. The snapshot may be
+    /// minutes old when the turn of the pod comes, and the node may be back.
     async fn recheck(&self, action: &PodAction) -> Option<(PodKept, Option<String>)> {
-        if action.reason != PodReason::OutOfService || !self.settings.policy.recheck_nodes {
+        let is_of_node = matches!(action.reason, PodReason::OutOfService | PodReason::Orphaned);
+        if !is_of_node || !self.settings.policy.recheck_nodes {
             return None;
         }
         let answer = self.read_node(&action.node).await;
-        let kept = action.kept(recheck_node(&answer)?);
+        let kept = action.kept(recheck_node(action.reason, &answer)?);
         let NodeAnswer::Unavailable(cause) = answer else { return Some((kept, None)) };
         Some((kept, Some(cause)))
     }

@@ -218,6 +218,30 @@ async fn an_out_of_service_kill_reads_the_node_right_before() {
     assert_eq!(server.body("DELETE")["preconditions"], Value::Null);
 }
 
+/// A pass over thousands of pods takes minutes, and the node was registered again meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_pod_of_a_node_that_is_back_is_kept() {
+    let server = Server::default().with("GET", NODE, 404, not_found("nodes", "n")).deletes();
+    let mut collector = server.collector(no_quarantine(), false);
+    let plan = collector.plan(&snapshot(pod("Running"), vec![])).await;
+    assert_eq!(plan.actions.len(), 1);
+    tokio::time::advance(Duration::from_millis(1500)).await;
+    let server = server.with("GET", NODE, 200, node("True", &json!([])));
+    let report = collector.carry_out(plan, &CancellationToken::new()).await;
+    assert_eq!(server.methods(), ["GET", "GET"]);
+    assert_eq!(report.kept.iter().map(|kept| kept.reason).collect::<Vec<_>>(), [PodKeepReason::NodeExists]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_read_of_a_node_serves_its_pods_for_a_second() {
+    let server = Server::default().with("GET", NODE, 404, not_found("nodes", "n"));
+    let mut collector = server.collector(no_quarantine(), false);
+    let pods = (0..50).map(|number| Arc::new(PodMeta { uid: number.to_string(), ..pod("Failed") }));
+    let snapshot = PodsSnapshot { pods: pods.collect(), ..snapshot(pod("Failed"), vec![]) };
+    collector.pass(&snapshot, &CancellationToken::new()).await;
+    assert_eq!(server.methods().iter().filter(|method| *method == "GET").count(), 1);
+}
+
 #[tokio::test]
 async fn only_a_status_that_names_the_node_proves_its_deletion() {
     let rows = [
