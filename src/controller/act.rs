@@ -13,6 +13,8 @@ use crate::owners::{
 
 /// A dependent that failed more often does not delay the end of a foreground deletion, unless it blocks.
 const FAILURES: u32 = 10;
+/// The wait for the ends of deletions that count for the brake.
+const BRAKE: std::time::Duration = std::time::Duration::from_millis(100);
 /// The wait for dependents that are being checked.
 const DEPENDENTS: std::time::Duration = std::time::Duration::from_millis(10);
 
@@ -90,10 +92,12 @@ impl Engine {
         reason: DeleteReason,
     ) -> Result<Next, KubernetesError> {
         let owners: Vec<_> = checked.live.owner_references.iter().map(|owner| Uid::new(&owner.uid)).collect();
-        if reason == DeleteReason::OwnersAbsent && !self.brake_permits(&checked.item, &owners) {
-            return Ok(Next::Parked);
+        let brakes = (reason == DeleteReason::OwnersAbsent).then(|| self.brakes(&checked.item, &owners));
+        if let Some(next) = brakes.flatten() {
+            return Ok(next);
         }
         if unblock {
+            // Only an owner that waits leads here, so the brake counts nothing.
             let unblocked = |reference: &OwnerReferenceMetadata| OwnerReferenceMetadata {
                 block_owner_deletion: reference.block_owner_deletion.map(|_| false),
                 ..reference.clone()
@@ -103,7 +107,9 @@ impl Engine {
             let Some(changed) = unless_conflict(changed)? else { return Ok(Next::Again) };
             checked.live = changed;
         }
-        let Some(deleted) = self.delete_now(&checked, propagation).await? else { return Ok(Next::Again) };
+        let deleted = self.delete_now(&checked, propagation).await;
+        self.brake_ends(&checked.item, &deleted);
+        let Some(deleted) = deleted? else { return Ok(Next::Again) };
         self.deleted(&checked, propagation, reason.into(), deleted);
         Ok(Next::Done)
     }
@@ -135,23 +141,34 @@ impl Engine {
         before.owner_references == now.owner_references && (is_same || !self.guards.compare_after_conflict)
     }
 
-    /// Asks the brake, if none of the owners was ever seen alive.
-    pub(super) fn brake_permits<'a>(&self, item: &Item, owners: impl IntoIterator<Item = &'a Uid>) -> bool {
+    /// Asks the brake, if none of the owners was ever seen alive. Returns what follows instead of the deletion, if it may
+    /// not begin.
+    pub(super) fn brakes<'a>(&self, item: &Item, owners: impl IntoIterator<Item = &'a Uid>) -> Option<Next> {
         if !self.has_monitors {
-            return true;
+            return None;
         }
         let resource = item.resource;
         let answer = {
             let graph = self.graph();
             if owners.into_iter().any(|owner| graph.was_seen(owner)) {
-                return true;
+                return None;
             }
-            self.brake().ask(resource, (self.clock)(), &self.guards, || graph.count(resource))
+            let object = (resource, &item.identity.uid);
+            self.brake().ask(object, (self.clock)(), &self.guards, || graph.count(resource))
         };
-        if answer == BrakeAnswer::PausedNow {
-            (self.report)(Notice::Paused(self.name(resource), item.identity.clone()));
+        match answer {
+            BrakeAnswer::Permitted => return None,
+            BrakeAnswer::Wait => return Some(Next::Later(BRAKE)),
+            BrakeAnswer::Paused => {}
+            BrakeAnswer::PausedNow => (self.report)(Notice::Paused(self.name(resource), item.identity.clone())),
         }
-        answer == BrakeAnswer::Permitted
+        Some(Next::Parked)
+    }
+
+    /// Records the end of a deletion that the brake has permitted.
+    pub(super) fn brake_ends(&self, item: &Item, end: &Result<Option<DeleteResult>, KubernetesError>) {
+        let is_deleted = matches!(end, Ok(Some(DeleteResult::Gone | DeleteResult::Accepted(_))));
+        self.brake().ended((item.resource, &item.identity.uid), (self.clock)(), is_deleted);
     }
 
     /// Reports a deletion, and shows the graph what became of the object.

@@ -31,8 +31,8 @@ impl Engine {
         let Some(shown) = shown.filter(|shown| self.decide_as_shown(item, namespace, shown) == Some(AS_SHOWN)) else {
             return Ok(None);
         };
-        if !self.brake_permits(item, shown.owners.iter().map(|owner| &owner.uid)) {
-            return Ok(Some(Next::Parked));
+        if let Some(next) = self.brakes(item, shown.owners.iter().map(|owner| &owner.uid)) {
+            return Ok(Some(next));
         }
         let live = ObjectMetadata {
             namespace: namespace.to_owned(),
@@ -46,7 +46,9 @@ impl Engine {
         let version = Some(checked.live.resource_version.clone());
         let deleted =
             self.changes.delete(&self.calls, checked.target(), &checked.live, version, Propagation::Background);
-        let Some(deleted) = unless_conflict(checked.or_gone(deleted.await))? else { return Ok(None) };
+        let deleted = unless_conflict(checked.or_gone(deleted.await));
+        self.brake_ends(item, &deleted);
+        let Some(deleted) = deleted? else { return Ok(None) };
         self.deleted(&checked, Propagation::Background, DeleteReason::OwnersAbsent.into(), deleted);
         Ok(Some(Next::Done))
     }

@@ -1,12 +1,12 @@
 //! The brake: pauses deletions of many objects at once whose owners were never seen alive. A restore from a backup or a
 //! replication writes such objects, because the uids of their owners have changed.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{OwnerGuards, ResourceId};
+use super::{OwnerGuards, ResourceId, Uid};
 
 /// Counts such deletions for each resource. A resource that was paused stays paused.
 #[derive(Debug, Default)]
@@ -16,15 +16,21 @@ pub struct Brake {
 
 #[derive(Debug, Default)]
 struct Counted {
-    deletions: VecDeque<Timestamp>,
+    /// The objects that were deleted, and when: each counts once.
+    deleted: VecDeque<(Timestamp, Uid)>,
+    uids: HashSet<Uid>,
+    /// The objects whose deletion has no answer yet.
+    in_flight: HashSet<Uid>,
     is_paused: bool,
 }
 
 /// The answer to one deletion.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum BrakeAnswer {
-    /// The object may be deleted. The deletion is counted.
+    /// The object may be deleted. The end of the deletion is to be recorded.
     Permitted,
+    /// The limit is reached if the deletions in flight succeed: ask again.
+    Wait,
     /// This deletion exceeds the limit: from now on the resource is paused.
     PausedNow,
     /// The resource is paused.
@@ -38,7 +44,7 @@ impl Brake {
     /// the count alone does not permit the deletion.
     pub fn ask(
         &mut self,
-        resource: ResourceId,
+        (resource, uid): (ResourceId, &Uid),
         now: Timestamp,
         guards: &OwnerGuards,
         total: impl FnOnce() -> usize,
@@ -51,15 +57,32 @@ impl Brake {
             return BrakeAnswer::Paused;
         }
         counted.forget_before(now, guards.brake_window);
-        let deletions = counted.deletions.len() as u64;
-        // Objects that were deleted in the window were part of the resource.
-        let share = || (total() as u64 + deletions) / 100 * guards.brake_percent;
-        if deletions < guards.brake_count || deletions < share() {
-            counted.deletions.push_back(now);
-            return BrakeAnswer::Permitted;
+        let is_known = counted.uids.contains(uid) || counted.in_flight.contains(uid);
+        let deleted = counted.deleted.len() as u64;
+        let begun = deleted + counted.in_flight.len() as u64;
+        let limit = match guards.brake_count {
+            count if begun < count => count,
+            // Objects that were deleted in the window were part of the resource.
+            count => count.max((total() as u64 + deleted) / 100 * guards.brake_percent),
+        };
+        if !is_known && deleted >= limit {
+            counted.is_paused = true;
+            return BrakeAnswer::PausedNow;
         }
-        counted.is_paused = true;
-        BrakeAnswer::PausedNow
+        if !is_known && begun >= limit {
+            return BrakeAnswer::Wait;
+        }
+        counted.in_flight.insert(uid.clone());
+        BrakeAnswer::Permitted
+    }
+
+    /// Records the end of a deletion that was permitted. Only one that succeeded counts.
+    pub fn ended(&mut self, (resource, uid): (ResourceId, &Uid), now: Timestamp, is_deleted: bool) {
+        let Some(counted) = self.resources.get_mut(&resource) else { return };
+        let was_asked = counted.in_flight.remove(uid);
+        if was_asked && is_deleted && counted.uids.insert(uid.clone()) {
+            counted.deleted.push_back((now, uid.clone()));
+        }
     }
 
     /// Lists the resources that are paused.
@@ -72,9 +95,9 @@ impl Brake {
 
 impl Counted {
     fn forget_before(&mut self, now: Timestamp, window: Duration) {
-        let is_old = |at: &Timestamp| now.duration_since(*at).unsigned_abs() > window;
-        while self.deletions.front().is_some_and(is_old) {
-            self.deletions.pop_front();
+        let is_old = |(at, _): &mut (Timestamp, Uid)| now.duration_since(*at).unsigned_abs() > window;
+        while let Some((_, uid)) = self.deleted.pop_front_if(is_old) {
+            self.uids.remove(&uid);
         }
     }
 }
@@ -93,17 +116,33 @@ mod tests {
         OwnerGuards { brake_count: 3, ..OwnerGuards::default() }
     }
 
+    fn uid(number: usize) -> Uid {
+        Uid::new(&number.to_string())
+    }
+
+    impl Brake {
+        /// Asks for the deletion of an object of `resource`, which succeeds if it is permitted.
+        fn delete(&mut self, resource: ResourceId, number: usize, now: Timestamp, total: usize) -> BrakeAnswer {
+            let object = (resource, &uid(number));
+            let answer = self.ask(object, now, &guards(), || total);
+            if answer == BrakeAnswer::Permitted {
+                self.ended(object, now, true);
+            }
+            answer
+        }
+    }
+
     /// Returns how many deletions of objects at one moment are permitted.
     fn permitted(brake: &mut Brake, now: Timestamp, total: usize) -> usize {
-        (0..1000).take_while(|_| brake.ask(MAPS, now, &guards(), || total) == BrakeAnswer::Permitted).count()
+        (0..1000).take_while(|number| brake.delete(MAPS, *number, now, total) == BrakeAnswer::Permitted).count()
     }
 
     #[test]
     fn more_than_the_count_pauses_the_resource_for_good_and_no_other_one() {
         let mut brake = Brake::default();
         assert_eq!(permitted(&mut brake, at(0), 10), 3);
-        assert_eq!(brake.ask(MAPS, at(10_000), &guards(), || 10), BrakeAnswer::Paused);
-        assert_eq!(brake.ask(ResourceId(2), at(0), &guards(), || 10), BrakeAnswer::Permitted);
+        assert_eq!(brake.delete(MAPS, 9, at(10_000), 10), BrakeAnswer::Paused);
+        assert_eq!(brake.delete(ResourceId(2), 9, at(0), 10), BrakeAnswer::Permitted);
         assert_eq!(brake.paused().collect::<Vec<_>>(), [MAPS]);
     }
 
@@ -116,15 +155,50 @@ mod tests {
     fn deletions_before_the_window_do_not_count() {
         let mut brake = Brake::default();
         for minute in 0..60 {
-            assert_eq!(brake.ask(MAPS, at(minute * 240), &guards(), || 10), BrakeAnswer::Permitted, "{minute}");
+            let now = at(i64::try_from(minute).unwrap() * 240);
+            assert_eq!(brake.delete(MAPS, minute, now, 10), BrakeAnswer::Permitted, "{minute}");
         }
+    }
+
+    #[test]
+    fn attempts_that_fail_do_not_count() {
+        let mut brake = Brake::default();
+        for number in 0..1000 {
+            let object = (MAPS, &uid(number));
+            assert_eq!(brake.ask(object, at(0), &guards(), || 10), BrakeAnswer::Permitted, "{number}");
+            brake.ended(object, at(0), false);
+        }
+        assert_eq!(permitted(&mut brake, at(0), 10), 3);
+    }
+
+    #[test]
+    fn an_object_counts_once() {
+        let mut brake = Brake::default();
+        for _ in 0..1000 {
+            assert_eq!(brake.delete(MAPS, 0, at(0), 10), BrakeAnswer::Permitted);
+        }
+        assert_eq!(brake.delete(MAPS, 1, at(0), 10), BrakeAnswer::Permitted);
+    }
+
+    #[test]
+    fn deletions_in_flight_never_exceed_the_limit() {
+        let mut brake = Brake::default();
+        let ask = |brake: &mut Brake, number| brake.ask((MAPS, &uid(number)), at(0), &guards(), || 10);
+        for number in 0..3 {
+            assert_eq!(ask(&mut brake, number), BrakeAnswer::Permitted);
+        }
+        assert_eq!(ask(&mut brake, 3), BrakeAnswer::Wait);
+        brake.ended((MAPS, &uid(0)), at(0), false);
+        assert_eq!(ask(&mut brake, 3), BrakeAnswer::Permitted);
+        assert_eq!(brake.paused().count(), 0, "nothing was deleted");
     }
 
     #[test]
     fn without_a_limit_nothing_pauses() {
         let mut brake = Brake::default();
-        for _ in 0..1000 {
-            assert_eq!(brake.ask(MAPS, at(0), &OwnerGuards::none(), || 10), BrakeAnswer::Permitted);
+        for number in 0..1000 {
+            let answer = brake.ask((MAPS, &uid(number)), at(0), &OwnerGuards::none(), || 10);
+            assert_eq!(answer, BrakeAnswer::Permitted);
         }
     }
 }

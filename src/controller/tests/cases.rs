@@ -242,3 +242,27 @@ async fn the_brake_pauses_a_resource_whose_owners_were_never_seen() {
     cluster.works().await;
     assert!(!cluster.server.names().contains(&"child".to_owned()));
 }
+
+/// A webhook that is down for a while.
+#[tokio::test(start_paused = true)]
+async fn the_brake_counts_objects_that_were_deleted() {
+    let cluster = Cluster::with(OwnerGuards { brake_count: 3, brake_percent: 0, ..OwnerGuards::default() });
+    let dependents = ["a", "b", "c"].map(|name| pod(name, &[to(&pod("absent", &[]))]));
+    for dependent in &dependents {
+        cluster.server.refuses("DELETE", dependent, true);
+        cluster.shows_version(dependent);
+    }
+    for _ in 0..3 {
+        cluster.works_again().await;
+    }
+    assert_eq!(cluster.server.names().len(), 3);
+    // Each object has changed meanwhile, so its deletion as shown is a conflict.
+    for dependent in &dependents {
+        cluster.server.refuses("DELETE", dependent, false);
+        cluster.server.put(dependent);
+        cluster.engine.queue.add(Key::Check(Uid::new(dependent["metadata"]["uid"].as_str().unwrap())));
+    }
+    cluster.works().await;
+    assert_eq!(cluster.server.names(), [""; 0]);
+    assert!(!cluster.notices().iter().any(|notice| notice.starts_with("paused")));
+}

@@ -1,6 +1,6 @@
 //! An API server in memory: objects by path, with versions, preconditions and finalizers as the real one has them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use http::{Method, Request, Response};
@@ -29,6 +29,8 @@ struct Inner {
     /// Answers that do not depend on the objects.
     fixed: BTreeMap<String, (u16, Value)>,
     before: BTreeMap<String, Before>,
+    /// Requests that are refused, as a webhook does that is down.
+    refused: BTreeSet<String>,
 }
 
 // === impl Server ===
@@ -82,6 +84,16 @@ impl Server {
         self.lock().before.insert(format!("{method} {}", path(object)), Box::new(act));
     }
 
+    /// Refuses requests with this method to an object, or not any more.
+    pub(super) fn refuses(&self, method: &str, object: &Value, is_refused: bool) {
+        let (request, mut inner) = (format!("{method} {}", path(object)), self.lock());
+        if is_refused {
+            inner.refused.insert(request)
+        } else {
+            inner.refused.remove(&request)
+        };
+    }
+
     /// Lists the names of the objects.
     pub(super) fn names(&self) -> Vec<String> {
         self.lock().objects.values().map(|object| object["metadata"]["name"].as_str().unwrap().to_owned()).collect()
@@ -103,6 +115,9 @@ impl Server {
         }
         let mut inner = self.lock();
         inner.calls.push(format!("{method} {}", short(path)));
+        if inner.refused.contains(&format!("{method} {path}")) {
+            return (500, status(500, "InternalError", &json!({})));
+        }
         if let Some(answer) = inner.fixed.get(path) {
             return answer.clone();
         }
