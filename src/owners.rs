@@ -9,6 +9,7 @@
 
 #![forbid(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod absences;
 mod alternative;
 mod brake;
 mod decide;
@@ -23,6 +24,7 @@ mod served;
 mod snapshot;
 mod world;
 
+pub use absences::Absences;
 pub use brake::{Brake, BrakeAnswer};
 pub use decide::{DeleteReason, LiveObject, ObjectKeepReason, OwnerState, Propagation, Verdict, decide};
 pub use explain::{ClusterExplanation, DependentNode, OwnerNode, explain, find_objects};

@@ -184,7 +184,7 @@ impl Engine {
             }
         };
         if matches!(result, ClusterResult::Removed | ClusterResult::AlreadyDeleted) {
-            self.changed(Event::Deleted(identity.clone()));
+            self.changed(Event::ProvenAbsent(identity.clone()));
         }
         let (object, propagation) = (identity.clone(), Some(propagation));
         let reason = reason.to_owned();
@@ -207,7 +207,7 @@ impl Engine {
     fn show_or_forget(&self, item: &Item, now: &ObjectMetadata) {
         let is_gone = now.deletion_timestamp.is_some() && !now.is_held();
         self.changed(if is_gone {
-            Event::Deleted(item.identity.clone())
+            Event::ProvenAbsent(item.identity.clone())
         } else {
             Event::Seen(convert::observed(&item.identity.kind, item.resource, now))
         });

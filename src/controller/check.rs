@@ -8,7 +8,7 @@ use super::engine::{Engine, Key, Notice};
 use super::served::Served;
 use crate::kubernetes::{ApiResource, KubernetesError, ObjectMetadata, is_path_segment};
 use crate::owners::{
-    Event, Identity, Item, Meaning, ObjectKeepReason, OwnerReference, OwnerState, Uid, Verdict, decide,
+    Dependent, Event, Identity, Item, Meaning, ObjectKeepReason, OwnerReference, OwnerState, Uid, Verdict, decide,
 };
 
 /// When an object is checked again whose owner's kind is not served, if discovery shows no change before.
@@ -22,7 +22,7 @@ pub(super) enum Next {
     Again,
     /// It is repeated later.
     Later(Duration),
-    /// It is repeated when the API server serves something else.
+    /// It is repeated when the API server serves or lists something else.
     Parked,
     /// The decision is carried out with the others of the wave.
     InWave,
@@ -103,21 +103,27 @@ impl Engine {
             return Ok(Next::Done);
         }
         let served = self.served();
-        let Some(resource) = served.resource(&item.identity.kind) else { return Ok(Next::Parked) };
+        let Some(resource) = served.resource(&item.identity.kind) else { return Ok(self.not_served(&served, item)) };
         let Some(namespace) = namespace(&item, resource) else { return Ok(Next::Done) };
         if let Some(next) = self.delete_as_shown(&item, resource, &namespace).await? {
             return Ok(next);
         }
-        let live = self.calls.read(resource, &namespace, &item.identity.name).await?;
-        let Some(live) = live.filter(|live| Uid::new(&live.uid) == *uid) else {
-            self.apply(Event::ProvenAbsent(item.identity));
+        let Some(live) = self.read_shown(resource, &item.identity, &namespace).await? else {
             // References may mean another object of this uid, which is to be verified then.
             return Ok(if self.graph().item(uid).is_some() { Next::Again } else { Next::Done });
         };
-        let states = self.owner_states(&served, &namespace, &live).await?;
-        let dependents = self.graph().dependents(uid);
-        let verdict = decide(&convert::live(item.identity.clone(), &live), &states, &dependents);
-        let checked = Checked { item, uid: uid.to_string(), resource: Arc::clone(resource), live };
+        self.decide(&served, Checked { item, uid: uid.to_string(), resource: Arc::clone(resource), live }).await
+    }
+
+    /// Decides about an object that was read, and carries the decision out.
+    async fn decide(&self, served: &Served, checked: Checked) -> Result<Next, KubernetesError> {
+        let Checked { item, live, .. } = &checked;
+        let states = self.owner_states(served, checked.target().namespace, live).await?;
+        let dependents = self.graph().dependents(&item.identity.uid);
+        let verdict = decide(&convert::live(item.identity.clone(), live), &states, &dependents);
+        if matches!(verdict, Verdict::Delete { .. }) && self.another_lives(served, &item.identity).await? {
+            return Ok(Next::Parked);
+        }
         if let Verdict::Keep(reason) = verdict {
             return Ok(self.keep(&checked, reason));
         }
@@ -133,6 +139,57 @@ impl Engine {
         for dependent in self.graph().dependents(owner) {
             self.queue.add(Key::Check(dependent.item.identity.uid));
         }
+    }
+
+    /// Reads an object. `None` = there is none with this uid, which the graph knows then.
+    async fn read_shown(
+        &self,
+        resource: &ApiResource,
+        object: &Identity,
+        namespace: &str,
+    ) -> Result<Option<ObjectMetadata>, KubernetesError> {
+        let at = self.now();
+        let live = self.calls.read(resource, namespace, &object.name).await?;
+        let live = live.filter(|live| Uid::new(&live.uid) == object.uid);
+        if live.is_none() {
+            self.apply_at(Event::ProvenAbsent(object.clone()), at);
+        }
+        Ok(live)
+    }
+
+    /// Nothing can be done to an object whose kind is not served, and nothing proves that it is absent.
+    pub(super) fn not_served(&self, served: &Served, item: Item) -> Next {
+        let dependents = self.graph().dependents(&item.identity.uid);
+        if self.graph().was_seen(&item.identity.uid) {
+            let cause = served.why_not(&item.identity.kind);
+            self.failed(item.identity, cause);
+        } else if let Some(Dependent { item, reference }) = dependents.into_iter().next() {
+            (self.report)(Notice::NotServed(item.identity, reference));
+        }
+        Next::Parked
+    }
+
+    /// Returns whether another object with the same uid is not to be deleted, and reports it (G3). One request to an API that
+    /// mirrors another may delete both.
+    async fn another_lives(&self, served: &Served, object: &Identity) -> Result<bool, KubernetesError> {
+        let others = self.graph().others_of(&object.uid);
+        for other in others {
+            if self.lives(served, &other).await? {
+                self.failed(object.clone(), format!("{other} has the same uid, and is not to be deleted"));
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn lives(&self, served: &Served, object: &Identity) -> Result<bool, KubernetesError> {
+        let Some(resource) = served.resource(&object.kind) else { return Ok(true) };
+        let live = self.read_shown(resource, object, &object.namespace).await?;
+        let Some(live) = live else { return Ok(false) };
+        let namespace = if resource.namespaced { &*object.namespace } else { "" };
+        let states = self.owner_states(served, namespace, &live).await?;
+        let verdict = decide(&convert::live(object.clone(), &live), &states, &[]);
+        Ok(live.deletion_timestamp.is_none() && !matches!(verdict, Verdict::Delete { .. }))
     }
 
     fn keep(&self, checked: &Checked, reason: ObjectKeepReason) -> Next {
@@ -190,12 +247,13 @@ impl Engine {
             Meaning::Unavailable(cause) => return Ok(OwnerState::Unverified(cause)),
         };
         let Some(resource) = served.resource(&owner.kind) else { return Ok(OwnerState::KindNotServed) };
+        let at = self.now();
         let live = self.calls.read(resource, &owner.namespace, &owner.name).await?;
         match live.filter(|live| Uid::new(&live.uid) == owner.uid) {
             Some(live) if convert::waits_for_dependents(&live) => Ok(OwnerState::WaitsForDependents),
             Some(_) => Ok(OwnerState::Exists),
             None => {
-                self.graph().absent.insert(owner);
+                self.graph().absent.insert(owner, at);
                 Ok(self.absent(namespace, reference))
             }
         }
@@ -207,19 +265,20 @@ impl Engine {
         if !is_path_segment(&reference.name) {
             return Some(OwnerState::Unverified(format!("{:?} is no name of an object", reference.name)));
         }
-        if self.orphaned().touch(&reference.uid) {
-            return Some(OwnerState::Orphaned);
-        }
         self.is_known_absent(namespace, reference).then(|| self.absent(namespace, reference))
     }
 
     /// An owner that is absent in the cluster scope or in the namespace of the dependent.
     fn is_known_absent(&self, namespace: &str, reference: &OwnerReference) -> bool {
-        let mut graph = self.graph();
-        graph.absent.touch(&reference.identity("")) || graph.absent.touch(&reference.identity(namespace))
+        let (graph, now) = (self.graph(), self.now());
+        let is_absent = |namespace| graph.absent.proves(&reference.identity(namespace), now);
+        is_absent("") || is_absent(namespace)
     }
 
     fn absent(&self, namespace: &str, reference: &OwnerReference) -> OwnerState {
+        if self.orphaned().touch(&reference.uid) {
+            return OwnerState::Orphaned;
+        }
         let is_elsewhere = |item: &Item| {
             !item.is_virtual && !item.identity.is_cluster_scoped() && *item.identity.namespace != *namespace
         };

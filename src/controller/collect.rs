@@ -264,7 +264,7 @@ fn show(engine: &Engine, resource: &ApiResource, objects: &[ObjectMetadata], wai
 fn uid(change: &Event) -> Option<Uid> {
     match change {
         Event::Seen(observed) => Some(observed.identity.uid.clone()),
-        Event::Deleted(identity) | Event::ProvenAbsent(identity) => Some(identity.uid.clone()),
-        Event::ListBegins(_) | Event::ListEnds(_) | Event::Unserved(_) => None,
+        Event::Deleted(_, identity) | Event::ProvenAbsent(identity) => Some(identity.uid.clone()),
+        Event::ListBegins(_) | Event::ListEnds(_) | Event::Unserved(_) | Event::Dropped(_) | Event::Interrupted => None,
     }
 }

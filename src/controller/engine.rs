@@ -48,6 +48,7 @@ pub(super) struct Engine {
     objects_left: AtomicUsize,
     /// Receives what was done.
     pub(super) report: Box<dyn Fn(Notice) + Send + Sync>,
+    started: Instant,
     graph: Mutex<Graph>,
     served: Mutex<Arc<Served>>,
     brake: Mutex<Brake>,
@@ -58,6 +59,8 @@ pub(super) struct Engine {
     parked: Mutex<HashSet<Key>>,
     wave: Mutex<Wave>,
     resources: Mutex<Resources>,
+    /// The definitions of custom resources, and whether each exists or was deleted.
+    definitions: Mutex<HashMap<String, bool>>,
     /// A resource has its first list.
     listed: Notify,
 }
@@ -128,6 +131,7 @@ impl Engine {
             has_monitors: false,
             objects_left: AtomicUsize::new(usize::MAX),
             report: Box::new(report),
+            started: Instant::now(),
             graph: Mutex::default(),
             served: Mutex::default(),
             brake: Mutex::default(),
@@ -137,13 +141,19 @@ impl Engine {
             parked: Mutex::default(),
             wave: Mutex::default(),
             resources: Mutex::default(),
+            definitions: Mutex::default(),
             listed: Notify::new(),
         }
     }
 
     /// Applies one event to the graph and adds what is to be done to the queue.
     pub(super) fn apply(&self, event: Event) {
-        let effects = self.graph().apply(event);
+        self.apply_at(event, self.now());
+    }
+
+    /// Applies what a read proves that began at `at`.
+    pub(super) fn apply_at(&self, event: Event, at: Duration) {
+        let effects = self.graph().apply(event, at);
         for effect in effects {
             match effect {
                 Effect::TryDelete(uid) => self.queue.add(Key::Check(uid)),
@@ -163,6 +173,11 @@ impl Engine {
         if !self.has_monitors {
             self.wave().changes.push(event);
         }
+    }
+
+    /// Returns the time since the start.
+    pub(super) fn now(&self) -> Duration {
+        self.started.elapsed()
     }
 
     /// Returns the wave that is under way.
@@ -194,10 +209,14 @@ impl Engine {
     /// Takes over what the API server serves. If it has changed, the objects that waited for that are checked again.
     pub(super) fn set_served(&self, served: Served) {
         let before = std::mem::replace(&mut *lock(&self.served), Arc::new(served));
-        if *before == *self.served() {
-            return;
+        if *before != *self.served() {
+            self.unpark(|_| true);
         }
-        for key in std::mem::take(&mut *lock(&self.parked)) {
+    }
+
+    fn unpark(&self, is_due: impl Fn(&Key) -> bool) {
+        let due: Vec<_> = lock(&self.parked).extract_if(|key| is_due(key)).collect();
+        for key in due {
             self.queue.add(key);
         }
     }
@@ -237,6 +256,22 @@ impl Engine {
     pub(super) fn has_list(&self, resource: ResourceId) {
         lock(&self.resources).unlisted.remove(&resource);
         self.listed.notify_waiters();
+        // Its objects may have been parked because they were known in a version that is not served any more, and their
+        // owners waited for them.
+        self.unpark(|key| match self.graph().item(key.uid()) {
+            Some(item) => item.is_deleting || item.resource == resource,
+            None => true,
+        });
+    }
+
+    /// Records that a definition of custom resources exists, or was deleted.
+    pub(super) fn defines(&self, name: &str, exists: bool) {
+        lock(&self.definitions).insert(name.to_owned(), exists);
+    }
+
+    /// Returns whether a definition of custom resources exists. `None` = it was never shown.
+    pub(super) fn has_definition(&self, name: &str) -> Option<bool> {
+        lock(&self.definitions).get(name).copied()
     }
 
     /// Waits until each resource has a complete list, at most `limit`.

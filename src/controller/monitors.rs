@@ -19,6 +19,9 @@ use crate::owners::{ApiKind, Event, ResourceId};
 const RESOURCES_OF_KINDS: [(&str, &str); 2] =
     [("apiextensions.k8s.io", "customresourcedefinitions"), ("apiregistration.k8s.io", "apiservices")];
 
+/// The first of them, as [`Engine::name`] writes it.
+const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+
 /// How long discovery must lack a resource before its monitor stops. An API server that starts serves its custom resources
 /// last; their objects must not be forgotten, because they may block or be dependents to release.
 const UNSERVED_AFTER: Duration = Duration::from_mins(1);
@@ -48,6 +51,8 @@ struct GraphSink {
     kind: ApiKind,
     name: String,
     kinds_changed: Option<Arc<Notify>>,
+    /// Its objects define custom resources.
+    defines_custom: bool,
     is_listing: bool,
     is_failing: bool,
 }
@@ -64,13 +69,15 @@ impl Monitors {
     /// Follows a discovery. A group-version that failed keeps its monitors: what it serves is unknown, not gone.
     pub(super) async fn follow(&mut self, found: &Discovered) {
         let is_failed = |resource: &ApiResource| found.unavailable.iter().any(|(it, _)| *it == resource.api_version);
-        let wanted = found.resources.iter().filter(|resource| self.filter.selects(resource));
+        let served = Served::from(found);
+        let is_wanted = |it: &&ApiResource| self.filter.selects(it) && served.is_of_its_kind(it);
+        let wanted = found.resources.iter().filter(is_wanted);
         let wanted: HashMap<_, _> = wanted.map(|it| (self.engine.number(&it.group(), &it.resource), it)).collect();
         let mut ended = Vec::new();
         for (id, running) in &mut self.running {
-            let version = wanted.get(id).map(|resource| &resource.api_version);
-            let is_missing = version.is_none() && !is_failed(&running.resource);
-            let is_replaced = version.is_some_and(|version| *version != running.resource.api_version);
+            let now = wanted.get(id);
+            let is_missing = now.is_none() && !is_failed(&running.resource);
+            let is_replaced = now.is_some_and(|now| !running.shows(now));
             if is_replaced && !is_failed(&running.resource) || running.is_gone(is_missing) {
                 ended.push(*id);
             }
@@ -78,7 +85,7 @@ impl Monitors {
         for id in ended {
             self.stop(id, wanted.contains_key(&id)).await;
         }
-        self.engine.set_served(Served::from(found));
+        self.engine.set_served(served);
         for (id, resource) in wanted {
             if !self.running.contains_key(&id) {
                 self.start(id, resource);
@@ -94,6 +101,7 @@ impl Monitors {
             kind: served(resource).kind,
             name: self.engine.name(id),
             kinds_changed: defines_kinds.then(|| Arc::clone(&self.kinds_changed)),
+            defines_custom: self.engine.name(id) == DEFINITIONS,
             is_listing: true,
             is_failing: false,
         };
@@ -117,7 +125,9 @@ impl Monitors {
         let _ = task.await;
         if !is_served {
             tracing::info!(resource = self.engine.name(id), version = resource.api_version, "not served any more");
-            self.engine.apply(Event::Unserved(id));
+            // The API server deletes all objects of a definition before the definition itself.
+            let is_dropped = self.engine.has_definition(&self.engine.name(id)) == Some(false);
+            self.engine.apply(if is_dropped { Event::Dropped(id) } else { Event::Unserved(id) });
             self.engine.has_list(id);
         }
     }
@@ -139,6 +149,12 @@ impl Drop for Monitors {
 // === impl Running ===
 
 impl Running {
+    /// Returns whether the monitor shows a resource as discovery has it now.
+    fn shows(&self, now: &ApiResource) -> bool {
+        let ApiResource { api_version, kind, namespaced, .. } = &self.resource;
+        (api_version, kind, namespaced) == (&now.api_version, &now.kind, &now.namespaced)
+    }
+
     /// Records whether discovery lacks the resource, and returns whether it has for so long that the resource is gone.
     fn is_gone(&mut self, is_missing: bool) -> bool {
         if !is_missing {
@@ -158,6 +174,12 @@ impl GraphSink {
             changed.notify_one();
         }
     }
+
+    fn defines(&self, name: &str, exists: bool) {
+        if self.defines_custom {
+            self.engine.defines(name, exists);
+        }
+    }
 }
 
 impl Sink<MetadataOnly> for GraphSink {
@@ -166,12 +188,14 @@ impl Sink<MetadataOnly> for GraphSink {
     }
 
     fn seen(&mut self, object: MetadataOnly) {
+        self.defines(&object.metadata.name, true);
         self.engine.show(&self.kind, self.id, &object.metadata);
         self.notify_of_kinds();
     }
 
     fn deleted(&mut self, object: MetadataOnly) {
-        self.engine.apply(Event::Deleted(super::convert::identity(&self.kind, &object.metadata)));
+        self.defines(&object.metadata.name, false);
+        self.engine.apply(Event::Deleted(self.id, super::convert::identity(&self.kind, &object.metadata)));
         self.notify_of_kinds();
     }
 
@@ -182,6 +206,7 @@ impl Sink<MetadataOnly> for GraphSink {
     }
 
     fn failed(&mut self, error: &KubernetesError) {
+        self.engine.apply(Event::Interrupted);
         if !std::mem::replace(&mut self.is_failing, true) {
             tracing::warn!(resource = self.name, cause = %error, "not monitored for now");
         }

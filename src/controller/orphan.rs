@@ -9,7 +9,7 @@ use super::check::{Next, namespace};
 use super::convert;
 use super::engine::Engine;
 use crate::kubernetes::KubernetesError;
-use crate::owners::{ActionWord, Dependent, ORPHAN, Uid};
+use crate::owners::{ActionWord, Item, ORPHAN, Uid};
 
 /// Dependents of one owner that are changed at once.
 const AT_ONCE: usize = 16;
@@ -22,7 +22,7 @@ impl Engine {
     pub(super) async fn orphan(&self, uid: &Uid) -> Result<Next, KubernetesError> {
         let Some(item) = self.graph().item(uid) else { return Ok(Next::Done) };
         let served = self.served();
-        let Some(resource) = served.resource(&item.identity.kind) else { return Ok(Next::Parked) };
+        let Some(resource) = served.resource(&item.identity.kind) else { return Ok(self.not_served(&served, item)) };
         let Some(namespace) = namespace(&item, resource) else { return Ok(Next::Done) };
         let live = self.calls.read(resource, &namespace, &item.identity.name).await?;
         // It may be deleted with another policy meanwhile.
@@ -59,12 +59,18 @@ impl Engine {
     /// Changes all dependents; one that fails does not stop the others.
     async fn release_dependents(&self, owner: &Uid) -> Result<(), KubernetesError> {
         let dependents = self.graph().dependents(owner);
-        let released = dependents.into_iter().map(|dependent| self.release(dependent, owner));
+        let others = |uid: &Uid| self.graph().others_of(uid);
+        let items = dependents.into_iter().map(|dependent| dependent.item).flat_map(|item| {
+            let others = others(&item.identity.uid).into_iter();
+            let others: Vec<_> = others.map(|identity| Item { identity, ..item.clone() }).collect();
+            std::iter::once(item).chain(others)
+        });
+        let released = items.map(|item| self.release(item, owner));
         let released: Vec<_> = stream::iter(released).buffer_unordered(AT_ONCE).collect().await;
         released.into_iter().collect()
     }
 
-    async fn release(&self, Dependent { item, .. }: Dependent, owner: &Uid) -> Result<(), KubernetesError> {
+    async fn release(&self, item: Item, owner: &Uid) -> Result<(), KubernetesError> {
         let served = self.served();
         let Some(resource) = served.resource(&item.identity.kind) else { return Ok(()) };
         let uid = item.identity.uid.to_string();

@@ -21,6 +21,18 @@ impl Served {
     pub(super) fn resource(&self, kind: &ApiKind) -> Option<&Arc<ApiResource>> {
         self.resources.get(&self.kinds.find(kind)?.kind)
     }
+
+    /// Returns whether references of the kind of a resource mean this resource. Two resources may have one kind.
+    pub(super) fn is_of_its_kind(&self, resource: &ApiResource) -> bool {
+        let meant = self.resources.get(&served(resource).kind);
+        meant.is_some_and(|meant| meant.resource == resource.resource)
+    }
+
+    /// Says why a kind has no resource.
+    pub(super) fn why_not(&self, kind: &ApiKind) -> String {
+        let cause = self.unavailable.iter().find(|group| *group.api_version == *kind.api_version);
+        cause.map_or_else(|| format!("the API server does not serve {kind}"), ToString::to_string)
+    }
 }
 
 impl From<&Discovered> for Served {
@@ -29,8 +41,15 @@ impl From<&Discovered> for Served {
         let unavailable = found.unavailable.iter().cloned();
         let unavailable: Vec<_> =
             unavailable.map(|(api_version, cause)| UnavailableGroup { api_version, cause }).collect();
-        let resources = found.resources.iter().map(|resource| (served(resource).kind, Arc::new(resource.clone())));
-        Self { kinds: ServedKinds::new(&kinds, &unavailable), resources: resources.collect(), unavailable }
+        let mut resources = HashMap::<_, Arc<ApiResource>>::new();
+        // Of two resources of one kind, the one whose objects can exist.
+        for resource in &found.resources {
+            let known = resources.entry(served(resource).kind).or_insert_with(|| Arc::new(resource.clone()));
+            if resource.is_collectable() && !known.is_collectable() {
+                *known = Arc::new(resource.clone());
+            }
+        }
+        Self { kinds: ServedKinds::new(&kinds, &unavailable), resources, unavailable }
     }
 }
 

@@ -1,9 +1,11 @@
 //! The workers against an API server in memory, one key at a time: which calls they make, and what is left.
 
+mod absence;
 mod as_shown;
 mod cases;
 mod conflicting_references;
 mod discovery;
+mod mirrors;
 mod paths;
 mod server;
 
@@ -68,8 +70,16 @@ impl Cluster {
             known.push((group, resource));
             resource_of(api_version, resource, kind, namespaced, is_preferred)
         });
-        let found = Discovered { resources: resources.collect(), unavailable: Vec::new() };
-        self.engine.set_served(Served::from(&found));
+        self.discovers(&Discovered { resources: resources.collect(), unavailable: Vec::new() });
+    }
+
+    fn discovers(&self, found: &Discovered) {
+        self.engine.set_served(Served::from(found));
+    }
+
+    /// The complete list of the resource of an object has ended.
+    fn has_listed(&self, of: &Value) {
+        self.engine.has_list(self.resource(of));
     }
 
     /// The object exists, and its monitor shows it.
@@ -91,7 +101,18 @@ impl Cluster {
     /// The object is deleted, and its monitor shows that.
     fn loses(&self, object: &Value) {
         self.server.remove(object);
-        self.engine.apply(Event::Deleted(convert::identity(&kind(object), &metadata(object))));
+        let identity = convert::identity(&kind(object), &metadata(object));
+        self.engine.apply(Event::Deleted(self.resource(object), identity));
+    }
+
+    /// The resource of an object is listed again, and the list shows these objects.
+    fn relists(&self, of: &Value, shown: &[&Value]) {
+        let resource = self.resource(of);
+        self.engine.apply(Event::ListBegins(resource));
+        for object in shown {
+            self.monitor_shows(&self.server.get(object).unwrap());
+        }
+        self.engine.apply(Event::ListEnds(resource));
     }
 
     fn resource(&self, object: &Value) -> crate::owners::ResourceId {
@@ -186,6 +207,11 @@ fn object(api_version: &str, kind: &str, namespace: &str, name: &str, owners: &[
     let uid = format!("{name}-uid");
     let metadata = json!({"namespace": namespace, "name": name, "uid": uid, "ownerReferences": owners});
     json!({"apiVersion": api_version, "kind": kind, "metadata": metadata})
+}
+
+/// An object whose deletion waits for a finalizer.
+fn deleted_with(finalizer: &str, object: Value) -> Value {
+    with(with(object, "deletionTimestamp", json!("2026-01-01T00:00:00Z")), "finalizers", json!([finalizer]))
 }
 
 fn pod(name: &str, owners: &[Value]) -> Value {

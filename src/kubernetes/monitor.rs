@@ -204,6 +204,13 @@ impl<S> Round<'_, S> {
             self.version = None;
             return Err(unreadable(&self.watch, "an event without a version".to_owned()));
         }
+        let number = |text: &str| text.parse::<u64>().ok();
+        let before = self.version.as_deref().and_then(number);
+        // An older state was restored: what the list showed may not exist (G1).
+        if before.zip(number(version)).is_some_and(|(before, now)| now < before) {
+            self.version = None;
+            return Err(unreadable(&self.watch, format!("the version {version} is older than the one before")));
+        }
         self.version = Some(version.to_owned());
         Ok(())
     }

@@ -7,6 +7,7 @@ mod failing_server;
 mod limits;
 mod list;
 mod monitor;
+mod restored;
 mod pod_lookup;
 mod times;
 mod tls;

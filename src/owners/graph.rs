@@ -5,32 +5,33 @@
 //! live read. [`Graph::apply`] takes one event and returns what to do next.
 
 mod changes;
+mod ends;
 mod intern;
 mod rows;
+mod shared;
 mod store;
 
 pub use changes::{Effect, Event, Observed};
+use std::collections::HashMap;
 use std::num::NonZeroU64;
 
+use shared::Face;
 use store::{NodeId, State, Store};
 
-use super::{Identity, OwnerReference, Recent, Uid};
+use super::{Absences, Identity, OwnerReference, Uid};
 
 /// The number of a resource, as deployments.apps; the caller assigns it.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct ResourceId(pub u16);
 
-/// How many owners proven absent are remembered, as in kube-controller-manager. So the dependents of one owner need one
-/// live read and not one each.
-const ABSENT_OWNERS: usize = 500;
-
 /// Who owns whom.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Graph {
     store: Store,
-    /// Owners that were proven absent last. A uid never returns, so an entry stays true; it is removed only if the object
-    /// appears after all.
-    pub absent: Recent<Identity>,
+    /// Owners that were proven absent last.
+    pub absent: Absences,
+    /// The objects of each node that several objects with one uid share: few.
+    shared: HashMap<NodeId, Vec<Face>>,
 }
 
 /// What the graph contains about one object.
@@ -38,7 +39,7 @@ pub struct Graph {
 pub struct Item {
     /// Its identity; a guess if `is_virtual`.
     pub identity: Identity,
-    /// Only references name it; no monitor has shown it.
+    /// No monitor shows it: only references name it, or its resource is not served now, or a list lacks it.
     pub is_virtual: bool,
     /// It has a deletionTimestamp.
     pub is_deleting: bool,
@@ -86,13 +87,23 @@ impl Graph {
             .collect()
     }
 
+    /// Returns whether `is_it` holds for a dependent of an object: its uid, and whether it blocks.
+    pub fn any_dependent(&self, uid: &Uid, is_it: impl Fn(&Uid, bool) -> bool) -> bool {
+        let Some(owner) = self.store.find(uid) else { return false };
+        let mut edges = self.store.edges_to(owner);
+        edges.any(|(edge, dependent)| {
+            let uid = self.store.node(dependent).map(|node| &node.uid);
+            uid.is_some_and(|uid| is_it(uid, self.store.blocks(edge)))
+        })
+    }
+
     /// Lists the owner references of an object in their order.
     pub fn owners(&self, uid: &Uid) -> Vec<OwnerReference> {
         self.store.find(uid).map(|node| self.store.references(node)).unwrap_or_default()
     }
 
-    /// Returns the version of an object that a monitor has shown last. `None` if none did, if its deletion has begun, and
-    /// if a finalizer of garbage collection decides how it is deleted.
+    /// Returns the version of an object that a monitor has shown last. `None` if none did, if its deletion has begun, if a
+    /// finalizer of garbage collection decides how it is deleted, and if another object has its uid (G3).
     pub fn shown_version(&self, uid: &Uid) -> Option<ShownVersion> {
         let id = self.store.find(uid)?;
         let version = self.store.node(id)?.version?;
@@ -125,17 +136,11 @@ impl Graph {
         let node = self.store.node(node).filter(|node| node.state != State::Absent)?;
         Some(Item {
             identity,
-            is_virtual: node.state == State::Guess,
+            is_virtual: node.state != State::Observed,
             is_deleting: node.is_deleting,
             waits_for_dependents: node.waits_for_dependents,
             resource: node.resource,
         })
-    }
-}
-
-impl Default for Graph {
-    fn default() -> Self {
-        Self { store: Store::default(), absent: Recent::with_capacity(ABSENT_OWNERS) }
     }
 }
 

@@ -67,6 +67,11 @@ impl Uid {
     pub fn new(text: &str) -> Self {
         Self(parse(text).map_or_else(|| Compact::Text(text.into()), Compact::Uuid))
     }
+
+    /// Returns whether the object has no uid. Objects without one cannot be told apart.
+    pub fn is_empty(&self) -> bool {
+        matches!(&self.0, Compact::Text(text) if text.is_empty())
+    }
 }
 
 /// Reads a UUID in lower case with four hyphens; only this form can be printed back unchanged.
@@ -167,6 +172,11 @@ impl Identity {
     /// Returns whether the object has no namespace.
     pub fn is_cluster_scoped(&self) -> bool {
         self.namespace.is_empty()
+    }
+
+    /// Returns whether both have the same namespace and name.
+    pub fn is_named_as(&self, other: &Self) -> bool {
+        self.namespace == other.namespace && self.name == other.name
     }
 
     /// Returns whether a reference of an object in `namespace` means exactly this object. A namespaced owner has only

@@ -1,8 +1,9 @@
-//! What each event changes in the graph, and what is to be done then.
+//! What each event changes in the graph, and what is to be done then: objects that a monitor shows. For objects that end,
+//! see [`super::ends`].
 
 use std::num::NonZeroU64;
+use std::time::Duration;
 
-use super::super::alternative::next_identity;
 use super::super::{Identity, OwnerReference, Uid};
 use super::store::{NodeId, State};
 use super::{Graph, ResourceId};
@@ -12,16 +13,20 @@ use super::{Graph, ResourceId};
 pub enum Event {
     /// A monitor shows an object, new or changed.
     Seen(Observed),
-    /// A monitor shows that an object was deleted.
-    Deleted(Identity),
+    /// The monitor of this resource shows that an object was deleted.
+    Deleted(ResourceId, Identity),
     /// A live read proves that there is no object of this identity.
     ProvenAbsent(Identity),
     /// A monitor begins a complete list of its resource.
     ListBegins(ResourceId),
-    /// A complete list has ended. Every object of the resource that it did not show was deleted.
+    /// A complete list has ended. What it did not show is unverified from now on.
     ListEnds(ResourceId),
     /// The API server no longer serves the resource. What it showed is unverified from now on.
     Unserved(ResourceId),
+    /// The resource was deleted with all its objects.
+    Dropped(ResourceId),
+    /// A monitor was interrupted: the API server may have been restored to an older state.
+    Interrupted,
 }
 
 /// An object as a monitor shows it.
@@ -48,7 +53,7 @@ pub struct Observed {
 pub enum Effect {
     /// Check whether this object is to be deleted.
     TryDelete(Uid),
-    /// Check whether this owner exists, which only references name. Needless if a monitor shows it before that.
+    /// Check whether this object exists, which no monitor shows now. Needless if a monitor shows it before that.
     Verify(Uid),
     /// Check it later, with a back-off.
     RetryDelete(Uid),
@@ -66,49 +71,87 @@ pub enum Effect {
 // === impl Graph ===
 
 impl Graph {
-    /// Applies one event and returns what to do next, in order.
-    pub fn apply(&mut self, event: Event) -> Vec<Effect> {
+    /// Applies one event and returns what to do next, in order. `at` is when the event arrived, or when the read began that
+    /// proves it.
+    pub fn apply(&mut self, event: Event, at: Duration) -> Vec<Effect> {
         let mut effects = Vec::new();
         match event {
-            Event::Seen(observed) => drop(self.seen(&observed, &mut effects)),
-            Event::Deleted(identity) => self.deleted(&identity, &mut effects),
-            Event::ProvenAbsent(identity) => self.proven_absent(&identity, &mut effects),
-            Event::ListBegins(resource) => self.store.begin_list(resource),
+            Event::Seen(observed) => drop(self.seen(&observed, at, &mut effects)),
+            Event::Deleted(resource, identity) => self.deleted(resource, &identity, at, &mut effects),
+            Event::ProvenAbsent(identity) => self.proven_absent(&identity, at, &mut effects),
+            // What was deleted before a list may exist in it again (G1).
+            Event::ListBegins(resource) => {
+                self.absent.distrust(at);
+                self.store.begin_list(resource);
+            }
             Event::ListEnds(resource) => self.list_ended(resource, &mut effects),
             Event::Unserved(resource) => self.unserved(resource, &mut effects),
+            Event::Dropped(resource) => self.dropped(resource, &mut effects),
+            Event::Interrupted => self.absent.distrust(at),
         }
         effects
     }
 
-    fn seen(&mut self, observed: &Observed, effects: &mut Vec<Effect>) -> Option<()> {
-        self.absent.remove(&observed.identity);
-        let id = match self.store.find(&observed.identity.uid) {
-            Some(id) => id,
-            None => self.store.insert(&observed.identity, State::Observed)?,
-        };
-        self.observe(id, &observed.identity, effects);
-        self.update_owners(id, &observed.identity, &observed.owners, effects);
-        let list = self.store.current_list(observed.resource);
-        let node = self.store.node_mut(id)?;
-        (node.resource, node.list, node.is_deleting) = (observed.resource, list, observed.is_deleting);
-        node.waits_for_dependents = observed.is_deleting && observed.is_foreground;
-        let has_own_policy = observed.is_deleting || observed.orphans || observed.is_foreground;
-        node.version = observed.version.filter(|_| !has_own_policy);
-        node.was_seen = true;
-        if observed.is_deleting && observed.orphans {
-            effects.push(Effect::TryOrphan(observed.identity.uid.clone()));
-        } else if node.waits_for_dependents {
-            // Before the owner, so that a dependent that does not block is deleted before its owner too.
-            self.try_delete_dependents(id, effects);
-            effects.push(Effect::TryDelete(observed.identity.uid.clone()));
+    fn seen(&mut self, observed: &Observed, at: Duration, effects: &mut Vec<Effect>) -> Option<()> {
+        let Observed { identity, resource, .. } = observed;
+        // All objects without a uid would be one (G3).
+        if identity.uid.is_empty() {
+            return None;
         }
+        self.absent.remove(identity);
+        let id = match self.store.find(&identity.uid) {
+            Some(id) if !self.is_shown_as(id, *resource, identity) => {
+                return self.seen_elsewhere(id, observed, effects);
+            }
+            Some(id) => id,
+            None => self.store.insert(identity, State::Observed)?,
+        };
+        self.observe(id, identity, effects);
+        if self.went_backward(id, observed) {
+            self.absent.distrust(at);
+        }
+        let is_shared = self.shared.contains_key(&id);
+        if is_shared {
+            self.update_face(id, observed, effects);
+        } else {
+            self.update_owners(id, identity, &observed.owners, effects);
+        }
+        let list = self.store.current_list(*resource);
+        let has_own_policy = observed.is_deleting || observed.orphans || observed.is_foreground;
+        let node = self.store.node_mut(id)?;
+        (node.resource, node.list, node.is_deleting) = (*resource, list, observed.is_deleting);
+        node.waits_for_dependents = observed.is_deleting && observed.is_foreground;
+        node.version = observed.version.filter(|_| !has_own_policy && !is_shared);
+        node.was_seen = true;
+        self.continue_deletion(id, observed, effects);
         Some(())
     }
 
-    /// Takes over the identity of an object that was a guess or absent until now. Each dependent that meant something
-    /// else is to be checked.
+    fn continue_deletion(&self, id: NodeId, observed: &Observed, effects: &mut Vec<Effect>) {
+        let uid = &observed.identity.uid;
+        if observed.is_deleting && observed.orphans {
+            effects.push(Effect::TryOrphan(uid.clone()));
+        } else if observed.is_deleting && observed.is_foreground {
+            // Before the owner, so that a dependent that does not block is deleted before its owner too.
+            self.try_delete_dependents(id, effects);
+            effects.push(Effect::TryDelete(uid.clone()));
+        }
+    }
+
+    /// Versions only grow, unless an older state was restored.
+    fn went_backward(&self, id: NodeId, observed: &Observed) -> bool {
+        let before = self.store.node(id).and_then(|node| node.version);
+        before.zip(observed.version).is_some_and(|(before, now)| now < before)
+    }
+
+    /// Takes over the identity of an object that was a guess or absent until now, or that another version of its resource
+    /// showed. Each dependent that meant something else than the guess is to be checked.
     fn observe(&mut self, id: NodeId, identity: &Identity, effects: &mut Vec<Effect>) {
-        if self.store.node(id).is_none_or(|node| node.state == State::Observed) {
+        let Some(node) = self.store.node_mut(id) else { return };
+        if std::mem::replace(&mut node.state, State::Observed).was_shown() {
+            if !self.store.has_kind(id, &identity.kind) {
+                self.store.set_identity(id, identity);
+            }
             return;
         }
         for (dependent, reference) in self.references_to(id) {
@@ -121,12 +164,15 @@ impl Graph {
             }
         }
         self.store.set_identity(id, identity);
-        if let Some(node) = self.store.node_mut(id) {
-            node.state = State::Observed;
-        }
     }
 
-    fn update_owners(&mut self, id: NodeId, of: &Identity, owners: &[OwnerReference], effects: &mut Vec<Effect>) {
+    pub(super) fn update_owners(
+        &mut self,
+        id: NodeId,
+        of: &Identity,
+        owners: &[OwnerReference],
+        effects: &mut Vec<Effect>,
+    ) {
         let before = self.store.references(id);
         if before == owners {
             return;
@@ -186,113 +232,5 @@ impl Graph {
             || node.waits_for_dependents
             || !owner.is_meant_by(reference, &dependent.namespace)
             || node.state == State::Guess && lacks_namespace
-    }
-
-    fn deleted(&mut self, identity: &Identity, effects: &mut Vec<Effect>) {
-        let Some(id) = self.store.find(&identity.uid) else { return };
-        self.observe(id, identity, effects);
-        self.remove(id, effects);
-    }
-
-    fn proven_absent(&mut self, absent: &Identity, effects: &mut Vec<Effect>) {
-        let Some(id) = self.store.find(&absent.uid) else { return };
-        let (Some(node), Some(identity)) = (self.store.node(id), self.store.identity(id)) else { return };
-        let state = node.state;
-        let is_meant = |(dependent, reference): &(Identity, OwnerReference)| {
-            *absent == reference.identity(if absent.is_cluster_scoped() { "" } else { &dependent.namespace })
-        };
-        let (meant, others): (Vec<_>, Vec<_>) = self.references_to(id).into_iter().partition(is_meant);
-        if state == State::Observed && identity == *absent || state == State::Guess && others.is_empty() {
-            return self.remove(id, effects);
-        }
-        if !meant.is_empty() {
-            self.absent.insert(absent.clone());
-            effects.extend(meant.into_iter().map(|(dependent, _)| Effect::TryDelete(dependent.uid)));
-        }
-        if state == State::Guess && identity == *absent {
-            let Some(next) = next_identity(&others, absent) else { return };
-            self.store.set_identity(id, &next);
-            effects.push(Effect::RetryDelete(absent.uid.clone()));
-        }
-    }
-
-    fn list_ended(&mut self, resource: ResourceId, effects: &mut Vec<Effect>) {
-        let list = self.store.current_list(resource);
-        let is_missing = |id: &NodeId| self.store.node(*id).is_some_and(|node| node.list != list);
-        let missing: Vec<_> = self.of_resource(resource).into_iter().filter(is_missing).collect();
-        for id in missing {
-            self.remove(id, effects);
-        }
-    }
-
-    fn unserved(&mut self, resource: ResourceId, effects: &mut Vec<Effect>) {
-        for id in self.of_resource(resource) {
-            let previous = self.store.unlink(id);
-            if let Some(node) = self.store.node_mut(id) {
-                (node.state, node.is_deleting, node.waits_for_dependents) = (State::Guess, false, false);
-                node.version = None;
-            }
-            if let Some(identity) = self.store.identity(id).filter(|_| self.store.has_dependents(id)) {
-                effects.push(Effect::Verify(identity.uid));
-            }
-            self.forget_unnamed(id);
-            for owner in previous {
-                self.forget_unnamed(owner);
-            }
-        }
-    }
-
-    fn of_resource(&self, resource: ResourceId) -> Vec<NodeId> {
-        let nodes = self.store.nodes();
-        let shown = nodes.filter(|(_, node)| node.state == State::Observed && node.resource == resource);
-        shown.map(|(id, _)| id).collect()
-    }
-
-    /// Removes an object that is absent. Its dependents are to be checked, and each owner that waits for it. While
-    /// references name the object, its node stays, marked absent.
-    fn remove(&mut self, id: NodeId, effects: &mut Vec<Effect>) {
-        let Some(identity) = self.store.identity(id) else { return };
-        let owners = self.store.references(id);
-        let previous = self.store.unlink(id);
-        if let Some(node) = self.store.node_mut(id) {
-            (node.state, node.is_deleting, node.waits_for_dependents) = (State::Absent, false, false);
-            node.version = None;
-        }
-        if self.store.has_dependents(id) {
-            self.absent.insert(identity);
-            self.try_delete_dependents(id, effects);
-        }
-        for owner in &owners {
-            self.try_waiting_owner(&owner.uid, effects);
-        }
-        self.forget_unnamed(id);
-        for owner in previous {
-            self.forget_unnamed(owner);
-        }
-    }
-
-    /// Removes the node of an object that no monitor has shown, if no reference names it.
-    fn forget_unnamed(&mut self, id: NodeId) {
-        let is_unobserved = self.store.node(id).is_some_and(|node| node.state != State::Observed);
-        if is_unobserved && !self.store.has_dependents(id) {
-            self.store.remove(id);
-        }
-    }
-
-    fn try_delete_dependents(&self, id: NodeId, effects: &mut Vec<Effect>) {
-        effects.extend(self.references_to(id).into_iter().map(|(dependent, _)| Effect::TryDelete(dependent.uid)));
-    }
-
-    fn try_waiting_owner(&self, uid: &Uid, effects: &mut Vec<Effect>) {
-        if self.item(uid).is_some_and(|owner| owner.waits_for_dependents) {
-            effects.push(Effect::TryDelete(uid.clone()));
-        }
-    }
-
-    fn references_to(&self, id: NodeId) -> Vec<(Identity, OwnerReference)> {
-        let edges = self.store.edges_to(id);
-        edges
-            .filter_map(|(edge, dependent)| Some((self.store.identity(dependent)?, self.store.reference(edge)?)))
-            .collect()
     }
 }

@@ -26,13 +26,24 @@ pub(super) enum State {
     Guess,
     /// A monitor has shown it.
     Observed,
+    /// A monitor has shown it. Now its resource is not served, or a list lacks it, so it is unverified.
+    Hidden,
     /// It was deleted or proven absent, and references still name it.
     Absent,
 }
 
+// === impl State ===
+
+impl State {
+    /// Returns whether a monitor has shown it, and nothing else has ended it since.
+    pub(super) fn was_shown(self) -> bool {
+        matches!(self, Self::Observed | Self::Hidden)
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Node {
-    uid: Uid,
+    pub(super) uid: Uid,
     name: Box<str>,
     namespace: u32,
     kind: u32,
@@ -130,6 +141,17 @@ impl Store {
         }
     }
 
+    /// Returns whether a node has the namespace and the name of an object.
+    pub(super) fn is_named(&self, id: NodeId, identity: &Identity) -> bool {
+        let namespace = |node: &Node| self.namespaces.value(node.namespace) == Some(&identity.namespace);
+        self.nodes.get(id).is_some_and(|node| *node.name == *identity.name && namespace(node))
+    }
+
+    /// Returns whether a node has a kind, in this version.
+    pub(super) fn has_kind(&self, id: NodeId, kind: &ApiKind) -> bool {
+        self.nodes.get(id).is_some_and(|node| self.kinds.value(node.kind) == Some(kind))
+    }
+
     pub(super) fn identity(&self, id: NodeId) -> Option<Identity> {
         let node = self.nodes.get(id)?;
         Some(Identity {
@@ -188,6 +210,11 @@ impl Store {
             None => (owner.kind, owner.name),
         };
         Some(OwnerReference { kind, name, uid: owner.uid, controller: edge.controller, blocking: edge.blocking })
+    }
+
+    /// Returns whether a reference blocks the foreground deletion of its owner.
+    pub(super) fn blocks(&self, id: EdgeId) -> bool {
+        self.edges.get(id).is_some_and(|edge| edge.blocking)
     }
 
     pub(super) fn references(&self, dependent: NodeId) -> Vec<OwnerReference> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
@@ -10,6 +11,9 @@ use super::{Effect, Event, Graph, Observed, ResourceId};
 
 const PODS: ResourceId = ResourceId(1);
 const NODES: ResourceId = ResourceId(2);
+/// A resource that mirrors pods.
+const MIRRORS: ResourceId = ResourceId(3);
+const NOW: Duration = Duration::from_secs(100);
 
 /// A pod of namespace `ns1` whose uid is its name.
 fn pod(name: &str) -> Identity {
@@ -58,9 +62,21 @@ fn verify(name: &str) -> Effect {
     Effect::Verify(Uid::new(name))
 }
 
+fn deleted(identity: &Identity) -> Event {
+    Event::Deleted(if identity.is_cluster_scoped() { NODES } else { PODS }, identity.clone())
+}
+
 impl Graph {
+    fn happens(&mut self, event: Event) -> Vec<Effect> {
+        self.apply(event, NOW)
+    }
+
+    fn is_absent(&self, identity: &Identity) -> bool {
+        self.absent.proves(identity, NOW)
+    }
+
     fn see(&mut self, identity: &Identity, owners: &[OwnerReference]) -> Vec<Effect> {
-        self.apply(Event::Seen(seen(identity, owners)))
+        self.happens(Event::Seen(seen(identity, owners)))
     }
 
     /// Both directions agree: an object is among the dependents of an owner exactly if it names the owner.
@@ -107,13 +123,13 @@ fn a_deleted_owner_makes_its_dependents_checked_and_stays_proven_absent() {
     let mut graph = Graph::default();
     graph.see(&pod("owner"), &[]);
     graph.see(&pod("a"), &[to(&pod("owner"))]);
-    assert_eq!(graph.apply(Event::Deleted(pod("owner"))), [try_delete("a")]);
+    assert_eq!(graph.happens(deleted(&pod("owner"))), [try_delete("a")]);
     assert_eq!(graph.item(&Uid::new("owner")), None);
-    assert!(graph.absent.touch(&pod("owner")));
+    assert!(graph.is_absent(&pod("owner")));
     // A later dependent of it is checked at once.
     assert_eq!(graph.see(&pod("b"), &[to(&pod("owner"))]), [try_delete("b")]);
-    graph.apply(Event::Deleted(pod("a")));
-    graph.apply(Event::Deleted(pod("b")));
+    graph.happens(deleted(&pod("a")));
+    graph.happens(deleted(&pod("b")));
     graph.check();
     assert_eq!(graph.store.nodes().count(), 0);
 }
@@ -122,10 +138,10 @@ fn a_deleted_owner_makes_its_dependents_checked_and_stays_proven_absent() {
 fn an_owner_that_appears_after_all_is_no_longer_absent() {
     let mut graph = Graph::default();
     graph.see(&pod("a"), &[to(&pod("owner"))]);
-    graph.apply(Event::ProvenAbsent(pod("owner")));
-    assert!(graph.absent.touch(&pod("owner")));
+    graph.happens(Event::ProvenAbsent(pod("owner")));
+    assert!(graph.is_absent(&pod("owner")));
     assert_eq!(graph.see(&pod("owner"), &[]), []);
-    assert!(!graph.absent.touch(&pod("owner")));
+    assert!(!graph.is_absent(&pod("owner")));
     assert_eq!(graph.dependents(&Uid::new("owner")).len(), 1);
 }
 
@@ -169,12 +185,12 @@ fn a_guess_that_is_absent_rotates_to_the_identity_that_another_dependent_means()
     let secret = of("v1", "Secret", "ns1", "owner", "owner");
     graph.see(&pod("bad"), &[to(&secret)]);
     graph.see(&pod("good"), &[to(&pod("owner"))]);
-    let effects = graph.apply(Event::ProvenAbsent(secret.clone()));
+    let effects = graph.happens(Event::ProvenAbsent(secret.clone()));
     assert_eq!(effects, [try_delete("bad"), Effect::RetryDelete(Uid::new("owner"))]);
     assert_eq!(graph.item(&Uid::new("owner")).unwrap().identity, pod("owner"));
-    assert!(graph.absent.touch(&secret) && !graph.absent.touch(&pod("owner")));
+    assert!(graph.is_absent(&secret) && !graph.is_absent(&pod("owner")));
     // A second proof of the same does not make it rotate again.
-    assert_eq!(graph.apply(Event::ProvenAbsent(secret)), [try_delete("bad")]);
+    assert_eq!(graph.happens(Event::ProvenAbsent(secret)), [try_delete("bad")]);
     assert_eq!(graph.item(&Uid::new("owner")).unwrap().identity, pod("owner"));
 }
 
@@ -185,9 +201,9 @@ fn a_proof_about_another_identity_does_not_remove_a_real_object() {
     graph.see(&pod("owner"), &[]);
     graph.see(&pod("bad"), &[to(&secret)]);
     graph.see(&pod("good"), &[to(&pod("owner"))]);
-    assert_eq!(graph.apply(Event::ProvenAbsent(secret)), [try_delete("bad")]);
+    assert_eq!(graph.happens(Event::ProvenAbsent(secret)), [try_delete("bad")]);
     assert!(graph.item(&Uid::new("owner")).is_some());
-    assert_eq!(graph.apply(Event::ProvenAbsent(pod("owner"))).len(), 2);
+    assert_eq!(graph.happens(Event::ProvenAbsent(pod("owner"))).len(), 2);
     assert_eq!(graph.item(&Uid::new("owner")), None);
 }
 
@@ -197,21 +213,21 @@ fn foreground_deletion_checks_all_dependents_and_then_the_owner_on_every_event()
     graph.see(&pod("owner"), &[]);
     graph.see(&pod("a"), &[blocking(&pod("owner"))]);
     let expected = [try_delete("a"), try_delete("owner")];
-    assert_eq!(graph.apply(Event::Seen(foreground(&pod("owner"), &[]))), expected);
-    assert_eq!(graph.apply(Event::Seen(foreground(&pod("owner"), &[]))), expected);
+    assert_eq!(graph.happens(Event::Seen(foreground(&pod("owner"), &[]))), expected);
+    assert_eq!(graph.happens(Event::Seen(foreground(&pod("owner"), &[]))), expected);
     // Each way in which a dependent stops to block frees the owner.
     assert_eq!(graph.see(&pod("a"), &[to(&pod("owner"))]), [try_delete("owner")]);
     graph.see(&pod("a"), &[blocking(&pod("owner"))]);
     assert_eq!(graph.see(&pod("a"), &[]), [try_delete("owner")]);
     graph.see(&pod("a"), &[blocking(&pod("owner"))]);
-    assert_eq!(graph.apply(Event::Deleted(pod("a"))), [try_delete("owner")]);
+    assert_eq!(graph.happens(deleted(&pod("a"))), [try_delete("owner")]);
 }
 
 /// A list may show the owner first.
 #[test]
 fn a_dependent_that_appears_below_a_waiting_owner_is_checked() {
     let mut graph = Graph::default();
-    graph.apply(Event::Seen(foreground(&pod("owner"), &[])));
+    graph.happens(Event::Seen(foreground(&pod("owner"), &[])));
     assert_eq!(graph.see(&pod("late"), &[to(&pod("owner"))]), [try_delete("late")]);
     assert_eq!(graph.see(&pod("late"), &[to(&pod("owner"))]), [], "it was checked already");
 }
@@ -221,8 +237,8 @@ fn orphan_deletion_is_handled_on_every_event_and_checks_no_dependent() {
     let mut graph = Graph::default();
     graph.see(&pod("a"), &[to(&pod("owner"))]);
     let owner = Observed { is_deleting: true, orphans: true, ..seen(&pod("owner"), &[]) };
-    assert_eq!(graph.apply(Event::Seen(owner.clone())), [Effect::TryOrphan(Uid::new("owner"))]);
-    assert_eq!(graph.apply(Event::Seen(owner)), [Effect::TryOrphan(Uid::new("owner"))]);
+    assert_eq!(graph.happens(Event::Seen(owner.clone())), [Effect::TryOrphan(Uid::new("owner"))]);
+    assert_eq!(graph.happens(Event::Seen(owner)), [Effect::TryOrphan(Uid::new("owner"))]);
 }
 
 /// A deletion without a live read relies on it.
@@ -236,7 +252,7 @@ fn the_shown_version_is_that_of_the_last_event_unless_a_finalizer_decides() {
     assert_eq!(version(&graph), Some((7, vec![owner.clone()])));
     assert_eq!(graph.shown_version(&owner.uid), None, "only a reference names it");
     let shown = seen(&a, &[]);
-    graph.apply(Event::Seen(Observed { version: NonZeroU64::new(8), ..shown.clone() }));
+    graph.happens(Event::Seen(Observed { version: NonZeroU64::new(8), ..shown.clone() }));
     assert_eq!(version(&graph), Some((8, vec![])));
     for held in [
         Observed { version: None, ..shown.clone() },
@@ -244,21 +260,21 @@ fn the_shown_version_is_that_of_the_last_event_unless_a_finalizer_decides() {
         Observed { orphans: true, ..shown.clone() },
         Observed { is_foreground: true, ..shown.clone() },
     ] {
-        graph.apply(Event::Seen(shown.clone()));
+        graph.happens(Event::Seen(shown.clone()));
         assert!(version(&graph).is_some());
-        graph.apply(Event::Seen(held.clone()));
+        graph.happens(Event::Seen(held.clone()));
         assert_eq!(version(&graph), None, "{held:?}");
     }
 }
 
 #[test]
 fn what_is_absent_or_not_served_has_no_version() {
-    for event in [Event::Deleted(pod("a")), Event::ProvenAbsent(pod("a")), Event::Unserved(PODS)] {
+    for event in [deleted(&pod("a")), Event::ProvenAbsent(pod("a")), Event::Unserved(PODS)] {
         let mut graph = Graph::default();
         graph.see(&pod("a"), &[]);
         graph.see(&of("v1", "Node", "", "b", "b"), &[to(&pod("a"))]);
         assert!(graph.shown_version(&Uid::new("a")).is_some());
-        graph.apply(event.clone());
+        graph.happens(event.clone());
         assert_eq!(graph.shown_version(&Uid::new("a")), None, "{event:?}");
     }
 }
@@ -269,29 +285,124 @@ fn a_list_without_an_object_deletes_it_even_if_its_name_is_there_again() {
     let again = of("v1", "Pod", "ns1", "owner", "owner-2");
     graph.see(&pod("owner"), &[]);
     graph.see(&pod("old"), &[to(&pod("owner"))]);
-    graph.apply(Event::ListBegins(PODS));
+    graph.happens(Event::ListBegins(PODS));
     for (identity, owners) in
         [(&again, vec![]), (&pod("old"), vec![to(&pod("owner"))]), (&pod("new"), vec![to(&again)])]
     {
         graph.see(identity, &owners);
     }
-    assert_eq!(graph.apply(Event::ListEnds(NODES)), []);
-    assert_eq!(graph.apply(Event::ListEnds(PODS)), [try_delete("old")]);
+    assert_eq!(graph.happens(Event::ListEnds(NODES)), []);
+    assert_eq!(graph.happens(Event::ListEnds(PODS)), [try_delete("old")]);
     assert_eq!(graph.item(&Uid::new("owner")), None);
     assert!(graph.item(&Uid::new("owner-2")).is_some());
 }
 
 #[test]
-fn objects_of_a_resource_that_is_no_longer_served_are_verified_again_and_block_no_owner() {
+fn objects_of_an_unserved_resource_are_verified_and_still_hold_owners() {
     let mut graph = Graph::default();
     let node = of("v1", "Node", "", "node1", "node1");
     graph.see(&pod("owner"), &[to(&node)]);
     graph.see(&node, &[blocking(&node)]);
     graph.see(&pod("a"), &[to(&pod("owner"))]);
-    assert_eq!(graph.apply(Event::Unserved(PODS)), [verify("owner")]);
+    assert_eq!(graph.happens(Event::Unserved(PODS)), [verify("owner")]);
     graph.check();
     assert_eq!(graph.len(), 1);
-    assert_eq!(graph.item(&Uid::new("a")), None);
+    assert!(graph.item(&Uid::new("a")).unwrap().is_virtual, "it is a dependent that may still exist");
+    assert_eq!(graph.dependents(&Uid::new("owner")).len(), 1);
+    // Shown again, or proven absent: either way nothing is left of the doubt.
+    graph.see(&pod("a"), &[to(&pod("owner"))]);
+    graph.happens(Event::ProvenAbsent(pod("owner")));
+    assert!(!graph.item(&Uid::new("a")).unwrap().is_virtual);
+    assert_eq!(graph.item(&Uid::new("owner")), None);
+}
+
+/// As the objects of a custom resource whose definition was deleted.
+#[test]
+fn objects_of_a_dropped_resource_hold_no_owner() {
+    let mut graph = Graph::default();
+    let node = of("v1", "Node", "", "node1", "node1");
+    graph.happens(Event::Seen(foreground(&node, &[])));
+    graph.see(&pod("a"), &[blocking(&node)]);
+    assert_eq!(graph.happens(Event::Dropped(PODS)), [try_delete("node1")]);
+    graph.check();
+    assert_eq!((graph.item(&Uid::new("a")), graph.dependents(&node.uid)), (None, vec![]));
+}
+
+#[test]
+fn an_owner_that_a_list_lacks_is_not_proven_absent() {
+    let mut graph = Graph::default();
+    graph.see(&pod("owner"), &[]);
+    graph.see(&of("v1", "Node", "", "a", "a"), &[to(&pod("owner"))]);
+    graph.happens(Event::ListBegins(PODS));
+    assert_eq!(graph.happens(Event::ListEnds(PODS)), [try_delete("a")]);
+    assert!(!graph.is_absent(&pod("owner")));
+}
+
+/// Without it, the end of a foreground deletion or the release of dependents would leave it out.
+#[test]
+fn a_dependent_that_a_list_lacks_holds_an_owner_in_deletion() {
+    let mut graph = Graph::default();
+    let node = of("v1", "Node", "", "node1", "node1");
+    graph.happens(Event::Seen(foreground(&node, &[])));
+    graph.see(&pod("a"), &[blocking(&node)]);
+    graph.happens(Event::ListBegins(PODS));
+    assert_eq!(graph.happens(Event::ListEnds(PODS)), [verify("a")]);
+    assert_eq!(graph.dependents(&node.uid).len(), 1);
+    assert_eq!(graph.happens(Event::ProvenAbsent(pod("a"))), [try_delete("node1")]);
+    assert_eq!(graph.dependents(&node.uid).len(), 0);
+}
+
+#[test]
+fn a_list_a_gap_or_an_older_version_ends_all_proofs() {
+    let older = Observed { version: NonZeroU64::new(6), ..seen(&pod("b"), &[]) };
+    for event in [Event::ListBegins(NODES), Event::Interrupted, Event::Seen(older)] {
+        let mut graph = Graph::default();
+        graph.see(&pod("owner"), &[]);
+        graph.see(&pod("a"), &[to(&pod("owner"))]);
+        graph.see(&pod("b"), &[]);
+        graph.happens(deleted(&pod("owner")));
+        assert!(graph.is_absent(&pod("owner")));
+        graph.happens(event.clone());
+        assert!(!graph.is_absent(&pod("owner")), "{event:?}");
+    }
+}
+
+#[test]
+fn objects_that_share_a_uid_have_the_references_of_all() {
+    let mirror = of("example.com/v1", "Mirror", "ns1", "a", "a");
+    let mirrored = |owners: &[OwnerReference]| Event::Seen(Observed { resource: MIRRORS, ..seen(&mirror, owners) });
+    let (x, y) = (to(&pod("x")), to(&pod("y")));
+    let mut graph = Graph::default();
+    graph.see(&pod("a"), std::slice::from_ref(&x));
+    graph.happens(mirrored(std::slice::from_ref(&y)));
+    assert_eq!(graph.owners(&Uid::new("a")), [x.clone(), y.clone()]);
+    assert_eq!(graph.item(&Uid::new("a")).unwrap().identity, pod("a"));
+    assert_eq!((graph.shown_version(&Uid::new("a")), graph.others_of(&Uid::new("a"))), (None, vec![mirror.clone()]));
+    assert_eq!(graph.happens(deleted(&pod("a"))), [try_delete("a")]);
+    assert_eq!((graph.item(&Uid::new("a")).unwrap().identity, graph.owners(&Uid::new("a"))), (mirror.clone(), vec![y]));
+    assert_eq!(graph.others_of(&Uid::new("a")), []);
+    graph.happens(Event::Deleted(MIRRORS, mirror));
+    assert_eq!(graph.store.nodes().count(), 0);
+}
+
+#[test]
+fn an_object_without_a_uid_is_not_taken_up() {
+    let mut graph = Graph::default();
+    assert_eq!(graph.see(&of("v1", "Pod", "ns1", "a", ""), &[to(&pod("owner"))]), []);
+    assert_eq!(graph.store.nodes().count(), 0);
+}
+
+#[test]
+fn another_version_of_a_resource_takes_over_its_objects() {
+    let (old, new) =
+        (of("example.com/v1beta1", "Widget", "ns1", "a", "a"), of("example.com/v1", "Widget", "ns1", "a", "a"));
+    let mut graph = Graph::default();
+    graph.see(&old, &[]);
+    graph.see(&pod("child"), &[to(&old)]);
+    assert_eq!(graph.see(&new, &[]), []);
+    assert_eq!(graph.item(&new.uid).unwrap().identity, new);
+    assert_eq!(graph.owners(&Uid::new("child")), [to(&old)], "as it wrote it");
+    assert_eq!(graph.others_of(&new.uid), []);
 }
 
 /// The steps of upstream's `TestProcessEvent`: adds, a deletion in the middle, a cycle, the reverse order.
@@ -306,7 +417,7 @@ fn the_directions_agree_after_every_event_in_any_order() {
             graph.see(&pod(name), &owners.iter().map(|owner| to(&pod(owner))).collect::<Vec<_>>());
             graph.check();
         }
-        graph.apply(Event::Deleted(pod("2")));
+        graph.happens(deleted(&pod("2")));
         graph.check();
         graph.see(&pod("1"), &[to(&pod("3"))]);
         graph.check();
@@ -329,7 +440,7 @@ fn event() -> impl Strategy<Value = Event> {
         6 => (identity.clone(), owners, any::<[bool; 3]>()).prop_map(|(identity, owners, [is_deleting, orphans, is_foreground])| {
             Event::Seen(Observed { is_deleting, orphans, is_foreground, ..seen(&identity, &owners) })
         }),
-        3 => identity.clone().prop_map(Event::Deleted),
+        3 => identity.clone().prop_map(|identity| deleted(&identity)),
         3 => identity.prop_map(Event::ProvenAbsent),
         1 => Just(Event::ListBegins(PODS)),
         1 => Just(Event::ListEnds(PODS)),
@@ -346,18 +457,25 @@ proptest! {
                 Event::Seen(observed) => Some(observed.clone()),
                 _ => None,
             };
-            graph.apply(event);
+            graph.happens(event);
             graph.check();
             if let Some(observed) = shown {
-                prop_assert_eq!(graph.owners(&observed.identity.uid), observed.owners);
-                prop_assert!(!graph.item(&observed.identity.uid).unwrap().is_virtual);
+                let (uid, owners) = (&observed.identity.uid, graph.owners(&observed.identity.uid));
+                if graph.others_of(uid).is_empty() {
+                    prop_assert_eq!(owners, observed.owners);
+                    prop_assert!(!graph.item(uid).unwrap().is_virtual);
+                } else {
+                    prop_assert!(observed.owners.iter().all(|owner| owners.contains(owner)));
+                    prop_assert_eq!(graph.shown_version(uid), None);
+                }
             }
         }
         // Without any object, nothing stays in memory.
         let shown: Vec<_> = graph.store.nodes().filter_map(|(id, _)| graph.store.identity(id)).collect();
-        for identity in shown {
-            graph.apply(Event::Deleted(identity));
+        for identity in shown.into_iter().flat_map(|it| [graph.others_of(&it.uid), vec![it]].concat()).collect::<Vec<_>>() {
+            graph.happens(deleted(&identity));
         }
         prop_assert_eq!(graph.store.nodes().count(), 0);
+        prop_assert_eq!(graph.shared.len(), 0);
     }
 }
