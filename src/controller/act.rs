@@ -13,6 +13,8 @@ use crate::owners::{
 
 /// A dependent that failed more often does not delay the end of a foreground deletion, unless it blocks.
 const FAILURES: u32 = 10;
+/// How often a deletion begins again at once because a writer of something else came first.
+const CONFLICTS: usize = 5;
 /// The wait for the ends of deletions that count for the brake.
 const BRAKE: std::time::Duration = std::time::Duration::from_millis(100);
 /// The wait for dependents that are being checked.
@@ -115,25 +117,30 @@ impl Engine {
     }
 
     /// Deletes the object as it was read. After a conflict that concerns neither its owners nor its deletion it is deleted
-    /// by its uid alone, so that a busy writer of its status cannot prevent the deletion. `None` = it has changed.
+    /// as it is then, so that a writer of its status cannot prevent the deletion. `None` = it has changed.
     async fn delete_now(
         &self,
         checked: &Checked,
         propagation: Propagation,
     ) -> Result<Option<DeleteResult>, KubernetesError> {
         let Checked { live, .. } = checked;
-        let delete = |version| self.changes.delete(&self.calls, checked.target(), live, version, propagation);
-        match checked.or_gone(delete(Some(live.resource_version.clone())).await) {
-            Err(error) if error.is_conflict() => {}
-            deleted => return deleted.map(Some),
-        }
         let WriteTarget { resource, namespace, name, .. } = checked.target();
-        let now = self.calls.read(resource, namespace, name).await?;
-        let Some(now) = now.filter(|now| now.uid == live.uid) else { return Ok(Some(DeleteResult::AlreadyDeleted)) };
-        if !self.may_delete_still(live, &now) {
-            return Ok(None);
+        let mut version = live.resource_version.clone();
+        for _ in 0..CONFLICTS {
+            let deleted = self.changes.delete(&self.calls, checked.target(), live, &version, propagation).await;
+            if let Some(deleted) = unless_conflict(checked.or_gone(deleted))? {
+                return Ok(Some(deleted));
+            }
+            let now = self.calls.read(resource, namespace, name).await?;
+            let Some(now) = now.filter(|now| now.uid == live.uid) else {
+                return Ok(Some(DeleteResult::AlreadyDeleted));
+            };
+            if !self.may_delete_still(live, &now) {
+                return Ok(None);
+            }
+            version = now.resource_version;
         }
-        unless_conflict(checked.or_gone(delete(None).await))
+        Ok(None)
     }
 
     fn may_delete_still(&self, before: &ObjectMetadata, now: &ObjectMetadata) -> bool {

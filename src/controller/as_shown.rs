@@ -3,6 +3,9 @@
 //! The condition of the deletion is the uid and the resource version that the monitor has shown. So the API server deletes
 //! exactly the object that was decided about, or answers with a conflict; then the object is read. A dependent of deleted
 //! owners costs one call instead of two.
+//!
+//! That needs an API server that checks the condition (G3). Those of Kubernetes do; of an aggregated one nothing is known, so
+//! its objects are read first.
 
 use std::sync::Arc;
 
@@ -16,9 +19,23 @@ use crate::owners::{DeleteReason, Item, LiveObject, Propagation, ShownVersion, V
 const AS_SHOWN: Verdict =
     Verdict::Delete { propagation: Propagation::Background, unblock: false, reason: DeleteReason::OwnersAbsent };
 
+/// The groups of Kubernetes without a dot. Those with one end in [`OF_KUBERNETES`].
+const CORE_GROUPS: [&str; 6] = ["", "apps", "batch", "autoscaling", "policy", "extensions"];
+const OF_KUBERNETES: &str = ".k8s.io";
+/// Groups with a name of Kubernetes that aggregated APIs serve.
+const AGGREGATED: &str = "metrics.k8s.io";
+
 // === impl Engine ===
 
 impl Engine {
+    /// Returns whether the API server of a resource is known to check the conditions of a deletion.
+    fn checks_conditions(&self, resource: &ApiResource) -> bool {
+        let group = resource.group();
+        let is_built_in =
+            CORE_GROUPS.contains(&&*group) || group.ends_with(OF_KUBERNETES) && !group.ends_with(AGGREGATED);
+        is_built_in || self.has_definition(&format!("{}.{group}", resource.resource)) == Some(true)
+    }
+
     /// Deletes an object whose owners are all proven absent already. `None` = the object must be read: not all are, or it
     /// is not as its monitor has shown it.
     pub(super) async fn delete_as_shown(
@@ -27,7 +44,8 @@ impl Engine {
         resource: &Arc<ApiResource>,
         namespace: &str,
     ) -> Result<Option<Next>, KubernetesError> {
-        let shown = self.graph().shown_version(&item.identity.uid).filter(|_| self.has_monitors);
+        let shown = self.graph().shown_version(&item.identity.uid);
+        let shown = shown.filter(|_| self.has_monitors && self.checks_conditions(resource));
         let Some(shown) = shown.filter(|shown| self.decide_as_shown(item, namespace, shown) == Some(AS_SHOWN)) else {
             return Ok(None);
         };
@@ -43,7 +61,7 @@ impl Engine {
         };
         let uid = live.uid.clone();
         let checked = Checked { item: item.clone(), uid, resource: Arc::clone(resource), live };
-        let version = Some(checked.live.resource_version.clone());
+        let version = &checked.live.resource_version;
         let deleted =
             self.changes.delete(&self.calls, checked.target(), &checked.live, version, Propagation::Background);
         let deleted = unless_conflict(checked.or_gone(deleted.await));

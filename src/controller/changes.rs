@@ -57,13 +57,13 @@ impl Changes {
         self.mode == Mode::DryRun
     }
 
-    /// Deletes an object that has the uid of the target, and this version unless it is `None`.
+    /// Deletes an object that has the uid of the target, and this version.
     pub(super) async fn delete(
         &self,
         calls: &Calls,
         target: WriteTarget<'_>,
         live: &ObjectMetadata,
-        version: Option<String>,
+        version: &str,
         propagation: Propagation,
     ) -> Result<Deleted, KubernetesError> {
         let propagation = Some(match propagation {
@@ -71,7 +71,7 @@ impl Changes {
             Propagation::Foreground => PropagationPolicy::Foreground,
             Propagation::Orphan => PropagationPolicy::Orphan,
         });
-        let deletion = Deletion { resource_version: version, propagation, ..Deletion::default() };
+        let deletion = Deletion { resource_version: Some(version.to_owned()), propagation, ..Deletion::default() };
         if self.mode == Mode::DryRun {
             return Ok(Deleted::Accepted(Box::new(live.clone())));
         }
@@ -131,7 +131,7 @@ impl Changes {
         self.counted(patch_status(&calls.connection, target, status, calls.answer).await).map(drop)
     }
 
-    /// The resource version makes the API server refuse a patch of an object that has changed since the read.
+    /// Uid and version make the API server refuse a patch of another object, and of one that has changed since the read.
     async fn patch(
         &self,
         calls: &Calls,

@@ -95,7 +95,8 @@ impl Engine {
 
     async fn check(&self, uid: &Uid) -> Result<Next, KubernetesError> {
         let Some(item) = self.graph().item(uid) else { return Ok(Next::Done) };
-        if item.is_deleting && !item.waits_for_dependents {
+        // Without a uid, a read cannot tell whether it shows the object that is meant.
+        if uid.is_empty() || item.is_deleting && !item.waits_for_dependents {
             return Ok(Next::Done);
         }
         if item.is_virtual && !is_path_segment(&item.identity.name) {
@@ -239,6 +240,9 @@ impl Engine {
     ) -> Result<OwnerState, KubernetesError> {
         if let Some(state) = self.known_state(namespace, reference) {
             return Ok(state);
+        }
+        if reference.uid.is_empty() {
+            return Ok(OwnerState::Unverified("the reference has no uid".to_owned()));
         }
         let owner = match served.kinds.meaning(reference, namespace) {
             Meaning::Object(owner) => owner,

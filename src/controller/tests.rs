@@ -5,6 +5,7 @@ mod as_shown;
 mod cases;
 mod conflicting_references;
 mod discovery;
+mod identity;
 mod mirrors;
 mod paths;
 mod server;

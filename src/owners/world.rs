@@ -64,9 +64,14 @@ impl<'a> World<'a> {
     }
 
     fn add(&mut self, object: Object<'a>) {
-        let at = self.objects.len();
-        if self.by_uid.contains_key(&object.identity.uid) {
+        // Objects without a uid cannot be told apart (G3).
+        if object.identity.uid.is_empty() {
             return;
+        }
+        let at = self.objects.len();
+        let known = self.by_uid.get(&object.identity.uid).copied();
+        if let Some(known) = known {
+            return self.share(known, object.owners);
         }
         self.by_uid.insert(object.identity.uid.clone(), at);
         for owner in &object.owners {
@@ -78,12 +83,31 @@ impl<'a> World<'a> {
         self.objects.push(object);
     }
 
+    /// Of objects that share a uid, one stands for all, with the owners of all: it is deleted only if all are (G3).
+    fn share(&mut self, at: usize, owners: Vec<OwnerReference>) {
+        let Some(object) = self.objects.get_mut(at) else { return };
+        if owners.is_empty() || object.owners.is_empty() {
+            return object.owners.clear();
+        }
+        for owner in owners {
+            if !object.owners.contains(&owner) {
+                let known = self.dependents.entry(owner.uid.clone()).or_default();
+                known.retain(|it| *it != at);
+                known.push(at);
+                object.owners.push(owner);
+            }
+        }
+    }
+
     pub(super) fn find(&self, uid: &Uid) -> Option<&Object<'a>> {
         self.by_uid.get(uid).and_then(|at| self.objects.get(*at)).filter(|object| !object.is_removed)
     }
 
     /// Returns the state of the owner that a reference of `object` means.
     pub(super) fn state(&self, object: &Object<'_>, reference: &OwnerReference) -> OwnerState {
+        if reference.uid.is_empty() {
+            return OwnerState::Unverified("the reference has no uid".to_owned());
+        }
         let owner = match self.served.meaning(reference, &object.identity.namespace) {
             Meaning::Object(owner) => owner,
             Meaning::NotServed => return OwnerState::KindNotServed,

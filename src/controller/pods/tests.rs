@@ -243,6 +243,16 @@ async fn one_read_of_a_node_serves_its_pods_for_a_second() {
 }
 
 #[tokio::test]
+async fn a_pod_without_a_uid_is_not_changed() {
+    for policy in [no_quarantine(), PodGcPolicy { node_quarantine: Duration::ZERO, ..PodGcPolicy::upstream() }] {
+        let server = Server::default().with("GET", NODE, 404, not_found("nodes", "n")).deletes();
+        let nameless = PodMeta { uid: String::new(), ..pod("Running") };
+        let (report, methods) = server.pass(policy, &snapshot(nameless, vec![])).await;
+        assert_eq!((report.failures.len(), methods), (1, vec!["GET".to_owned()]));
+    }
+}
+
+#[tokio::test]
 async fn only_a_status_that_names_the_node_proves_its_deletion() {
     let rows = [
         (404, not_found("nodes", "n"), true, true),

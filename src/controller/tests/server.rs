@@ -31,6 +31,7 @@ struct Inner {
     before: BTreeMap<String, Before>,
     /// Requests that are refused, as a webhook does that is down.
     refused: BTreeSet<String>,
+    ignores_preconditions: bool,
 }
 
 // === impl Server ===
@@ -94,6 +95,11 @@ impl Server {
         };
     }
 
+    /// Makes the changes of each request, whatever its preconditions are.
+    pub(super) fn ignores_preconditions(&self) {
+        self.lock().ignores_preconditions = true;
+    }
+
     /// Lists the names of the objects.
     pub(super) fn names(&self) -> Vec<String> {
         self.lock().objects.values().map(|object| object["metadata"]["name"].as_str().unwrap().to_owned()).collect()
@@ -115,6 +121,9 @@ impl Server {
         }
         let mut inner = self.lock();
         inner.calls.push(format!("{method} {}", short(path)));
+        if *method != Method::GET {
+            identifies(method, body);
+        }
         if inner.refused.contains(&format!("{method} {path}")) {
             return (500, status(500, "InternalError", &json!({})));
         }
@@ -122,7 +131,7 @@ impl Server {
             return answer.clone();
         }
         let Some(object) = inner.objects.get(path).cloned() else { return (404, not_found(path)) };
-        if !meets(&object, body) {
+        if !inner.ignores_preconditions && !meets(&object, body) {
             return (409, status(409, "Conflict", &json!({})));
         }
         match *method {
@@ -177,6 +186,14 @@ impl Inner {
     }
 }
 
+/// Each change names the uid and the version.
+fn identifies(method: &Method, body: &Value) {
+    let condition = if *method == Method::DELETE { &body["preconditions"] } else { &body["metadata"] };
+    for field in ["uid", "resourceVersion"] {
+        assert!(condition[field].as_str().is_some_and(|value| !value.is_empty()), "{method} without {field}: {body}");
+    }
+}
+
 /// Returns whether the preconditions of a deletion and the version of a patch hold.
 fn meets(object: &Value, body: &Value) -> bool {
     let metadata = &object["metadata"];
@@ -184,6 +201,7 @@ fn meets(object: &Value, body: &Value) -> bool {
         (&body["preconditions"]["uid"], &metadata["uid"]),
         (&body["preconditions"]["resourceVersion"], &metadata["resourceVersion"]),
         (&body["metadata"]["resourceVersion"], &metadata["resourceVersion"]),
+        (&body["metadata"]["uid"], &metadata["uid"]),
     ];
     wanted.into_iter().all(|(wanted, is)| wanted.is_null() || wanted == is)
 }

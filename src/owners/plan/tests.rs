@@ -254,6 +254,30 @@ fn an_object_that_two_groups_serve_counts_once() {
     assert_eq!(names(&plan(&snapshot, &OwnerGuards::default()).actions), ["delete twice"]);
 }
 
+/// An aggregated API mirrors objects with their uids.
+#[test]
+fn an_object_whose_mirror_has_other_owners_is_kept() {
+    let mirror = Identity { kind: ApiKind::new("apps/v1", "Deployment"), ..config_map("twice") };
+    let (owner, gone) = (config_map("owner"), config_map("gone"));
+    for (ours, theirs) in [(vec![&owner], vec![&gone]), (vec![], vec![&gone]), (vec![&gone], vec![])] {
+        let objects = [object(&owner, &[]), object(&config_map("twice"), &ours), object(&mirror, &theirs)];
+        let mut snapshot = cluster(&objects);
+        read(&mut snapshot, &OwnerAnswer::NotFound);
+        let actions = plan(&snapshot, &OwnerGuards::default()).actions;
+        assert!(!names(&actions).contains(&"delete twice".to_owned()), "{ours:?} {theirs:?}");
+    }
+}
+
+#[test]
+fn what_has_no_uid_is_kept() {
+    let nameless = |name: &str| Identity { uid: Uid::new(""), ..config_map(name) };
+    let gone = config_map("gone");
+    let objects = [object(&nameless("a"), &[&gone]), object(&config_map("b"), &[&gone, &nameless("owner")])];
+    let mut snapshot = cluster(&objects);
+    read(&mut snapshot, &OwnerAnswer::OtherUid(Uid::new("new")));
+    assert_eq!(names(&plan(&snapshot, &OwnerGuards::default()).actions), [""; 0]);
+}
+
 #[test]
 fn a_snapshot_and_a_plan_are_the_same_after_writing_and_reading() {
     let mut snapshot =
