@@ -16,6 +16,7 @@ mod engine;
 mod error;
 mod events;
 mod filter;
+mod holds;
 mod leader;
 mod monitors;
 mod orphan;

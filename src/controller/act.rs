@@ -7,18 +7,13 @@ use super::outcome::{ClusterOutcome, ClusterResult};
 use super::waiting::STUCK;
 use crate::kubernetes::{ApiResource, Deleted, KubernetesError, ObjectMetadata, OwnerReferenceMetadata, WriteTarget};
 use crate::owners::{
-    ActionWord, BrakeAnswer, DeleteReason, Dependent, Event, FOREGROUND, Identity, Item, OwnerReference, Propagation,
-    Uid, Verdict,
+    ActionWord, BrakeAnswer, DeleteReason, Event, FOREGROUND, Identity, Item, OwnerReference, Propagation, Uid, Verdict,
 };
 
-/// A dependent that failed more often does not delay the end of a foreground deletion, unless it blocks.
-const FAILURES: u32 = 10;
 /// How often a deletion begins again at once because a writer of something else came first.
 const CONFLICTS: usize = 5;
 /// The wait for the ends of deletions that count for the brake.
 const BRAKE: std::time::Duration = std::time::Duration::from_millis(100);
-/// The wait for dependents that are being checked.
-const DEPENDENTS: std::time::Duration = std::time::Duration::from_millis(10);
 
 // === impl Engine ===
 
@@ -27,17 +22,24 @@ impl Engine {
         match verdict {
             Verdict::Keep(_) => Ok(Next::Done),
             Verdict::WaitForDependents(dependents) => {
-                self.waits(&checked.item.identity, &dependents);
+                let owner = &checked.item.identity;
+                self.waits(owner, &dependents);
+                let blocking = self.graph().dependents(&owner.uid).into_iter().filter(|it| it.reference.blocking);
+                let is_held = self.is_held(owner, &blocking.collect::<Vec<_>>());
                 for dependent in dependents {
                     self.queue.add(Key::Check(dependent));
                 }
-                Ok(if self.has_monitors { Next::Later(STUCK) } else { Next::Done })
+                Ok(match (is_held, self.has_monitors) {
+                    (true, _) => Next::Parked,
+                    (false, true) => Next::Later(STUCK),
+                    (false, false) => Next::Done,
+                })
             }
             Verdict::Orphan(_) => {
                 self.queue.add(Key::Orphan(checked.item.identity.uid.clone()));
                 Ok(Next::Done)
             }
-            Verdict::EndForeground if self.checks_dependents(&checked) => Ok(Next::Later(DEPENDENTS)),
+            Verdict::EndForeground if let Some(next) = self.delays_end(&checked.item) => Ok(next),
             _ if !self.may_change_one_more() => Ok(Next::Done),
             Verdict::DropReferences(references) => self.drop_references(&checked, &references).await,
             Verdict::Delete { propagation, unblock, reason } => {
@@ -66,17 +68,6 @@ impl Engine {
             self.queue.add(Key::Check(checked.item.identity.uid.clone()));
         }
         Ok(Next::Done)
-    }
-
-    /// Returns whether a foreground deletion cannot end yet. The dependents come first: one that does not block is deleted
-    /// because its owner waits, which it does not any more without the finalizer.
-    fn checks_dependents(&self, checked: &Checked) -> bool {
-        let dependents = self.graph().dependents(&checked.item.identity.uid);
-        let is_pending = |dependent: Dependent| {
-            let key = Key::Check(dependent.item.identity.uid);
-            self.queue.is_pending(&key, FAILURES)
-        };
-        dependents.into_iter().any(is_pending)
     }
 
     async fn end_foreground(&self, checked: &Checked) -> Result<Next, KubernetesError> {

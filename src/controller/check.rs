@@ -105,7 +105,15 @@ impl Engine {
         }
         let served = self.served();
         let Some(resource) = served.resource(&item.identity.kind) else { return Ok(self.not_served(&served, item)) };
+        let is_left_out = self.filter.leaves_out(resource);
+        if is_left_out && !item.is_virtual {
+            return Ok(Next::Done);
+        }
         let Some(namespace) = namespace(&item, resource) else { return Ok(Next::Done) };
+        // In a wave, the decisions come first.
+        if let Some(next) = self.delays_end(&item).filter(|_| self.has_monitors) {
+            return Ok(next);
+        }
         if let Some(next) = self.delete_as_shown(&item, resource, &namespace).await? {
             return Ok(next);
         }
@@ -113,6 +121,9 @@ impl Engine {
             // References may mean another object of this uid, which is to be verified then.
             return Ok(if self.graph().item(uid).is_some() { Next::Again } else { Next::Done });
         };
+        if is_left_out {
+            return Ok(if self.has_monitors { Next::Again } else { Next::Done });
+        }
         self.decide(&served, Checked { item, uid: uid.to_string(), resource: Arc::clone(resource), live }).await
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
+use super::ResourceFilter;
 use super::calls::Calls;
 use super::changes::Changes;
 use super::check::Checked;
@@ -42,6 +43,8 @@ pub(super) struct Engine {
     pub(super) queue: WorkQueue<Key>,
     pub(super) guards: OwnerGuards,
     pub(super) clock: Clock,
+    /// The resources whose objects are changed. The objects of the others are known, and hold their owners (G4).
+    pub(super) filter: ResourceFilter,
     /// Monitors show each change. Without them the changes are made in waves, and shown to the graph after each wave.
     pub(super) has_monitors: bool,
     /// How many objects may still be changed.
@@ -128,6 +131,7 @@ impl Engine {
             queue: WorkQueue::default(),
             guards,
             clock,
+            filter: ResourceFilter::default(),
             has_monitors: false,
             objects_left: AtomicUsize::new(usize::MAX),
             report: Box::new(report),

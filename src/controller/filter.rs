@@ -31,11 +31,13 @@ pub struct InvalidResourceName;
 impl ResourceFilter {
     /// Returns whether objects of a resource are collected.
     pub fn selects(&self, resource: &ApiResource) -> bool {
+        resource.is_preferred && resource.is_collectable() && !self.leaves_out(resource)
+    }
+
+    /// Returns whether objects of a resource are left as they are, in all its versions.
+    pub fn leaves_out(&self, resource: &ApiResource) -> bool {
         let names = |names: &[ResourceName]| names.iter().any(|name| name.is(resource));
-        resource.is_preferred
-            && resource.is_collectable()
-            && (self.only.is_empty() || names(&self.only))
-            && !names(&self.ignore)
+        !self.only.is_empty() && !names(&self.only) || names(&self.ignore)
     }
 }
 

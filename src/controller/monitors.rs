@@ -29,7 +29,6 @@ const UNSERVED_AFTER: Duration = Duration::from_mins(1);
 /// The monitors of all resources.
 pub(super) struct Monitors {
     engine: Arc<Engine>,
-    filter: ResourceFilter,
     timing: Timing,
     lists: Arc<Semaphore>,
     running: HashMap<ResourceId, Running>,
@@ -60,17 +59,17 @@ struct GraphSink {
 // === impl Monitors ===
 
 impl Monitors {
-    pub(super) fn new(engine: Arc<Engine>, settings: &ControllerSettings, filter: ResourceFilter) -> Self {
+    pub(super) fn new(engine: Arc<Engine>, settings: &ControllerSettings) -> Self {
         let timing = Timing { answer: settings.calls.answer, watch: settings.watch, ..Timing::default() };
         let lists = Arc::new(Semaphore::new(at_once(settings.lists)));
-        Self { engine, filter, timing, lists, running: HashMap::new(), kinds_changed: Arc::default() }
+        Self { engine, timing, lists, running: HashMap::new(), kinds_changed: Arc::default() }
     }
 
     /// Follows a discovery. A group-version that failed keeps its monitors: what it serves is unknown, not gone.
     pub(super) async fn follow(&mut self, found: &Discovered) {
         let is_failed = |resource: &ApiResource| found.unavailable.iter().any(|(it, _)| *it == resource.api_version);
-        let served = Served::from(found);
-        let is_wanted = |it: &&ApiResource| self.filter.selects(it) && served.is_of_its_kind(it);
+        let (served, everything) = (Served::from(found), ResourceFilter::default());
+        let is_wanted = |it: &&ApiResource| everything.selects(it) && served.is_of_its_kind(it);
         let wanted = found.resources.iter().filter(is_wanted);
         let wanted: HashMap<_, _> = wanted.map(|it| (self.engine.number(&it.group(), &it.resource), it)).collect();
         let mut ended = Vec::new();

@@ -1,6 +1,6 @@
 //! Orphaning: the dependents of an owner lose their reference, then the owner its finalizer `orphan`.
 
-use std::time::Duration;
+use std::collections::HashSet;
 
 use futures::{StreamExt as _, stream};
 
@@ -9,20 +9,24 @@ use super::check::{Next, namespace};
 use super::convert;
 use super::engine::Engine;
 use crate::kubernetes::KubernetesError;
-use crate::owners::{ActionWord, Item, ORPHAN, Uid};
+use crate::owners::{ActionWord, Dependent, Item, ORPHAN, Uid};
 
 /// Dependents of one owner that are changed at once.
 const AT_ONCE: usize = 16;
 /// How often the change of one dependent begins again because it was changed meanwhile.
 const CONFLICTS: usize = 5;
-/// The interval of the checks for resources that were never listed.
-const RECHECK: Duration = Duration::from_secs(1);
 
 impl Engine {
     pub(super) async fn orphan(&self, uid: &Uid) -> Result<Next, KubernetesError> {
         let Some(item) = self.graph().item(uid) else { return Ok(Next::Done) };
         let served = self.served();
         let Some(resource) = served.resource(&item.identity.kind) else { return Ok(self.not_served(&served, item)) };
+        if !item.is_deleting || self.filter.leaves_out(resource) {
+            return Ok(Next::Done);
+        }
+        if let Some(next) = self.lacks_lists(&item.identity) {
+            return Ok(next);
+        }
         let Some(namespace) = namespace(&item, resource) else { return Ok(Next::Done) };
         let live = self.calls.read(resource, &namespace, &item.identity.name).await?;
         // It may be deleted with another policy meanwhile.
@@ -30,14 +34,19 @@ impl Engine {
             Uid::new(&live.uid) == *uid && live.deletion_timestamp.is_some() && convert::has(live, ORPHAN)
         };
         let Some(live) = live.filter(wants) else { return Ok(Next::Done) };
-        if let Some(cause) = self.missing_lists() {
-            self.failed(item.identity.clone(), cause);
-            return Ok(Next::Later(RECHECK));
+        let dependents = self.graph().dependents(uid);
+        if self.is_held(&item.identity, &dependents) {
+            return Ok(Next::Parked);
         }
         if !self.may_change_one_more() {
             return Ok(Next::Done);
         }
-        self.release_dependents(uid).await?;
+        let released = dependents.iter().map(|dependent| dependent.item.identity.uid.clone()).collect::<HashSet<_>>();
+        self.release_dependents(dependents, uid).await?;
+        // A monitor may have shown another one meanwhile.
+        if self.graph().any_dependent(uid, |dependent, _| !released.contains(dependent)) {
+            return Ok(Next::Again);
+        }
         let uid_text = uid.to_string();
         let target = target(&item.identity, resource, &uid_text);
         let changed = self.changes.remove_finalizer(&self.calls, target, &live, ORPHAN).await;
@@ -49,16 +58,8 @@ impl Engine {
         Ok(Next::Done)
     }
 
-    /// Says which resources may have dependents that are not known. The wait for them is limited.
-    fn missing_lists(&self) -> Option<String> {
-        let missing = self.unlisted().into_iter().filter(|(_, since)| *since < self.guards.orphan_wait);
-        let names: Vec<_> = missing.map(|(resource, _)| self.name(resource)).collect();
-        (!names.is_empty()).then(|| format!("its dependents are not all known: {} not listed yet", names.join(", ")))
-    }
-
     /// Changes all dependents; one that fails does not stop the others.
-    async fn release_dependents(&self, owner: &Uid) -> Result<(), KubernetesError> {
-        let dependents = self.graph().dependents(owner);
+    async fn release_dependents(&self, dependents: Vec<Dependent>, owner: &Uid) -> Result<(), KubernetesError> {
         let others = |uid: &Uid| self.graph().others_of(uid);
         let items = dependents.into_iter().map(|dependent| dependent.item).flat_map(|item| {
             let others = others(&item.identity.uid).into_iter();
@@ -72,7 +73,11 @@ impl Engine {
 
     async fn release(&self, item: Item, owner: &Uid) -> Result<(), KubernetesError> {
         let served = self.served();
-        let Some(resource) = served.resource(&item.identity.kind) else { return Ok(()) };
+        // Discovery may have changed since it was found to be in reach.
+        let Some(resource) = served.resource(&item.identity.kind) else {
+            let cause = served.why_not(&item.identity.kind);
+            return Err(KubernetesError::Unreadable { what: format!("release {}", item.identity), cause });
+        };
         let uid = item.identity.uid.to_string();
         let target = target(&item.identity, resource, &uid);
         let mut conflicts = 0;

@@ -33,7 +33,6 @@ const LONGEST_DISCOVERY: Duration = Duration::from_mins(30);
 pub struct OwnersService {
     engine: Arc<Engine>,
     settings: ControllerSettings,
-    filter: ResourceFilter,
     events: ClusterEvents,
     metrics: ControllerMetrics,
     health: Health,
@@ -56,7 +55,8 @@ impl OwnersService {
         let report = move |notice| announce(&notice, &counted, &queue);
         let mut engine = Engine::new(calls, Changes::new(Mode::Live), settings.guards.clone(), clock, report);
         engine.has_monitors = true;
-        Self { engine: Arc::new(engine), settings, filter, events, metrics, health }
+        engine.filter = filter;
+        Self { engine: Arc::new(engine), settings, events, metrics, health }
     }
 
     /// Returns the metrics, which are those of the whole process.
@@ -73,8 +73,8 @@ impl OwnersService {
 
     /// Runs until `stop`. Then the calls in flight end, and nothing new begins.
     pub async fn run(self, stop: CancellationToken) {
-        let Self { engine, settings, filter, events, metrics, health } = self;
-        let mut monitors = Monitors::new(Arc::clone(&engine), &settings, filter);
+        let Self { engine, settings, events, metrics, health } = self;
+        let mut monitors = Monitors::new(Arc::clone(&engine), &settings);
         let mut tasks = JoinSet::new();
         tasks.spawn(events.run(stop.clone()));
         let follow = async {

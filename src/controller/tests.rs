@@ -5,6 +5,7 @@ mod as_shown;
 mod cases;
 mod conflicting_references;
 mod discovery;
+mod holds;
 mod identity;
 mod mirrors;
 mod paths;
@@ -21,7 +22,7 @@ use super::changes::{Changes, Mode};
 use super::engine::{Engine, Key, Notice};
 use super::outcome::ClusterFailure;
 use super::served::Served;
-use super::{CallLimits, convert};
+use super::{CallLimits, ResourceFilter, convert};
 use crate::kubernetes::{ApiResource, Discovered, ObjectMetadata};
 use crate::owners::{ApiKind, Event, OwnerGuards, Uid};
 

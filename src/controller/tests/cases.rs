@@ -156,10 +156,10 @@ async fn orphaning_waits_for_resources_that_were_never_listed_and_says_so_until_
     cluster.engine.awaits_list(secrets);
     cluster.shows(&owner);
     cluster.shows(&pod("child", &[to(&owner)]));
-    assert_eq!(cluster.works().await, ["GET pods/owner"]);
+    assert_eq!(cluster.works().await, [""; 0], "no call for each check");
     let cause = "its dependents are not all known: secrets not listed yet";
     assert_eq!(cluster.notices(), [format!("failed owner: {cause}")]);
-    assert_eq!(cluster.works_again().await, ["GET pods/owner"]);
+    assert_eq!(cluster.works_again().await, [""; 0]);
     assert_eq!(cluster.notices(), [""; 0], "the same cause is news once");
     assert_eq!(cluster.failures()[0].cause, cause);
     let longest = cluster.engine.figures().longest_failure;
@@ -265,4 +265,23 @@ async fn the_brake_counts_objects_that_were_deleted() {
     cluster.works().await;
     assert_eq!(cluster.server.names(), [""; 0]);
     assert!(!cluster.notices().iter().any(|notice| notice.starts_with("paused")));
+}
+
+/// The dependent is checked for long, by another worker.
+#[tokio::test(start_paused = true)]
+async fn an_owner_is_not_read_while_a_dependent_is_checked() {
+    let cluster = Cluster::new();
+    let owner = deleted_with("foregroundDeletion", pod("owner", &[]));
+    let child = pod("child", &[to(&owner)]);
+    cluster.shows_version(&pod("owner", &[]));
+    cluster.shows_version(&child);
+    cluster.shows_version(&owner);
+    let checked = cluster.engine.queue.next().await.unwrap();
+    assert_eq!(checked, Key::Check(Uid::new("child-uid")));
+    for _ in 0..5 {
+        assert_eq!(cluster.works_again().await, [""; 0]);
+    }
+    cluster.engine.process(&checked).await;
+    let calls = cluster.works_again().await;
+    assert_eq!(calls, ["GET pods/owner", "PATCH pods/owner"], "{calls:?}");
 }

@@ -1,8 +1,8 @@
 //! `TestGarbageCollectorConstruction` and `TestGarbageCollectorSync`: the monitors that each discovery leaves.
 
 use super::*;
+use crate::controller::ControllerSettings;
 use crate::controller::monitors::Monitors;
-use crate::controller::{ControllerSettings, ResourceFilter};
 
 const PODS: (&str, &str) = ("v1", "pods");
 const SECRETS: (&str, &str) = ("v1", "secrets");
@@ -24,7 +24,7 @@ async fn after(monitors: &mut Monitors, found: Discovered) -> Vec<String> {
 async fn monitors_follow_discovery_and_a_failed_group_version_keeps_its_own() {
     let cluster = Cluster::new();
     let engine = Arc::new(cluster.engine);
-    let mut monitors = Monitors::new(engine, &ControllerSettings::default(), ResourceFilter::default());
+    let mut monitors = Monitors::new(engine, &ControllerSettings::default());
     assert_eq!(after(&mut monitors, discovered(&[PODS, WIDGETS], &[])).await, ["pods", "widgets.example.com"]);
     let failed = discovered(&[PODS], &["example.com/v1"]);
     assert_eq!(after(&mut monitors, failed.clone()).await, ["pods", "widgets.example.com"]);
@@ -46,7 +46,7 @@ async fn monitors_follow_discovery_and_a_failed_group_version_keeps_its_own() {
 async fn a_resource_in_another_version_is_monitored_again_at_once() {
     let cluster = Cluster::new();
     let engine = Arc::new(cluster.engine);
-    let mut monitors = Monitors::new(Arc::clone(&engine), &ControllerSettings::default(), ResourceFilter::default());
+    let mut monitors = Monitors::new(Arc::clone(&engine), &ControllerSettings::default());
     after(&mut monitors, discovered(&[WIDGETS], &[])).await;
     let id = engine.number("example.com", "widgets");
     engine.has_list(id);
@@ -63,7 +63,7 @@ async fn a_resource_that_cannot_be_listed_delays_the_start_for_a_limited_time() 
         "items": []});
     cluster.server.answers_path("/api/v1/pods", 200, pods);
     let engine = Arc::new(cluster.engine);
-    let mut monitors = Monitors::new(Arc::clone(&engine), &ControllerSettings::default(), ResourceFilter::default());
+    let mut monitors = Monitors::new(Arc::clone(&engine), &ControllerSettings::default());
     after(&mut monitors, discovered(&[PODS, WIDGETS], &[])).await;
     let begun = tokio::time::Instant::now();
     engine.all_listed(Duration::from_secs(30)).await;

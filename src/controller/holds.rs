@@ -1,0 +1,69 @@
+//! What holds a finalizer of garbage collection (G4): a dependent to which nothing can be done now, and a resource that may
+//! have dependents that are not known. Both are reported as failures of the owner.
+
+use std::time::Duration;
+
+use super::check::Next;
+use super::engine::{Engine, Key};
+use super::served::Served;
+use crate::owners::{Dependent, Identity, Item};
+
+/// A dependent that failed more often does not delay the end of a foreground deletion, unless it blocks.
+const FAILURES: u32 = 10;
+/// The wait for dependents that are being checked.
+const DEPENDENTS: Duration = Duration::from_millis(10);
+/// The interval of the checks for resources that were never listed.
+const RECHECK: Duration = Duration::from_secs(1);
+
+// === impl Engine ===
+
+impl Engine {
+    /// Returns whether a dependent holds its owner, and reports the first one that does.
+    pub(super) fn is_held<'a>(&self, owner: &Identity, dependents: impl IntoIterator<Item = &'a Dependent>) -> bool {
+        let served = self.served();
+        let held = dependents.into_iter().find_map(|Dependent { item, .. }| {
+            let mut all = self.graph().others_of(&item.identity.uid);
+            all.push(item.identity.clone());
+            all.into_iter().find_map(|it| Some(format!("its dependent {it}: {}", self.out_of_reach(&served, &it)?)))
+        });
+        held.map(|cause| self.failed(owner.clone(), cause)).is_some()
+    }
+
+    /// Says why an object is left as it is. `None` = it is not.
+    fn out_of_reach(&self, served: &Served, object: &Identity) -> Option<String> {
+        match served.resource(&object.kind) {
+            None => Some(served.why_not(&object.kind)),
+            Some(resource) if self.filter.leaves_out(resource) => Some("left out by --only or --ignore".to_owned()),
+            Some(_) => None,
+        }
+    }
+
+    /// Returns whether a resource may have dependents of this owner that are not known, and reports it. The wait for them
+    /// is limited by the guard `orphan_wait`, because a resource that is broken for good must not hold every owner.
+    pub(super) fn lacks_lists(&self, owner: &Identity) -> Option<Next> {
+        let missing = self.unlisted().into_iter().filter(|(_, since)| *since < self.guards.orphan_wait);
+        let names: Vec<_> = missing.map(|(resource, _)| self.name(resource)).collect();
+        if names.is_empty() {
+            return None;
+        }
+        self.failed(owner.clone(), format!("its dependents are not all known: {} not listed yet", names.join(", ")));
+        Some(Next::Later(RECHECK))
+    }
+
+    /// Returns what a foreground deletion waits for that nothing blocks any more, without a call. The dependents come
+    /// first: one that does not block is deleted because its owner waits, which it does not any more without the finalizer.
+    pub(super) fn delays_end(&self, owner: &Item) -> Option<Next> {
+        if !owner.waits_for_dependents {
+            return None;
+        }
+        let uid = &owner.identity.uid;
+        // A dependent that blocks is another reason to wait.
+        if self.graph().any_dependent(uid, |_, blocking| blocking) {
+            return None;
+        }
+        if self.graph().any_dependent(uid, |uid, _| self.queue.is_pending(&Key::Check(uid.clone()), FAILURES)) {
+            return Some(Next::Later(DEPENDENTS));
+        }
+        self.lacks_lists(&owner.identity)
+    }
+}

@@ -1,0 +1,130 @@
+//! What holds the finalizers of garbage collection (G4), and that it is reported (G6).
+
+use super::*;
+
+const WIDGETS: (&str, &str, &str, bool) = ("other.example.com/v1", "widgets", "Widget", true);
+
+fn widget(name: &str, owners: &[Value]) -> Value {
+    object(WIDGETS.0, WIDGETS.2, "ns1", name, owners)
+}
+
+fn with_widgets() -> Vec<(&'static str, &'static str, &'static str, bool)> {
+    [&SERVED[..], &[WIDGETS]].concat()
+}
+
+/// A cluster whose owner waits for a finalizer, with a dependent that blocks.
+fn family(finalizer: &str, child: impl Fn(&[Value]) -> Value) -> (Cluster, Value, Value) {
+    let cluster = Cluster::new();
+    cluster.serve(&with_widgets());
+    let owner = deleted_with(finalizer, pod("owner", &[]));
+    let child = child(&[blocking(&owner)]);
+    cluster.shows_version(&child);
+    cluster.server.put(&owner);
+    (cluster, owner, child)
+}
+
+/// The monitor shows the owner as it is. Returns whether its finalizer is still there after all work.
+async fn holds(cluster: &Cluster, owner: &Value) -> bool {
+    cluster.monitor_shows(&cluster.server.get(owner).unwrap());
+    cluster.works().await;
+    cluster.server.get(owner).is_some()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dependent_whose_kind_is_not_served_holds_the_finalizer() {
+    for finalizer in ["orphan", "foregroundDeletion"] {
+        let (cluster, owner, child) = family(finalizer, |owners| widget("child", owners));
+        cluster.serve(&SERVED);
+        assert!(holds(&cluster, &owner).await, "{finalizer}");
+        let cause = "its dependent Widget.v1.other.example.com/child in namespace ns1: the API server does not serve \
+                     Widget.v1.other.example.com";
+        assert!(cluster.failures().iter().any(|failure| failure.cause == cause), "{:?}", cluster.failures());
+        // After a minute its monitor stops.
+        cluster.engine.apply(Event::Unserved(cluster.resource(&child)));
+        assert!(holds(&cluster, &owner).await, "{finalizer}");
+        cluster.serve(&with_widgets());
+        cluster.relists(&child, &[&child]);
+        cluster.has_listed(&child);
+        cluster.works().await;
+        if finalizer == "orphan" {
+            assert_eq!(cluster.server.get(&child).unwrap()["metadata"]["ownerReferences"], json!([]));
+        } else {
+            cluster.loses(&child);
+            cluster.works().await;
+        }
+        assert_eq!((cluster.server.get(&owner), cluster.failures()), (None, vec![]), "{finalizer}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dependent_whose_group_is_unavailable_holds_the_finalizer() {
+    for finalizer in ["orphan", "foregroundDeletion"] {
+        let (cluster, owner, _) = family(finalizer, |owners| widget("child", owners));
+        let served = SERVED.iter().map(|&(version, name, kind, scope)| resource_of(version, name, kind, scope, true));
+        let unavailable = vec![(WIDGETS.0.to_owned(), "503".to_owned())];
+        cluster.discovers(&Discovered { resources: served.collect(), unavailable });
+        assert!(holds(&cluster, &owner).await, "{finalizer}");
+        let causes = cluster.failures().into_iter().map(|failure| failure.cause).collect::<String>();
+        assert!(causes.contains("discovery of other.example.com/v1: 503"), "{causes}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dependent_that_the_filter_leaves_out_holds_the_finalizer() {
+    let secret = |owners: &[Value]| object("v1", "Secret", "ns1", "child", owners);
+    let filters: [fn() -> ResourceFilter; 2] = [
+        || ResourceFilter { only: vec!["pods".parse().unwrap()], ..ResourceFilter::default() },
+        || ResourceFilter { ignore: vec!["secrets".parse().unwrap()], ..ResourceFilter::default() },
+    ];
+    for filter in filters {
+        for finalizer in ["orphan", "foregroundDeletion"] {
+            let (mut cluster, owner, child) = family(finalizer, secret);
+            cluster.engine.filter = filter();
+            assert!(holds(&cluster, &owner).await, "{finalizer}");
+            assert_eq!(cluster.server.get(&child).unwrap()["metadata"]["ownerReferences"], json!([blocking(&owner)]));
+            let causes = cluster.failures().into_iter().map(|failure| failure.cause).collect::<String>();
+            assert!(causes.contains("left out by --only or --ignore"), "{causes}");
+            cluster.loses(&child);
+            cluster.monitor_shows(&cluster.server.get(&owner).unwrap());
+            cluster.works().await;
+            assert_eq!((cluster.server.get(&owner), cluster.failures()), (None, vec![]), "{finalizer}");
+        }
+    }
+}
+
+/// Neither one that a monitor shows, nor one that only a reference names.
+#[tokio::test(start_paused = true)]
+async fn objects_that_the_filter_leaves_out_are_not_changed() {
+    let mut cluster = Cluster::new();
+    cluster.engine.filter.ignore = vec!["secrets".parse().unwrap()];
+    let absent = pod("absent", &[]);
+    let (shown, named) = (("shown", true), ("named", false));
+    for (name, is_shown) in [shown, named] {
+        let secret = object("v1", "Secret", "ns1", name, &[to(&absent)]);
+        if is_shown {
+            cluster.shows_version(&secret);
+        } else {
+            cluster.server.put(&secret);
+        }
+        cluster.shows_version(&pod(&format!("of-{name}"), &[to(&secret)]));
+    }
+    cluster.works().await;
+    assert_eq!(cluster.server.names(), ["of-named", "of-shown", "named", "shown"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreground_deletion_waits_for_resources_that_were_never_listed() {
+    let cluster = Cluster::new();
+    let owner = deleted_with("foregroundDeletion", pod("owner", &[]));
+    let late = object("v1", "Secret", "ns1", "late", &[blocking(&owner)]);
+    cluster.engine.awaits_list(cluster.resource(&late));
+    cluster.server.put(&owner);
+    assert!(holds(&cluster, &owner).await);
+    assert_eq!(cluster.failures()[0].cause, "its dependents are not all known: secrets not listed yet");
+    cluster.shows_version(&late);
+    cluster.has_listed(&late);
+    assert!(cluster.works_again().await.contains(&"DELETE secrets/late".to_owned()));
+    cluster.loses(&late);
+    cluster.works().await;
+    assert_eq!((cluster.server.get(&owner), cluster.failures()), (None, vec![]));
+}
