@@ -60,7 +60,7 @@ pub type Clock = fn() -> Timestamp;
 /// Time limits for the API server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timing {
-    /// The longest wait for one answer, and for the next piece of a long one. Default 15 s.
+    /// The longest wait for one whole answer. Default 15 s.
     pub answer: Duration,
     /// How long the first call waits for the first list. Default 10 s.
     pub first_list: Duration,
