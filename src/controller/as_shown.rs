@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::act::unless_conflict;
 use super::check::{Checked, Next};
-use super::engine::Engine;
+use super::engine::{Engine, METRICS};
 use crate::kubernetes::{ApiResource, KubernetesError, ObjectMetadata};
 use crate::owners::{DeleteReason, Item, LiveObject, Propagation, ShownVersion, Verdict, decide};
 
@@ -19,11 +19,9 @@ use crate::owners::{DeleteReason, Item, LiveObject, Propagation, ShownVersion, V
 const AS_SHOWN: Verdict =
     Verdict::Delete { propagation: Propagation::Background, unblock: false, reason: DeleteReason::OwnersAbsent };
 
-/// The groups of Kubernetes without a dot. Those with one end in [`OF_KUBERNETES`].
+/// The groups of Kubernetes without a dot. Those with one end in [`OF_KUBERNETES`]; aggregated APIs serve [`METRICS`].
 const CORE_GROUPS: [&str; 6] = ["", "apps", "batch", "autoscaling", "policy", "extensions"];
 const OF_KUBERNETES: &str = ".k8s.io";
-/// Groups with a name of Kubernetes that aggregated APIs serve.
-const AGGREGATED: &str = "metrics.k8s.io";
 
 // === impl Engine ===
 
@@ -31,8 +29,7 @@ impl Engine {
     /// Returns whether the API server of a resource is known to check the conditions of a deletion.
     fn checks_conditions(&self, resource: &ApiResource) -> bool {
         let group = resource.group();
-        let is_built_in =
-            CORE_GROUPS.contains(&&*group) || group.ends_with(OF_KUBERNETES) && !group.ends_with(AGGREGATED);
+        let is_built_in = CORE_GROUPS.contains(&&*group) || group.ends_with(OF_KUBERNETES) && !group.ends_with(METRICS);
         is_built_in || self.has_definition(&format!("{}.{group}", resource.resource)) == Some(true)
     }
 

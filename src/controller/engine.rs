@@ -19,10 +19,15 @@ use super::served::Served;
 use super::waiting::Waiting;
 use crate::kubernetes::{Clock, ObjectMetadata};
 use crate::metrics::EngineFigures;
-use crate::owners::{ApiKind, Brake, Effect, Event, Graph, Identity, OwnerGuards, Recent, ResourceId, Uid, Verdict};
+use crate::owners::{
+    ApiKind, Brake, Effect, Event, Graph, Identity, OwnerGuards, Recent, ResourceId, Uid, UnavailableGroup, Verdict,
+};
 
 /// How many owners are remembered whose dependents were orphaned.
 const ORPHANED: usize = 10_000;
+
+/// The end of the names of groups whose objects are only measured, so they have no owners.
+pub(super) const METRICS: &str = "metrics.k8s.io";
 
 /// What a worker processes.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -103,6 +108,26 @@ struct Resources {
     names: Vec<(String, String)>,
     /// The resources without a complete list so far, since when.
     unlisted: HashMap<ResourceId, Instant>,
+    /// The unavailable group-versions of which no resource was ever known, since when.
+    unknown_groups: HashMap<String, Instant>,
+}
+
+// === impl Resources ===
+
+impl Resources {
+    fn find_unknown_groups(&mut self, served: &Served) {
+        let is_known = |group: &str| self.names.iter().any(|(known, _)| known == group);
+        let is_unknown = |group: &&UnavailableGroup| {
+            let name = group.api_version.split_once('/').map_or("", |(name, _)| name);
+            !is_known(name) && !name.ends_with(METRICS)
+        };
+        let unknown = served.unavailable.iter().filter(is_unknown);
+        let since = |group: &UnavailableGroup| {
+            let known = self.unknown_groups.get(&group.api_version);
+            known.copied().unwrap_or_else(Instant::now)
+        };
+        self.unknown_groups = unknown.map(|group| (group.api_version.clone(), since(group))).collect();
+    }
 }
 
 // === impl Key ===
@@ -212,6 +237,7 @@ impl Engine {
 
     /// Takes over what the API server serves. If it has changed, the objects that waited for that are checked again.
     pub(super) fn set_served(&self, served: Served) {
+        lock(&self.resources).find_unknown_groups(&served);
         let before = std::mem::replace(&mut *lock(&self.served), Arc::new(served));
         if *before != *self.served() {
             self.unpark(|_| true);
@@ -299,6 +325,15 @@ impl Engine {
         let mut unlisted: Vec<_> = resources.unlisted.iter().map(|(id, since)| (*id, since.elapsed())).collect();
         unlisted.sort_by_key(|(id, _)| id.0);
         unlisted
+    }
+
+    /// Lists the group-versions that are unavailable and of which no resource was ever known, and for how long.
+    pub(super) fn unknown_groups(&self) -> Vec<(String, Duration)> {
+        let resources = lock(&self.resources);
+        let groups = resources.unknown_groups.iter();
+        let mut groups: Vec<_> = groups.map(|(group, since)| (group.clone(), since.elapsed())).collect();
+        groups.sort();
+        groups
     }
 
     /// Records a failure; the same cause is reported once.

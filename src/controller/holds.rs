@@ -41,8 +41,9 @@ impl Engine {
     /// Returns whether a resource may have dependents of this owner that are not known, and reports it. The wait for them
     /// is limited by the guard `orphan_wait`, because a resource that is broken for good must not hold every owner.
     pub(super) fn lacks_lists(&self, owner: &Identity) -> Option<Next> {
-        let missing = self.unlisted().into_iter().filter(|(_, since)| *since < self.guards.orphan_wait);
-        let names: Vec<_> = missing.map(|(resource, _)| self.name(resource)).collect();
+        let unlisted = self.unlisted().into_iter().map(|(resource, since)| (self.name(resource), since));
+        let missing = unlisted.chain(self.unknown_groups()).filter(|(_, since)| *since < self.guards.orphan_wait);
+        let names: Vec<_> = missing.map(|(name, _)| name).collect();
         if names.is_empty() {
             return None;
         }

@@ -128,3 +128,22 @@ async fn a_foreground_deletion_waits_for_resources_that_were_never_listed() {
     cluster.works().await;
     assert_eq!((cluster.server.get(&owner), cluster.failures()), (None, vec![]));
 }
+
+/// Its resources are not even known: it was unavailable when the controller started.
+#[tokio::test(start_paused = true)]
+async fn a_group_that_was_never_available_holds_finalizers_for_a_while() {
+    for finalizer in ["orphan", "foregroundDeletion"] {
+        let cluster = Cluster::new();
+        let served = SERVED.iter().map(|&(version, name, kind, scope)| resource_of(version, name, kind, scope, true));
+        let unavailable =
+            ["other.example.com/v1", "custom.metrics.k8s.io/v1beta1"].map(|it| (it.to_owned(), "503".to_owned()));
+        cluster.discovers(&Discovered { resources: served.collect(), unavailable: unavailable.to_vec() });
+        let owner = deleted_with(finalizer, pod("owner", &[]));
+        cluster.server.put(&owner);
+        assert!(holds(&cluster, &owner).await, "{finalizer}");
+        let cause = "its dependents are not all known: other.example.com/v1 not listed yet";
+        assert_eq!(cluster.failures()[0].cause, cause);
+        tokio::time::advance(Duration::from_mins(5)).await;
+        assert!(!holds(&cluster, &owner).await, "{finalizer}");
+    }
+}
