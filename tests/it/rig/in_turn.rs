@@ -23,6 +23,7 @@ pub async fn in_turn<C>(cases: &[(&str, C)], play: impl AsyncFn(&C)) {
 }
 
 /// Makes the list for [`NodeRig::play`] from functions of the type `async fn(&NodeRig)`.
+#[allow(unused_macros, reason = "the benchmarks use the rig without it")]
 macro_rules! scenarios {
     ($($case:ident),* $(,)?) => {
         [$((stringify!($case), (|node| Box::pin($case(node))) as $crate::rig::Scenario)),*]

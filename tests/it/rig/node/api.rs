@@ -63,7 +63,7 @@ impl NodeRig {
     }
 
     /// Deletes all pods and ConfigMaps of the namespace `default`, whatever holds them, and all nodes.
-    pub(in crate::rig) async fn clear(&self) {
+    pub(in super::super) async fn clear(&self) {
         clear(self.pods()).await;
         clear::<ConfigMap>(Api::namespaced(self.kube(), "default")).await;
         clear::<Node>(Api::all(self.kube())).await;
