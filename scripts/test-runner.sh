@@ -7,7 +7,12 @@
 # A normal user may not create network namespaces, so then the tests use the machine's network.
 set -euo pipefail
 
+isolated() {
+  command -v ip >/dev/null || { echo "test-runner.sh: missing: ip. Install with: apt-get install iproute2" >&2; exit 1; }
+  exec unshare --net -- /bin/sh -c 'ip link set lo up && ip address add 192.0.2.1/32 dev lo && exec "$@"' sh "$@"
+}
+
 case $1 in
-  */deps/*) [ "$(id -u)" -ne 0 ] || exec unshare --net -- /bin/sh -c 'ip link set lo up && ip address add 192.0.2.1/32 dev lo && exec "$@"' sh "$@" ;;
+  */deps/*) [ "$(id -u)" -ne 0 ] || isolated "$@" ;;
 esac
 exec "$@"
