@@ -15,7 +15,7 @@ pub use changes::{Effect, Event, Observed};
 use std::collections::HashMap;
 use std::num::NonZeroU64;
 
-use shared::Face;
+use shared::SharedObject;
 use store::{NodeId, State, Store};
 
 use super::{Absences, Identity, OwnerReference, Uid};
@@ -31,7 +31,7 @@ pub struct Graph {
     /// Owners that were proven absent last.
     pub absent: Absences,
     /// The objects of each node that several objects with one uid share: few.
-    shared: HashMap<NodeId, Vec<Face>>,
+    shared: HashMap<NodeId, Vec<SharedObject>>,
 }
 
 /// What the graph contains about one object.

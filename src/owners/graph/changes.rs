@@ -112,7 +112,7 @@ impl Graph {
         }
         let is_shared = self.shared.contains_key(&id);
         if is_shared {
-            self.update_face(id, observed, effects);
+            self.update_shared(id, observed, effects);
         } else {
             self.update_owners(id, identity, &observed.owners, effects);
         }

@@ -24,8 +24,8 @@ impl Graph {
         let Some(id) = self.store.find(&identity.uid) else { return };
         let was_shown = self.store.node(id).is_some_and(|node| node.state.was_shown());
         let is_it = was_shown && self.is_shown_as(id, resource, identity);
-        let is_lost = |of: ResourceId, _, face: &Identity| of == resource && face.is_named_as(identity);
-        if self.lose_faces(id, is_lost, effects) || !is_it {
+        let has_ended = |of: ResourceId, _, object: &Identity| of == resource && object.is_named_as(identity);
+        if self.remove_shared(id, has_ended, effects) || !is_it {
             self.references_end(id, identity, at, effects);
             return self.verify_guess(id, &identity.uid, effects);
         }
@@ -43,8 +43,8 @@ impl Graph {
         let Some(id) = self.store.find(&absent.uid) else { return };
         let Some(node) = self.store.node(id) else { return };
         let is_it = node.state.was_shown() && self.store.identity(id).is_some_and(|identity| identity == *absent);
-        let is_lost = |_, _, face: &Identity| *face == *absent;
-        if self.lose_faces(id, is_lost, effects) || !is_it {
+        let has_ended = |_, _, object: &Identity| *object == *absent;
+        if self.remove_shared(id, has_ended, effects) || !is_it {
             return self.references_end(id, absent, at, effects);
         }
         self.remove(id, Some((absent, at)), effects);
@@ -75,7 +75,7 @@ impl Graph {
 
     pub(super) fn list_ended(&mut self, resource: ResourceId, effects: &mut Vec<Effect>) {
         let list = self.store.current_list(resource);
-        self.lose_all_faces(|of, shown_by, _| of == resource && shown_by != list, effects);
+        self.remove_all_shared(|of, shown_by, _| of == resource && shown_by != list, effects);
         let is_missing = |id: &NodeId| self.store.node(*id).is_some_and(|node| node.list != list);
         let missing: Vec<_> = self.of_resource(resource).into_iter().filter(is_missing).collect();
         for id in missing {
@@ -93,7 +93,7 @@ impl Graph {
     }
 
     pub(super) fn unserved(&mut self, resource: ResourceId, effects: &mut Vec<Effect>) {
-        self.lose_all_faces(|of, _, _| of == resource, effects);
+        self.remove_all_shared(|of, _, _| of == resource, effects);
         for id in self.of_resource(resource) {
             self.hide(id, effects);
             self.forget_unnamed(id);
@@ -101,7 +101,7 @@ impl Graph {
     }
 
     pub(super) fn dropped(&mut self, resource: ResourceId, effects: &mut Vec<Effect>) {
-        self.lose_all_faces(|of, _, _| of == resource, effects);
+        self.remove_all_shared(|of, _, _| of == resource, effects);
         for id in self.of_resource(resource) {
             self.remove(id, None, effects);
         }

@@ -10,7 +10,7 @@ use super::{Graph, ResourceId};
 
 /// One of the objects.
 #[derive(Clone, Debug)]
-pub(super) struct Face {
+pub(super) struct SharedObject {
     identity: Identity,
     resource: ResourceId,
     list: u32,
@@ -23,9 +23,9 @@ impl Graph {
     /// Lists the other objects that have the uid of an object, if several share it.
     pub fn others_of(&self, uid: &Uid) -> Vec<Identity> {
         let Some(id) = self.store.find(uid) else { return Vec::new() };
-        let faces = self.shared.get(&id).into_iter().flatten();
-        let others = faces.filter(|face| !self.is_shown_as(id, face.resource, &face.identity));
-        others.map(|face| face.identity.clone()).collect()
+        let sharing = self.shared.get(&id).into_iter().flatten();
+        let others = sharing.filter(|object| !self.is_shown_as(id, object.resource, &object.identity));
+        others.map(|object| object.identity.clone()).collect()
     }
 
     /// Returns whether a node stands for this object, so that what its resource shows is about the node. Only references
@@ -38,69 +38,71 @@ impl Graph {
     /// Adds or changes an object that shares the uid of a node.
     pub(super) fn seen_elsewhere(&mut self, id: NodeId, observed: &Observed, effects: &mut Vec<Effect>) -> Option<()> {
         if !self.shared.contains_key(&id) {
-            let home = self.home(id)?;
-            self.shared.insert(id, vec![home]);
+            let first = self.first_shown(id)?;
+            self.shared.insert(id, vec![first]);
         }
         self.store.node_mut(id)?.version = None;
-        self.update_face(id, observed, effects);
+        self.update_shared(id, observed, effects);
         Some(())
     }
 
-    pub(super) fn update_face(&mut self, id: NodeId, observed: &Observed, effects: &mut Vec<Effect>) {
+    pub(super) fn update_shared(&mut self, id: NodeId, observed: &Observed, effects: &mut Vec<Effect>) {
         let Observed { identity, resource, owners, .. } = observed;
         let list = self.store.current_list(*resource);
-        let face = Face { identity: identity.clone(), resource: *resource, list, owners: owners.clone() };
-        let faces = self.shared.entry(id).or_default();
-        match faces.iter_mut().find(|known| known.is_same(*resource, identity)) {
-            Some(known) => *known = face,
-            None => faces.push(face),
+        let object = SharedObject { identity: identity.clone(), resource: *resource, list, owners: owners.clone() };
+        let sharing = self.shared.entry(id).or_default();
+        match sharing.iter_mut().find(|known| known.is_same(*resource, identity)) {
+            Some(known) => *known = object,
+            None => sharing.push(object),
         }
         self.join_owners(id, effects);
     }
 
-    /// Removes those of the objects that share the uid of a node for which `is_lost` holds. Returns whether others remain;
+    /// Removes those of the objects that share the uid of a node for which `has_ended` holds. Returns whether others remain;
     /// then one of them has the node.
-    pub(super) fn lose_faces(
+    pub(super) fn remove_shared(
         &mut self,
         id: NodeId,
-        is_lost: impl Fn(ResourceId, u32, &Identity) -> bool,
+        has_ended: impl Fn(ResourceId, u32, &Identity) -> bool,
         effects: &mut Vec<Effect>,
     ) -> bool {
-        let Some(mut faces) = self.shared.remove(&id) else { return false };
-        let had = faces.len();
-        faces.retain(|face| !is_lost(face.resource, face.list, &face.identity));
-        let (Some(first), is_same) = (faces.first().cloned(), faces.len() == had) else { return false };
-        let has_home = faces.iter().any(|face| self.is_shown_as(id, face.resource, &face.identity));
-        self.shared.insert(id, faces);
+        let Some(mut sharing) = self.shared.remove(&id) else { return false };
+        let had = sharing.len();
+        sharing.retain(|object| !has_ended(object.resource, object.list, &object.identity));
+        let (Some(first), is_same) = (sharing.first().cloned(), sharing.len() == had) else { return false };
+        let has_node = sharing.iter().any(|object| self.is_shown_as(id, object.resource, &object.identity));
+        self.shared.insert(id, sharing);
         if is_same {
             return true;
         }
-        if !has_home {
-            self.adopt(id, &first);
+        if !has_node {
+            self.take_over(id, &first);
         }
         self.join_owners(id, effects);
-        self.shared.retain(|known, faces| *known != id || faces.len() > 1);
+        if self.shared.get(&id).is_some_and(|sharing| sharing.len() == 1) {
+            self.shared.remove(&id);
+        }
         effects.push(Effect::TryDelete(first.identity.uid));
         true
     }
 
-    /// Removes all objects for which `is_lost` holds from the nodes that several share.
-    pub(super) fn lose_all_faces(
+    /// Removes all objects for which `has_ended` holds from the nodes that several share.
+    pub(super) fn remove_all_shared(
         &mut self,
-        is_lost: impl Fn(ResourceId, u32, &Identity) -> bool + Copy,
+        has_ended: impl Fn(ResourceId, u32, &Identity) -> bool + Copy,
         effects: &mut Vec<Effect>,
     ) {
         let ids: Vec<_> = self.shared.keys().copied().collect();
         for id in ids {
-            self.lose_faces(id, is_lost, effects);
+            self.remove_shared(id, has_ended, effects);
         }
     }
 
     /// The object takes over the node. What its last event said of its deletion, its next one says again.
-    fn adopt(&mut self, id: NodeId, face: &Face) {
-        self.store.set_identity(id, &face.identity);
+    fn take_over(&mut self, id: NodeId, object: &SharedObject) {
+        self.store.set_identity(id, &object.identity);
         if let Some(node) = self.store.node_mut(id) {
-            (node.resource, node.list, node.version) = (face.resource, face.list, None);
+            (node.resource, node.list, node.version) = (object.resource, object.list, None);
             (node.is_deleting, node.waits_for_dependents) = (false, false);
         }
     }
@@ -108,7 +110,7 @@ impl Graph {
     fn join_owners(&mut self, id: NodeId, effects: &mut Vec<Effect>) {
         let Some(identity) = self.store.identity(id) else { return };
         let mut all = Vec::new();
-        for owner in self.shared.get(&id).into_iter().flatten().flat_map(|face| &face.owners) {
+        for owner in self.shared.get(&id).into_iter().flatten().flat_map(|object| &object.owners) {
             if !all.contains(owner) {
                 all.push(owner.clone());
             }
@@ -116,15 +118,15 @@ impl Graph {
         self.update_owners(id, &identity, &all, effects);
     }
 
-    fn home(&self, id: NodeId) -> Option<Face> {
+    fn first_shown(&self, id: NodeId) -> Option<SharedObject> {
         let (identity, node) = (self.store.identity(id)?, self.store.node(id)?);
-        Some(Face { identity, resource: node.resource, list: node.list, owners: self.store.references(id) })
+        Some(SharedObject { identity, resource: node.resource, list: node.list, owners: self.store.references(id) })
     }
 }
 
-// === impl Face ===
+// === impl SharedObject ===
 
-impl Face {
+impl SharedObject {
     fn is_same(&self, resource: ResourceId, identity: &Identity) -> bool {
         self.resource == resource && self.identity.is_named_as(identity)
     }
