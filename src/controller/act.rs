@@ -242,8 +242,12 @@ impl Checked {
 
 /// Returns the target of a change of an object, by its identity in the graph. `uid` is the text of its uid.
 pub(super) fn target<'a>(identity: &'a Identity, resource: &'a ApiResource, uid: &'a str) -> WriteTarget<'a> {
-    let namespace = if resource.namespaced { &*identity.namespace } else { "" };
-    WriteTarget { resource, namespace, name: &identity.name, uid }
+    WriteTarget { resource, namespace: namespace_in_path(identity, resource), name: &identity.name, uid }
+}
+
+/// Returns the namespace in the path of an object. A guess about a cluster-scoped owner has the namespace of its dependent.
+pub(super) fn namespace_in_path<'a>(identity: &'a Identity, resource: &ApiResource) -> &'a str {
+    if resource.namespaced { &identity.namespace } else { "" }
 }
 
 /// Returns nothing if the object has changed since the read, and was not changed.

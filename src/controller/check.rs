@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::act::namespace_in_path;
 use super::convert;
 use super::engine::{Engine, Key, Notice};
 use super::served::Served;
@@ -95,7 +96,7 @@ impl Engine {
 
     async fn check(&self, uid: &Uid) -> Result<Next, KubernetesError> {
         let Some(item) = self.graph().item(uid) else { return Ok(Next::Done) };
-        // Without a uid, a read cannot tell whether it shows the object that is meant.
+        // Without a uid, a read proves nothing: any object of that name matches.
         if uid.is_empty() || item.is_deleting && !item.waits_for_dependents {
             return Ok(Next::Done);
         }
@@ -196,9 +197,9 @@ impl Engine {
 
     async fn lives(&self, served: &Served, object: &Identity) -> Result<bool, KubernetesError> {
         let Some(resource) = served.resource(&object.kind) else { return Ok(true) };
-        let live = self.read_shown(resource, object, &object.namespace).await?;
+        let namespace = namespace_in_path(object, resource);
+        let live = self.read_shown(resource, object, namespace).await?;
         let Some(live) = live else { return Ok(false) };
-        let namespace = if resource.namespaced { &*object.namespace } else { "" };
         let states = self.owner_states(served, namespace, &live).await?;
         let verdict = decide(&convert::live(object.clone(), &live), &states, &[]);
         Ok(live.deletion_timestamp.is_none() && !matches!(verdict, Verdict::Delete { .. }))
