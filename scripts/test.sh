@@ -38,10 +38,10 @@ only() {
   fi
 }
 
-# prepare [PART]: downloads and builds what the tests need, while cargo builds the tests.
+# prepare: downloads and builds what the tests need beside the tests themselves.
 prepare() {
   say "preparing containerd and Kubernetes; the first run builds Kubernetes, about 5 minutes"
-  scripts/setup.sh "$@"
+  scripts/setup.sh
 }
 
 fast() {
@@ -96,7 +96,7 @@ long() {
 
 case ${1:-} in
   '')
-    say "building, then running about 1,380 tests: about 10 minutes on 2 cores after the build"
+    say "building, then running about 1,460 tests: about 10 minutes on 2 cores after the build"
     say "they use containerd 1.6, 1.7 and 2.x and real nodes; \`make test-fast\` runs those that need no root"
     prepare
     tests '' ''
