@@ -68,7 +68,7 @@ impl Uid {
         Self(parse(text).map_or_else(|| Compact::Text(text.into()), Compact::Uuid))
     }
 
-    /// Returns whether the object has no uid. Objects without one cannot be told apart.
+    /// Returns whether the object has no uid. All such objects have equal uids.
     pub fn is_empty(&self) -> bool {
         matches!(&self.0, Compact::Text(text) if text.is_empty())
     }

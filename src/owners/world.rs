@@ -64,7 +64,7 @@ impl<'a> World<'a> {
     }
 
     fn add(&mut self, object: Object<'a>) {
-        // Objects without a uid cannot be told apart (G3).
+        // All objects without a uid would be one object (G3).
         if object.identity.uid.is_empty() {
             return;
         }

@@ -96,7 +96,7 @@ fn monitor(connection: &Arc<Connection>, resource: ApiResource, lists: &Arc<Sema
     Monitor { connection, resource, form: Form::Metadata, timing: Timing::default(), lists }
 }
 
-/// One broken resource delays nobody for long, although its list has the only permit.
+/// A broken resource delays the other lists for a short time only, although its list has the only permit.
 #[tokio::test(start_paused = true)]
 async fn a_list_that_trickles_gives_its_permit_back() {
     let connection = server(|uri| uri.starts_with("/api/v1/nodes").then(|| list("NodeList", &json!([]))));

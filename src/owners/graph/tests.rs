@@ -309,20 +309,26 @@ fn objects_of_an_unserved_resource_are_verified_and_still_hold_owners() {
     assert_eq!(graph.len(), 1);
     assert!(graph.item(&Uid::new("a")).unwrap().is_virtual, "it is a dependent that may still exist");
     assert_eq!(graph.dependents(&Uid::new("owner")).len(), 1);
-    // Shown again, or proven absent: either way nothing is left of the doubt.
+    // Shown again or proven absent, the object is no longer unverified.
     graph.see(&pod("a"), &[to(&pod("owner"))]);
     graph.happens(Event::ProvenAbsent(pod("owner")));
     assert!(!graph.item(&Uid::new("a")).unwrap().is_virtual);
     assert_eq!(graph.item(&Uid::new("owner")), None);
 }
 
-/// As the objects of a custom resource whose definition was deleted.
-#[test]
-fn objects_of_a_dropped_resource_hold_no_owner() {
+/// Returns a graph in which a node is deleted in the foreground, and a pod blocks that.
+fn node_that_waits_for_pod() -> (Graph, Identity) {
     let mut graph = Graph::default();
     let node = of("v1", "Node", "", "node1", "node1");
     graph.happens(Event::Seen(foreground(&node, &[])));
     graph.see(&pod("a"), &[blocking(&node)]);
+    (graph, node)
+}
+
+/// As the objects of a custom resource whose definition was deleted.
+#[test]
+fn objects_of_a_dropped_resource_hold_no_owner() {
+    let (mut graph, node) = node_that_waits_for_pod();
     assert_eq!(graph.happens(Event::Dropped(PODS)), [try_delete("node1")]);
     graph.check();
     assert_eq!((graph.item(&Uid::new("a")), graph.dependents(&node.uid)), (None, vec![]));
@@ -341,10 +347,7 @@ fn an_owner_that_a_list_lacks_is_not_proven_absent() {
 /// Without it, the end of a foreground deletion or the release of dependents would leave it out.
 #[test]
 fn a_dependent_that_a_list_lacks_holds_an_owner_in_deletion() {
-    let mut graph = Graph::default();
-    let node = of("v1", "Node", "", "node1", "node1");
-    graph.happens(Event::Seen(foreground(&node, &[])));
-    graph.see(&pod("a"), &[blocking(&node)]);
+    let (mut graph, node) = node_that_waits_for_pod();
     graph.happens(Event::ListBegins(PODS));
     assert_eq!(graph.happens(Event::ListEnds(PODS)), [verify("a")]);
     assert_eq!(graph.dependents(&node.uid).len(), 1);
