@@ -16,12 +16,12 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// The file cannot be written.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write metrics to {}: {source}", path.display())]
+#[error("cannot write metrics to {}: {cause}", path.display())]
 pub struct FileError {
     /// The file.
     pub path: PathBuf,
     /// The cause.
-    pub source: io::Error,
+    pub cause: io::Error,
 }
 
 /// Replaces the file in one step, so that no reader sees a part of it. `text` has the format of Prometheus. Each run is a
@@ -34,7 +34,7 @@ pub struct FileError {
 pub fn write_text_file(path: &Path, text: &str) -> Result<(), FileError> {
     let (of_thread, text) = (path.to_owned(), text.to_owned());
     let written = within(LIMIT, move || write(&of_thread, &text));
-    written.map_err(|source| FileError { path: path.to_owned(), source })
+    written.map_err(|cause| FileError { path: path.to_owned(), cause })
 }
 
 fn write(path: &Path, text: &str) -> io::Result<()> {
