@@ -100,10 +100,12 @@ impl Graph {
         }
         self.absent.remove(identity);
         let id = match self.store.find(&identity.uid) {
-            Some(id) if !self.is_shown_as(id, *resource, identity) => {
-                return self.seen_elsewhere(id, observed, effects);
+            Some(id) if self.is_shown_as(id, *resource, identity) => id,
+            Some(id) if self.store.node(id).is_some_and(|node| node.state == State::Hidden) => {
+                self.give_to_shown(id, observed)?;
+                id
             }
-            Some(id) => id,
+            Some(id) => return self.seen_elsewhere(id, observed, effects),
             None => self.store.insert(identity, State::Observed)?,
         };
         self.observe(id, identity, effects);

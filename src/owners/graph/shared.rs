@@ -5,7 +5,7 @@
 
 use super::super::{Identity, OwnerReference, Uid};
 use super::changes::{Effect, Observed};
-use super::store::NodeId;
+use super::store::{NodeId, State};
 use super::{Graph, ResourceId};
 
 /// One of the objects.
@@ -15,6 +15,8 @@ pub(super) struct SharedObject {
     resource: ResourceId,
     list: u32,
     owners: Vec<OwnerReference>,
+    /// Its resource is not served now, or a list lacks it.
+    is_hidden: bool,
 }
 
 // === impl Graph ===
@@ -37,25 +39,40 @@ impl Graph {
 
     /// Adds or changes an object that shares the uid of a node.
     pub(super) fn seen_elsewhere(&mut self, id: NodeId, observed: &Observed, effects: &mut Vec<Effect>) -> Option<()> {
-        if !self.shared.contains_key(&id) {
-            let first = self.first_shown(id)?;
-            self.shared.insert(id, vec![first]);
-        }
+        self.share(id)?;
         self.store.node_mut(id)?.version = None;
         self.update_shared(id, observed, effects);
         Some(())
     }
 
+    /// The node of a hidden object is from now on that of an object with its uid that a monitor shows.
+    pub(super) fn give_to_shown(&mut self, id: NodeId, observed: &Observed) -> Option<()> {
+        self.share(id)?;
+        self.take_over(id, &self.shared_object(observed));
+        Some(())
+    }
+
+    fn share(&mut self, id: NodeId) -> Option<()> {
+        if !self.shared.contains_key(&id) {
+            let first = self.first_shown(id)?;
+            self.shared.insert(id, vec![first]);
+        }
+        Some(())
+    }
+
     pub(super) fn update_shared(&mut self, id: NodeId, observed: &Observed, effects: &mut Vec<Effect>) {
-        let Observed { identity, resource, owners, .. } = observed;
-        let list = self.store.current_list(*resource);
-        let object = SharedObject { identity: identity.clone(), resource: *resource, list, owners: owners.clone() };
+        let object = self.shared_object(observed);
         let sharing = self.shared.entry(id).or_default();
-        match sharing.iter_mut().find(|known| known.is_same(*resource, identity)) {
+        match sharing.iter_mut().find(|known| known.is_same(object.resource, &object.identity)) {
             Some(known) => *known = object,
             None => sharing.push(object),
         }
         self.join_owners(id, effects);
+    }
+
+    fn shared_object(&self, observed: &Observed) -> SharedObject {
+        let Observed { identity, resource, owners, .. } = observed.clone();
+        SharedObject { identity, resource, list: self.store.current_list(resource), owners, is_hidden: false }
     }
 
     /// Removes those of the objects that share the uid of a node for which `has_ended` holds. Returns whether others remain;
@@ -69,6 +86,7 @@ impl Graph {
         let Some(mut sharing) = self.shared.remove(&id) else { return false };
         let had = sharing.len();
         sharing.retain(|object| !has_ended(object.resource, object.list, &object.identity));
+        sharing.sort_by_key(|object| object.is_hidden);
         let (Some(first), is_same) = (sharing.first().cloned(), sharing.len() == had) else { return false };
         let has_node = sharing.iter().any(|object| self.is_shown_as(id, object.resource, &object.identity));
         self.shared.insert(id, sharing);
@@ -82,7 +100,9 @@ impl Graph {
         if self.shared.get(&id).is_some_and(|sharing| sharing.len() == 1) {
             self.shared.remove(&id);
         }
-        effects.push(Effect::TryDelete(first.identity.uid));
+        let uid = first.identity.uid;
+        effects.push(if first.is_hidden { Effect::Verify(uid) } else { Effect::TryDelete(uid) });
+        self.forget_unnamed(id);
         true
     }
 
@@ -102,6 +122,7 @@ impl Graph {
     fn take_over(&mut self, id: NodeId, object: &SharedObject) {
         self.store.set_identity(id, &object.identity);
         if let Some(node) = self.store.node_mut(id) {
+            node.state = if object.is_hidden { State::Hidden } else { State::Observed };
             (node.resource, node.list, node.version) = (object.resource, object.list, None);
             (node.is_deleting, node.waits_for_dependents) = (false, false);
         }
@@ -120,7 +141,8 @@ impl Graph {
 
     fn first_shown(&self, id: NodeId) -> Option<SharedObject> {
         let (identity, node) = (self.store.identity(id)?, self.store.node(id)?);
-        Some(SharedObject { identity, resource: node.resource, list: node.list, owners: self.store.references(id) })
+        let (resource, list, is_hidden) = (node.resource, node.list, node.state == State::Hidden);
+        Some(SharedObject { identity, resource, list, owners: self.store.references(id), is_hidden })
     }
 }
 

@@ -408,6 +408,25 @@ fn another_version_of_a_resource_takes_over_its_objects() {
     assert_eq!(graph.others_of(&new.uid), []);
 }
 
+#[test]
+fn an_object_with_the_uid_of_a_hidden_one_is_shown_and_the_hidden_one_is_verified_after_it() {
+    let (hidden, shown) = (of("v1", "Node", "", "owner", "owner"), pod("owner"));
+    let mut graph = Graph::default();
+    graph.see(&pod("child"), &[to(&hidden)]);
+    graph.see(&hidden, &[]);
+    graph.happens(Event::Unserved(NODES));
+    assert!(graph.item(&hidden.uid).unwrap().is_virtual);
+    graph.see(&shown, &[]);
+    let item = graph.item(&hidden.uid).unwrap();
+    assert_eq!((item.identity, item.is_virtual, item.resource), (shown.clone(), false, PODS));
+    assert_eq!(graph.others_of(&hidden.uid), [hidden.clone()]);
+    assert_eq!(graph.happens(deleted(&shown)), [verify("owner")]);
+    let item = graph.item(&hidden.uid).unwrap();
+    assert_eq!((item.identity, item.is_virtual, item.resource), (hidden, true, NODES));
+    graph.happens(deleted(&pod("child")));
+    assert_eq!((graph.store.nodes().count(), graph.shared.len()), (0, 0));
+}
+
 /// The steps of upstream's `TestProcessEvent`: adds, a deletion in the middle, a cycle, the reverse order.
 #[test]
 fn the_directions_agree_after_every_event_in_any_order() {
@@ -462,6 +481,7 @@ proptest! {
             };
             graph.happens(event);
             graph.check();
+            prop_assert!(graph.shared.keys().all(|id| graph.store.node(*id).is_some()));
             if let Some(observed) = shown {
                 let (uid, owners) = (&observed.identity.uid, graph.owners(&observed.identity.uid));
                 if graph.others_of(uid).is_empty() {
