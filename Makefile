@@ -1,5 +1,5 @@
 # Entry points; the logic is in scripts/.
-.PHONY: demo test test-fast test-node test-long test-soak test-churn test-kills test-forests test-release node-up node-down check bench build deb release clean
+.PHONY: demo test test-fast test-node test-long test-random test-soak test-churn test-kills test-forests test-release node-up node-down check bench build deb release clean
 
 demo: ## build, then plan and collect on a simulated node in memory
 	scripts/demo.sh
@@ -22,8 +22,11 @@ test-fast: ## run the tests that need no root
 test-node: ## run the tests on a real node with a kubelet; as root
 	scripts/test.sh node
 
-test-long: ## run what takes too long for a commit, all of the five parts below; as root, in a clean checkout
+test-long: ## run what takes too long for a commit, all of the six parts below; as root, in a clean checkout
 	scripts/test.sh long
+
+test-random: ## check the properties on 5,000 new random inputs each
+	scripts/test.sh random
 
 test-soak: ## run the agent for ten minutes beside a runtime whose pods come and go; as root
 	scripts/test.sh soak
