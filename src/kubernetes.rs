@@ -19,6 +19,7 @@ mod monitor;
 mod multiplexed;
 mod node;
 mod path;
+mod pauses;
 mod pod_lookup;
 mod server;
 mod times;

@@ -12,6 +12,9 @@ use crate::model::{Phase, Pod};
 /// A pod as the API returns it.
 #[derive(Clone, Deserialize)]
 pub(super) struct ApiPod {
+    /// Empty in a list.
+    #[serde(default)]
+    pub(super) kind: String,
     pub(super) metadata: Metadata,
     #[serde(default)]
     spec: Spec,

@@ -161,7 +161,7 @@ pub async fn read_node(
         Ok(node) if node.kind == resource.kind && node.metadata.name == name && !node.metadata.uid.is_empty() => {
             Ok(Some(node))
         }
-        Ok(_) => Err(unreadable(&what, "it is of something else".to_owned())),
+        Ok(_) => Err(unreadable(&what, "the answer is another object".to_owned())),
         Err(error) if error.proves_absence(&resource, name) => Ok(None),
         Err(error) => Err(error),
     }

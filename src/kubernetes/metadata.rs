@@ -116,7 +116,7 @@ pub async fn read_metadata(
     let request = request.map_err(|error| invalid_request(&what, error.to_string()))?;
     match connection.request::<OneObject>(&what, accepting(request, ACCEPT_ONE), limit).await {
         Ok(found) if found.is(resource, namespace, name) => Ok(Some(found.metadata)),
-        Ok(_) => Err(unreadable(&what, "it is of something else".to_owned())),
+        Ok(_) => Err(unreadable(&what, "the answer is another object".to_owned())),
         Err(error) if error.proves_absence(resource, name) => Ok(None),
         Err(error) => Err(error),
     }

@@ -18,12 +18,10 @@ use super::clients::Clients;
 use super::connection::{invalid_request, refused, unreadable};
 use super::list::{LARGE_PAGE, List};
 use super::metadata::{ACCEPT_LIST, ACCEPT_ONE, accepting};
-use super::watch_lines::WatchLines;
+use super::pauses::Pauses;
+use super::watch_lines::{SLACK, WatchLines};
 use super::{ApiResource, Connection, KubernetesError, Timing};
-use crate::model::Backoff;
 
-/// How much longer than its own limit a watch may be silent.
-const SLACK: Duration = Duration::from_secs(30);
 /// A watch that ends sooner without an event counts as a failure.
 const SHORT: Duration = Duration::from_secs(1);
 
@@ -80,11 +78,7 @@ struct Round<'a, S> {
     sink: S,
     /// To continue from; `None` = the objects must be listed.
     version: Option<String>,
-    backoff: Backoff,
-    /// When the last list was complete; `None` = never, or its version has expired.
-    listed: Option<Instant>,
-    /// The back-off of lists that a watch did not outlast.
-    relist: Backoff,
+    pauses: Pauses,
     is_failing: bool,
 }
 
@@ -99,16 +93,14 @@ impl Monitor {
             watch: format!("watch {resource} ({api_version})"),
             sink,
             version: None,
-            backoff: Backoff::new(self.timing.least_pause, self.timing.longest_pause),
-            listed: None,
-            relist: Backoff::new(self.timing.least_pause, self.timing.longest_pause),
+            pauses: Pauses::new(&self.timing),
             is_failing: true,
             monitor: &self,
         };
         loop {
             if let Err(error) = round.follow::<T>().await {
                 round.fail(&error);
-                sleep(round.pause(error.code() == Some(410))).await;
+                sleep(round.pauses.after(error.code() == Some(410), round.version.is_none())).await;
             }
         }
     }
@@ -135,16 +127,17 @@ impl<S> Round<'_, S> {
         let (body, begun, mut has_event) = (body.await?.into_body(), Instant::now(), false);
         self.works();
         let what = self.watch.clone();
-        let mut lines = WatchLines::new(&what, body, self.monitor.timing.watch + SLACK);
+        let lasts = self.monitor.timing.watch;
+        let mut lines = WatchLines::new(&what, body, lasts + SLACK, lasts);
         while let Some(line) = lines.next().await? {
             self.event::<T>(line)?;
             has_event = true;
-            self.backoff.reset();
+            self.pauses.works();
         }
         if !has_event && begun.elapsed() < SHORT {
             return Err(unreadable(&what, "it ended at once".to_owned()));
         }
-        self.backoff.reset();
+        self.pauses.works();
         Ok(())
     }
 
@@ -163,7 +156,7 @@ impl<S> Round<'_, S> {
         let take = |page: Vec<T>| page.into_iter().for_each(|object| sink.seen(object));
         let version = list.pages(connection, ListParams::default().limit(LARGE_PAGE), request, take).await?;
         self.sink.list_ends();
-        self.listed = Some(Instant::now());
+        self.pauses.listed();
         self.version = Some(version.clone());
         Ok(version)
     }
@@ -213,20 +206,6 @@ impl<S> Round<'_, S> {
         }
         self.version = Some(version.to_owned());
         Ok(())
-    }
-
-    /// Returns the wait after a failure. A version expires now and then although the server works, so a list of long ago is
-    /// repeated at once. A list that was of use for a moment only is not: full lists cost the most (G5).
-    fn pause(&mut self, is_expired: bool) -> Duration {
-        let longest = self.monitor.timing.longest_pause;
-        if self.listed.take_if(|at| at.elapsed() >= longest).is_some() {
-            self.relist.reset();
-            if is_expired {
-                return Duration::ZERO;
-            }
-        }
-        let wait = self.backoff.fail();
-        if self.version.is_some() { wait } else { wait.max(self.relist.fail()) }
     }
 
     fn works<T>(&mut self)

@@ -33,7 +33,7 @@ pub(super) async fn check(
     let request = request.map_err(|error| invalid_request(&what, error.to_string()))?;
     match connection.request::<ApiNode>(&what, request, limit).await {
         Ok(node) if node.kind == "Node" && node.metadata.name == name => Ok((None, node.status.node_info)),
-        Ok(_) => Err(unreadable(&what, "it is of something else".to_owned())),
+        Ok(_) => Err(unreadable(&what, "the answer is another object".to_owned())),
         Err(error) if error.says_not_found("nodes", name) => {
             problem(format!("no Node named {name:?} in the cluster; set --node-name if it has another name"))
         }

@@ -58,8 +58,10 @@ async fn exists(connection: &Connection, pod: &PodRef, limit: Duration) -> Resul
         answer = connection.request(&what, request, limit).await;
     }
     match answer {
-        Ok(live) if live.metadata.name != pod.name || live.metadata.namespace != pod.namespace => {
-            Err(unreadable(&what, "it is of something else".to_owned()))
+        Ok(live)
+            if live.kind != "Pod" || live.metadata.name != pod.name || live.metadata.namespace != pod.namespace =>
+        {
+            Err(unreadable(&what, "the answer is another object".to_owned()))
         }
         Ok(live) if live.metadata.uid.is_empty() => Err(unreadable(&what, "a pod without uid".to_owned())),
         Ok(live) => Ok(live.cri_uid() == pod.uid.as_str()),

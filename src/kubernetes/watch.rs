@@ -26,9 +26,10 @@ use super::clients::Clients;
 use super::connection::{invalid_request, refused, unreadable};
 use super::list::{all_pods, on, pods_at};
 use super::node::NodeProblem;
+use super::pauses::Pauses;
 use super::watch_lines::WatchLines;
 use super::{Clock, Connection, KubernetesError, Timing, node};
-use crate::model::{Backoff, Pod, Seen, is_object_name};
+use crate::model::{Pod, Seen, is_object_name};
 
 const WATCH_PODS: &str = "watch the pods of all namespaces";
 /// The length of the first watch after a failure. The failure is over when this watch ends in order or sends anything.
@@ -82,7 +83,7 @@ struct Watcher {
     state: watch::Sender<State>,
     /// The resource version to continue from; `None` = the pods must be listed.
     version: Option<String>,
-    backoff: Backoff,
+    pauses: Pauses,
 }
 
 // === impl PodWatch ===
@@ -95,7 +96,7 @@ impl PodWatch {
             connection,
             node: node.to_owned(),
             clock,
-            backoff: Backoff::new(timing.least_pause, timing.longest_pause),
+            pauses: Pauses::new(&timing),
             timing: timing.clone(),
             state: sender,
             version: None,
@@ -138,14 +139,11 @@ impl Drop for PodWatch {
 impl Watcher {
     async fn run(mut self) {
         loop {
-            let resumed = self.version.is_some();
             if let Err(error) = self.round().await {
                 let is_news = self.record_failure(&error).await;
-                if resumed && error.code() == Some(410) {
-                    // The server works and only lacks the old version, so no longer back-off is needed.
-                    self.backoff.reset();
-                }
-                sleep(self.backoff.fail()).await;
+                let pause = self.pauses.after(error.code() == Some(410), self.version.is_none());
+                // The versions of all nodes expire at the same time.
+                sleep(pause.max(self.timing.least_pause)).await;
                 // The log line follows the back-off, so that a shutdown does not log the connections that it closes.
                 if is_news {
                     tracing::warn!(cause = %error, "pods are not known");
@@ -168,9 +166,10 @@ impl Watcher {
             Some(version) => version,
             None => self.list().await?,
         };
-        let request = self.request(&version, self.lasts(is_known))?;
+        let lasts = self.lasts(is_known);
+        let request = self.request(&version, lasts)?;
         let body = self.connection.open(Clients::watches, WATCH_PODS, request, self.timing.answer).await?.into_body();
-        self.follow(body).await
+        self.follow(body, lasts).await
     }
 
     /// Returns how long the next watch lasts. Its orderly end also proves contact, and without events it is the only
@@ -194,18 +193,19 @@ impl Watcher {
     async fn list(&mut self) -> Result<String, KubernetesError> {
         let listed = pods_at(&self.connection, &all_pods(), &on(&self.node), self.timing.answer).await?;
         self.version = Some(listed.version.clone());
+        self.pauses.listed();
         self.apply(|pods| *pods = listed.items.into_iter().map(|pod| (key(&pod), pod)).collect());
         Ok(listed.version)
     }
 
     /// Applies the events of a watch until the server ends it.
-    async fn follow(&mut self, body: Body) -> Result<(), KubernetesError> {
+    async fn follow(&mut self, body: Body, lasts: Duration) -> Result<(), KubernetesError> {
         let (begun, mut has_line) = (Instant::now(), false);
-        let mut lines = WatchLines::new(WATCH_PODS, body, self.timing.max_silence / 2);
+        let mut lines = WatchLines::new(WATCH_PODS, body, self.timing.max_silence / 2, lasts);
         while let Some(line) = lines.next().await? {
             self.line(line)?;
             has_line = true;
-            self.backoff.reset();
+            self.pauses.works();
         }
         // An incomplete last line is not lost: the next watch continues from the last complete one.
         if !has_line && begun.elapsed() < SHORT {
@@ -214,7 +214,7 @@ impl Watcher {
         if !lines.is_cut() {
             // The server had no more events up to now. Not every server sends bookmarks while nothing happens.
             self.apply(|_| {});
-            self.backoff.reset();
+            self.pauses.works();
         }
         Ok(())
     }

@@ -11,6 +11,10 @@ use super::connection::{piece, unreadable};
 /// Far larger than any event: the API accepts objects of about 3 MiB at most.
 const LONGEST_LINE_BYTES: usize = 16 << 20;
 
+/// How much longer than it was asked for a watch may last. Then it is cut off: a server that never ends a watch must not
+/// hold it for ever (G5).
+pub(super) const SLACK: Duration = Duration::from_secs(30);
+
 /// The body of a watch, line by line.
 pub(super) struct WatchLines<'a> {
     /// Completes "cannot …" in errors.
@@ -19,19 +23,24 @@ pub(super) struct WatchLines<'a> {
     received: Vec<u8>,
     /// How much of `received` was returned.
     returned: usize,
-    limit: Duration,
+    silence: Duration,
     dead: Instant,
+    /// When the watch is cut off.
+    end: Instant,
+    is_cut: bool,
 }
 
 // === impl WatchLines ===
 
 impl<'a> WatchLines<'a> {
-    /// Reads a body. It counts as dead if no line ends for `limit`.
-    pub(super) fn new(what: &'a str, body: Body, limit: Duration) -> Self {
-        Self { what, body, received: Vec::new(), returned: 0, limit, dead: Instant::now() + limit }
+    /// Reads a body. It counts as dead if no line ends for `silence`. `lasts` is how long it was asked for.
+    pub(super) fn new(what: &'a str, body: Body, silence: Duration, lasts: Duration) -> Self {
+        let now = Instant::now();
+        let (dead, end) = (now + silence, now + lasts + SLACK);
+        Self { what, body, received: Vec::new(), returned: 0, silence, dead, end, is_cut: false }
     }
 
-    /// Returns the next line. `None` = the server has ended the watch.
+    /// Returns the next line. `None` = the server has ended the watch, or has not although it lasts too long.
     ///
     /// # Errors
     ///
@@ -42,7 +51,7 @@ impl<'a> WatchLines<'a> {
             if let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
                 let line = self.returned..=self.returned + end;
                 self.returned = line.end() + 1;
-                self.dead = Instant::now() + self.limit;
+                self.dead = Instant::now() + self.silence;
                 return Ok(self.received.get(line));
             }
             if !self.receive().await? {
@@ -51,9 +60,9 @@ impl<'a> WatchLines<'a> {
         }
     }
 
-    /// Returns whether the last line is incomplete.
+    /// Returns whether the server has not ended the watch in order: the last line is incomplete, or it lasted too long.
     pub(super) fn is_cut(&self) -> bool {
-        self.returned < self.received.len()
+        self.is_cut || self.returned < self.received.len()
     }
 
     async fn receive(&mut self) -> Result<bool, KubernetesError> {
@@ -62,9 +71,18 @@ impl<'a> WatchLines<'a> {
         if self.received.len() > LONGEST_LINE_BYTES {
             return Err(unreadable(self.what, "an endless event".to_owned()));
         }
-        let next = timeout_at(self.dead, piece(self.what, &mut self.body)).await;
-        let silent = KubernetesError::Silent { what: self.what.to_owned(), seconds: self.limit.as_secs() };
-        let Some(piece) = next.map_err(|_| silent)?? else { return Ok(false) };
+        let next = timeout_at(self.dead.min(self.end), piece(self.what, &mut self.body)).await;
+        let next = match next {
+            Ok(next) => next?,
+            Err(_) if self.dead <= self.end => {
+                return Err(KubernetesError::Silent { what: self.what.to_owned(), seconds: self.silence.as_secs() });
+            }
+            Err(_) => {
+                self.is_cut = true;
+                return Ok(false);
+            }
+        };
+        let Some(piece) = next else { return Ok(false) };
         self.received.extend_from_slice(piece.as_ref());
         Ok(true)
     }

@@ -161,7 +161,7 @@ impl WriteTarget<'_> {
         if is_it && (any_uid || answer.metadata.uid == self.uid) {
             return Ok(answer.metadata);
         }
-        Err(unreadable(what, "it is of something else".to_owned()))
+        Err(unreadable(what, "the answer is another object".to_owned()))
     }
 
     fn what(&self, verb: &str) -> String {

@@ -126,7 +126,7 @@ async fn a_server_that_comes_back_and_forgot_the_version_is_listed_at_once_but_n
     assert_eq!((api.count(Call::List), api.count(Call::Watch)), (2, 3));
     pass(seconds(60)).await;
     assert_eq!(missing(&watch).await, None);
-    assert_eq!(api.pauses(Call::List)[1..], [2, 4, 8]);
+    assert_eq!(api.pauses(Call::List)[1..], [1, 2, 4]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,9 +195,9 @@ async fn rights_that_are_taken_away_are_noticed_when_the_watch_is_renewed() {
     let mut server = api.watched().await;
     api.plan(Call::Watch, vec![status(403, "Forbidden"); 3]);
     server.bookmark(200).await;
-    pass(seconds(80)).await;
+    pass(seconds(60)).await;
     server.bookmark(201).await;
-    pass(seconds(80)).await;
+    pass(seconds(60)).await;
     drop(server);
     settle().await;
     let text = missing(&watch).await.unwrap();

@@ -90,11 +90,15 @@ async fn bookmarks_keep_a_quiet_watch_fresh_without_a_second_list() {
     let begun = known(&watch).await.as_of;
     for minute in 1..=10 {
         pass(seconds(60)).await;
+        if server.is_left().await {
+            server = api.watched().await;
+        }
         server.bookmark(200 + minute).await;
         settle().await;
         assert_eq!(missing(&watch).await, None, "minute {minute}");
     }
     assert_eq!(api.count(Call::List), 1);
+    assert!(api.count(Call::Watch) > 3, "a watch that the server never ends is ended");
     let age = known(&watch).await.as_of.duration_since(begun);
     assert!((599..=601).contains(&age.as_secs()), "{age}");
 }
