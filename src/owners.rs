@@ -24,9 +24,11 @@ mod served;
 mod snapshot;
 mod world;
 
-pub use absences::Absences;
+pub use absences::{Absences, VALID};
 pub use brake::{Brake, BrakeAnswer};
-pub use decide::{DeleteReason, LiveObject, ObjectKeepReason, OwnerState, Propagation, Verdict, decide};
+pub use decide::{
+    DeleteReason, LiveObject, MOST_OWNERS, ObjectKeepReason, OwnerState, Propagation, Verdict, decide, too_many_owners,
+};
 pub use explain::{ClusterExplanation, DependentNode, OwnerNode, explain, find_objects};
 pub use findings::{Finding, FindingKind};
 pub use graph::{Dependent, Effect, Event, Graph, Item, Observed, ResourceId, ShownVersion};

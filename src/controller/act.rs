@@ -27,7 +27,7 @@ impl Engine {
                 let blocking = self.graph().dependents(&owner.uid).into_iter().filter(|it| it.reference.blocking);
                 let is_held = self.is_held(owner, &blocking.collect::<Vec<_>>());
                 for dependent in dependents {
-                    self.queue.add(Key::Check(dependent));
+                    self.add(Key::Check(dependent));
                 }
                 Ok(match (is_held, self.has_monitors) {
                     (true, _) => Next::Parked,
@@ -36,7 +36,7 @@ impl Engine {
                 })
             }
             Verdict::Orphan(_) => {
-                self.queue.add(Key::Orphan(checked.item.identity.uid.clone()));
+                self.add(Key::Orphan(checked.item.identity.uid.clone()));
                 Ok(Next::Done)
             }
             Verdict::EndForeground if let Some(next) = self.delays_end(&checked.item) => Ok(next),
@@ -65,7 +65,7 @@ impl Engine {
         let is_orphaned = references.iter().any(|reference| self.orphaned().touch(&reference.uid));
         if is_orphaned && !self.changes.is_dry_run() {
             // The other owners were not considered.
-            self.queue.add(Key::Check(checked.item.identity.uid.clone()));
+            self.add(Key::Check(checked.item.identity.uid.clone()));
         }
         Ok(Next::Done)
     }

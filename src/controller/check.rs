@@ -9,7 +9,8 @@ use super::engine::{Engine, Key, Notice};
 use super::served::Served;
 use crate::kubernetes::{ApiResource, KubernetesError, ObjectMetadata, is_path_segment};
 use crate::owners::{
-    Dependent, Event, Identity, Item, Meaning, ObjectKeepReason, OwnerReference, OwnerState, Uid, Verdict, decide,
+    Dependent, Event, Identity, Item, Meaning, ObjectKeepReason, OwnerReference, OwnerState, Uid, VALID, Verdict,
+    decide, too_many_owners,
 };
 
 /// When an object is checked again whose owner's kind is not served, if discovery shows no change before.
@@ -49,6 +50,7 @@ impl Engine {
     }
 
     pub(super) async fn process(&self, key: &Key) {
+        self.leave_park(key);
         let item = self.graph().item(key.uid());
         let is_shown = item.as_ref().is_some_and(|item| !item.is_virtual);
         let identity = item.map(|item| item.identity);
@@ -131,7 +133,15 @@ impl Engine {
     /// Decides about an object that was read, and carries the decision out.
     async fn decide(&self, served: &Served, checked: Checked) -> Result<Next, KubernetesError> {
         let Checked { item, live, .. } = &checked;
+        let begun = self.now();
         let states = self.owner_states(served, checked.target().namespace, live).await?;
+        if self.now() - begun > VALID {
+            self.failed(
+                item.identity.clone(),
+                "the reads of its owners took so long that they prove nothing".to_owned(),
+            );
+            return Ok(Next::Again);
+        }
         let dependents = self.graph().dependents(&item.identity.uid);
         let verdict = decide(&convert::live(item.identity.clone(), live), &states, &dependents);
         if matches!(verdict, Verdict::Delete { .. }) && self.another_lives(served, &item.identity).await? {
@@ -149,8 +159,9 @@ impl Engine {
 
     /// Checks what names an owner that is never requested, so that each dependent is reported.
     fn check_dependents(&self, owner: &Uid) {
-        for dependent in self.graph().dependents(owner) {
-            self.queue.add(Key::Check(dependent.item.identity.uid));
+        let dependents = self.graph().dependents(owner);
+        for dependent in dependents {
+            self.add(Key::Check(dependent.item.identity.uid));
         }
     }
 
@@ -237,9 +248,14 @@ impl Engine {
         namespace: &str,
         live: &ObjectMetadata,
     ) -> Result<Vec<OwnerState>, KubernetesError> {
-        let mut states = Vec::new();
+        let (mut states, too_many) = (Vec::new(), too_many_owners(live.owner_references.len()));
         for reference in convert::references(&live.owner_references) {
-            states.push(self.owner_state(served, namespace, &reference).await?);
+            let state = match (&too_many, self.known_state(namespace, &reference)) {
+                (_, Some(state)) => state,
+                (Some(cause), None) => OwnerState::Unverified(cause.clone()),
+                (None, None) => self.owner_state(served, namespace, &reference).await?,
+            };
+            states.push(state);
         }
         Ok(states)
     }
@@ -250,9 +266,6 @@ impl Engine {
         namespace: &str,
         reference: &OwnerReference,
     ) -> Result<OwnerState, KubernetesError> {
-        if let Some(state) = self.known_state(namespace, reference) {
-            return Ok(state);
-        }
         if reference.uid.is_empty() {
             return Ok(OwnerState::Unverified("the reference has no uid".to_owned()));
         }

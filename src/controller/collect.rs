@@ -115,6 +115,7 @@ pub async fn collect(
     let changes = Changes::new(if options.dry_run { Mode::DryRun } else { Mode::Live });
     let engine = Engine::new(calls, changes, settings.guards.clone(), clock, report);
     engine.limit_objects(options.max_objects);
+    engine.queue.share_out(at_once(settings.workers));
     let until = Instant::now() + options.timeout;
     let report = ClusterReport { version: 1, ..ClusterReport::default() };
     let collection = Collection { engine, settings, outcomes, report, until, stop };

@@ -180,16 +180,22 @@ impl Engine {
         self.apply_at(event, self.now());
     }
 
+    /// Adds a key to the queue, in the share of the object's namespace (G5).
+    pub(super) fn add(&self, key: Key) {
+        let namespace = self.graph().namespace(key.uid());
+        self.queue.add(namespace, key);
+    }
+
     /// Applies what a read proves that began at `at`.
     pub(super) fn apply_at(&self, event: Event, at: Duration) {
         let effects = self.graph().apply(event, at);
         for effect in effects {
             match effect {
-                Effect::TryDelete(uid) => self.queue.add(Key::Check(uid)),
-                Effect::Verify(uid) => self.queue.add(Key::Verify(uid)),
+                Effect::TryDelete(uid) => self.add(Key::Check(uid)),
+                Effect::Verify(uid) => self.add(Key::Verify(uid)),
                 // The worker that proved the absence of one identity checks the next one.
                 Effect::RetryDelete(_) => {}
-                Effect::TryOrphan(uid) => self.queue.add(Key::Orphan(uid)),
+                Effect::TryOrphan(uid) => self.add(Key::Orphan(uid)),
                 Effect::WrongNamespace { dependent, reference } => {
                     (self.report)(Notice::WrongNamespace(dependent, reference));
                 }
@@ -247,13 +253,18 @@ impl Engine {
     fn unpark(&self, is_due: impl Fn(&Key) -> bool) {
         let due: Vec<_> = lock(&self.parked).extract_if(|key| is_due(key)).collect();
         for key in due {
-            self.queue.add(key);
+            self.add(key);
         }
     }
 
     /// Processes a key again when the API server serves something else.
     pub(super) fn park(&self, key: &Key) {
         lock(&self.parked).insert(key.clone());
+    }
+
+    /// A key that is processed is not parked any more.
+    pub(super) fn leave_park(&self, key: &Key) {
+        lock(&self.parked).remove(key);
     }
 
     /// Returns the number of a resource.
@@ -372,6 +383,7 @@ impl Engine {
             retries: totals.retries,
             objects: self.graph().len(),
             unlisted: lock(&self.resources).unlisted.len(),
+            parked: lock(&self.parked).len(),
             failing,
             longest_failure,
             longest_wait: self.waiting().longest(),

@@ -11,8 +11,8 @@ use super::engine::Engine;
 use crate::kubernetes::KubernetesError;
 use crate::owners::{ActionWord, Dependent, Item, ORPHAN, Uid};
 
-/// Dependents of one owner that are changed at once.
-const AT_ONCE: usize = 16;
+/// Dependents of one owner that are changed at once: few, because the calls of one worker are a share (G5).
+const AT_ONCE: usize = 4;
 /// How often the change of one dependent begins again because it was changed meanwhile.
 const CONFLICTS: usize = 5;
 

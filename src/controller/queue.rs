@@ -1,9 +1,11 @@
 //! The work queue: each key waits at most once, and is processed by one worker at a time.
 //!
-//! As in client-go: a key that is added while it is processed is processed again afterward, and a key that failed waits
+//! As in client-go, except that namespaces have their turns ([`ready`]): a key that is added while it is processed is processed again afterward, and a key that failed waits
 //! with a back-off of its own.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+mod ready;
+
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,6 +13,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use self::ready::{Ready, Share};
 use crate::model::Backoff;
 
 /// The first back-off of a key.
@@ -30,12 +33,12 @@ pub(super) struct WorkQueue<K> {
 
 #[derive(Debug)]
 struct State<K> {
-    ready: VecDeque<K>,
+    ready: Ready<K>,
     /// The keys that wait in `ready` or are to be processed again.
-    dirty: HashSet<K>,
-    processing: HashSet<K>,
+    dirty: HashMap<K, Share>,
+    processing: HashMap<K, Share>,
     /// The keys that wait for a moment, by that moment and the order of their arrival.
-    delayed: BTreeMap<(Instant, u64), K>,
+    delayed: BTreeMap<(Instant, u64), (Share, K)>,
     due: HashMap<K, (Instant, u64)>,
     failures: HashMap<K, u32>,
     arrivals: u64,
@@ -66,9 +69,14 @@ pub struct QueueLength {
 // === impl WorkQueue ===
 
 impl<K: Clone + Eq + Hash> WorkQueue<K> {
+    /// Leaves workers to the other shares, whatever one has to do.
+    pub(super) fn share_out(&self, workers: usize) {
+        self.state().ready.share_out(workers);
+    }
+
     /// Adds a key. A key that waits after a failure becomes ready at once.
-    pub(super) fn add(&self, key: K) {
-        self.state().add(key);
+    pub(super) fn add(&self, share: Share, key: K) {
+        self.state().add(share, key);
         self.ready.notify_one();
     }
 
@@ -129,7 +137,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     pub(super) fn is_pending(&self, key: &K, failures: u32) -> bool {
         let state = self.state();
         let is_retried = || state.due.contains_key(key) && state.failures.get(key).is_some_and(|it| *it < failures);
-        state.dirty.contains(key) || state.processing.contains(key) || is_retried()
+        state.dirty.contains_key(key) || state.processing.contains_key(key) || is_retried()
     }
 
     /// Waits until no key is ready or being processed, and each that waits has failed `failures` times or was deferred.
@@ -177,9 +185,9 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
 impl<K> Default for WorkQueue<K> {
     fn default() -> Self {
         let state = State {
-            ready: VecDeque::new(),
-            dirty: HashSet::new(),
-            processing: HashSet::new(),
+            ready: Ready::default(),
+            dirty: HashMap::new(),
+            processing: HashMap::new(),
             delayed: BTreeMap::new(),
             due: HashMap::new(),
             failures: HashMap::new(),
@@ -194,46 +202,51 @@ impl<K> Default for WorkQueue<K> {
 // === impl State ===
 
 impl<K: Clone + Eq + Hash> State<K> {
-    fn add(&mut self, key: K) {
+    fn add(&mut self, share: Share, key: K) {
         if let Some(at) = self.due.remove(&key) {
             self.delayed.remove(&at);
         }
-        if !self.dirty.insert(key.clone()) {
+        if self.dirty.contains_key(&key) {
             return;
         }
+        self.dirty.insert(key.clone(), share.clone());
         self.totals.adds += 1;
-        if !self.processing.contains(&key) {
-            self.ready.push_back(key);
+        if !self.processing.contains_key(&key) {
+            self.ready.push(share, key);
         }
     }
 
     fn take(&mut self, now: Instant) -> Option<K> {
         while let Some(entry) = self.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
-            let key = entry.remove();
+            let (share, key) = entry.remove();
             self.due.remove(&key);
-            self.add(key);
+            self.add(share, key);
         }
-        let key = self.ready.pop_front()?;
+        let (share, key) = self.ready.take()?;
         self.dirty.remove(&key);
-        self.processing.insert(key.clone());
+        self.processing.insert(key.clone(), share);
         Some(key)
     }
 
     fn end(&mut self, key: &K) {
-        self.processing.remove(key);
-        if self.dirty.contains(key) {
-            self.ready.push_back(key.clone());
+        if let Some(share) = self.processing.remove(key) {
+            self.ready.end(&share);
+        }
+        if let Some(share) = self.dirty.get(key) {
+            self.ready.push(share.clone(), key.clone());
         }
     }
 
     /// A key that is to be processed again anyway does not wait.
     fn delay(&mut self, key: K, until: Instant) {
-        if self.dirty.contains(&key) || self.due.contains_key(&key) {
+        if self.dirty.contains_key(&key) || self.due.contains_key(&key) {
             return;
         }
+        // A key of a wave is not processed any more. Waves are not shared out.
+        let share = self.processing.get(&key).cloned().unwrap_or_default();
         self.arrivals += 1;
         self.due.insert(key.clone(), (until, self.arrivals));
-        self.delayed.insert((until, self.arrivals), key);
+        self.delayed.insert((until, self.arrivals), (share, key));
     }
 
     fn next_due(&self) -> Option<Instant> {
@@ -242,7 +255,7 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     fn is_settled(&self, failures: u32) -> bool {
         let has_failed = |key: &K| self.failures.get(key).is_none_or(|count| *count >= failures);
-        self.ready.is_empty() && self.processing.is_empty() && self.delayed.values().all(has_failed)
+        self.ready.is_empty() && self.processing.is_empty() && self.delayed.values().all(|(_, key)| has_failed(key))
     }
 }
 
@@ -253,11 +266,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_key_waits_once_and_is_processed_again_if_it_is_added_meanwhile() {
         let queue = WorkQueue::default();
-        queue.add("a");
-        queue.add("b");
-        queue.add("a");
+        queue.add("ns1".into(), "a");
+        queue.add("ns1".into(), "b");
+        queue.add("ns1".into(), "a");
         assert_eq!(queue.next().await, Some("a"));
-        queue.add("a");
+        queue.add("ns1".into(), "a");
         assert_eq!(queue.next().await, Some("b"), "one worker at a time has a key");
         assert_eq!(queue.len(), QueueLength { ready: 0, processing: 2, delayed: 0 });
         queue.done(&"a");
@@ -270,8 +283,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn keys_that_become_ready_are_counted_once_and_so_are_failures() {
         let queue = WorkQueue::default();
-        queue.add("a");
-        queue.add("a");
+        queue.add("ns1".into(), "a");
+        queue.add("ns1".into(), "a");
         assert_eq!(queue.totals(), QueueTotals { adds: 1, retries: 0 });
         queue.next().await;
         queue.fail(&"a", Duration::ZERO);
@@ -283,7 +296,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_failure_doubles_the_wait_and_success_forgets_it() {
         let (queue, begun) = (WorkQueue::default(), Instant::now());
-        queue.add("a");
+        queue.add("ns1".into(), "a");
         let mut waits = Vec::new();
         for _ in 0..4 {
             assert_eq!(queue.next().await, Some("a"));
@@ -293,7 +306,7 @@ mod tests {
         assert_eq!(waits, [0, 5, 15, 35]);
         assert_eq!(queue.next().await, Some("a"));
         queue.done(&"a");
-        queue.add("a");
+        queue.add("ns1".into(), "a");
         queue.next().await;
         let again = Instant::now();
         queue.fail(&"a", Duration::ZERO);
@@ -304,7 +317,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_wait_is_as_long_as_the_server_wants_and_at_most_five_minutes_otherwise() {
         let queue = WorkQueue::default();
-        queue.add("a");
+        queue.add("ns1".into(), "a");
         for wanted in [Duration::from_secs(7), Duration::ZERO] {
             queue.next().await;
             let begun = Instant::now();
@@ -325,11 +338,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_added_key_does_not_wait_any_longer() {
         let queue = WorkQueue::default();
-        queue.add("a");
+        queue.add("ns1".into(), "a");
         queue.next().await;
         queue.defer(&"a", LONGEST);
         let begun = Instant::now();
-        queue.add("a");
+        queue.add("ns1".into(), "a");
         assert_eq!((queue.next().await, begun.elapsed()), (Some("a"), Duration::ZERO));
         queue.done(&"a");
         assert_eq!(queue.len(), QueueLength::default());
@@ -338,8 +351,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_queue_settles_when_only_failures_and_deferred_keys_are_left() {
         let (queue, begun) = (WorkQueue::default(), Instant::now());
-        queue.add("fails");
-        queue.add("deferred");
+        queue.add("ns1".into(), "fails");
+        queue.add("ns1".into(), "deferred");
         let work = async {
             while let Some(key) = queue.next().await {
                 match key {
@@ -359,7 +372,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_paused_key_is_not_pending_and_keeps_its_failures() {
         let queue = WorkQueue::default();
-        queue.add("a");
+        queue.add("ns1".into(), "a");
         queue.next().await;
         queue.fail(&"a", Duration::ZERO);
         assert!(queue.is_pending(&"a", 2) && !queue.is_pending(&"a", 1));
@@ -378,7 +391,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_closed_queue_hands_out_nothing() {
         let queue = WorkQueue::default();
-        queue.add("a");
+        queue.add("ns1".into(), "a");
         queue.close();
         assert_eq!(queue.next().await, None::<&str>);
     }

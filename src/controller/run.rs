@@ -88,6 +88,7 @@ impl OwnersService {
             health.has(LISTS);
             let unlisted: Vec<_> = engine.unlisted().into_iter().map(|(id, _)| engine.name(id)).collect();
             tracing::info!(objects = engine.graph().len(), ?unlisted, elapsed = ?begun.elapsed(), "collecting");
+            engine.queue.share_out(at_once(settings.workers));
             for _ in 0..at_once(settings.workers) {
                 let engine = Arc::clone(&engine);
                 tasks.spawn(async move { engine.work().await });

@@ -10,6 +10,7 @@ mod identity;
 mod mirrors;
 mod paths;
 mod server;
+mod shares;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -51,10 +52,14 @@ impl Cluster {
     }
 
     fn with(guards: OwnerGuards) -> Self {
+        Self::with_calls(guards, &CallLimits::default())
+    }
+
+    fn with_calls(guards: OwnerGuards, limits: &CallLimits) -> Self {
         let (server, notices) = (Server::default(), Arc::<Mutex<Vec<_>>>::default());
         let sent = Arc::clone(&notices);
         let report = move |notice: Notice| sent.lock().unwrap().push(text(&notice));
-        let calls = Calls::new(Arc::new(server.connection()), &CallLimits::default(), !guards.strict_not_found);
+        let calls = Calls::new(Arc::new(server.connection()), limits, !guards.strict_not_found);
         let clock = || "2026-01-02T03:04:05Z".parse().unwrap();
         let mut engine = Engine::new(calls, Changes::new(Mode::Live), guards, clock, report);
         engine.has_monitors = true;

@@ -46,6 +46,8 @@ pub struct EngineFigures {
     pub objects: usize,
     /// Resources without a complete list.
     pub unlisted: usize,
+    /// Objects that wait until the API server serves or lists something else.
+    pub parked: usize,
     /// Objects that fail now.
     pub failing: usize,
     /// How long the object has failed that fails the longest.
@@ -115,6 +117,7 @@ impl ControllerMetrics {
         count(QUEUE_DELAYED, figures.delayed);
         count(OBJECTS, figures.objects);
         count(UNLISTED, figures.unlisted);
+        count(PARKED, figures.parked);
         count(FAILING, figures.failing);
         count(PAUSED, figures.paused);
         values.set(LONGEST_FAILURE, figures.longest_failure.as_secs_f64());

@@ -124,6 +124,8 @@ definitions! {
     QUEUE_DELAYED = Gauge "kubegc_controller_delayed" [] "Keys that wait after a failure";
     OBJECTS = Gauge "kubegc_controller_objects" [] "Objects in the ownership graph";
     UNLISTED = Gauge "kubegc_controller_unlisted_resources" [] "Monitored resources without a complete list so far";
+    PARKED = Gauge "kubegc_controller_parked_objects" []
+        "Objects that are checked again when the API server serves or lists something else";
     FAILING = Gauge "kubegc_controller_failing_objects" [] "Objects whose check or change fails now";
     LONGEST_FAILURE = Gauge "kubegc_controller_longest_failure_seconds" []
         "How long the object has failed that fails the longest, or 0";

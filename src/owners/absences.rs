@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Identity;
 
 /// How long a proof counts. A restored owner is found after that, even if nothing else shows the restore.
-const VALID: Duration = Duration::from_secs(30);
+pub const VALID: Duration = Duration::from_secs(30);
 /// How many owners are remembered, as in kube-controller-manager.
 const CAPACITY: usize = 500;
 

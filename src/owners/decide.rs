@@ -110,6 +110,15 @@ pub enum DeleteReason {
     OwnerWaits,
 }
 
+/// The most owners of one object that are read: 15 workers at 100 calls a second read as many of each of their objects in
+/// the 30 s for which a read proves something (G1, G5). More than a few dozen owners are not known to be in use.
+pub const MOST_OWNERS: usize = 200;
+
+/// Says why the owners of an object are not read. `None` = they are not too many.
+pub fn too_many_owners(count: usize) -> Option<String> {
+    (count > MOST_OWNERS).then(|| format!("it has {count} owners, and at most {MOST_OWNERS} of an object are read"))
+}
+
 /// Returns what happens to `live`. `owners` has the state of each of its owner references, in their order; what it lacks
 /// counts as unverified. `dependents` are those of the graph.
 ///

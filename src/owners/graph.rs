@@ -14,6 +14,7 @@ mod store;
 pub use changes::{Effect, Event, Observed};
 use std::collections::HashMap;
 use std::num::NonZeroU64;
+use std::sync::Arc;
 
 use shared::SharedObject;
 use store::{NodeId, State, Store};
@@ -85,6 +86,11 @@ impl Graph {
                 Some(Dependent { item: self.item_of(dependent)?, reference: self.store.reference(edge)? })
             })
             .collect()
+    }
+
+    /// Returns the namespace of an object, or of what references mean by it. Empty for a cluster-scoped and an unknown one.
+    pub fn namespace(&self, uid: &Uid) -> Arc<str> {
+        self.store.find(uid).and_then(|node| self.store.namespace(node)).unwrap_or_default()
     }
 
     /// Returns whether `is_it` holds for a dependent of an object: its uid, and whether it blocks.

@@ -7,7 +7,7 @@ use super::served::{Meaning, ServedKinds};
 use super::snapshot::{ClusterSnapshot, ObjectMeta, OwnerAnswer, OwnerRead};
 use super::{
     ApiKind, Dependent, Identity, Item, LiveObject, OwnerGuards, OwnerReference, OwnerState, Propagation, ResourceId,
-    Uid, Verdict, decide,
+    Uid, Verdict, decide, too_many_owners,
 };
 
 /// The finalizers of garbage collection.
@@ -120,13 +120,18 @@ impl<'a> World<'a> {
         match self.find(&reference.uid).filter(|known| known.identity == owner) {
             Some(known) if known.is_deleting && known.is_foreground => OwnerState::WaitsForDependents,
             Some(_) => OwnerState::Exists,
-            None => match self.read(&owner).map_or_else(not_read, |read| state_of(&read.answer)) {
+            None => match self.known(object, &owner) {
                 OwnerState::Absent if self.keep_cross_namespace && self.is_elsewhere(object, reference) => {
                     OwnerState::InOtherNamespace
                 }
                 state => state,
             },
         }
+    }
+
+    fn known(&self, dependent: &Object<'_>, owner: &Identity) -> OwnerState {
+        let read = self.read(owner);
+        read.map_or_else(|| not_read(dependent.owners.len()), |read| state_of(&read.answer))
     }
 
     /// Returns whether the object with the uid of a reference is in another namespace than its dependent.
@@ -150,7 +155,8 @@ impl<'a> World<'a> {
     /// Lists the owners that the lists leave doubtful: those that a live read must find or prove absent.
     pub(super) fn doubtful(&self) -> Vec<Identity> {
         let mut seen = HashSet::new();
-        let references = self.objects.iter().flat_map(|object| object.owners.iter().map(move |owner| (object, owner)));
+        let read = self.objects.iter().filter(|object| too_many_owners(object.owners.len()).is_none());
+        let references = read.flat_map(|object| object.owners.iter().map(move |owner| (object, owner)));
         let meant = references.filter_map(|(object, owner)| self.meant(owner, object));
         let unknown = meant.filter(|owner| self.find(&owner.uid).is_none_or(|known| known.identity != *owner));
         unknown.filter(|owner| seen.insert(owner.clone())).collect()
@@ -276,8 +282,9 @@ impl<'a> Object<'a> {
     }
 }
 
-fn not_read() -> OwnerState {
-    OwnerState::Unverified("it is in no list and was not read".to_owned())
+fn not_read(owners: usize) -> OwnerState {
+    let not_read = || "it is in no list and was not read".to_owned();
+    OwnerState::Unverified(too_many_owners(owners).unwrap_or_else(not_read))
 }
 
 fn state_of(answer: &OwnerAnswer) -> OwnerState {

@@ -66,7 +66,7 @@ async fn a_restored_owner_that_was_orphaned_keeps_its_dependents() {
     cluster.server.put(&owner);
     let child = pod("child", &[to(&owner)]);
     cluster.shows(&child);
-    cluster.engine.queue.add(Key::Check(Uid::new("child-uid")));
+    cluster.engine.add(Key::Check(Uid::new("child-uid")));
     cluster.works().await;
     assert_eq!(cluster.server.get(&child).unwrap()["metadata"]["ownerReferences"], json!([to(&owner)]));
 }

@@ -12,7 +12,7 @@ async fn the_live_object_says_who_the_owners_are() {
     let (shown, live) = (pod("child", &[]), pod("child", &[to(&absent)]));
     cluster.shows(&shown);
     cluster.server.put(&live);
-    cluster.engine.queue.add(Key::Check(Uid::new("child-uid")));
+    cluster.engine.add(Key::Check(Uid::new("child-uid")));
     assert_eq!(cluster.works().await, ["GET pods/child", "GET pods/absent", "DELETE pods/child"]);
     assert_eq!(cluster.notices(), ["delete child: removed"]);
 }
@@ -28,7 +28,7 @@ async fn an_object_that_is_deleted_meanwhile_is_no_failure() {
     cluster.shows(&child);
     let gone = child.clone();
     cluster.server.before("DELETE", &child, move |server| server.remove(&gone));
-    cluster.engine.queue.add(Key::Check(Uid::new("child-uid")));
+    cluster.engine.add(Key::Check(Uid::new("child-uid")));
     let calls = cluster.works().await;
     assert!(
         calls.ends_with(&["GET pods/child", "GET pods/owner", "DELETE pods/child"].map(str::to_owned)),
@@ -70,7 +70,7 @@ async fn a_deletion_that_would_wait_for_itself_unblocks_its_owners_first() {
     let grandchild = waits(pod("c", &[blocking(&b)]));
     cluster.shows(&child);
     cluster.shows(&grandchild);
-    cluster.engine.queue.add(Key::Check(Uid::new("b-uid")));
+    cluster.engine.add(Key::Check(Uid::new("b-uid")));
     let calls = cluster.works().await;
     let at = |call: &str| calls.iter().position(|known| known == call).unwrap_or_else(|| panic!("{call}: {calls:?}"));
     assert!(at("PATCH pods/b") < at("DELETE pods/b"));
@@ -89,7 +89,7 @@ async fn a_404_that_does_not_name_the_owner_proves_nothing_unless_the_guard_is_o
         let owner = pod("owner", &[]);
         cluster.server.answers(&owner, 404, status(404, "NotFound", &json!({})));
         cluster.shows(&pod("child", &[to(&owner)]));
-        cluster.engine.queue.add(Key::Check(Uid::new("child-uid")));
+        cluster.engine.add(Key::Check(Uid::new("child-uid")));
         cluster.works().await;
         assert_eq!(cluster.server.names().len(), left, "strict: {strict}");
         assert_eq!(cluster.failures().is_empty(), !strict);
@@ -175,7 +175,7 @@ async fn orphaning_waits_for_resources_that_were_never_listed_and_says_so_until_
     cluster.loses(&owner);
     let late = object("v1", "Secret", "ns1", "late", &[to(&owner)]);
     cluster.shows(&late);
-    cluster.engine.queue.add(Key::Check(Uid::new("late-uid")));
+    cluster.engine.add(Key::Check(Uid::new("late-uid")));
     cluster.works().await;
     assert_eq!(cluster.server.get(&late).unwrap()["metadata"]["ownerReferences"], json!([]));
 }
@@ -210,7 +210,7 @@ async fn a_foreground_deletion_that_waits_for_long_is_reported_and_measured() {
     tokio::time::advance(STUCK).await;
     cluster.works_again().await;
     assert_eq!(cluster.notices(), ["stuck owner: child"]);
-    cluster.engine.queue.add(Key::Check(Uid::new("owner-uid")));
+    cluster.engine.add(Key::Check(Uid::new("owner-uid")));
     cluster.works().await;
     assert_eq!(cluster.notices(), [""; 0], "it was reported just now");
     assert!(cluster.engine.figures().longest_wait >= STUCK);
@@ -260,7 +260,7 @@ async fn the_brake_counts_objects_that_were_deleted() {
     for dependent in &dependents {
         cluster.server.refuses("DELETE", dependent, false);
         cluster.server.put(dependent);
-        cluster.engine.queue.add(Key::Check(Uid::new(dependent["metadata"]["uid"].as_str().unwrap())));
+        cluster.engine.add(Key::Check(Uid::new(dependent["metadata"]["uid"].as_str().unwrap())));
     }
     cluster.works().await;
     assert_eq!(cluster.server.names(), [""; 0]);

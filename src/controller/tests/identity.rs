@@ -33,7 +33,7 @@ async fn a_reference_without_a_uid_keeps_its_object() {
     cluster.server.put(&pod("owner", &[]));
     cluster.shows_version(&of_other("a", &[to(&owner), to(&pod("absent", &[]))]));
     cluster.works().await;
-    cluster.engine.queue.add(Key::Check(Uid::new("a-uid")));
+    cluster.engine.add(Key::Check(Uid::new("a-uid")));
     cluster.works().await;
     assert_eq!(cluster.server.names(), ["owner", "a"]);
     assert_eq!(cluster.failures()[0].cause, "the reference has no uid");

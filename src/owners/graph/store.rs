@@ -114,8 +114,8 @@ impl Store {
         let node = Node {
             uid: identity.uid.clone(),
             name: (&*identity.name).into(),
-            namespace: self.namespaces.number(&identity.namespace),
-            kind: self.kinds.number(&identity.kind),
+            namespace: self.namespaces.acquire(&identity.namespace),
+            kind: self.kinds.acquire(&identity.kind),
             list: 0,
             first_owner: None,
             first_dependent: None,
@@ -139,12 +139,24 @@ impl Store {
         if let Ok(entry) = self.index.find_entry(self.hasher.hash_one(&node.uid), |known| *known == id) {
             entry.remove();
         }
+        self.kinds.release(node.kind);
+        self.namespaces.release(node.namespace);
+    }
+
+    /// Returns how many kinds and namespaces are in memory.
+    #[cfg(test)]
+    pub(super) fn interned(&self) -> usize {
+        self.kinds.len() + self.namespaces.len()
     }
 
     /// Returns whether a node has the namespace and the name of an object.
     pub(super) fn is_named(&self, id: NodeId, identity: &Identity) -> bool {
         let namespace = |node: &Node| self.namespaces.value(node.namespace) == Some(&identity.namespace);
         self.nodes.get(id).is_some_and(|node| *node.name == *identity.name && namespace(node))
+    }
+
+    pub(super) fn namespace(&self, id: NodeId) -> Option<Arc<str>> {
+        self.namespaces.value(self.nodes.get(id)?.namespace).cloned()
     }
 
     /// Returns whether a node has a kind, in this version.
@@ -166,9 +178,12 @@ impl Store {
     pub(super) fn set_identity(&mut self, id: NodeId, identity: &Identity) {
         let edges: Vec<_> = self.edges_to(id).map(|(edge, _)| edge).collect();
         let references: Vec<_> = edges.iter().map(|edge| self.reference(*edge)).collect();
-        let (kind, namespace) = (self.kinds.number(&identity.kind), self.namespaces.number(&identity.namespace));
         if let Some(node) = self.nodes.get_mut(id) {
-            (node.kind, node.namespace, node.name) = (kind, namespace, (&*identity.name).into());
+            let kind = std::mem::replace(&mut node.kind, self.kinds.acquire(&identity.kind));
+            let namespace = std::mem::replace(&mut node.namespace, self.namespaces.acquire(&identity.namespace));
+            node.name = (&*identity.name).into();
+            self.kinds.release(kind);
+            self.namespaces.release(namespace);
         }
         for (edge, reference) in edges.into_iter().zip(references) {
             if let Some(reference) = reference {
