@@ -7,6 +7,7 @@
 
 mod act;
 mod as_shown;
+mod attention;
 mod calls;
 mod changes;
 mod check;
@@ -33,6 +34,7 @@ mod waiting;
 #[cfg(test)]
 mod tests;
 
+pub use attention::Attention;
 pub use calls::CallLimits;
 pub use collect::{ClusterReport, ClusterReportKind, CollectOptions, WaitingObject, collect};
 pub use error::ControllerError;

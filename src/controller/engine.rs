@@ -108,6 +108,8 @@ struct Resources {
     names: Vec<(String, String)>,
     /// The resources without a complete list so far, since when.
     unlisted: HashMap<ResourceId, Instant>,
+    /// The resources that cannot be listed or watched now, since when.
+    failing: HashMap<ResourceId, Instant>,
     /// The unavailable group-versions of which no resource was ever known, since when.
     unknown_groups: HashMap<String, Instant>,
 }
@@ -303,6 +305,24 @@ impl Engine {
             Some(item) => item.is_deleting || item.resource == resource,
             None => true,
         });
+    }
+
+    /// Records that a resource cannot be listed or watched. Returns whether that is new.
+    pub(super) fn monitor_fails(&self, resource: ResourceId) -> bool {
+        let mut resources = lock(&self.resources);
+        let is_new = !resources.failing.contains_key(&resource);
+        resources.failing.entry(resource).or_insert_with(Instant::now);
+        is_new
+    }
+
+    /// Records that a resource is listed and watched again, or is not followed any more. Returns whether it failed.
+    pub(super) fn monitor_works(&self, resource: ResourceId) -> bool {
+        lock(&self.resources).failing.remove(&resource).is_some()
+    }
+
+    /// Lists the resources that cannot be listed or watched now, and for how long.
+    pub(super) fn failing_monitors(&self) -> Vec<(ResourceId, Duration)> {
+        lock(&self.resources).failing.iter().map(|(id, since)| (*id, since.elapsed())).collect()
     }
 
     /// Records that a definition of custom resources exists, or was deleted.

@@ -1,6 +1,7 @@
 //! Leader election by a Lease, with the numbers of kube-controller-manager. Two leaders for a moment waste calls and do no
 //! harm, because every change has a precondition.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use tokio::time::{Instant, sleep};
 
+use super::attention::Attention;
 use crate::kubernetes::{Clock, Connection, KubernetesError, LeaseName, read_lease, write_lease};
 
 /// After this time without a renewal another candidate may take the lease.
@@ -18,6 +20,9 @@ const RENEW_WITHIN: Duration = Duration::from_secs(10);
 /// The interval of all attempts.
 const RETRY: Duration = Duration::from_secs(2);
 
+/// The annotation of the lease that says what needs attention, a line each.
+pub(super) const ATTENTION: &str = "kubegc/needs-attention";
+
 /// A candidate for the lease.
 pub struct Candidate {
     connection: Arc<Connection>,
@@ -25,6 +30,8 @@ pub struct Candidate {
     /// Differs from that of every other candidate.
     identity: String,
     clock: Clock,
+    /// Written to the lease while this candidate has it.
+    attention: Attention,
     /// The lease as it was read last, and since when it is unchanged. Only this clock counts: those of other machines may
     /// differ.
     seen: Option<(LeaseSpec, Instant)>,
@@ -34,8 +41,14 @@ pub struct Candidate {
 
 impl Candidate {
     /// Creates a candidate. It makes no call yet.
-    pub fn new(connection: Arc<Connection>, name: LeaseName, identity: String, clock: Clock) -> Self {
-        Self { connection, name, identity, clock, seen: None }
+    pub fn new(
+        connection: Arc<Connection>,
+        name: LeaseName,
+        identity: String,
+        clock: Clock,
+        attention: Attention,
+    ) -> Self {
+        Self { connection, name, identity, clock, attention, seen: None }
     }
 
     /// Waits until this candidate has the lease.
@@ -123,7 +136,20 @@ impl Candidate {
             ..LeaseSpec::default()
         };
         let LeaseName { namespace, name } = self.name.clone();
-        Lease { metadata: ObjectMeta { name: Some(name), namespace: Some(namespace), ..metadata }, spec: Some(spec) }
+        let annotations = self.annotations(metadata.annotations.unwrap_or_default());
+        let metadata =
+            ObjectMeta { name: Some(name), namespace: Some(namespace), annotations: Some(annotations), ..metadata };
+        Lease { metadata, spec: Some(spec) }
+    }
+
+    fn annotations(&self, mut annotations: BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let lines = (self.attention)();
+        if lines.is_empty() {
+            annotations.remove(ATTENTION);
+        } else {
+            annotations.insert(ATTENTION.to_owned(), lines.join("\n"));
+        }
+        annotations
     }
 
     /// A Lease has microseconds and no nanoseconds.

@@ -53,7 +53,6 @@ struct GraphSink {
     /// Its objects define custom resources.
     defines_custom: bool,
     is_listing: bool,
-    is_failing: bool,
 }
 
 // === impl Monitors ===
@@ -102,7 +101,6 @@ impl Monitors {
             kinds_changed: defines_kinds.then(|| Arc::clone(&self.kinds_changed)),
             defines_custom: self.engine.name(id) == DEFINITIONS,
             is_listing: true,
-            is_failing: false,
         };
         let monitor = Monitor {
             connection: Arc::clone(&self.engine.calls.connection),
@@ -122,6 +120,7 @@ impl Monitors {
         task.abort();
         // It shows nothing any more after this.
         let _ = task.await;
+        self.engine.monitor_works(id);
         if !is_served {
             tracing::info!(resource = self.engine.name(id), version = resource.api_version, "not served any more");
             // The API server deletes all objects of a definition before the definition itself.
@@ -206,13 +205,13 @@ impl Sink<MetadataOnly> for GraphSink {
 
     fn failed(&mut self, error: &KubernetesError) {
         self.engine.apply(Event::Interrupted);
-        if !std::mem::replace(&mut self.is_failing, true) {
+        if self.engine.monitor_fails(self.id) {
             tracing::warn!(resource = self.name, cause = %error, "not monitored for now");
         }
     }
 
     fn works(&mut self) {
-        if std::mem::take(&mut self.is_failing) {
+        if self.engine.monitor_works(self.id) {
             tracing::info!(resource = self.name, "monitored again");
         }
     }

@@ -7,6 +7,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::attention::Attention;
 use super::calls::Calls;
 use super::changes::{Changes, Mode};
 use super::engine::{Engine, Notice};
@@ -68,7 +69,15 @@ impl OwnersService {
     pub fn pages(&self) -> Pages {
         let (engine, metrics) = (Arc::clone(&self.engine), self.metrics.clone());
         let text = move |format| metrics.text(format, &engine.figures());
-        Pages { metrics: Arc::new(text), health: self.health.clone(), report: None }
+        let engine = Arc::clone(&self.engine);
+        let notes = Arc::new(move || engine.resources_left_out());
+        Pages { metrics: Arc::new(text), health: self.health.clone(), notes, report: None }
+    }
+
+    /// Returns what shows what needs attention.
+    pub fn attention(&self) -> Attention {
+        let engine = Arc::clone(&self.engine);
+        Arc::new(move || engine.attention())
     }
 
     /// Runs until `stop`. Then the calls in flight end, and nothing new begins.

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::changes::deletion_waits_for_dependents;
+use super::leader::ATTENTION;
 use super::served::Served;
 use super::{ControllerError, ResourceFilter};
 use crate::kubernetes::{
@@ -77,6 +78,8 @@ pub struct Leader {
     pub renewed_at: Option<Timestamp>,
     /// The Lease has not expired.
     pub is_active: bool,
+    /// What it reports: resources that are not collected, objects that fail or wait. Empty = all was done. `kubegc` only.
+    pub needs_attention: Vec<String>,
 }
 
 // === impl ClusterStatus ===
@@ -154,12 +157,14 @@ impl Collector {
 
 impl Leader {
     fn of(lease: Lease, now: Timestamp) -> Option<Self> {
+        let annotations = lease.metadata.annotations.unwrap_or_default();
+        let needs_attention = annotations.get(ATTENTION).map(|text| text.lines().map(str::to_owned).collect());
         let LeaseSpec { holder_identity, renew_time, lease_duration_seconds, .. } = lease.spec?;
         let identity = holder_identity.filter(|holder| !holder.is_empty())?;
         let renewed_at = renew_time.map(|time| time.0);
         let lasts = i64::from(lease_duration_seconds.unwrap_or_default());
         let is_active = renewed_at.is_some_and(|renewed| now.duration_since(renewed).as_secs() <= lasts);
-        Some(Self { identity, renewed_at, is_active })
+        Some(Self { identity, renewed_at, is_active, needs_attention: needs_attention.unwrap_or_default() })
     }
 }
 

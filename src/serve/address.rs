@@ -158,7 +158,12 @@ mod tests {
 
     async fn served() -> SocketAddr {
         let (listener, address) = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-        let pages = Pages { metrics: Arc::new(|_| String::new()), health: Health::default(), report: None };
+        let pages = Pages {
+            metrics: Arc::new(|_| String::new()),
+            health: Health::default(),
+            notes: Arc::new(Vec::new),
+            report: None,
+        };
         tokio::spawn(async move { accept(&listener, &pages).await });
         address
     }

@@ -21,6 +21,8 @@ pub struct Pages {
     pub metrics: Arc<dyn Fn(Exposition) -> String + Send + Sync>,
     /// The health.
     pub health: Health,
+    /// Returns facts that are shown to those who ask whether the process is ready, a line each.
+    pub notes: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
     /// The page for people, if there is one.
     pub report: Option<ReportPage>,
 }
@@ -40,10 +42,14 @@ impl Pages {
             ("/", Some(report)) => report.answer().await,
             ("/metrics", _) => self.metrics(request),
             ("/livez", _) => health(&self.stalled(), &[], "stalled"),
-            ("/readyz", _) => health(&self.health.missing(), &self.health.notes(), "not ready"),
+            ("/readyz", _) => health(&self.health.missing(), &self.notes(), "not ready"),
             _ => return None,
         };
         Some(protected(page))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        [self.health.notes(), (self.notes)()].concat()
     }
 
     fn stalled(&self) -> Vec<String> {

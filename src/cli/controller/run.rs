@@ -11,7 +11,7 @@ use crate::cli::reload::{CONFIGURATION, load_again, needing_restart};
 use crate::cli::session::block_on;
 use crate::cli::{CliError, ErrorKind};
 use crate::config::{ConfigFiles, Loaded, Settings};
-use crate::controller::{Candidate, OwnersService, PodNotice, PodsService, ResourceFilter, ResourceName};
+use crate::controller::{Attention, Candidate, OwnersService, PodNotice, PodsService, ResourceFilter, ResourceName};
 use crate::daemon::file_watch::FileWatch;
 use crate::daemon::now;
 use crate::daemon::signals::{self, Reload};
@@ -76,14 +76,14 @@ pub(super) fn run(
         let connection = Arc::new(source::connection(loaded));
         let filter = ResourceFilter { only: args.only.clone(), ignore: args.ignore.clone() };
         let owners = OwnersService::new(&connection, loaded.settings.controller.clone(), filter, now);
-        let (metrics, pages) = (owners.metrics().clone(), owners.pages());
+        let (metrics, pages, attention) = (owners.metrics().clone(), owners.pages(), owners.attention());
         let health = pages.health.clone();
         let _server = serve_pages(loaded, pages);
         let reloads = Reloads { load, started_with: &loaded.settings, metrics: &metrics, health: &health };
         let pods = pods(loaded, &connection, &metrics, &health);
         let service = collect(args, owners, pods, stop.clone());
         tokio::select! {
-            ended = serve(args, loaded, &connection, (&metrics, &health), service, &stop) => ended,
+            ended = serve(args, loaded, &connection, (&metrics, &health, attention), service, &stop) => ended,
             () = reloads.run(&mut reload) => Ok(()),
             () = health.progress().beat(THREAD, LONGEST_BLOCK) => Ok(()),
             () = files.run(&request_reload) => Ok(()),
@@ -97,7 +97,7 @@ async fn serve(
     args: &Args,
     loaded: &Loaded,
     connection: &Arc<Connection>,
-    (metrics, health): (&ControllerMetrics, &Health),
+    (metrics, health, attention): (&ControllerMetrics, &Health, Attention),
     service: impl Future<Output = ()>,
     stop: &CancellationToken,
 ) -> Result<(), CliError> {
@@ -108,7 +108,7 @@ async fn serve(
     }
     health.note(LEASE, "standby, another process may collect");
     let (lease, identity) = (loaded.settings.controller.lease.clone(), identity(&loaded.settings.node));
-    let mut candidate = Candidate::new(Arc::clone(connection), lease, identity, now);
+    let mut candidate = Candidate::new(Arc::clone(connection), lease, identity, now, attention);
     tokio::select! {
         () = candidate.lead() => {}
         () = stop.cancelled() => return Ok(()),

@@ -49,8 +49,17 @@ fn text(status: &ClusterStatus) -> String {
         format!("{word} in the API server")
     });
     fields.push(("Garbage collection".to_owned(), enabled));
-    fields.extend(status.collectors.iter().map(|collector| (collector.name.clone(), leader(collector, status.at))));
+    for collector in &status.collectors {
+        fields.push((collector.name.clone(), leader(collector, status.at)));
+        fields.extend(attention(collector).map(|line| ("Needs attention".to_owned(), line.clone())));
+    }
     format::fields(&fields)
+}
+
+/// Lists what the leader reports. What an earlier one has reported is not true any more.
+fn attention(collector: &Collector) -> impl Iterator<Item = &String> {
+    let leader = collector.leader.as_ref().and_then(Option::as_ref).filter(|leader| leader.is_active);
+    leader.into_iter().flat_map(|leader| &leader.needs_attention)
 }
 
 fn value<T>(seen: &Seen<T>, text: impl FnOnce(&T) -> String) -> String {
@@ -63,7 +72,7 @@ fn value<T>(seen: &Seen<T>, text: impl FnOnce(&T) -> String) -> String {
 fn leader(collector: &Collector, now: Timestamp) -> String {
     value(&collector.leader, |leader| match leader {
         None => format!("no leader (lease {})", collector.lease),
-        Some(Leader { identity, renewed_at, is_active }) => {
+        Some(Leader { identity, renewed_at, is_active, .. }) => {
             let age = renewed_at.map_or(0, |renewed| now.duration_since(renewed).as_secs());
             let word = if *is_active { "active" } else { "not active" };
             format!("{word}, leader {identity}, lease {} renewed {} ago", collector.lease, format::age(age))

@@ -130,7 +130,8 @@ impl Monitoring {
         let metrics = self.metrics.clone();
         let (settings, outlooks) = (Arc::clone(&self.settings), Arc::clone(&self.outlooks));
         let report = ReportPage::new(STYLE_HASH, move || page(&settings, &outlooks));
-        Pages { metrics: Arc::new(move |format| metrics.text(format)), health: self.health.clone(), report }
+        let text = Arc::new(move |format| metrics.text(format));
+        Pages { metrics: text, health: self.health.clone(), notes: Arc::new(Vec::new), report }
     }
 }
 

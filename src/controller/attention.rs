@@ -1,0 +1,84 @@
+//! What waits, fails or is parked (G6), in numbers and names of resources: text of tenants has no place here (G5).
+//!
+//! Readiness shows what concerns a whole resource. The leader writes all of it to its Lease, so that
+//! `kubegc controller status` and `kubectl describe lease` show it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::engine::Engine;
+use crate::model::duration_text;
+
+/// Returns what needs attention, a line each.
+pub type Attention = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+
+/// How many resources are named.
+const NAMED: usize = 10;
+
+// === impl Engine ===
+
+impl Engine {
+    /// Returns a line for each way in which whole resources are not collected.
+    pub(super) fn resources_left_out(&self) -> Vec<String> {
+        let unlisted = self.unlisted().into_iter().map(|(id, since)| (self.name(id), since)).collect();
+        let failing = self.failing_monitors().into_iter().map(|(id, since)| (self.name(id), since)).collect();
+        let paused = self.brake().paused().collect::<Vec<_>>();
+        let paused = paused.into_iter().map(|id| (self.name(id), Duration::ZERO)).collect();
+        [
+            line("not listed so far", unlisted),
+            line("cannot be watched now", failing),
+            line("paused by the brake", paused),
+            line("discovery failed, no resource known", self.unknown_groups()),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// Returns a line for each thing that needs attention.
+    pub(super) fn attention(&self) -> Vec<String> {
+        let figures = self.figures();
+        let mut lines = self.resources_left_out();
+        if figures.failing > 0 {
+            let (count, longest) = (figures.failing, seconds(figures.longest_failure));
+            lines.push(format!("objects that fail: {count}, the longest for {longest}"));
+        }
+        if figures.parked > 0 {
+            lines.push(format!("objects that wait for another discovery or list: {}", figures.parked));
+        }
+        if figures.longest_wait > Duration::ZERO {
+            lines.push(format!("longest foreground deletion: {}", seconds(figures.longest_wait)));
+        }
+        lines
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    duration_text(Duration::from_secs(time.as_secs()))
+}
+
+/// Names the first of these things, and says for how long the oldest has been one.
+fn line(what: &str, mut things: Vec<(String, Duration)>) -> Option<String> {
+    things.sort();
+    let oldest = things.iter().map(|(_, since)| *since).max()?;
+    let mut names: Vec<_> = things.iter().take(NAMED).map(|(name, _)| name.clone()).collect();
+    if let Some(more) = things.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        names.push(format!("and {more} more"));
+    }
+    let since = if oldest.is_zero() { String::new() } else { format!(" for {}", seconds(oldest)) };
+    Some(format!("{what}{since}: {}", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_a_few_things_and_counts_the_others() {
+        let things = |count: u64| (0..count).map(|it| (format!("r{it:02}"), Duration::from_secs(60 * it))).collect();
+        assert_eq!(line("lost", things(0)), None);
+        assert_eq!(line("lost", things(1)).unwrap(), "lost: r00");
+        assert_eq!(line("lost", things(3)).unwrap(), "lost for 2m: r00, r01, r02");
+        assert!(line("lost", things(12)).unwrap().ends_with("r08, r09, and 2 more"));
+    }
+}
