@@ -7,6 +7,7 @@ mod conflicting_references;
 mod discovery;
 mod holds;
 mod identity;
+mod matrix;
 mod mirrors;
 mod paths;
 mod server;

@@ -1,5 +1,7 @@
 //! An API server in memory: objects by path, with versions, preconditions and finalizers as the real one has them.
 
+mod whole;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -11,6 +13,8 @@ use tower::{BoxError, service_fn};
 
 use super::{kind, resource_name};
 use crate::kubernetes::Connection;
+
+pub(super) use self::whole::WholeServer;
 
 /// What runs right before a request is answered.
 type Before = Box<dyn FnOnce(&Server) + Send>;
