@@ -54,7 +54,11 @@ impl Contest {
             }
             let mut different = Vec::new();
             let look = async || {
-                let (upstream, ours) = tokio::join!(self.upstream.1.states(), self.ours.1.states());
+                let states = tokio::try_join!(self.upstream.1.states(), self.ours.1.states());
+                let (upstream, ours) = match states {
+                    Ok(states) => states,
+                    Err(error) => return vec![error.to_string()],
+                };
                 let mut found = sentinel::waits(steps, &upstream, "kube-controller-manager");
                 found.extend(sentinel::waits(steps, &ours, "kubegc"));
                 different = compare(self.forests(), steps, (&upstream, &ours));

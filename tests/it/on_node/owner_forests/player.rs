@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use futures::{StreamExt as _, stream};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::Client;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
@@ -113,7 +113,11 @@ impl Player {
 
     /// Compares each forest with its recorded state after `steps` steps, and returns the differences.
     pub async fn differences(&self, steps: usize) -> Vec<String> {
-        let mut states = self.states().await;
+        let mut states = match self.states().await {
+            Ok(states) => states,
+            // A server that is killed, or whose store is.
+            Err(error) => return vec![error.to_string()],
+        };
         let mut different = Vec::new();
         for forest in &self.forests {
             let state = states.remove(&forest.name).unwrap_or_default();
@@ -126,12 +130,16 @@ impl Player {
     }
 
     /// Returns the state of each forest, by its name.
-    pub async fn states(&self) -> BTreeMap<String, State> {
+    ///
+    /// # Errors
+    ///
+    /// A list failed.
+    pub async fn states(&self) -> Result<BTreeMap<String, State>, kube::Error> {
         let lists = KINDS.map(|(api_version, kind, ..)| async move {
-            let list = all(&self.client, api_version, kind).list_metadata(&ListParams::default()).await.unwrap();
-            list.items.into_iter().map(|it| it.metadata).collect::<Vec<_>>()
+            let list = all(&self.client, api_version, kind).list_metadata(&ListParams::default()).await?;
+            Ok::<_, kube::Error>(list.items.into_iter().map(|it| it.metadata).collect::<Vec<_>>())
         });
-        let objects = stream::iter(lists).buffer_unordered(KINDS.len()).collect::<Vec<_>>().await;
+        let objects = stream::iter(lists).buffer_unordered(KINDS.len()).try_collect::<Vec<_>>().await?;
         let mut states = BTreeMap::<_, State>::new();
         for object in objects.into_iter().flatten() {
             let name = object.name.clone().unwrap();
@@ -140,7 +148,7 @@ impl Player {
             let left = left(object, &self.uids[at]);
             states.entry(forest.to_owned()).or_default().insert(id.to_owned(), left);
         }
-        states
+        Ok(states)
     }
 }
 
