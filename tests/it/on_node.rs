@@ -2,6 +2,7 @@
 
 mod agent;
 mod agent_starts_first;
+mod aggregated_api;
 mod churn;
 mod cluster_cases;
 mod cluster_faults;
@@ -21,6 +22,7 @@ mod pod_source_outages;
 mod pods_at_cluster_level;
 mod random;
 mod readme;
+mod restored_store;
 mod running_pods;
 mod service;
 mod terminated_pods;

@@ -1,7 +1,7 @@
 //! Metrics and health of two replicas of `kubegc controller run`.
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, DeleteParams, PostParams};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
@@ -19,7 +19,8 @@ async fn health_metrics_and_reload() {
     let node = NodeRig::start_api_alone().await;
     node.play(&scenarios![
         the_leader_and_the_standby_are_ready_and_the_dashboard_shows_what_the_leader_deletes,
-        a_reload_changes_the_level_of_the_log_and_names_what_needs_a_restart
+        a_reload_changes_the_level_of_the_log_and_names_what_needs_a_restart,
+        what_waits_is_in_the_status_and_a_resource_that_fails_in_readiness
     ])
     .await;
 }
@@ -85,6 +86,28 @@ async fn a_reload_changes_the_level_of_the_log_and_names_what_needs_a_restart(no
     assert!(log.contains("changed settings need a restart settings=\"controller.workers\""), "{log}");
     assert!(!log.contains("settings reloaded"), "the level of that message is below the new one: {log}");
     assert_eq!(controller.terminate(), 0);
+}
+
+async fn what_waits_is_in_the_status_and_a_resource_that_fails_in_readiness(node: &NodeRig) {
+    let maps: Api<ConfigMap> = Api::namespaced(node.kube(), "default");
+    let create = async |object: serde_json::Value| {
+        let object: ConfigMap = serde_json::from_value(object).unwrap();
+        maps.create(&PostParams::default(), &object).await.unwrap().metadata.uid.unwrap()
+    };
+    let uid = create(json!({"metadata": {"name": "waits"}})).await;
+    let owner =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "waits", "uid": uid, "blockOwnerDeletion": true});
+    let held = json!({"name": "held", "ownerReferences": [owner], "finalizers": ["example.com/hold"]});
+    create(json!({"metadata": held})).await;
+    maps.delete("waits", &DeleteParams::foreground()).await.unwrap();
+
+    let leader = node.controller("attention", ARGS);
+    let admin = node.kubeconfig("admin").display().to_string();
+    let args = ["controller", "status", "--kubeconfig", &admin, "--set", "controller.lease_namespace=default"];
+    let status = || node.kubegc(&args).stdout;
+    let expected = "Needs attention:         longest foreground deletion: ";
+    assert!(becomes_true(async || status().contains(expected)).await, "{}\n{}", status(), leader.log());
+    assert_eq!(leader.terminate(), 0);
 }
 
 /// Returns the address as soon as it is served.
