@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::Request;
 use kube::core::params::ListParams;
 use kube::core::{ObjectList, Request as Path};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
@@ -85,9 +86,33 @@ pub(super) async fn pods_at(
     Ok(Listed { items, version })
 }
 
+/// The head of a list.
+#[derive(Deserialize)]
+struct Head {
+    metadata: HeadMetadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HeadMetadata {
+    resource_version: String,
+}
+
 // === impl List ===
 
 impl List<'_> {
+    /// Returns the newest version of the server's store, from a page with one object.
+    pub(super) async fn newest_version(
+        &self,
+        connection: &Connection,
+        request: impl Fn(&ListParams) -> Result<Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<String, KubernetesError> {
+        let request = request(&ListParams::default().limit(1));
+        let request = request.map_err(|error| invalid_request(self.what, error.to_string()))?;
+        let page: Head = connection.request(self.what, request, self.limit).await?;
+        Ok(page.metadata.resource_version)
+    }
+
     /// Requests all pages and returns their objects. If one page fails, there is no list.
     pub(super) async fn whole<T: Clone + DeserializeOwned>(
         &self,

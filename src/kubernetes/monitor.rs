@@ -80,6 +80,8 @@ struct Round<'a, S> {
     version: Option<String>,
     pauses: Pauses,
     is_failing: bool,
+    /// The server may have been restored to a version before the one to continue from.
+    is_doubtful: bool,
 }
 
 // === impl Monitor ===
@@ -95,6 +97,7 @@ impl Monitor {
             version: None,
             pauses: Pauses::new(&self.timing),
             is_failing: true,
+            is_doubtful: false,
             monitor: &self,
         };
         loop {
@@ -103,6 +106,15 @@ impl Monitor {
                 sleep(round.pauses.after(error.code() == Some(410), round.version.is_none())).await;
             }
         }
+    }
+
+    /// Returns what makes the requests for the pages of a list.
+    fn pages(
+        &self,
+        what: &str,
+    ) -> Result<impl Fn(&ListParams) -> Result<Request<Vec<u8>>, kube::core::request::Error>, KubernetesError> {
+        let (path, form) = (self.resource.all(what)?, self.form);
+        Ok(move |params: &ListParams| path.list(params).map(|request| form.request(request, ACCEPT_LIST)))
     }
 }
 
@@ -114,6 +126,9 @@ impl<S> Round<'_, S> {
     where
         S: Sink<T>,
     {
+        if self.is_doubtful && self.version.is_some() {
+            self.check_version().await?;
+        }
         let version = match self.version.clone() {
             Some(version) => version,
             None => self.list::<T>().await?,
@@ -147,9 +162,8 @@ impl<S> Round<'_, S> {
     {
         // The semaphore is never closed.
         let _permit = self.monitor.lists.acquire().await;
-        let Self { monitor: Monitor { connection, resource, form, timing, .. }, list: what, sink, .. } = self;
-        let path = resource.all(what)?;
-        let request = |params: &ListParams| path.list(params).map(|request| form.request(request, ACCEPT_LIST));
+        let Self { monitor: Monitor { connection, resource, timing, .. }, list: what, sink, .. } = self;
+        let request = self.monitor.pages(what)?;
         let whole = format!("{}List", resource.kind);
         let list = List { what, kinds: &["PartialObjectMetadataList", &whole], limit: timing.answer };
         sink.list_begins();
@@ -159,6 +173,19 @@ impl<S> Round<'_, S> {
         self.pauses.listed();
         self.version = Some(version.clone());
         Ok(version)
+    }
+
+    /// Lists again if the server has not reached the version to continue from: after a restore from a backup it would show
+    /// nothing until it has.
+    async fn check_version(&mut self) -> Result<(), KubernetesError> {
+        let Monitor { connection, timing, .. } = self.monitor;
+        let list = List { what: &self.list, kinds: &[], limit: timing.answer };
+        let newest = list.newest_version(connection, self.monitor.pages(&self.list)?).await?;
+        if self.version.as_deref().is_some_and(|version| is_older(&newest, version)) {
+            self.version = None;
+        }
+        self.is_doubtful = false;
+        Ok(())
     }
 
     fn request(&self, version: &str) -> Result<Request<Vec<u8>>, KubernetesError> {
@@ -197,10 +224,8 @@ impl<S> Round<'_, S> {
             self.version = None;
             return Err(unreadable(&self.watch, "an event without a version".to_owned()));
         }
-        let number = |text: &str| text.parse::<u64>().ok();
-        let before = self.version.as_deref().and_then(number);
         // An older state was restored: what the list showed may not exist (G1).
-        if before.zip(number(version)).is_some_and(|(before, now)| now < before) {
+        if self.version.as_deref().is_some_and(|before| is_older(version, before)) {
             self.version = None;
             return Err(unreadable(&self.watch, format!("the version {version} is older than the one before")));
         }
@@ -226,9 +251,15 @@ impl<S> Round<'_, S> {
         {
             self.version = None;
         }
-        self.is_failing = true;
+        (self.is_failing, self.is_doubtful) = (true, true);
         self.sink.failed(error);
     }
+}
+
+/// Versions are numbers that grow, unless an older state of the store was restored.
+fn is_older(version: &str, than: &str) -> bool {
+    let number = |text: &str| text.parse::<u64>().ok();
+    number(version).zip(number(than)).is_some_and(|(version, than)| version < than)
 }
 
 // === impl Form ===
