@@ -1,11 +1,13 @@
 //! `kubegc controller` with the shipped permissions: they allow everything that it does, and it uses all of them.
 
+use std::process::Command;
+
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace};
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::manifests::{rendered, toml};
-use crate::rig::{NodeRig, Program, becomes_true};
+use crate::manifests::{kubectl, rendered, toml};
+use crate::rig::{NodeRig, Program, becomes_true, run};
 
 /// Grants the paths that are no resources, such as `/apis`, to every user.
 const DISCOVERY: &str = "ClusterRoleBinding \"system:discovery\"";
@@ -30,6 +32,32 @@ async fn the_collector_uses_exactly_the_permissions_that_it_has() {
     let collected = becomes_true(async || differences(&node).await.is_empty()).await;
     assert!(collected, "{:#?}\n{}", differences(&node).await, node.log_of(Program::Kubegc));
     ends_and_has_used_its_permissions(&node, "controller").await;
+}
+
+/// With the commands of `docs/cluster-gc.md`.
+#[tokio::test]
+async fn a_role_that_names_each_resource_suffices_and_has_no_subresources() {
+    let node = NodeRig::start_api_alone().await;
+    install(&node, "controller").await;
+    let page = include_str!("../../../docs/cluster-gc.md");
+    let commands = page.split("```sh\nresources=").nth(1).unwrap().split("```").next().unwrap();
+    let kubectl = format!("{} --kubeconfig {}", kubectl().display(), node.kubeconfig("admin").display());
+    let script = format!("set -e\nkubectl() {{ {kubectl} \"$@\"; }}\nresources={commands}");
+    run(Command::new("bash").env("HOME", node.dir()).args(["-c", &script]));
+    leave_forest(&node).await;
+
+    launch(&node, "controller", &[]);
+    let collected = becomes_true(async || differences(&node).await.is_empty()).await;
+    assert!(collected, "{:#?}\n{}", differences(&node).await, node.log_of(Program::Kubegc));
+    node.end(Program::Kubegc);
+    assert!(!node.log_of(Program::Kubegc).contains("forbidden"), "{}", node.log_of(Program::Kubegc));
+    let may = |verb: &str, what: &str| {
+        let account = "system:serviceaccount:kubegc-system:kubegc-controller";
+        let script = format!("{kubectl} auth can-i {verb} {what} -A --as {account} || true");
+        run(Command::new("bash").env("HOME", node.dir()).args(["-c", &script])).trim().to_owned()
+    };
+    let answers = ["pods", "pods --subresource=proxy", "nodes --subresource=proxy"].map(|what| may("get", what));
+    assert_eq!(answers, ["yes", "no", "no"]);
 }
 
 /// The pod of a missing node is read with its node, gets the phase Failed, and is deleted.
