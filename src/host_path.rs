@@ -74,8 +74,12 @@ impl HostFs {
     /// Resolves `path` as a process of the host would, following every symlink, and never leaves the root.
     ///
     /// # Errors
-    /// As in the system, except for a missing part. Also after too many symlinks.
+    /// As in the system, except for a missing part. Also after too many symlinks, and for a path that is not absolute: it
+    /// would be that of another place, and an empty one that of the root.
     pub fn resolve(&self, path: &Path) -> io::Result<Resolved> {
+        if !path.is_absolute() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{path:?} is no absolute path")));
+        }
         let mut ahead: VecDeque<OsString> = parts(path).collect();
         let mut real = PathBuf::new();
         let mut links = 0;

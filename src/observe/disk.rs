@@ -110,6 +110,15 @@ mod tests {
         assert!(matches!(error, ObserveError::Measure { .. }), "{error}");
     }
 
+    /// It would be the disk of the agent's root.
+    #[tokio::test]
+    async fn a_path_that_is_not_absolute_is_an_error() {
+        for path in ["", "var/lib/containerd", "."] {
+            let error = HostDisks::new("/").measure(path.as_ref()).await.unwrap_err();
+            assert!(matches!(error, ObserveError::Measure { .. }), "{path}: {error}");
+        }
+    }
+
     #[tokio::test]
     async fn a_file_system_without_inodes_says_none() {
         let proc = probe(Path::new("/proc")).unwrap();
