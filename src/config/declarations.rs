@@ -13,8 +13,9 @@ pub(super) const TABLES: &[(&str, &str)] = &[
         "pressure",
         "Any one of the settings `free_*` is enough for disk pressure. They apply to the disk of the images and to the\n\
          disks of the pod logs and of the kubelet. Under disk pressure kubegc removes every unused image, whatever the\n\
-         thresholds, and all dead containers and sandboxes of terminated pods, but not their logs. The guards still\n\
-         apply. The kubelet's eviction does the same before it evicts pods: set these values above its thresholds.",
+         thresholds, and all dead containers of terminated pods with their log files, and their sandboxes. The\n\
+         directories of their logs stay. The guards still apply. The kubelet's eviction does the same before it evicts\n\
+         pods: set these values above its thresholds.",
     ),
     ("logs", "kubegc deletes no log outside these two directories."),
     (
@@ -81,7 +82,8 @@ settings! {
     /// Start of the age of a container, for min_age: "created", as in the kubelet, or "finished".
     "containers.age_from": AGE_FROM = policy.containers.age_from;
 
-    /// Remove all dead containers and sandboxes of terminated pods, as the kubelet does under disk pressure.
+    /// Remove all dead containers and sandboxes of terminated pods, as the kubelet does under disk pressure. The log files
+    /// of a container go with it.
     "containers.evict_terminated_pods": SWITCH = policy.containers.evict_terminated_pods;
 
     /// Wait of the service after a pass over containers, sandboxes and logs.

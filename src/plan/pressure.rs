@@ -1,8 +1,8 @@
 //! Disk pressure: when a disk has it, and what it changes.
 //!
-//! Under disk pressure a pass removes what the kubelet's eviction removes before it evicts a pod: all dead containers
-//! and sandboxes of terminated pods, but not their logs, and every unused image. The guards apply all the same. This
-//! module does not decide when a disk is measured.
+//! Under disk pressure a pass removes what the kubelet's eviction removes before it evicts a pod: all dead containers of
+//! terminated pods with their log files, as always with a container, their sandboxes, and every unused image. The
+//! directories of their logs stay. The guards apply all the same. This module does not decide when a disk is measured.
 
 use std::path::PathBuf;
 
