@@ -140,8 +140,8 @@ fn is_dry(args: &Args, loaded: &Loaded) -> bool {
     args.dry_run || loaded.settings.mode == Mode::Observe
 }
 
-/// Returns the error of a pass that removed nothing although the command was no dry run.
-fn observing() -> CliError {
+/// Returns the error of a command that removed nothing although it was no dry run.
+pub(super) fn observing() -> CliError {
     let error = CliError::message(ErrorKind::Partial, "mode = \"observe\": nothing was removed");
     error.hint("--mode collect removes objects once; mode = \"collect\" in the configuration always")
 }

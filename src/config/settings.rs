@@ -224,6 +224,7 @@ impl Settings {
             workers,
             interval: self.pod_gc_interval,
             watch,
+            dry_run: false,
         }
     }
 }

@@ -40,6 +40,14 @@ pub(super) async fn deletion_waits_for_dependents(
     Ok(matches!(answer, Deleted::Accepted(held) if convert::has(&held, FOREGROUND)))
 }
 
+// === impl Mode ===
+
+impl Mode {
+    pub(super) fn of(dry_run: bool) -> Self {
+        if dry_run { Self::DryRun } else { Self::Live }
+    }
+}
+
 // === impl Changes ===
 
 impl Changes {

@@ -112,7 +112,7 @@ pub async fn collect(
         }
     };
     let calls = Calls::new(connection, &settings.calls, !settings.guards.strict_not_found);
-    let changes = Changes::new(if options.dry_run { Mode::DryRun } else { Mode::Live });
+    let changes = Changes::new(Mode::of(options.dry_run));
     let engine = Engine::new(calls, changes, settings.guards.clone(), clock, report);
     engine.limit_objects(options.max_objects);
     engine.queue.share_out(at_once(settings.workers));

@@ -60,7 +60,7 @@ impl PodCollector {
     ) -> Self {
         Self {
             calls: Calls::new(Arc::clone(connection), &settings.calls, !settings.strict_not_found),
-            changes: Changes::new(if dry_run { Mode::DryRun } else { Mode::Live }),
+            changes: Changes::new(Mode::of(dry_run)),
             settings,
             clock,
             report: Box::new(report),

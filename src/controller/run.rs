@@ -42,11 +42,12 @@ pub struct OwnersService {
 // === impl OwnersService ===
 
 impl OwnersService {
-    /// Creates the service. It makes no call yet.
+    /// Creates the service. It makes no call yet. A dry run makes all reads and no change, and logs what it would change.
     pub fn new(
         connection: &Arc<Connection>,
         settings: ControllerSettings,
         filter: ResourceFilter,
+        dry_run: bool,
         clock: Clock,
     ) -> Self {
         let calls = Calls::new(Arc::clone(connection), &settings.calls, !settings.guards.strict_not_found);
@@ -54,7 +55,7 @@ impl OwnersService {
         let (metrics, health) = (ControllerMetrics::default(), Health::default());
         let counted = metrics.clone();
         let report = move |notice| announce(&notice, &counted, &queue);
-        let mut engine = Engine::new(calls, Changes::new(Mode::Live), settings.guards.clone(), clock, report);
+        let mut engine = Engine::new(calls, Changes::new(Mode::of(dry_run)), settings.guards.clone(), clock, report);
         engine.has_monitors = true;
         engine.filter = filter;
         Self { engine: Arc::new(engine), settings, events, metrics, health }

@@ -6,10 +6,11 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 
 use super::{render, render_pods, source};
+use crate::cli::collect::observing;
 use crate::cli::render::Paint;
 use crate::cli::session::block_on;
 use crate::cli::{CliError, ErrorKind, Format, Output, format};
-use crate::config::Loaded;
+use crate::config::{Loaded, Mode};
 use crate::controller::{ClusterOutcome, ClusterReport, CollectOptions, PodCollector, collect};
 use crate::daemon::{now, signals};
 
@@ -40,10 +41,18 @@ pub struct Args {
 
 /// Collects and prints what was done.
 pub(super) fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let is_observing = loaded.settings.mode == Mode::Observe && !args.dry_run;
+    let dry_run = args.dry_run || is_observing;
     if args.pods_only {
-        return pods(args, loaded, output);
+        pods(args, dry_run, loaded, output)?;
+    } else {
+        objects(args, dry_run, loaded, output)?;
     }
-    let options = CollectOptions { dry_run: args.dry_run, max_objects: args.max, timeout: args.timeout };
+    if is_observing { Err(observing()) } else { Ok(()) }
+}
+
+fn objects(args: &Args, dry_run: bool, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let options = CollectOptions { dry_run, max_objects: args.max, timeout: args.timeout };
     let bar = progress();
     let report = block_on(async {
         let (signals, stop, _) = signals::listen()?;
@@ -60,11 +69,11 @@ pub(super) fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(
         }
     })?;
     bar.finish_and_clear();
-    print(&report, args.dry_run, output)?;
+    print(&report, dry_run, output)?;
     verdict(&report, args)
 }
 
-fn pods(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+fn pods(args: &Args, dry_run: bool, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let report = block_on(async {
         let (signals, stop, _) = signals::listen()?;
         let connection = Arc::new(source::connection(loaded));
@@ -75,7 +84,7 @@ fn pods(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliErro
             tokio::time::sleep(timeout).await;
             end.cancel();
         });
-        let mut collector = PodCollector::new(&connection, settings, args.dry_run, now, |_| {});
+        let mut collector = PodCollector::new(&connection, settings, dry_run, now, |_| {});
         tokio::select! {
             report = collector.collect(args.max, &stop) => Ok(report?),
             signal = signals.aborted() => Err(CliError::aborted(signal)),

@@ -10,8 +10,10 @@ use super::source;
 use crate::cli::reload::{CONFIGURATION, load_again, needing_restart};
 use crate::cli::session::block_on;
 use crate::cli::{CliError, ErrorKind};
-use crate::config::{ConfigFiles, Loaded, Settings};
-use crate::controller::{Attention, Candidate, OwnersService, PodNotice, PodsService, ResourceFilter, ResourceName};
+use crate::config::{ConfigFiles, Loaded, Mode, Settings};
+use crate::controller::{
+    Attention, Candidate, OwnersService, PodGcSettings, PodNotice, PodsService, ResourceFilter, ResourceName,
+};
 use crate::daemon::file_watch::FileWatch;
 use crate::daemon::now;
 use crate::daemon::signals::{self, Reload};
@@ -47,6 +49,9 @@ pub struct Args {
     /// Collect no objects of these resources
     #[arg(long, value_delimiter = ',', value_name = "GROUP/RESOURCE")]
     ignore: Vec<ResourceName>,
+    /// Change nothing: log what would be changed, as with mode = "observe"
+    #[arg(long)]
+    dry_run: bool,
     /// Collect only while this process has the Lease, and end when it is lost
     #[arg(long)]
     leader_elect: bool,
@@ -75,12 +80,17 @@ pub(super) fn run(
         let request_reload = signals.request_reload();
         let connection = Arc::new(source::connection(loaded));
         let filter = ResourceFilter { only: args.only.clone(), ignore: args.ignore.clone() };
-        let owners = OwnersService::new(&connection, loaded.settings.controller.clone(), filter, now);
+        let dry_run = args.dry_run || loaded.settings.mode == Mode::Observe;
+        if dry_run {
+            tracing::warn!("nothing is changed: --dry-run or mode = \"observe\"");
+        }
+        let owners = OwnersService::new(&connection, loaded.settings.controller.clone(), filter, dry_run, now);
         let (metrics, pages, attention) = (owners.metrics().clone(), owners.pages(), owners.attention());
         let health = pages.health.clone();
         let _server = serve_pages(loaded, pages);
         let reloads = Reloads { load, started_with: &loaded.settings, metrics: &metrics, health: &health };
-        let pods = pods(loaded, &connection, &metrics, &health);
+        let settings = PodGcSettings { dry_run, ..loaded.settings.pods_of_cluster() };
+        let pods = pods(settings, &connection, &metrics, &health);
         let service = collect(args, owners, pods, stop.clone());
         tokio::select! {
             ended = serve(args, loaded, &connection, (&metrics, &health, attention), service, &stop) => ended,
@@ -134,10 +144,15 @@ fn serve_pages(loaded: &Loaded, pages: Pages) -> Option<Server> {
     Some(server)
 }
 
-fn pods(loaded: &Loaded, connection: &Arc<Connection>, metrics: &ControllerMetrics, health: &Health) -> PodsService {
+fn pods(
+    settings: PodGcSettings,
+    connection: &Arc<Connection>,
+    metrics: &ControllerMetrics,
+    health: &Health,
+) -> PodsService {
     let counted = metrics.clone();
     let report = move |notice: PodNotice<'_>| notice.count_and_log(&counted);
-    PodsService::new(connection, loaded.settings.pods_of_cluster(), now, report).with_monitoring(metrics, health)
+    PodsService::new(connection, settings, now, report).with_monitoring(metrics, health)
 }
 
 /// Runs the collections that are wanted.

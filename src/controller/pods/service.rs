@@ -37,7 +37,8 @@ impl PodsService {
         clock: Clock,
         report: impl Fn(PodNotice<'_>) + Send + Sync + 'static,
     ) -> Self {
-        let collector = PodCollector::new(connection, settings, false, clock, report);
+        let dry_run = settings.dry_run;
+        let collector = PodCollector::new(connection, settings, dry_run, clock, report);
         Self { collector, metrics: ControllerMetrics::default(), health: Health::default() }
     }
 

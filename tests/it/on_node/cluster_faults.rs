@@ -32,7 +32,7 @@ async fn play(player: &Player, mut between: impl AsyncFnMut(usize)) {
 
 async fn beside_run(connection: Arc<Connection>, play: impl Future<Output = ()>) {
     let stop = CancellationToken::new();
-    let service = OwnersService::new(&connection, settings(), ResourceFilter::default(), jiff::Timestamp::now);
+    let service = OwnersService::new(&connection, settings(), ResourceFilter::default(), false, jiff::Timestamp::now);
     let play = async {
         play.await;
         stop.cancel();

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ListParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::rig::{NodeRig, Program, scenarios};
+use crate::rig::{NodeRig, Program, becomes_true, scenarios};
 
 /// Creates a ConfigMap in the namespace `default` and returns its uid.
 async fn create(node: &NodeRig, name: &str, owners: &[Value]) -> String {
@@ -43,6 +43,7 @@ async fn plans_explanations_and_documents() {
         a_snapshot_gives_the_same_plan_without_the_api_server,
         every_document_follows_its_schema,
         what_may_not_be_read_is_named_and_deletes_nothing,
+        whatever_means_to_remove_nothing_does,
         the_status_says_whether_the_api_server_collects_and_who_leads
     ])
     .await;
@@ -148,6 +149,29 @@ async fn the_status_says_whether_the_api_server_collects_and_who_leads(node: &No
     let leader = "kube-controller-manager: active, leader host-1, lease kube-system/kube-controller-manager renewed ";
     assert!(status.stdout.contains(leader), "{}", status.stdout);
     assert!(maps.get_opt("extension-apiserver-authentication").await.unwrap().is_some());
+}
+
+/// Each flag and setting, with each command that deletes.
+async fn whatever_means_to_remove_nothing_does(node: &NodeRig) {
+    create(node, "observed", &[absent()]).await;
+    let config = node.dir().join("observe.toml");
+    std::fs::write(&config, "mode = \"observe\"\n").unwrap();
+    let config = format!("--config={}", config.display());
+    let ways = ["--dry-run", "--mode=observe", "--set=mode=observe", &config];
+    for way in ways {
+        for what in [&[][..], &["--pods-only"]] {
+            let collected = controller(node, &[&["collect", way][..], what].concat());
+            let expected = if way == "--dry-run" { 0 } else { 1 };
+            assert_eq!(collected.code, expected, "{way}: {}", collected.stderr);
+            assert!(expected == 0 || collected.stderr.contains("nothing was removed"), "{way}: {}", collected.stderr);
+        }
+        let running = node.controller(&format!("observing-{}", way.len()), &[way]);
+        let would = async || running.log().lines().any(|line| line.contains("/observed") && line.contains("dry_run"));
+        assert!(becomes_true(would).await, "{way}: {}", running.log());
+        assert_eq!(running.terminate(), 0);
+    }
+    let maps: Api<ConfigMap> = Api::namespaced(node.kube(), "default");
+    assert!(maps.get_opt("observed").await.unwrap().is_some());
 }
 
 /// Writes the Lease of kube-controller-manager, as its leader does.

@@ -53,7 +53,7 @@ async fn run_leaves_the_states_of_kube_controller_manager() {
     let node = NodeRig::start_api_alone().await;
     let player = Player::create(&node, forests_in_any_order()).await;
     let stop = CancellationToken::new();
-    let service = OwnersService::new(&connection(&node), upstream(), ResourceFilter::default(), now);
+    let service = OwnersService::new(&connection(&node), upstream(), ResourceFilter::default(), false, now);
     let play = async {
         player.play(async |steps| player.await_states(steps, EXACT).await).await;
         stop.cancel();

@@ -175,7 +175,7 @@ impl MatrixCluster {
         let settings = ControllerSettings { first_lists: Duration::from_secs(5), ..ControllerSettings::default() };
         let connection = Arc::new(self.server.connection());
         let clock = || "2026-01-02T03:04:05Z".parse().unwrap();
-        let service = OwnersService::new(&connection, settings, ResourceFilter::default(), clock);
+        let service = OwnersService::new(&connection, settings, ResourceFilter::default(), false, clock);
         let (attention, stop) = (service.attention(), CancellationToken::new());
         let happens = async {
             tokio::time::sleep(Duration::from_secs(1)).await;

@@ -85,7 +85,7 @@ impl Cluster<'_> {
     /// Plays beside the service.
     pub async fn beside_run(&self, settings: ControllerSettings, play: impl Future<Output = ()>) {
         let stop = CancellationToken::new();
-        let service = OwnersService::new(&self.connection(), settings, ResourceFilter::default(), now);
+        let service = OwnersService::new(&self.connection(), settings, ResourceFilter::default(), false, now);
         let play = async {
             play.await;
             stop.cancel();
