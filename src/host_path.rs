@@ -78,7 +78,10 @@ impl HostFs {
     /// would be that of another place, and an empty one that of the root.
     pub fn resolve(&self, path: &Path) -> io::Result<Resolved> {
         if !path.is_absolute() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{path:?} is no absolute path")));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("\"{}\" is no absolute path", path.display()),
+            ));
         }
         let mut ahead: VecDeque<OsString> = parts(path).collect();
         let mut real = PathBuf::new();

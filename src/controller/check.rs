@@ -135,7 +135,7 @@ impl Engine {
         let Checked { item, live, .. } = &checked;
         let begun = self.now();
         let states = self.owner_states(served, checked.target().namespace, live).await?;
-        if self.now() - begun > VALID {
+        if self.now().saturating_sub(begun) > VALID {
             self.failed(
                 item.identity.clone(),
                 "the reads of its owners took so long that they prove nothing".to_owned(),

@@ -26,6 +26,9 @@ const LONGEST_LIST: Duration = Duration::from_mins(10);
 /// How often a list begins again because its continue token has expired.
 const RESTARTS: usize = 3;
 
+/// The request for a page.
+pub(super) type PageRequest = Result<Request<Vec<u8>>, kube::core::request::Error>;
+
 /// All selected objects at one resource version.
 pub(super) struct Listed<T> {
     pub(super) items: Vec<T>,
@@ -105,7 +108,7 @@ impl List<'_> {
     pub(super) async fn newest_version(
         &self,
         connection: &Connection,
-        request: impl Fn(&ListParams) -> Result<Request<Vec<u8>>, kube::core::request::Error>,
+        request: impl Fn(&ListParams) -> PageRequest,
     ) -> Result<String, KubernetesError> {
         let request = request(&ListParams::default().limit(1));
         let request = request.map_err(|error| invalid_request(self.what, error.to_string()))?;
@@ -118,7 +121,7 @@ impl List<'_> {
         &self,
         connection: &Connection,
         params: ListParams,
-        request: impl Fn(&ListParams) -> Result<Request<Vec<u8>>, kube::core::request::Error>,
+        request: impl Fn(&ListParams) -> PageRequest,
     ) -> Result<Listed<T>, KubernetesError> {
         let mut items = Vec::new();
         let version = self.pages(connection, params, request, |page| items.extend(page)).await?;
@@ -132,7 +135,7 @@ impl List<'_> {
         &self,
         connection: &Connection,
         mut params: ListParams,
-        request: impl Fn(&ListParams) -> Result<Request<Vec<u8>>, kube::core::request::Error>,
+        request: impl Fn(&ListParams) -> PageRequest,
         mut hand_over: impl FnMut(Vec<T>),
     ) -> Result<String, KubernetesError> {
         let (mut version, most, begun) = (String::new(), params.limit, Instant::now());

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use super::clients::Clients;
 use super::connection::{invalid_request, refused, unreadable};
-use super::list::{LARGE_PAGE, List};
+use super::list::{LARGE_PAGE, List, PageRequest};
 use super::metadata::{ACCEPT_LIST, ACCEPT_ONE, accepting};
 use super::pauses::Pauses;
 use super::watch_lines::{SLACK, WatchLines};
@@ -109,10 +109,7 @@ impl Monitor {
     }
 
     /// Returns what makes the requests for the pages of a list.
-    fn pages(
-        &self,
-        what: &str,
-    ) -> Result<impl Fn(&ListParams) -> Result<Request<Vec<u8>>, kube::core::request::Error>, KubernetesError> {
+    fn pages(&self, what: &str) -> Result<impl Fn(&ListParams) -> PageRequest, KubernetesError> {
         let (path, form) = (self.resource.all(what)?, self.form);
         Ok(move |params: &ListParams| path.list(params).map(|request| form.request(request, ACCEPT_LIST)))
     }

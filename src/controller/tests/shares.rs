@@ -25,7 +25,7 @@ async fn an_object_with_too_many_owners_is_kept_and_reported() {
         }
         assert_eq!(cluster.server.get(&child).is_some(), is_kept, "{count}");
         let causes: Vec<_> = cluster.failures().into_iter().map(|failure| failure.cause).collect();
-        let expected = is_kept.then(|| "it has 600 owners, and at most 200 of an object are read");
+        let expected = is_kept.then_some("it has 600 owners, and at most 200 of an object are read");
         assert_eq!(causes.iter().map(String::as_str).collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>());
     }
 }

@@ -1,5 +1,5 @@
 //! `controller run` and `controller collect` beside a real aggregated API, which shows core objects with their uids, as the
-//! projects of OpenShift do (G1, G3).
+//! projects of `OpenShift` do (G1, G3).
 
 mod mirror;
 
@@ -53,17 +53,17 @@ async fn a_mirror_deletes_nothing_that_has_an_owner() {
     let child = create(&node, "child", &[to("owner", &owner)]).await;
     let absent = to("absent", "00000000-0000-4000-8000-000000000001");
     // The mirror shows the owner, and the child with another owner, which is absent.
-    let mirror = MirrorApi::start(&[("owner", &owner, &[]), ("child", &child, &[absent.clone()])]).await;
+    let mirror = MirrorApi::start(&[("owner", &owner, &[]), ("child", &child, std::slice::from_ref(&absent))]).await;
     register(&node, &mirror).await;
 
     let controller = node.controller("beside", &["--owners-only"]);
     assert!(becomes_true(async || mirror.watches() > 0).await, "{}", controller.log());
     mirror.deletes("owner");
-    create(&node, "first", &[absent.clone()]).await;
+    create(&node, "first", std::slice::from_ref(&absent)).await;
     assert!(becomes_true(async || !exists(&node, "first").await).await, "{}", controller.log());
     mirror.lists_nothing();
     assert!(becomes_true(async || mirror.lists_after_that() > 0).await, "{}", controller.log());
-    create(&node, "second", &[absent.clone()]).await;
+    create(&node, "second", std::slice::from_ref(&absent)).await;
     assert!(becomes_true(async || !exists(&node, "second").await).await, "{}", controller.log());
     assert!(exists(&node, "owner").await && exists(&node, "child").await, "{}", controller.log());
     assert_eq!(controller.terminate(), 0);

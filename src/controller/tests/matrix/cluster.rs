@@ -25,11 +25,14 @@ pub(super) enum Command {
     Why,
 }
 
+/// Something that happens to the server.
+type Act = Box<dyn FnOnce(&WholeServer) + Send>;
+
 pub(super) struct MatrixCluster {
     cell: String,
     server: WholeServer,
     /// What happens after the first lists.
-    later: std::sync::Mutex<Vec<Box<dyn FnOnce(&WholeServer) + Send>>>,
+    later: std::sync::Mutex<Vec<Act>>,
 }
 
 /// The resources: version, resource, kind, namespaced.
@@ -88,8 +91,10 @@ fn served(more: &[(&str, &str, &str, bool)]) -> Vec<ApiResource> {
 impl MatrixCluster {
     pub(super) fn new(cell: &str) -> Self {
         let server = WholeServer::new(served(&[WIDGETS]));
-        objects().iter().for_each(|object| server.put(object));
-        Self { cell: cell.to_owned(), server, later: Default::default() }
+        for object in objects() {
+            server.put(&object);
+        }
+        Self { cell: cell.to_owned(), server, later: std::sync::Mutex::default() }
     }
 
     /// Shows an object in this way.
@@ -99,7 +104,7 @@ impl MatrixCluster {
             Way::List => server.lists_too(&benign, &shown, 0),
             Way::Relist => {
                 server.lists_too(&benign, &shown, 1);
-                self.later(|server| server.expires());
+                self.later(WholeServer::expires);
             }
             Way::WatchEvent => self.later(move |server| {
                 for word in ["ADDED", "MODIFIED", "DELETED"] {
@@ -138,7 +143,7 @@ impl MatrixCluster {
             }),
             Trouble::ListsExpire => self.later(|server| (0..5).for_each(|_| server.expires())),
             Trouble::ReadsFail => {
-                server.objects.answers(&config_map("keeper", &[]), 503, status(503, "Down", &json!({})))
+                server.objects.answers(&config_map("keeper", &[]), 503, status(503, "Down", &json!({})));
             }
             Trouble::ReadsOfOthers => server.objects.answers(&config_map("keeper", &[]), 200, garbage()),
         }
@@ -207,9 +212,9 @@ impl MatrixCluster {
         self.happens_later();
         let snapshot = observer.snapshot(|_, _| {}).await.unwrap();
         if command == Command::Plan {
-            self.plans(&snapshot)
+            self.plans(&snapshot);
         } else {
-            self.explains(&snapshot)
+            self.explains(&snapshot);
         }
         assert!(self.server.requests().iter().all(|request| request.starts_with("GET ")), "{}", self.cell);
     }
@@ -261,7 +266,7 @@ impl MatrixCluster {
             let path = uri.split('?').next().unwrap();
             let parts: Vec<_> = path.trim_start_matches('/').split('/').collect();
             let rest = match parts[..] {
-                ["readyz"] | ["api"] | ["apis"] => continue,
+                ["readyz" | "api" | "apis"] => continue,
                 ["api", "v1", ref rest @ ..] | ["apis", _, "v1" | "v2", ref rest @ ..] => rest,
                 _ => panic!("{}: {request}", self.cell),
             };
