@@ -13,7 +13,6 @@
 )]
 
 mod agent;
-mod cases;
 mod cli;
 mod cli_on_sim;
 mod completions;
