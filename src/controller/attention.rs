@@ -37,17 +37,17 @@ impl Engine {
 
     /// Returns a line for each thing that needs attention.
     pub(super) fn attention(&self) -> Vec<String> {
-        let figures = self.figures();
+        // Not those of `figures`, which counts all objects: the Lease is renewed every other second.
+        let ((failing, longest), parked, longest_wait) = (self.failing(), self.parked(), self.waiting().longest());
         let mut lines = self.resources_left_out();
-        if figures.failing > 0 {
-            let (count, longest) = (figures.failing, seconds(figures.longest_failure));
-            lines.push(format!("objects that fail: {count}, the longest for {longest}"));
+        if failing > 0 {
+            lines.push(format!("objects that fail: {failing}, the longest for {}", seconds(longest)));
         }
-        if figures.parked > 0 {
-            lines.push(format!("objects that wait for another discovery or list: {}", figures.parked));
+        if parked > 0 {
+            lines.push(format!("objects that wait for another discovery or list: {parked}"));
         }
-        if figures.longest_wait > Duration::ZERO {
-            lines.push(format!("longest foreground deletion: {}", seconds(figures.longest_wait)));
+        if longest_wait > Duration::ZERO {
+            lines.push(format!("longest foreground deletion: {}", seconds(longest_wait)));
         }
         lines
     }

@@ -264,6 +264,11 @@ impl Engine {
         lock(&self.parked).insert(key.clone());
     }
 
+    /// Returns how many objects wait until the API server serves something else.
+    pub(super) fn parked(&self) -> usize {
+        lock(&self.parked).len()
+    }
+
     /// A key that is processed is not parked any more.
     pub(super) fn leave_park(&self, key: &Key) {
         lock(&self.parked).remove(key);
@@ -403,7 +408,7 @@ impl Engine {
             retries: totals.retries,
             objects: self.graph().len(),
             unlisted: lock(&self.resources).unlisted.len(),
-            parked: lock(&self.parked).len(),
+            parked: self.parked(),
             failing,
             longest_failure,
             longest_wait: self.waiting().longest(),
@@ -412,7 +417,7 @@ impl Engine {
     }
 
     /// Returns how many objects fail now, and for how long the one that fails the longest.
-    fn failing(&self) -> (usize, Duration) {
+    pub(super) fn failing(&self) -> (usize, Duration) {
         let failures = lock(&self.failures);
         (failures.len(), failures.values().map(|(since, _)| since.elapsed()).max().unwrap_or_default())
     }
