@@ -5,8 +5,7 @@ use std::time::Duration;
 use http::Request;
 use kube::core::params::ListParams;
 use kube::core::{ObjectList, Request as Path};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::time::Instant;
 
 use super::api_types::ApiPod;
@@ -27,7 +26,7 @@ const LONGEST_LIST: Duration = Duration::from_mins(10);
 const RESTARTS: usize = 3;
 
 /// The request for a page.
-pub(super) type PageRequest = Result<Request<Vec<u8>>, kube::core::request::Error>;
+type PageRequest = Result<Request<Vec<u8>>, kube::core::request::Error>;
 
 /// All selected objects at one resource version.
 pub(super) struct Listed<T> {
@@ -58,17 +57,26 @@ pub async fn list_objects<T: Watched>(
     limit: Duration,
 ) -> Result<Vec<T>, KubernetesError> {
     let what = format!("list {} ({})", resource.resource, resource.api_version);
-    let path = resource.all(&what)?;
-    let request = |params: &ListParams| path.list(params).map(|request| form.request(request, ACCEPT_LIST));
+    let request = page_requests(resource, form, &what)?;
     let whole = format!("{}List", resource.kind);
     let list = List { what: &what, kinds: &["PartialObjectMetadataList", &whole], limit };
     for _ in 0..RESTARTS {
-        match list.whole::<T>(connection, ListParams::default().limit(LARGE_PAGE), request).await {
+        match list.whole::<T>(connection, ListParams::default().limit(LARGE_PAGE), &request).await {
             Err(error) if error.code() == Some(410) => {}
             listed => return listed.map(|listed| listed.items),
         }
     }
     Err(unreadable(&what, "its pages expire before the next one is read".to_owned()))
+}
+
+/// Returns what makes the requests for the pages of a list of all objects. `what` completes "cannot …" in errors.
+pub(super) fn page_requests(
+    resource: &ApiResource,
+    form: Form,
+    what: &str,
+) -> Result<impl Fn(&ListParams) -> PageRequest + use<>, KubernetesError> {
+    let path = resource.all(what)?;
+    Ok(move |params: &ListParams| path.list(params).map(|request| form.request(request, ACCEPT_LIST)))
 }
 
 /// Lists the pods that `fields` selects, past the server's cache.
@@ -89,18 +97,6 @@ pub(super) async fn pods_at(
     Ok(Listed { items, version })
 }
 
-/// The head of a list.
-#[derive(Deserialize)]
-struct Head {
-    metadata: HeadMetadata,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct HeadMetadata {
-    resource_version: String,
-}
-
 // === impl List ===
 
 impl List<'_> {
@@ -112,8 +108,8 @@ impl List<'_> {
     ) -> Result<String, KubernetesError> {
         let request = request(&ListParams::default().limit(1));
         let request = request.map_err(|error| invalid_request(self.what, error.to_string()))?;
-        let page: Head = connection.request(self.what, request, self.limit).await?;
-        Ok(page.metadata.resource_version)
+        let page: ObjectList<IgnoredAny> = connection.request(self.what, request, self.limit).await?;
+        page.metadata.resource_version.ok_or_else(|| unreadable(self.what, "it has no version".to_owned()))
     }
 
     /// Requests all pages and returns their objects. If one page fails, there is no list.

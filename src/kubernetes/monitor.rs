@@ -16,8 +16,8 @@ use tokio::time::{Instant, sleep};
 
 use super::clients::Clients;
 use super::connection::{invalid_request, refused, unreadable};
-use super::list::{LARGE_PAGE, List, PageRequest};
-use super::metadata::{ACCEPT_LIST, ACCEPT_ONE, accepting};
+use super::list::{LARGE_PAGE, List, page_requests};
+use super::metadata::{ACCEPT_ONE, accepting};
 use super::pauses::Pauses;
 use super::watch_lines::{SLACK, WatchLines};
 use super::{ApiResource, Connection, KubernetesError, Timing};
@@ -107,12 +107,6 @@ impl Monitor {
             }
         }
     }
-
-    /// Returns what makes the requests for the pages of a list.
-    fn pages(&self, what: &str) -> Result<impl Fn(&ListParams) -> PageRequest, KubernetesError> {
-        let (path, form) = (self.resource.all(what)?, self.form);
-        Ok(move |params: &ListParams| path.list(params).map(|request| form.request(request, ACCEPT_LIST)))
-    }
 }
 
 // === impl Round ===
@@ -159,8 +153,8 @@ impl<S> Round<'_, S> {
     {
         // The semaphore is never closed.
         let _permit = self.monitor.lists.acquire().await;
-        let Self { monitor: Monitor { connection, resource, timing, .. }, list: what, sink, .. } = self;
-        let request = self.monitor.pages(what)?;
+        let Self { monitor: Monitor { connection, resource, form, timing, .. }, list: what, sink, .. } = self;
+        let request = page_requests(resource, *form, what)?;
         let whole = format!("{}List", resource.kind);
         let list = List { what, kinds: &["PartialObjectMetadataList", &whole], limit: timing.answer };
         sink.list_begins();
@@ -175,9 +169,9 @@ impl<S> Round<'_, S> {
     /// Lists again if the server has not reached the version to continue from: after a restore from a backup it would show
     /// nothing until it has.
     async fn check_version(&mut self) -> Result<(), KubernetesError> {
-        let Monitor { connection, timing, .. } = self.monitor;
+        let Monitor { connection, resource, form, timing, .. } = self.monitor;
         let list = List { what: &self.list, kinds: &[], limit: timing.answer };
-        let newest = list.newest_version(connection, self.monitor.pages(&self.list)?).await?;
+        let newest = list.newest_version(connection, page_requests(resource, *form, &self.list)?).await?;
         if self.version.as_deref().is_some_and(|version| is_older(&newest, version)) {
             self.version = None;
         }
