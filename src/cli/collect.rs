@@ -104,7 +104,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
     let written = write_metrics(args, loaded, &metrics);
     print(&pass, args, loaded, output)?;
     written?;
-    if is_dry(args, loaded) && !args.dry_run {
+    if is_dry(args.dry_run, loaded) && !args.dry_run {
         return Err(observing());
     }
     verdict(&pass, interrupted_by, failed_sources(&pass.plan, &loaded.settings))
@@ -135,9 +135,9 @@ fn saved_plan(path: &Path, max_age: Duration, loaded: &Loaded) -> Result<Plan, C
     Ok(plan)
 }
 
-/// Returns whether the pass removes nothing, by its flag or by the mode of the agent.
-fn is_dry(args: &Args, loaded: &Loaded) -> bool {
-    args.dry_run || loaded.settings.mode == Mode::Observe
+/// Returns whether a command removes nothing, by its flag or by the mode in the configuration.
+pub(super) fn is_dry(dry_run: bool, loaded: &Loaded) -> bool {
+    dry_run || loaded.settings.mode == Mode::Observe
 }
 
 /// Returns the error of a command that removed nothing although it was no dry run.
@@ -161,7 +161,7 @@ async fn collect(
 ) -> Result<Pass, CliError> {
     let settings = loaded.settings.clone();
     let saved = if args.only.is_set() { Some(limited(args, saved, loaded).await?) } else { saved };
-    if is_dry(args, loaded) {
+    if is_dry(args.dry_run, loaded) {
         let store = memory_only(&settings).await?;
         let started_at = begun(&store)?;
         let node = node(loaded).await?.counted(metrics.calls());
@@ -220,7 +220,7 @@ fn progress() -> ProgressBar {
 
 /// Prints the result of the pass.
 fn print(pass: &Pass, args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let dry_run = is_dry(args, loaded);
+    let dry_run = is_dry(args.dry_run, loaded);
     let (kept, errors) = (pass.kept(), &pass.plan.errors);
     let (reports, summary) = (&pass.reports, &pass.summary);
     let document = Collection { kind: "Collection", version: 1, dry_run, reports, summary, kept, errors };

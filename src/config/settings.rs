@@ -224,7 +224,6 @@ impl Settings {
             workers,
             interval: self.pod_gc_interval,
             watch,
-            dry_run: false,
         }
     }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 
 use super::{render, render_pods, source};
-use crate::cli::collect::observing;
+use crate::cli::collect::{is_dry, observing};
 use crate::cli::render::Paint;
 use crate::cli::session::block_on;
 use crate::cli::{CliError, ErrorKind, Format, Output, format};
-use crate::config::{Loaded, Mode};
+use crate::config::Loaded;
 use crate::controller::{ClusterOutcome, ClusterReport, CollectOptions, PodCollector, collect};
 use crate::daemon::{now, signals};
 
@@ -41,14 +41,13 @@ pub struct Args {
 
 /// Collects and prints what was done.
 pub(super) fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let is_observing = loaded.settings.mode == Mode::Observe && !args.dry_run;
-    let dry_run = args.dry_run || is_observing;
+    let dry_run = is_dry(args.dry_run, loaded);
     if args.pods_only {
         pods(args, dry_run, loaded, output)?;
     } else {
         objects(args, dry_run, loaded, output)?;
     }
-    if is_observing { Err(observing()) } else { Ok(()) }
+    if dry_run && !args.dry_run { Err(observing()) } else { Ok(()) }
 }
 
 fn objects(args: &Args, dry_run: bool, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {

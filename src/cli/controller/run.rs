@@ -7,13 +7,12 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::source;
+use crate::cli::collect::is_dry;
 use crate::cli::reload::{CONFIGURATION, load_again, needing_restart};
 use crate::cli::session::block_on;
 use crate::cli::{CliError, ErrorKind};
-use crate::config::{ConfigFiles, Loaded, Mode, Settings};
-use crate::controller::{
-    Attention, Candidate, OwnersService, PodGcSettings, PodNotice, PodsService, ResourceFilter, ResourceName,
-};
+use crate::config::{ConfigFiles, Loaded, Settings};
+use crate::controller::{Attention, Candidate, OwnersService, PodNotice, PodsService, ResourceFilter, ResourceName};
 use crate::daemon::file_watch::FileWatch;
 use crate::daemon::now;
 use crate::daemon::signals::{self, Reload};
@@ -80,7 +79,7 @@ pub(super) fn run(
         let request_reload = signals.request_reload();
         let connection = Arc::new(source::connection(loaded));
         let filter = ResourceFilter { only: args.only.clone(), ignore: args.ignore.clone() };
-        let dry_run = args.dry_run || loaded.settings.mode == Mode::Observe;
+        let dry_run = is_dry(args.dry_run, loaded);
         if dry_run {
             tracing::warn!("nothing is changed: --dry-run or mode = \"observe\"");
         }
@@ -89,8 +88,7 @@ pub(super) fn run(
         let health = pages.health.clone();
         let _server = serve_pages(loaded, pages);
         let reloads = Reloads { load, started_with: &loaded.settings, metrics: &metrics, health: &health };
-        let settings = PodGcSettings { dry_run, ..loaded.settings.pods_of_cluster() };
-        let pods = pods(settings, &connection, &metrics, &health);
+        let pods = pods(loaded, dry_run, &connection, (&metrics, &health));
         let service = collect(args, owners, pods, stop.clone());
         tokio::select! {
             ended = serve(args, loaded, &connection, (&metrics, &health, attention), service, &stop) => ended,
@@ -145,14 +143,15 @@ fn serve_pages(loaded: &Loaded, pages: Pages) -> Option<Server> {
 }
 
 fn pods(
-    settings: PodGcSettings,
+    loaded: &Loaded,
+    dry_run: bool,
     connection: &Arc<Connection>,
-    metrics: &ControllerMetrics,
-    health: &Health,
+    (metrics, health): (&ControllerMetrics, &Health),
 ) -> PodsService {
     let counted = metrics.clone();
     let report = move |notice: PodNotice<'_>| notice.count_and_log(&counted);
-    PodsService::new(connection, settings, now, report).with_monitoring(metrics, health)
+    PodsService::new(connection, loaded.settings.pods_of_cluster(), dry_run, now, report)
+        .with_monitoring(metrics, health)
 }
 
 /// Runs the collections that are wanted.

@@ -30,14 +30,15 @@ pub struct PodsService {
 // === impl PodsService ===
 
 impl PodsService {
-    /// Creates the service. It makes no call yet. `report` receives what was done at once, for the log and for metrics.
+    /// Creates the service. It makes no call yet. A dry run makes all reads and no change. `report` receives what was done at
+    /// once, for the log and for metrics.
     pub fn new(
         connection: &Arc<Connection>,
         settings: PodGcSettings,
+        dry_run: bool,
         clock: Clock,
         report: impl Fn(PodNotice<'_>) + Send + Sync + 'static,
     ) -> Self {
-        let dry_run = settings.dry_run;
         let collector = PodCollector::new(connection, settings, dry_run, clock, report);
         Self { collector, metrics: ControllerMetrics::default(), health: Health::default() }
     }

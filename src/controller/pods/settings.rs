@@ -20,8 +20,6 @@ pub struct PodGcSettings {
     pub interval: Duration,
     /// After this time the API server ends a watch, and the next one begins where it ended. Default 4 min.
     pub watch: Duration,
-    /// `run` changes nothing, and logs what it would change.
-    pub dry_run: bool,
 }
 
 // === impl PodGcSettings ===
@@ -35,7 +33,6 @@ impl Default for PodGcSettings {
             workers: 20,
             interval: Duration::from_secs(20),
             watch: Duration::from_mins(4),
-            dry_run: false,
         }
     }
 }
