@@ -3,7 +3,7 @@
 //! [`Cycle::pass`] contains the whole sequence. A dry run uses the same code with another remover and an in-memory copy
 //! of the store.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::clock::{self, Clock};
 use super::node::LocalNode;
 use super::planning::{PassKind, Planned, recalled};
 use super::pressure::PressureMonitor;
-use super::recording::{Recording, Records};
+use super::recording::{Logged, Recording, Records, logged_as};
 use super::usage::file_systems;
 use crate::config::{Mode, Settings};
 use crate::cri::{Endpoint, RuntimeReader, RuntimeWriter};
@@ -37,7 +37,7 @@ pub struct Cycle<H> {
     started_at: Timestamp,
     clock: Clock,
     /// What the last dry pass of each scope would have removed. The next one does not log it again.
-    logged: Mutex<BTreeMap<String, BTreeSet<String>>>,
+    logged: Mutex<BTreeMap<String, Logged>>,
     metrics: AgentMetrics,
     running: Running,
 }
@@ -135,8 +135,8 @@ impl<H: Remover> Cycle<H> {
         }
         self.learn_outcomes(learnt, taken_at, &recording.reports).await?;
         if H::IS_DRY {
-            let keys = recording.reports.iter().map(|report| report.action.key()).collect();
-            self.logged.lock().unwrap_or_else(PoisonError::into_inner).insert(format!("{scope:?}"), keys);
+            let logged = recording.reports.iter().map(|report| logged_as(&report.action)).collect();
+            self.logged.lock().unwrap_or_else(PoisonError::into_inner).insert(format!("{scope:?}"), logged);
         }
         let (reports, store) = recording.end(&plan, &summary).await?;
         Ok(Pass { plan, reports, summary, under_pressure, store })
@@ -239,7 +239,7 @@ impl<H> Cycle<H> {
         Self { observer, settings, executor, store, started_at, clock, logged, metrics, running }
     }
 
-    fn logged(&self, scope: Scope) -> BTreeSet<String> {
+    fn logged(&self, scope: Scope) -> Logged {
         let logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         logged.get(&format!("{scope:?}")).cloned().unwrap_or_default()
     }

@@ -7,8 +7,12 @@ use jiff::Timestamp;
 use super::clock::Clock;
 use crate::execute::ReportSink;
 use crate::metrics::AgentMetrics;
-use crate::plan::{Plan, Report, Scope, Summary};
+use crate::plan::{Action, Plan, Report, Scope, Summary};
 use crate::record::{RunId, SharedStore, Store, StoreError, StoreNote, count_and_log_outcome};
+
+/// What a dry pass logged: the key and the name of each object. A name that comes later is logged, because an image can be
+/// listed before its tag.
+pub(super) type Logged = BTreeSet<(String, Option<String>)>;
 
 /// A pass in progress, and its reports so far.
 pub(super) struct Recording<'a, W> {
@@ -20,7 +24,7 @@ pub(super) struct Recording<'a, W> {
     id: RunId,
     dry: bool,
     /// What the pass before would have removed. A dry run does not log it again.
-    known: BTreeSet<String>,
+    known: Logged,
     pub reports: Vec<Report>,
     trouble: Option<StoreError>,
 }
@@ -42,7 +46,7 @@ impl<'a, W> Recording<'a, W> {
         taken_at: Timestamp,
         scope: Scope,
         dry: bool,
-        known: BTreeSet<String>,
+        known: Logged,
     ) -> Result<Self, StoreError> {
         let Records { store, clock, metrics } = to;
         let id = store.call(move |store| store.begin_run(taken_at, scope, dry)).await?;
@@ -75,7 +79,7 @@ impl<W: FnMut(&Report) + Send> ReportSink for Recording<'_, W> {
     /// contains it.
     async fn take(&mut self, report: Report) {
         (self.watch)(&report);
-        count_and_log_outcome(&report, self.metrics, self.known.contains(&report.action.key()));
+        count_and_log_outcome(&report, self.metrics, self.known.contains(&logged_as(&report.action)));
         if !self.dry {
             let (id, at, recorded) = (self.id, (self.clock)(), report.clone());
             let recorded = self.store.call(move |store| store.record(id, at, &recorded)).await;
@@ -83,4 +87,9 @@ impl<W: FnMut(&Report) + Send> ReportSink for Recording<'_, W> {
         }
         self.reports.push(report);
     }
+}
+
+/// Returns what stands for the action in [`Logged`].
+pub(super) fn logged_as(action: &Action) -> (String, Option<String>) {
+    (action.key(), action.target.name().map(str::to_owned))
 }
