@@ -20,7 +20,7 @@ use crate::testing::scripted_runtime::{Scripted, Step, say};
 const BOUND: Duration = Duration::from_secs(20);
 
 fn quick() -> CriOptions {
-    CriOptions { answer_timeout: Duration::from_millis(200), ..CriOptions::default() }
+    CriOptions { answer_timeout: Duration::from_secs(2), ..CriOptions::default() }
 }
 
 fn reader(endpoint: &str, options: CriOptions) -> RuntimeReader {
@@ -179,7 +179,7 @@ async fn a_patient_call_waits_for_the_runtime_to_come() {
 async fn a_read_that_hangs_ends_at_its_deadline() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = Scripted::start(dir.path(), |_| vec![Step::Hang]);
-    let reader = reader(runtime.endpoint(), CriOptions { read_timeout: Duration::from_millis(100), ..quick() });
+    let reader = reader(runtime.endpoint(), CriOptions { read_timeout: Duration::from_secs(1), ..quick() });
     let error = listed(&reader).await.unwrap_err();
     assert!(matches!(error, CriError::Timeout { call: "StreamContainers", .. }), "{error}");
 }
@@ -236,7 +236,7 @@ async fn a_part_of_a_stream_is_thrown_away() {
 async fn a_stream_that_hangs_half_way_ends_at_the_deadline_with_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = Scripted::start(dir.path(), |_| vec![containers(&["c1"]), Step::Hang]);
-    let reader = reader(runtime.endpoint(), CriOptions { read_timeout: Duration::from_millis(100), ..quick() });
+    let reader = reader(runtime.endpoint(), CriOptions { read_timeout: Duration::from_secs(1), ..quick() });
     assert!(matches!(listed(&reader).await, Err(CriError::Timeout { .. })));
 }
 

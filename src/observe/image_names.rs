@@ -127,7 +127,7 @@ mod tests {
     }
 
     fn reader(sim: &Sim) -> RuntimeReader {
-        let options = CriOptions { read_timeout: Duration::from_millis(200), ..CriOptions::default() };
+        let options = CriOptions { read_timeout: Duration::from_secs(2), ..CriOptions::default() };
         RuntimeReader::new(&sim.endpoint(), &sim.endpoint(), options)
     }
 

@@ -53,7 +53,7 @@ async fn of_the_well_known_sockets_the_first_that_answers_is_taken() {
     std::fs::create_dir(at("run")).unwrap();
     let script = |_: &str| vec![say(&pb::VersionResponse::default())];
     let runtime = Scripted::start_with_paths(&at("run"), script);
-    let options = CriOptions { answer_timeout: Duration::from_millis(100), ..CriOptions::default() };
+    let options = CriOptions { answer_timeout: Duration::from_secs(2), ..CriOptions::default() };
     let mut candidates = EndpointCandidates {
         host: HostFs::new(host.path()),
         well_known: ["/absent", "/stale", "/mute", "/run/cri.sock"].map(PathBuf::from).into(),

@@ -4,7 +4,7 @@ use super::*;
 use crate::sim::{Fault, MIB, Node, Rpc, Sim, Times};
 
 const IMAGE: &str = "docker.io/library/web:1";
-const LIMIT: Duration = Duration::from_millis(400);
+const LIMIT: Duration = Duration::from_secs(1);
 
 fn sim() -> Sim {
     let node = Node::new().image(IMAGE, &[("web", MIB)]).pod("default", "web-0", "u1");

@@ -21,7 +21,7 @@ fn node() -> Node {
 }
 
 fn reader(sim: &Sim) -> RuntimeReader {
-    super::reader(&sim.endpoint(), CriOptions { read_timeout: Duration::from_millis(500), ..quick() })
+    super::reader(&sim.endpoint(), CriOptions { read_timeout: BOUND, ..quick() })
 }
 
 fn writer(sim: &Sim, removal_timeout: Duration) -> RuntimeWriter {
@@ -120,8 +120,8 @@ async fn a_removal_is_done_although_no_one_waits_for_it_any_more() {
     let sim = Sim::start(node()).unwrap();
     let id = exited(&sim);
     // The simulated runtime does not carry out the call if the caller gives up before the delay.
-    sim.fault(Rpc::RemoveContainer, Fault::Slow(Duration::from_millis(300)), Times::N(1));
-    let error = within(writer(&sim, Duration::from_millis(100)).remove_container(&id)).await.unwrap_err();
+    sim.fault(Rpc::RemoveContainer, Fault::Slow(Duration::from_secs(2)), Times::N(1));
+    let error = within(writer(&sim, Duration::from_millis(500)).remove_container(&id)).await.unwrap_err();
     assert!(matches!(error, CriError::Timeout { .. }), "{error}");
     assert_eq!(sim.state().container_ids().len(), 4);
     within(async {

@@ -163,7 +163,7 @@ async fn plant(client: &Client, forest: &Forest) -> BTreeMap<String, String> {
     let mut uids = BTreeMap::new();
     for object in &forest.objects {
         let body = typed(with_kind(forest.body(object, &uids), &object.kind));
-        let made = api_of(client, forest, object).create(&PostParams::default(), &body).await.unwrap();
+        let made = create(&api_of(client, forest, object), &body).await;
         uids.insert(object.id.clone(), made.metadata.uid.unwrap());
     }
     for object in &forest.objects {
@@ -172,6 +172,17 @@ async fn plant(client: &Client, forest: &Forest) -> BTreeMap<String, String> {
         }
     }
     uids
+}
+
+/// Creates an object. An API server on a busy machine refuses it at first: "resource quota evaluation timed out".
+async fn create(api: &Api<DynamicObject>, body: &DynamicObject) -> DynamicObject {
+    for _ in 0..5 {
+        match api.create(&PostParams::default(), body).await {
+            Err(kube::Error::Api(status)) if status.code == 500 => {}
+            made => return made.unwrap(),
+        }
+    }
+    panic!("the API server does not create {body:?}");
 }
 
 async fn make_step(client: &Client, forest: &Forest, uids: &BTreeMap<String, String>, step: &Step) {
