@@ -46,7 +46,7 @@ async fn an_observing_service_logs_its_plan_once_remembers_and_removes_nothing()
 #[tokio::test]
 async fn an_image_that_is_listed_before_its_tag_is_logged_with_the_tag_too() {
     let sim = Sim::start(Node::new().now(kubegc::daemon::now()).image(OLD, &[("old", MIB)]).untagged()).unwrap();
-    let home = Home::new(&sim, &format!("{OFTEN}images.all_unused = true\nimages.min_age = \"0s\"\nmode = \"observe\""));
+    let home = Home::new(&sim, &format!("{OFTEN}images.all_unused = true\nmode = \"observe\""));
     let mut service = home.start(&["run"]);
     let said = service.says("would be removed kind=\"image\"").await;
     assert!(!said.last().unwrap().contains(OLD), "{said:?}");
