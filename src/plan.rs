@@ -23,6 +23,7 @@ mod image_use;
 mod image_users;
 mod image_volumes;
 mod images;
+mod instances;
 mod list_sanity;
 mod logs;
 mod object_facts;
@@ -133,9 +134,10 @@ fn steps<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, scope: Scope)
     }
 }
 
-/// Returns the time since `since`; 0 if `since` is in the future, because clocks are set back.
+/// Returns the time since `since`; 0 if `since` is unknown, or in the future because the clock was set back.
 fn age(now: Timestamp, since: Timestamp) -> Duration {
-    Duration::try_from(now.duration_since(since)).unwrap_or(Duration::ZERO)
+    let age = instances::known(since).map(|since| now.duration_since(since));
+    age.and_then(|age| Duration::try_from(age).ok()).unwrap_or_default()
 }
 
 /// Returns whether `since` is at least `min_age` ago. A time in the future never is, as in the kubelet.

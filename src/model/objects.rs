@@ -56,7 +56,7 @@ pub struct Container {
     /// Name of the container in the pod spec, from the CRI metadata.
     #[serde(default)]
     pub name: String,
-    /// The kubelet's restart number. Garbage collection does not order by it.
+    /// The kubelet's restart number. The profile `kubelet` does not order by it.
     #[serde(default)]
     pub attempt: u32,
     /// State of the container.
@@ -104,7 +104,7 @@ pub struct Sandbox {
     /// The pod from the CRI metadata; `null` = not created by a kubelet.
     #[serde(default)]
     pub pod: Option<PodRef>,
-    /// The kubelet's attempt number of the sandbox. Garbage collection does not order by it.
+    /// The kubelet's attempt number of the sandbox. The profile `kubelet` does not order by it.
     #[serde(default)]
     pub attempt: u32,
     /// State of the sandbox.

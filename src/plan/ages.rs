@@ -25,6 +25,10 @@ fn wait_for(snapshot: &Snapshot, memory: &Memory, kept: &Kept) -> Duration {
         KeepReason::RuntimeJustStarted { settle_seconds } => (*settle_seconds, listening_since(snapshot)),
         _ => return Duration::ZERO,
     };
+    // An unknown age never comes.
+    if since.is_some_and(|since| super::instances::known(since).is_none()) {
+        return Duration::ZERO;
+    }
     let needed = Duration::from_secs(needed_seconds.max(0).cast_unsigned());
     needed.saturating_sub(super::age(now, since.unwrap_or(now)))
 }

@@ -2,11 +2,11 @@
 //!
 //! A slot is one (pod uid, container name). A container is dead in any state but RUNNING. Running containers
 //! count toward no limit. Containers of a slot are ordered by creation time alone, as in the kubelet; with equal times,
-//! by ID.
+//! by ID. [`super::instances`] says which one is the newest.
 //!
 //! Removes for `pod_gone`, `pod_terminal`, `over_unit_limit`, `over_total_limit`. Keeps for `running`,
 //! `younger_than_min_age`, `within_unit_limit`, `no_limit`, `list_incomplete`, and by the guards `foreign` (I5),
-//! `maybe_starting` (I4), `newest_of_unit` (I3), `backing_off`, and those of `pods`.
+//! `maybe_starting` (I4), `maybe_running`, `newest_of_unit` (I3), `backing_off`, and those of `pods`.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -15,10 +15,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
+use super::instances;
 use super::plan_builder::{Context, PlanBuilder};
 use super::pods::{Completeness, PodStatus};
-use super::{KeepReason, Kind, RemoveReason, Target};
-use crate::model::{Container, ContainerId, ContainerState, PodUid};
+use super::{Guards, KeepReason, Kind, RemoveReason, Target};
+use crate::model::{Container, ContainerId, ContainerState, PodUid, Sandbox, SandboxState};
 
 /// Limits on dead containers (kubelet flags of the same meaning).
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +56,8 @@ struct Dead<'a> {
     container: &'a Container,
     /// Its position in the list.
     position: usize,
+    /// Sorts containers by age, oldest first.
+    age_order: (Timestamp, &'a ContainerId),
     /// Whether the limits must not remove it: it is the newest instance of its slot in any state (I3).
     is_newest: bool,
 }
@@ -79,30 +82,27 @@ pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
 /// Groups the removable dead containers by slot, and records why the others are kept. The slots are in the order of
 /// their oldest container.
 fn slots<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, containers: &'a [Container]) -> Vec<Slot<'a>> {
-    let newest = if context.policy.guards.keep_newest_of_unit { newest(containers) } else { HashSet::new() };
+    let guards = &context.policy.guards;
+    let newest = if guards.keep_newest_of_unit { newest(guards, containers) } else { HashSet::new() };
     let mut by_slot: HashMap<SlotKey, Vec<Dead>> = HashMap::new();
     for (position, container) in containers.iter().enumerate() {
-        let dead = Dead { container, position, is_newest: newest.contains(&position) };
+        let dead = Dead::new(guards, container, position, newest.contains(&position));
         match why_kept(context, container) {
             Some(reason) => keep(builder, container, reason),
             None => by_slot.entry(slot_key(container)).or_default().push(dead),
         }
     }
     let mut slots: Vec<_> = by_slot.into_values().map(|containers| Slot::new(context, containers)).collect();
-    slots.sort_by_key(|slot| slot.containers.last().map(Dead::age_order));
+    slots.sort_by_key(|slot| slot.containers.last().map(|dead| dead.age_order));
     slots
 }
 
 /// Returns the positions of the newest instance of each slot in any state.
-fn newest(containers: &[Container]) -> HashSet<usize> {
-    let mut by_slot: HashMap<SlotKey, (usize, &Container)> = HashMap::new();
-    for (position, container) in containers.iter().enumerate() {
-        let newest = by_slot.entry(slot_key(container)).or_insert((position, container));
-        if (container.created_at, &container.id) > (newest.1.created_at, &newest.1.id) {
-            *newest = (position, container);
-        }
-    }
-    by_slot.into_values().map(|(position, _)| position).collect()
+fn newest(guards: &Guards, containers: &[Container]) -> HashSet<usize> {
+    instances::newest(containers.iter().map(|container| {
+        let Container { id, attempt, created_at, .. } = container;
+        (slot_key(container), instances::order(guards, *attempt, *created_at, id.as_str()))
+    }))
 }
 
 /// Returns why a container is not a candidate, if so.
@@ -123,10 +123,27 @@ fn why_kept(context: &Context, container: &Container) -> Option<KeepReason> {
     {
         return Some(KeepReason::MaybeStarting { created_grace_seconds: super::seconds(guards.created_grace) });
     }
-    if !super::is_older(context.now, counted_from(policy, container), policy.min_age) {
+    if guards.keep_newest_of_unit && container.state == ContainerState::Unknown && may_run(context, container) {
+        return Some(KeepReason::MaybeRunning {});
+    }
+    if !is_old_enough(context, counted_from(policy, container)) {
         return Some(KeepReason::YoungerThanMinAge { min_age_seconds: super::seconds(policy.min_age) });
     }
     context.backing_off(Kind::Container, container.id.as_str())
+}
+
+/// Returns whether a container whose state is unknown may run: its removal would stop it. Only a sandbox that is not ready
+/// shows that it does not.
+fn may_run(context: &Context, container: &Container) -> bool {
+    let is_stopped = |sandbox: &Sandbox| sandbox.id == container.sandbox_id && sandbox.state != SandboxState::Ready;
+    !context.snapshot.sandboxes.as_ref().is_some_and(|sandboxes| sandboxes.iter().any(is_stopped))
+}
+
+/// Returns whether a container has the minimum age. With the guard, an unknown time is no age.
+fn is_old_enough(context: &Context, since: Timestamp) -> bool {
+    let min_age = context.policy.containers.min_age;
+    let is_unknown = context.policy.guards.keep_newest_of_unit && instances::known(since).is_none();
+    if is_unknown { min_age.is_zero() } else { super::is_older(context.now, since, min_age) }
 }
 
 /// Returns the time from which the age counts.
@@ -187,7 +204,7 @@ fn remove_over_total_limit<'a>(context: &Context<'a>, builder: &mut PlanBuilder<
 /// Takes the oldest containers out of their slots, oldest first.
 fn take_oldest<'a>(slots: &mut [&mut Slot<'a>], count: usize) -> Vec<Dead<'a>> {
     let mut all: Vec<_> = slots.iter().flat_map(|slot| slot.containers.iter().copied()).collect();
-    all.sort_by_key(Dead::age_order);
+    all.sort_by_key(|dead| dead.age_order);
     all.truncate(count);
     let taken: HashSet<_> = all.iter().map(|dead| dead.position).collect();
     for slot in slots {
@@ -247,7 +264,8 @@ fn keep_rest<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: Ve
 fn remove<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dead: Dead<'a>, reason: RemoveReason) {
     let Container { id, name, state, pod, created_at, .. } = dead.container;
     let target = Target::RemoveContainer { id: id.clone(), name: name.clone(), state: *state };
-    if builder.remove(target, pod.as_ref(), Some(context.age_seconds(*created_at)), reason) {
+    let age = instances::known(*created_at).map(|created_at| context.age_seconds(created_at));
+    if builder.remove(target, pod.as_ref(), age, reason) {
         builder.note_removed(dead.position);
     }
 }
@@ -263,9 +281,12 @@ fn slot_key(container: &Container) -> SlotKey<'_> {
 // === impl Dead ===
 
 impl<'a> Dead<'a> {
-    /// Returns a key that sorts containers by age, oldest first.
-    fn age_order(&self) -> (Timestamp, &'a ContainerId) {
-        (self.container.created_at, &self.container.id)
+    fn new(guards: &Guards, container: &'a Container, position: usize, is_newest: bool) -> Self {
+        let created_at =
+            Some(container.created_at).filter(|at| !guards.keep_newest_of_unit || instances::known(*at).is_some());
+        // An unknown age is not a great one.
+        let age_order = (created_at.unwrap_or(Timestamp::MAX), &container.id);
+        Self { container, position, age_order, is_newest }
     }
 }
 
@@ -273,7 +294,7 @@ impl<'a> Dead<'a> {
 
 impl<'a> Slot<'a> {
     fn new(context: &Context<'a>, mut containers: Vec<Dead<'a>>) -> Self {
-        containers.sort_by_key(|dead| Reverse(dead.age_order()));
+        containers.sort_by_key(|dead| Reverse(dead.age_order));
         let pod = containers.iter().find_map(|dead| dead.container.pod.as_ref());
         let status = context.pods.status(pod, Completeness::Required);
         Self { containers, status }

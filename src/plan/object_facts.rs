@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 
+use super::instances::known;
 use super::{Kind, Plan, Policy};
 use crate::model::Snapshot;
 
@@ -30,12 +31,12 @@ pub fn add(plan: &mut Plan, snapshot: &Snapshot, policy: &Policy) {
 
 fn all(snapshot: &Snapshot, policy: &Policy) -> HashMap<(Kind, String), Facts> {
     let containers = snapshot.listed_containers().into_iter().flatten().map(|one| {
-        let facts = Facts { since: Some(one.created_at), bytes: one.log_bytes };
+        let facts = Facts { since: known(one.created_at), bytes: one.log_bytes };
         ((Kind::Container, one.id.to_string()), facts)
     });
     let sandboxes = snapshot.listed_sandboxes().into_iter().flatten();
     let sandboxes =
-        sandboxes.map(|one| ((Kind::Sandbox, one.id.to_string()), Facts { since: Some(one.created_at), bytes: None }));
+        sandboxes.map(|one| ((Kind::Sandbox, one.id.to_string()), Facts { since: known(one.created_at), bytes: None }));
     let dirs = snapshot.log_dirs.as_ref().into_iter().flatten().map(|dir| {
         let path = policy.logs.pods_root.join(&dir.name).display().to_string();
         ((Kind::LogDir, path), Facts { since: dir.modified_at, bytes: dir.size_bytes })

@@ -158,6 +158,9 @@ pub enum KeepReason {
     // --- guards ---
     /// It is the newest instance of its container: without it the kubelet would run the container again (I3).
     NewestOfUnit {},
+    /// The runtime does not know its state, and nothing shows that its sandbox is stopped: it may run, and its removal would
+    /// stop it.
+    MaybeRunning {},
     /// It is created and young, so it may be about to start (I4).
     MaybeStarting {
         /// `guards.created_grace`.

@@ -7,11 +7,13 @@
 //! Removes for `pod_gone`, `pod_terminal`, `superseded`. Keeps for `ready`, `has_containers`, `newest_sandbox`,
 //! `list_incomplete`, and by the guards `foreign` (I5), `young_sandbox`, `backing_off`, and those of `pods`.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use super::instances::{self, Order};
 use super::plan_builder::{Context, PlanBuilder};
 use super::pods::{Completeness, PodStatus};
-use super::{KeepReason, Kind, RemoveReason, Target};
+use super::{Guards, KeepReason, Kind, RemoveReason, Target};
 use crate::model::{PodUid, Sandbox, SandboxId, SandboxState};
 
 /// The number of containers that this pass keeps, by sandbox.
@@ -25,7 +27,7 @@ pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
         return sandboxes.iter().for_each(|sandbox| keep(builder, sandbox, KeepReason::StepFailed {}));
     };
     for mut pod in by_pod(sandboxes).into_values() {
-        pod.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
+        pod.sort_by_key(|sandbox| Reverse(order(&context.policy.guards, sandbox)));
         decide_pod(context, builder, &containers_by_sandbox, &pod);
     }
 }
@@ -78,13 +80,18 @@ fn decide_pod<'a>(
         }
         _ => KeepReason::NewestSandbox {},
     };
+    let newest = instances::newest(sandboxes.iter().map(|sandbox| ((), order(&context.policy.guards, sandbox))));
     for (rank, sandbox) in sandboxes.iter().enumerate().rev() {
-        let kept = (rank == 0 && whole_pod.is_none()).then(|| why_newest_kept.clone());
+        let kept = (newest.contains(&rank) && whole_pod.is_none()).then(|| why_newest_kept.clone());
         match active(containers_by_sandbox, sandbox).or(kept).or_else(|| guarded(context, sandbox)) {
             Some(reason) => keep(builder, sandbox, reason),
             None => remove(context, builder, sandbox, whole_pod.clone().unwrap_or(RemoveReason::Superseded {})),
         }
     }
+}
+
+fn order<'a>(guards: &Guards, sandbox: &'a Sandbox) -> Order<'a> {
+    instances::order(guards, sandbox.attempt, sandbox.created_at, sandbox.id.as_str())
 }
 
 /// Returns why a sandbox is not dead, if so (I1).
@@ -113,7 +120,8 @@ fn guarded(context: &Context, sandbox: &Sandbox) -> Option<KeepReason> {
 
 fn remove<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, sandbox: &'a Sandbox, reason: RemoveReason) {
     let target = Target::RemoveSandbox { id: sandbox.id.clone() };
-    if builder.remove(target, sandbox.pod.as_ref(), Some(context.age_seconds(sandbox.created_at)), reason) {
+    let age = instances::known(sandbox.created_at).map(|created_at| context.age_seconds(created_at));
+    if builder.remove(target, sandbox.pod.as_ref(), age, reason) {
         builder.removed_sandboxes.insert(&sandbox.id);
     }
 }

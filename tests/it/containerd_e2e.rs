@@ -6,3 +6,4 @@ mod lists;
 mod pods;
 mod service;
 mod space;
+mod unknown;

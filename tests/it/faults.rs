@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kubegc::plan::Scope;
-use kubegc::sim::{Fault, Rpc, Streaming, Times};
+use kubegc::sim::{Fault, Node, Rpc, Streaming, Times};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tonic::Code;
@@ -163,12 +163,12 @@ async fn passes_after(break_connection: impl FnOnce(&mut Bench)) {
     bench.pass().await;
     let clean = bench.remains();
     break_connection(&mut bench);
-    let old = Duration::from_hours(7);
-    bench
-        .sim
-        .state()
-        .also(|node| node.ago(old).pod("default", "crash-0", "live-0").exited("app", WEB).stopped())
-        .unwrap();
+    let [old, older] = [7, 8].map(Duration::from_hours);
+    let crashed = |node: Node| {
+        let node = node.ago(older).pod("default", "live-1", "live-1").exited("again", WEB);
+        node.ago(old).exited("again", WEB).stopped()
+    };
+    bench.sim.state().also(crashed).unwrap();
     assert_ne!(bench.remains(), clean);
     let pass = bench.pass().await;
     assert_eq!((pass.plan.errors.as_slice(), not_removed(&pass).as_slice()), (&[][..], &[][..]));

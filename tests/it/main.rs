@@ -13,6 +13,7 @@
 )]
 
 mod agent;
+mod cases;
 mod cli;
 mod cli_on_sim;
 mod completions;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::model::{Phase, Seen};
+use jiff::Timestamp;
+
+use crate::model::{Container, Phase, Seen};
 use crate::plan::tests::node::{Node, Row, ago, hold, node};
 use crate::plan::{AgeFrom, Kind, Policy};
 
@@ -43,7 +45,7 @@ fn of_each_slot_the_newest_dead_containers_remain() {
             "run: running", "old new: over_unit_limit"),
         ("an instance that may start does not count", two().created("web/app", "next", 1),
             "new: within_unit_limit, next: maybe_starting", "old: over_unit_limit"),
-        ("an instance in an unknown state counts", two().unknown("web/app", "lost", 10),
+        ("an instance in an unknown state counts", two().unknown("web/app", "lost", 10).sandbox("web", "s-web", 40),
             "lost: within_unit_limit", "old new: over_unit_limit"),
         ("the order of the list does not matter", web().exited("web/app", "new", 20).exited("web/app", "old", 30),
             "new: within_unit_limit", "old: over_unit_limit"),
@@ -59,6 +61,35 @@ fn of_each_slot_the_newest_dead_containers_remain() {
         ("slots are handled from the one with the oldest container",
             two().pod("db").exited("db/app", "d1", 50).exited("db/app", "d2", 10),
             "d2 new: within_unit_limit", "d1 old: over_unit_limit"),
+    ]);
+}
+
+/// A clock that went back, or a runtime that lost the time.
+#[test]
+#[rustfmt::skip]
+fn the_attempt_orders_and_a_time_of_another_opinion_is_heeded() {
+    let attempt = |number: u32| move |container: &mut Container| container.attempt = number;
+    let unknown_time = |container: &mut Container| (container.created_at, container.attempt) = (Timestamp::UNIX_EPOCH, 2);
+    let running = || node().pod("web").exited("web/app", "a1", 30).whose(attempt(1)).unknown("web/app", "a2", 0).whose(unknown_time);
+    let lost = || running().sandbox("web", "s-web", 40);
+    let back = || node().pod("web").exited("web/app", "a1", 20).whose(attempt(1)).exited("web/app", "a2", 30).whose(attempt(2));
+    let aged = |policy: &mut Policy| policy.containers.min_age = Duration::from_mins(1);
+    table([
+        ("attempts that agree", back().exited("web/app", "a3", 10).whose(attempt(3)),
+            "a3: within_unit_limit", "a2 a1: over_unit_limit"),
+        ("where they disagree both are kept", back(), "a1: within_unit_limit, a2: newest_of_unit", ""),
+        ("with any limit", back().limits(0, None), "a1 a2: newest_of_unit", ""),
+        ("an ID does not decide", node().pod("web").exited("web/app", "z1", 30).whose(attempt(1))
+            .exited("web/app", "a2", 30).whose(attempt(2)), "a2: newest_of_unit, z1: within_unit_limit", ""),
+        ("an unknown time is none", lost(), "a2: within_unit_limit", "a1: over_unit_limit"),
+        ("it is no great age", lost().set(aged), "a1: within_unit_limit, a2: younger_than_min_age", ""),
+        ("with a ready sandbox it may run", running().ready("web", "s-web", 30),
+            "a1: within_unit_limit, a2: maybe_running", ""),
+        ("and with a sandbox that is not listed", running(), "a1: within_unit_limit, a2: maybe_running", ""),
+        ("also with a later attempt", running().ready("web", "s-web", 30).exited("web/app", "a3", 1).whose(attempt(3)),
+            "a2: maybe_running, a3: within_unit_limit", "a1: over_unit_limit"),
+        ("the kubelet knows no attempts", back().kubelet(), "a1: within_unit_limit", "a2: over_unit_limit"),
+        ("and takes an unknown time for an old one", lost().kubelet(), "a1: within_unit_limit", "a2: over_unit_limit"),
     ]);
 }
 

@@ -161,6 +161,12 @@ impl KeepReason {
                 "its pod is deleted, or a newer instance exists",
             )
             .set_by("guards.keep_newest_of_unit"),
+            Self::MaybeRunning {} => guard(
+                "possibly running (guards.keep_newest_of_unit)",
+                "the runtime does not know its state and nothing shows that its sandbox is stopped: it may run, and its removal would stop it",
+                "its sandbox is stopped, or the runtime knows its state again",
+            )
+            .set_by("guards.keep_newest_of_unit"),
             Self::MaybeStarting { created_grace_seconds } => guard(
                 format!("possibly starting (guards.created_grace = {})", time(*created_grace_seconds)),
                 format!("it was created less than {} ago and may be about to start", time(*created_grace_seconds)),

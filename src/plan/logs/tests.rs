@@ -90,7 +90,7 @@ fn a_log_symlink_is_removed_when_it_is_dangling_and_its_container_exited() {
         ("the container runs, and its log is rotated", whole().running("web/app", ID, 9), kept, ""),
         ("the container may start", whole().created("web/app", ID, 9), kept, ""),
         ("the state of the container is unknown", whole().unknown("web/app", ID, 9), kept, ""),
-        ("this pass removes the container", whole().unknown("web/app", ID, 9).exited("web/app", "new", 1), "", name),
+        ("this pass removes the container", whole().unknown("web/app", ID, 9).sandbox("web", "s-web", 9).exited("web/app", "new", 1), "", name),
         ("another container runs", whole().running("web/app", "f00", 9), "", name),
         ("a shortened name of a running container", short().running("web/app", ID, 9), cut_kept, ""),
         ("a shortened name of several containers",

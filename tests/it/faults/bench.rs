@@ -31,6 +31,9 @@ const GONE: [&str; 2] = ["gone-0", "gone-1"];
 const BARE: &str = "bare-0";
 /// A container that is not started for so long that a pass plans its removal.
 pub const WAITING: &str = "waiting";
+/// A pod whose container crashes, and one with a container of unknown state.
+const CRASHING: &str = "crash-0";
+const LOST: &str = "lost-0";
 /// The longest time for a pass under any fault.
 const BOUND: Duration = Duration::from_secs(30);
 
@@ -129,12 +132,15 @@ fn node() -> Node {
         node = node.ago(hours(40)).pod("default", &format!("live-{number}"), &format!("live-{number}"));
         node = node.ago(hours(1)).running("app", WEB).logging(500);
     }
-    node = node.ago(hours(40)).pod("default", "crash-0", "live-0");
+    node = node.ago(hours(40)).pod("default", CRASHING, CRASHING);
     for age in [6, 5, 4] {
         node = node.ago(hours(age)).exited("app", WEB).logging(500).rotated();
     }
     node = node.ago(hours(30)).id(WAITING).created("late", WEB).ago(hours(1)).created("late", WEB);
     node = node.ago(hours(2)).running("app", WEB).unknown("lost", WEB).ago(hours(1)).exited("lost", WEB);
+    // Its sandbox is not ready, so this one does not run.
+    node = node.ago(hours(40)).pod("default", LOST, LOST).stopped().ago(hours(2)).unknown("lost", WEB);
+    node = node.ago(hours(1)).exited("lost", WEB);
     for name in GONE {
         node = node.ago(hours(30)).pod("default", name, name).exited("app", WEB).logging(500).stopped();
     }
@@ -145,14 +151,15 @@ fn node() -> Node {
 }
 
 fn pods() -> PodList {
-    let pod = |number: usize| Pod {
-        uid: format!("live-{number}").into(),
+    let pod = |name: String| Pod {
+        uid: name.as_str().into(),
         namespace: "default".to_owned(),
-        name: format!("live-{number}"),
+        name,
         phase: Phase::Running,
         ..Pod::default()
     };
-    PodList { source: "test".to_owned(), complete: true, pods: (0..LIVE).map(pod).collect(), ..PodList::default() }
+    let names = (0..LIVE).map(|number| format!("live-{number}")).chain([CRASHING, LOST].map(str::to_owned));
+    PodList { source: "test".to_owned(), complete: true, pods: names.map(pod).collect(), ..PodList::default() }
 }
 
 /// Returns a memory in which images are known for two days, and deleted pods are missing for an hour.

@@ -7,6 +7,7 @@ use kubegc::sim::{Defect, Fault, Rpc};
 use tonic::Code;
 
 use super::cell::{Often, Scope, Trouble};
+use super::node::GONE;
 use super::protected::{Things, Why, held, protected};
 use super::run::{Reference, Run};
 use super::stage::Kind;
@@ -41,7 +42,9 @@ pub fn removed_by_id(run: &mut Run, kind: Kind, before: &[pb::Container]) {
 pub fn untouched(run: &mut Run, reference: &Reference, method: Rpc, fault: Fault, often: Often) {
     let left = left(run, &reference.first, &reference.before);
     for kind in untouched_kinds(run.cell().scope, method, fault, often) {
-        let mut of_kind = left.iter().filter(|thing| thing.starts_with(kind) && !may_differ(run, thing));
+        let is_due =
+            |thing: &&String| thing.starts_with(kind) && !may_differ(run, thing) && !needs_sandboxes(method, thing);
+        let mut of_kind = left.iter().filter(is_due);
         if let Some(first) = of_kind.next() {
             run.fail("untouched not collected", format!("{first} and {} more", of_kind.count()));
         }
@@ -53,6 +56,11 @@ pub fn untouched(run: &mut Run, reference: &Reference, method: Rpc, fault: Fault
     if often == Often::Once && !own_kind(method).is_empty() && !ends_its_kind && of_own_kind > 1 {
         run.fail("one failure stops the rest", format!("{of_own_kind} left where one call failed"));
     }
+}
+
+/// A container of unknown state may run as long as nothing says that its sandbox is not ready.
+fn needs_sandboxes(method: Rpc, thing: &str) -> bool {
+    matches!(method, Rpc::ListPodSandbox | Rpc::StreamPodSandboxes) && thing.contains("/lost#")
 }
 
 /// Expects that the rounds after the fault remove the same objects as rounds without a fault, and nothing else.
@@ -133,14 +141,17 @@ fn is_waived(run: &Run, why: Why) -> bool {
 }
 
 /// Says whether a thing may differ from the reference. If a runtime reports a wrong log file when a container is
-/// removed, the right one is not known later.
+/// removed, the right one is not known later. If it reports wrong states of sandboxes, containers of unknown state stay,
+/// and so their image was used later.
 fn may_differ(run: &Run, thing: &str) -> bool {
-    let wrong_log = match run.cell().trouble {
-        Trouble::Call { method, fault, .. } => {
-            method == Rpc::ContainerStatus && fault == Fault::Answer(Defect::Garbage)
-        }
+    let has_garbage = |methods: &[Rpc]| match run.cell().trouble {
+        Trouble::Call { method, fault, .. } => methods.contains(&method) && fault == Fault::Answer(Defect::Garbage),
         _ => false,
     };
+    let wrong_log = has_garbage(&[Rpc::ContainerStatus]);
+    if has_garbage(&[Rpc::ListPodSandbox, Rpc::StreamPodSandboxes]) && thing == format!("{IMAGE}{GONE}") {
+        return true;
+    }
     let is_log = thing.starts_with(LOG_DIR) || thing.starts_with(LOG_LINK);
     let is_of_container = is_log || [CONTAINER, IMAGE].iter().any(|kind| thing.starts_with(kind));
     (wrong_log && thing.starts_with(LOG_DIR)) || (has_no_ages(run) && is_of_container)

@@ -19,7 +19,7 @@ pub const WEB: &str = "docker.io/library/web:2";
 /// Used only by a dead container that is kept.
 const DEAD: &str = "docker.io/library/dead:1";
 /// Used by containers of deleted pods.
-const GONE: &str = "docker.io/library/gone:1";
+pub const GONE: &str = "docker.io/library/gone:1";
 /// Used by a terminated pod.
 const DONE: &str = "docker.io/library/done:1";
 const VOLUME: &str = "docker.io/library/volume:1";
@@ -86,6 +86,9 @@ fn live_pods(mut node: Node) -> Node {
     node = node.ago(hours(3)).running("app", WEB).exited("once", DEAD).ago(hours(30)).created("late", WEB);
     node = node.ago(hours(1)).created("late", WEB).ago(hours(2)).unknown("lost", WEB).ago(hours(1)).exited("lost", WEB);
     node = node.ago(Duration::from_mins(1)).created("young", WEB);
+    // Its sandbox is not ready, so its container of unknown state does not run.
+    node = node.ago(hours(40)).pod("default", "lost-0", "lost-0").stopped().ago(hours(2)).unknown("lost", WEB);
+    node = node.ago(hours(1)).exited("lost", WEB);
     // Its first sandbox is empty, and the second has a container that is the newest of its slot.
     node = node.ago(hours(40)).pod("default", "restarted-0", "restarted-0").stopped();
     node = node.ago(hours(30)).pod("default", "restarted-0", "restarted-0").exited("init", WEB).stopped();
@@ -112,7 +115,7 @@ fn deleted_pods(mut node: Node, size: Size) -> Node {
 /// Returns the pods of the API server.
 pub fn pods() -> PodList {
     let live = (0..LIVE).map(|number| format!("live-{number}"));
-    let running = live.chain(["crash-0", "restarted-0", "mount-0"].map(str::to_owned));
+    let running = live.chain(["crash-0", "lost-0", "restarted-0", "mount-0"].map(str::to_owned));
     let running = running.map(|name| pod(&name, Phase::Running, &[WEB]));
     let others = [pod("pending-0", Phase::Pending, &[WANTED]), pod(TERMINATED, Phase::Succeeded, &[DONE])];
     let pods = running.chain(others).collect();

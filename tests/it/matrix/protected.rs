@@ -18,7 +18,7 @@ pub type Things = BTreeSet<String>;
 /// The invariant that protects a thing.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Why {
-    /// A running container, a ready sandbox, a sandbox that has a protected container.
+    /// A container that runs or may run, a ready sandbox, a sandbox that has a protected container.
     I1,
     /// The newest instance of its slot, in a pod that is not deleted.
     I3,
@@ -173,7 +173,8 @@ impl View {
         let why = |container: &pb::Container| {
             let Some(uid) = pod_uid(container) else { return Some(Why::I5) };
             let is_created = container.state() == pb::ContainerState::ContainerCreated;
-            if is_running(container) {
+            let may_run = container.state() == pb::ContainerState::ContainerUnknown && self.is_ready(container);
+            if is_running(container) || may_run {
                 return Some(Why::I1);
             }
             let age = stage.clock.unset().as_nanosecond() - i128::from(container.created_at);
@@ -183,6 +184,12 @@ impl View {
             (newest.contains(&container.id) && existing.contains(&uid)).then_some(Why::I3)
         };
         self.containers.iter().filter_map(|container| Some((self.container(container), why(container)?))).collect()
+    }
+
+    /// Returns whether the sandbox of a container is ready.
+    fn is_ready(&self, container: &pb::Container) -> bool {
+        let is_ready = |sandbox: &pb::PodSandbox| sandbox.state() == pb::PodSandboxState::SandboxReady;
+        self.sandboxes.iter().any(|sandbox| sandbox.id == container.pod_sandbox_id && is_ready(sandbox))
     }
 
     /// Returns the IDs of the newest instances of all slots.

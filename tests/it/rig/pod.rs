@@ -99,6 +99,11 @@ impl Pod<'_> {
         self.started(name, 0, "exec sleep 1000000").await
     }
 
+    /// Creates a later instance of a container, which runs.
+    pub async fn running_again(&self, name: &str, attempt: u32) -> String {
+        self.started(name, attempt, "exec sleep 1000000").await
+    }
+
     /// Creates a container that exited with a code.
     pub async fn exited(&self, name: &str, code: i32) -> String {
         self.ended(name, 0, code).await
