@@ -21,6 +21,7 @@ mod node;
 mod path;
 mod pauses;
 mod pod_lookup;
+mod repeats;
 mod server;
 mod times;
 mod watch;

@@ -61,7 +61,8 @@ impl Engine {
             checked.live.owner_references.iter().filter(|reference| !is_dropped(reference)).cloned().collect();
         let changed = self.changes.set_references(&self.calls, checked.target(), &checked.live, &rest).await;
         let Some(changed) = unless_conflict(changed)? else { return Ok(Next::Again) };
-        self.patched(&checked.item, ActionWord::DropReferences, "another_owner_exists", &changed);
+        let why = (ActionWord::DropReferences, "another_owner_exists");
+        self.patched(&checked.item, checked.target(), why, &changed).await;
         let is_orphaned = references.iter().any(|reference| self.orphaned().touch(&reference.uid));
         if is_orphaned && !self.changes.is_dry_run() {
             // The other owners were not considered.
@@ -73,7 +74,8 @@ impl Engine {
     async fn end_foreground(&self, checked: &Checked) -> Result<Next, KubernetesError> {
         let changed = self.changes.remove_finalizer(&self.calls, checked.target(), &checked.live, FOREGROUND).await;
         let Some(changed) = unless_conflict(changed)? else { return Ok(Next::Again) };
-        self.patched(&checked.item, ActionWord::EndForeground, "no_blocking_dependents", &changed);
+        let why = (ActionWord::EndForeground, "no_blocking_dependents");
+        self.patched(&checked.item, checked.target(), why, &changed).await;
         Ok(Next::Done)
     }
 
@@ -103,6 +105,7 @@ impl Engine {
         let deleted = self.delete_now(&checked, propagation).await;
         self.brake_ends(&checked.item, &deleted);
         let Some(deleted) = deleted? else { return Ok(Next::Again) };
+        let deleted = self.confirmed(&checked, deleted).await;
         self.deleted(&checked, propagation, reason.into(), deleted);
         Ok(Next::Done)
     }
@@ -165,23 +168,42 @@ impl Engine {
 
     /// Records the end of a deletion that the brake has permitted.
     pub(super) fn brake_ends(&self, item: &Item, end: &Result<Option<DeleteResult>, KubernetesError>) {
-        let is_deleted = matches!(end, Ok(Some(DeleteResult::Gone | DeleteResult::Accepted(_))));
+        let is_deleted = matches!(end, Ok(Some(DeleteResult::Unheld | DeleteResult::Accepted(_))));
         self.brake().ended((item.resource, &item.identity.uid), (self.clock)(), is_deleted);
+    }
+
+    /// Reads whether an object is gone whose deletion was accepted. The monitors of a service show it without a call.
+    async fn confirmed(&self, checked: &Checked, result: DeleteResult) -> DeleteResult {
+        if self.has_monitors || !matches!(result, DeleteResult::Unheld) {
+            return result;
+        }
+        match self.remains(checked.target()).await {
+            Ok(None) => DeleteResult::Gone,
+            Ok(Some(now)) => DeleteResult::Accepted(Box::new(now)),
+            Err(_) => DeleteResult::Unheld,
+        }
+    }
+
+    /// Reads the object again; `None` = it does not exist any more.
+    async fn remains(&self, target: WriteTarget<'_>) -> Result<Option<ObjectMetadata>, KubernetesError> {
+        let now = self.calls.read(target.resource, target.namespace, target.name).await?;
+        Ok(now.filter(|now| now.uid == target.uid))
     }
 
     /// Reports a deletion, and shows the graph what became of the object.
     pub(super) fn deleted(&self, checked: &Checked, propagation: Propagation, reason: &str, result: DeleteResult) {
         let Checked { item: Item { identity, resource, .. }, .. } = checked;
+        let is_proven = matches!(result, DeleteResult::Gone | DeleteResult::AlreadyDeleted);
         let result = match result {
             _ if self.changes.is_dry_run() => ClusterResult::DryRun,
-            DeleteResult::Gone => ClusterResult::Removed,
+            DeleteResult::Unheld | DeleteResult::Gone => ClusterResult::Removed,
             DeleteResult::AlreadyDeleted => ClusterResult::AlreadyDeleted,
             DeleteResult::Accepted(held) => {
                 self.changed(Event::Seen(convert::observed(&identity.kind, *resource, &held)));
                 ClusterResult::Accepted
             }
         };
-        if matches!(result, ClusterResult::Removed | ClusterResult::AlreadyDeleted) {
+        if is_proven && !self.changes.is_dry_run() {
             self.changed(Event::ProvenAbsent(identity.clone()));
         }
         let (object, propagation) = (identity.clone(), Some(propagation));
@@ -190,31 +212,49 @@ impl Engine {
     }
 
     /// Reports a change, and shows the graph what became of the object.
-    pub(super) fn patched(&self, item: &Item, action: ActionWord, reason: &str, now: &ObjectMetadata) {
+    pub(super) async fn patched(
+        &self,
+        item: &Item,
+        target: WriteTarget<'_>,
+        (action, reason): (ActionWord, &str),
+        now: &ObjectMetadata,
+    ) {
         let result = if self.changes.is_dry_run() {
             ClusterResult::DryRun
         } else {
-            self.show_or_forget(item, now);
+            self.show_or_forget(item, target, now).await;
             ClusterResult::Changed
         };
         let (object, reason) = (item.identity.clone(), reason.to_owned());
         (self.report)(Notice::Done(ClusterOutcome { action, object, propagation: None, reason, result }));
     }
 
-    /// The API server removes an object with its last finalizer.
-    fn show_or_forget(&self, item: &Item, now: &ObjectMetadata) {
-        let is_gone = now.deletion_timestamp.is_some() && !now.is_held();
-        self.changed(if is_gone {
-            Event::ProvenAbsent(item.identity.clone())
-        } else {
-            Event::Seen(convert::observed(&item.identity.kind, item.resource, now))
-        });
+    /// The API server removes most objects with their last finalizer. Then the answer is older than the end of the object,
+    /// which the monitors of a service show, and a collection reads.
+    async fn show_or_forget(&self, item: &Item, target: WriteTarget<'_>, now: &ObjectMetadata) {
+        let ends = now.deletion_timestamp.is_some() && now.finalizers.is_empty();
+        let seen = |now| Event::Seen(convert::observed(&item.identity.kind, item.resource, now));
+        if !ends {
+            return self.changed(seen(now));
+        }
+        if self.has_monitors {
+            return;
+        }
+        match self.remains(target).await {
+            Ok(None) => self.changed(Event::ProvenAbsent(item.identity.clone())),
+            Ok(Some(now)) => self.changed(seen(&now)),
+            Err(_) => self.changed(seen(now)),
+        }
     }
 }
 
 /// What became of an object that was to be deleted.
 pub(super) enum DeleteResult {
+    /// The API server has accepted the deletion, and shows nothing that holds the object.
+    Unheld,
+    /// A read proves that it does not exist any more.
     Gone,
+    /// It did not exist any more.
     AlreadyDeleted,
     Accepted(Box<ObjectMetadata>),
 }
@@ -230,7 +270,7 @@ impl Checked {
     /// An object that is not there is as good as deleted: its uid was read a moment ago.
     pub(super) fn or_gone(&self, deleted: Result<Deleted, KubernetesError>) -> Result<DeleteResult, KubernetesError> {
         match deleted {
-            Ok(Deleted::Gone) => Ok(DeleteResult::Gone),
+            Ok(Deleted::Unheld) => Ok(DeleteResult::Unheld),
             Ok(Deleted::Accepted(held)) => Ok(DeleteResult::Accepted(held)),
             Err(error) if error.proves_absence(&self.resource, &self.item.identity.name) => {
                 Ok(DeleteResult::AlreadyDeleted)

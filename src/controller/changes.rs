@@ -118,7 +118,7 @@ impl Changes {
         any_uid: bool,
     ) -> Result<Deleted, KubernetesError> {
         if self.mode == Mode::DryRun {
-            return Ok(Deleted::Gone);
+            return Ok(Deleted::Unheld);
         }
         let deletion = Deletion { any_uid, grace_seconds: Some(0), ..Deletion::default() };
         let _permit = calls.permit().await;

@@ -234,13 +234,15 @@ impl Collection {
         self.stop.is_cancelled() || Instant::now() >= self.until
     }
 
-    /// Returns whether an object that this collection deleted only needs its grace period to end.
+    /// Returns whether an object that this collection deleted only needs its grace period to end. Nothing else ends by
+    /// itself: a namespace can wait for the finalizers of its content.
     fn awaits_termination(&self) -> bool {
         let outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         let is_ours = |waiting: &WaitingObject| {
             outcomes.iter().any(|it| it.result == ClusterResult::Accepted && it.object.uid == waiting.object.uid)
         };
-        self.report.waiting.iter().any(|waiting| waiting.finalizers.is_empty() && is_ours(waiting))
+        let ends = |waiting: &WaitingObject| waiting.finalizers.is_empty() && waiting.grace_seconds.is_some();
+        self.report.waiting.iter().any(|waiting| ends(waiting) && is_ours(waiting))
     }
 }
 

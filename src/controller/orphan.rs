@@ -54,7 +54,7 @@ impl Engine {
         if !self.guards.orphan_wait.is_zero() {
             self.orphaned().insert(uid.clone());
         }
-        self.patched(&item, ActionWord::Orphan, "orphan_requested", &changed);
+        self.patched(&item, target, (ActionWord::Orphan, "orphan_requested"), &changed).await;
         Ok(Next::Done)
     }
 
@@ -94,7 +94,8 @@ impl Engine {
                 Err(error) if error.proves_absence(resource, target.name) => return Ok(()),
                 Err(error) => return Err(error),
                 Ok(changed) => {
-                    self.patched(&item, ActionWord::DropReferences, "orphan_requested", &changed);
+                    let why = (ActionWord::DropReferences, "orphan_requested");
+                    self.patched(&item, target, why, &changed).await;
                     return Ok(());
                 }
             }

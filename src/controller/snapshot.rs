@@ -13,7 +13,8 @@ use crate::kubernetes::{
     ApiResource, Clock, Connection, Discovered, KubernetesError, ObjectMetadata, discover, list_metadata, read_metadata,
 };
 use crate::owners::{
-    ClusterSnapshot, ClusterSnapshotKind, Identity, ListedResource, OwnerAnswer, OwnerRead, Uid, doubtful_owners,
+    ClusterSnapshot, ClusterSnapshotKind, Identity, ListedResource, OwnerAnswer, OwnerGuards, OwnerRead, Uid,
+    doubtful_owners,
 };
 
 /// Limits on requests to the API server.
@@ -32,14 +33,16 @@ pub struct ClusterObserver {
     connection: Arc<Connection>,
     limits: ObserverLimits,
     clock: Clock,
+    /// Any 404 proves that an owner is absent, as in kube-controller-manager.
+    trusts_any_404: bool,
 }
 
 // === impl ClusterObserver ===
 
 impl ClusterObserver {
-    /// Creates an observer of the API server behind `connection`.
-    pub fn new(connection: Arc<Connection>, limits: ObserverLimits, clock: Clock) -> Self {
-        Self { connection, limits, clock }
+    /// Creates an observer of the API server behind `connection`, for a plan under these guards.
+    pub fn new(connection: Arc<Connection>, limits: ObserverLimits, clock: Clock, guards: &OwnerGuards) -> Self {
+        Self { connection, limits, clock, trusts_any_404: !guards.strict_not_found }
     }
 
     /// Takes a snapshot. `watch` receives the number of resources that are listed and that there are.
@@ -99,7 +102,10 @@ impl ClusterObserver {
     async fn read(&self, resource: &ApiResource, owner: Identity) -> OwnerRead {
         let Identity { namespace, name, .. } = &owner;
         let read = read_metadata(&self.connection, resource, namespace, name, self.limits.answer).await;
-        let answer = answer(&owner, read);
+        let answer = match read {
+            Err(error) if error.is_any_404() && self.trusts_any_404 => OwnerAnswer::NotFound,
+            read => answer(&owner, read),
+        };
         OwnerRead { owner, read_at: (self.clock)(), answer }
     }
 }
@@ -112,6 +118,9 @@ impl Default for ObserverLimits {
 
 fn answer(owner: &Identity, read: Result<Option<ObjectMetadata>, KubernetesError>) -> OwnerAnswer {
     match read {
+        Err(error) if error.is_any_404() => {
+            OwnerAnswer::Unavailable(format!("{error}; this names another object, so it proves nothing"))
+        }
         Err(error) => OwnerAnswer::Unavailable(error.to_string()),
         Ok(None) => OwnerAnswer::NotFound,
         Ok(Some(found)) if Uid::new(&found.uid) != owner.uid => OwnerAnswer::OtherUid(Uid::new(&found.uid)),

@@ -62,12 +62,12 @@ impl Default for CredentialCandidates {
 }
 
 impl CredentialCandidates {
-    /// Finds the credentials to use: the configured kubeconfig, the pod's service account, or the kubelet's own. Checks
-    /// files only and sends no request.
+    /// Finds the credentials to use: the configured kubeconfig, the pod's service account, or the kubelet's own, unless these
+    /// come from a program. Checks files only and sends no request.
     ///
     /// # Errors
     ///
-    /// There are no credentials, or the configured kubeconfig does not exist.
+    /// There are no credentials, those that there are come from a program, or the configured kubeconfig does not exist.
     pub fn find(&self) -> Result<Access, KubernetesError> {
         if let Some(path) = &self.kubeconfig {
             if self.existing(path).is_none() {
@@ -79,13 +79,19 @@ impl CredentialCandidates {
             return Ok(self.access(Credentials::Account, "the pod's service account".to_owned()));
         }
         let tried = vec![PathBuf::from(KUBEADM), self.kubelet_root.join("kubeconfig")];
-        match tried.iter().find(|path| self.existing(path).is_some()) {
-            Some(path) => {
-                let why = format!("the kubelet's kubeconfig {}", path.display());
-                Ok(self.access(Credentials::Kubeconfig(path.clone()), why))
+        let existing = tried.iter().filter(|path| self.existing(path).is_some()).map(|path| {
+            let why = format!("the kubelet's kubeconfig {}", path.display());
+            self.access(Credentials::Kubeconfig(path.clone()), why)
+        });
+        let mut program = None;
+        for access in existing {
+            match access.config() {
+                Err(error @ KubernetesError::RunsProgram { .. }) => program = program.or(Some(error)),
+                // Other faults may be repaired while kubegc runs.
+                _ => return Ok(access),
             }
-            None => Err(KubernetesError::NoAccess { tried }),
         }
+        Err(program.unwrap_or(KubernetesError::NoAccess { tried }))
     }
 
     fn existing(&self, path: &Path) -> Option<PathBuf> {

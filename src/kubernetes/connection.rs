@@ -12,11 +12,11 @@ use kube::core::Status;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Mutex, Semaphore};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::clients::Clients;
 use super::error::with_causes;
-use super::{CredentialCandidates, KubernetesError};
+use super::{CredentialCandidates, KubernetesError, repeats};
 use crate::host_path::BoundedCalls;
 
 /// The largest answer. An API server stores objects of a few MiB at most; a page of a list that is larger is requested
@@ -35,6 +35,8 @@ pub struct Connection {
     held: Mutex<Held>,
     calls: BoundedCalls,
     large_answers: Semaphore,
+    /// How often one request is sent again.
+    repeats: u32,
 }
 
 /// Creates the clients from the current files.
@@ -87,7 +89,15 @@ impl Connection {
 
     fn with(make: impl Fn() -> Result<Clients, KubernetesError> + Send + Sync + 'static) -> Self {
         let large_answers = Semaphore::new(LARGE_ANSWERS);
-        Self { make: Arc::new(make), held: Mutex::default(), calls: BoundedCalls::default(), large_answers }
+        let (held, calls) = (Mutex::default(), BoundedCalls::default());
+        Self { make: Arc::new(make), held, calls, large_answers, repeats: 0 }
+    }
+
+    /// Returns the same connection, which sends a request again as client-go does: after the wait that the server asks
+    /// for, and a read whose connection broke over a new one. For commands, which do not look again by themselves.
+    #[must_use]
+    pub fn repeating(self) -> Self {
+        Self { repeats: repeats::MOST, ..self }
     }
 
     /// Returns the client in use, for requests that this module does not offer. The caller must call [`Self::renew`]
@@ -178,6 +188,24 @@ impl Connection {
         what: &str,
         request: Request<Vec<u8>>,
         limit: Duration,
+        mut may_go_on: impl FnMut(usize) -> Result<(), KubernetesError>,
+    ) -> Result<Vec<u8>, KubernetesError> {
+        for repeated in 0..self.repeats {
+            let error = match self.body_once(what, request.clone(), limit, &mut may_go_on).await {
+                Err(error) => error,
+                body => return body,
+            };
+            let Some(wait) = repeats::wait(&error, request.method(), repeated) else { return Err(error) };
+            sleep(wait).await;
+        }
+        self.body_once(what, request, limit, may_go_on).await
+    }
+
+    async fn body_once(
+        &self,
+        what: &str,
+        request: Request<Vec<u8>>,
+        limit: Duration,
         may_go_on: impl FnMut(usize) -> Result<(), KubernetesError>,
     ) -> Result<Vec<u8>, KubernetesError> {
         let deadline = Deadline::after(limit);
@@ -225,25 +253,30 @@ impl Connection {
 /// Returns the error for an answer that is not a success.
 async fn refusal(what: &str, response: Response<Body>, deadline: Deadline) -> KubernetesError {
     let code = response.status().as_u16();
+    let retry_after = repeats::retry_after(&response);
     let body = match body(what, response, deadline, |bytes| at_most(LONGEST_ERROR_BYTES, what, bytes)).await {
         Ok(body) => body,
         Err(error) => return error,
     };
     match serde_json::from_slice::<TypedStatus>(&body) {
-        Ok(TypedStatus { kind, status }) if kind == "Status" && status.code == code => refused(what, status),
+        Ok(TypedStatus { kind, status }) if kind == "Status" && status.code == code => {
+            refused(what, status, retry_after)
+        }
         _ => {
             let text = String::from_utf8_lossy(&body).trim().chars().take(80).collect();
-            KubernetesError::Foreign { what: what.to_owned(), code, text }
+            KubernetesError::Foreign { what: what.to_owned(), code, text, retry_after }
         }
     }
 }
 
-/// Returns the error for a `Status` of the API server itself.
-pub(super) fn refused(what: &str, status: Status) -> KubernetesError {
+/// Returns the error for a `Status` of the API server itself. The header or the status may ask for a wait.
+pub(super) fn refused(what: &str, status: Status, header: Option<Duration>) -> KubernetesError {
     let what = what.to_owned();
+    let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+    let retry_after = header.or_else(|| (seconds > 0).then(|| Duration::from_secs(seconds.into())));
     match status.code {
         403 => KubernetesError::Forbidden { what, message: status.message },
-        _ => KubernetesError::Refused { what, status: Box::new(status) },
+        _ => KubernetesError::Refused { what, status: Box::new(status), retry_after },
     }
 }
 
@@ -316,7 +349,7 @@ fn unreachable(what: &str, error: &kube::Error) -> KubernetesError {
         kube::Error::Service(cause) => with_causes(&**cause),
         error => with_causes(error),
     };
-    KubernetesError::Unreachable { what: what.to_owned(), cause }
+    KubernetesError::Unreachable { what: what.to_owned(), cause, was_open: !repeats::is_of_connect(error) }
 }
 
 fn unanswered(what: &str, limit: Duration) -> KubernetesError {

@@ -9,7 +9,6 @@ use futures::{StreamExt as _, stream};
 use http::{Request, header};
 use serde::Deserialize;
 
-use super::clients::Clients;
 use super::connection::{invalid_request, unreadable};
 use super::{Connection, KubernetesError};
 
@@ -158,7 +157,7 @@ pub async fn discover(connection: &Connection, limit: Duration) -> Result<Discov
 async fn ready(connection: &Connection, limit: Duration) -> Result<(), KubernetesError> {
     let request = Request::get("/readyz").body(Vec::new());
     let request = request.map_err(|error| invalid_request(WHAT, error.to_string()))?;
-    match connection.open(Clients::calls, WHAT, request, limit).await {
+    match connection.bytes_once(WHAT, request, limit).await {
         Err(KubernetesError::Foreign { code, .. }) if code >= 500 => Err(KubernetesError::NotReady { code }),
         Err(KubernetesError::Foreign { .. }) | Ok(_) => Ok(()),
         Err(error) if error.code().is_some() => Ok(()),

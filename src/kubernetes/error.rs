@@ -49,8 +49,8 @@ pub enum KubernetesError {
     },
     /// A kubeconfig requires a program for its credentials. kubegc starts no other programs.
     #[error(
-        "{}: it gets its credentials from a program (exec, auth-provider), which is never run; set a kubeconfig with a \
-         certificate or a token", path.display()
+        "{}: it gets its credentials from a program (exec, auth-provider), which is never run; set pods.kubeconfig to one \
+         with a certificate or a token, or pods.source = \"kubelet\"", path.display()
     )]
     RunsProgram {
         /// The file.
@@ -85,6 +85,8 @@ pub enum KubernetesError {
         what: String,
         /// Why.
         cause: String,
+        /// It is a connection that broke, as when the server closes it.
+        was_open: bool,
     },
     /// There was no answer in time.
     #[error("cannot {what}: no answer within {seconds} s")]
@@ -109,9 +111,11 @@ pub enum KubernetesError {
         what: String,
         /// The error of the server.
         status: Box<Status>,
+        /// How long the server wants to be left alone.
+        retry_after: Option<Duration>,
     },
-    /// An error that is not from an API server, such as the page of a proxy.
-    #[error("cannot {what}: code {code}, and not from an API server: {text:?}")]
+    /// An error without a Status, such as the page of a proxy. An API server with too many requests answers so too.
+    #[error("cannot {what}: the answer is no Status of an API server, but code {code} with the text {text:?}")]
     Foreign {
         /// The action that failed.
         what: String,
@@ -119,6 +123,8 @@ pub enum KubernetesError {
         code: u16,
         /// The beginning of the answer.
         text: String,
+        /// How long the server wants to be left alone.
+        retry_after: Option<Duration>,
     },
     /// The API server says that it is not ready, for example because it starts or stops.
     #[error("the API server is not ready: it answers /readyz with {code}")]
@@ -204,9 +210,12 @@ impl KubernetesError {
     /// Returns how long the API server wants to be left alone before the next try, at most a minute: an aggregated API
     /// could ask for years (G5).
     pub fn retry_after(&self) -> Option<Duration> {
-        let Self::Refused { status, .. } = self else { return None };
-        let seconds = status.details.as_ref()?.retry_after_seconds;
-        (seconds > 0).then(|| Duration::from_secs(seconds.into()).min(LONGEST_RETRY_AFTER))
+        match self {
+            Self::Refused { retry_after, .. } | Self::Foreign { retry_after, .. } => {
+                retry_after.map(|wait| wait.min(LONGEST_RETRY_AFTER))
+            }
+            _ => None,
+        }
     }
 
     /// Returns whether the API server itself reports that an object of this kind and name does not exist. Only this 404
@@ -218,10 +227,12 @@ impl KubernetesError {
     }
 
     /// Returns whether the API server itself reports that an object of this resource and name does not exist. As
-    /// [`Self::says_not_found`], but the server may leave out the resource: not every server fills it in. The group is
-    /// that of the request, or left out.
+    /// [`Self::says_not_found`], but the server may leave out the resource, or write its kind or `RESOURCE.GROUP`: not every
+    /// server fills it in as the API server does. The group is that of the request, or left out.
     pub fn proves_absence(&self, resource: &ApiResource, name: &str) -> bool {
-        let is_named = self.says_not_found(&resource.resource, name) || self.says_not_found("", name);
+        let with_group = format!("{}.{}", resource.resource, resource.group());
+        let kinds = [&resource.resource, "", &*resource.kind, &with_group];
+        let is_named = kinds.iter().any(|kind| self.says_not_found(kind, name));
         let Self::Refused { status, .. } = self else { return false };
         let group = status.details.as_ref().map(|about| &*about.group).unwrap_or_default();
         // What the group extensions serves is stored in other groups, as its answers say.

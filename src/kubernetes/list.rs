@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use http::Request;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use kube::core::Request as Path;
 use kube::core::params::ListParams;
-use kube::core::{ObjectList, Request as Path};
 use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Deserializer};
 use tokio::time::Instant;
 
 use super::api_types::ApiPod;
@@ -41,8 +43,28 @@ pub(super) struct List<'a> {
     pub(super) what: &'a str,
     /// What the kind of a page may be, as `PodList`.
     pub(super) kinds: &'a [&'a str],
+    /// The version and the objects may be missing, as in the lists of some aggregated servers. Clients in Go do not notice.
+    pub(super) may_be_bare: bool,
     /// The longest wait for one page.
     pub(super) limit: Duration,
+}
+
+/// A page of a list. kube's own type does not accept all that servers send.
+#[derive(Deserialize)]
+#[serde(bound = "T: DeserializeOwned")]
+struct Page<T> {
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    metadata: ListMeta,
+    /// `None` = it has no such field.
+    #[serde(default, deserialize_with = "present")]
+    items: Option<Vec<T>>,
+}
+
+/// A server in Go writes `null` for an empty list.
+fn present<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Option<Vec<T>>, D::Error> {
+    Ok(Some(Option::deserialize(deserializer)?.unwrap_or_default()))
 }
 
 /// Lists all objects of a resource, past the server's cache.
@@ -58,8 +80,8 @@ pub async fn list_objects<T: Watched>(
 ) -> Result<Vec<T>, KubernetesError> {
     let what = format!("list {} ({})", resource.resource, resource.api_version);
     let request = page_requests(resource, form, &what)?;
-    let whole = format!("{}List", resource.kind);
-    let list = List { what: &what, kinds: &["PartialObjectMetadataList", &whole], limit };
+    let kinds = kinds_of_lists(resource);
+    let list = List { what: &what, kinds: &kinds.each_ref().map(|kind| &**kind), may_be_bare: true, limit };
     for _ in 0..RESTARTS {
         match list.whole::<T>(connection, ListParams::default().limit(LARGE_PAGE), &request).await {
             Err(error) if error.code() == Some(410) => {}
@@ -67,6 +89,11 @@ pub async fn list_objects<T: Watched>(
         }
     }
     Err(unreadable(&what, "its pages expire before the next one is read".to_owned()))
+}
+
+/// Returns what the kind of a list of any resource may be. Some aggregated servers send a plain `List`.
+pub(super) fn kinds_of_lists(resource: &ApiResource) -> [String; 3] {
+    ["PartialObjectMetadataList".to_owned(), format!("{}List", resource.kind), "List".to_owned()]
 }
 
 /// Returns what makes the requests for the pages of a list of all objects. `what` completes "cannot …" in errors.
@@ -87,7 +114,7 @@ pub(super) async fn pods_at(
     limit: Duration,
 ) -> Result<Listed<Pod>, KubernetesError> {
     let params = ListParams::default().fields(fields).limit(PAGE);
-    let list = List { what: LIST_PODS, kinds: &["PodList"], limit };
+    let list = List { what: LIST_PODS, kinds: &["PodList"], may_be_bare: false, limit };
     let request = |params: &ListParams| resource.list(params);
     let mut pods = Vec::new();
     // Each page is reduced before the next one is requested.
@@ -100,16 +127,16 @@ pub(super) async fn pods_at(
 // === impl List ===
 
 impl List<'_> {
-    /// Returns the newest version of the server's store, from a page with one object.
+    /// Returns the newest version of the server's store, from a page with one object. `None` = the server has no versions.
     pub(super) async fn newest_version(
         &self,
         connection: &Connection,
         request: impl Fn(&ListParams) -> PageRequest,
-    ) -> Result<String, KubernetesError> {
+    ) -> Result<Option<String>, KubernetesError> {
         let request = request(&ListParams::default().limit(1));
         let request = request.map_err(|error| invalid_request(self.what, error.to_string()))?;
-        let page: ObjectList<IgnoredAny> = connection.request(self.what, request, self.limit).await?;
-        page.metadata.resource_version.ok_or_else(|| unreadable(self.what, "it has no version".to_owned()))
+        let page: Page<IgnoredAny> = connection.request(self.what, request, self.limit).await?;
+        Ok(page.metadata.resource_version.filter(|version| !version.is_empty()))
     }
 
     /// Requests all pages and returns their objects. If one page fails, there is no list.
@@ -144,34 +171,36 @@ impl List<'_> {
                 Err(KubernetesError::TooLarge { .. }) if shrink(&mut params) => continue,
                 body => body?,
             };
-            let page: ObjectList<T> =
+            let page: Page<T> =
                 serde_json::from_slice(&body).map_err(|error| unreadable(self.what, error.to_string()))?;
             grow(&mut params, most, body.len());
             drop(body);
+            let (is_first, before) = (params.continue_token.is_none(), std::mem::take(&mut version));
             params.continue_token = page.metadata.continue_.clone().filter(|token| !token.is_empty());
-            self.check(&page, &mut version).map_err(|cause| unreadable(self.what, cause))?;
-            hand_over(page.items);
+            version = self.check(&page).map_err(|cause| unreadable(self.what, cause))?;
+            if !is_first && before != version {
+                return Err(unreadable(self.what, "its pages are of different moments".to_owned()));
+            }
+            hand_over(page.items.unwrap_or_default());
             if params.continue_token.is_none() {
                 return Ok(version);
             }
         }
     }
 
-    /// Checks a page against the version of the pages before it.
-    fn check<T: Clone>(&self, page: &ObjectList<T>, version: &mut String) -> Result<(), String> {
+    /// Checks a page and returns its version.
+    fn check<T>(&self, page: &Page<T>) -> Result<String, String> {
         let head = &page.metadata;
-        let found = head.resource_version.as_ref();
-        let found = found.filter(|found| !found.is_empty() && self.kinds.contains(&&*page.types.kind));
-        let found = found.ok_or_else(|| format!("not a {}", self.kinds.join(" or a ")))?;
-        if !version.is_empty() && version != found {
-            return Err("its pages are of different moments".to_owned());
+        let version = head.resource_version.clone().unwrap_or_default();
+        let is_whole = self.may_be_bare || !version.is_empty() && page.items.is_some();
+        if !is_whole || !self.kinds.contains(&&*page.kind) {
+            return Err(format!("not a {}", self.kinds.join(" or a ")));
         }
         let (token, more) = (head.continue_.as_deref().unwrap_or_default(), head.remaining_item_count.unwrap_or(0));
         if token.is_empty() && more > 0 {
             return Err(format!("{more} objects are missing"));
         }
-        version.clone_from(found);
-        Ok(())
+        Ok(version)
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use super::clients::Clients;
 use super::connection::{invalid_request, refused, unreadable};
-use super::list::{LARGE_PAGE, List, page_requests};
+use super::list::{LARGE_PAGE, List, kinds_of_lists, page_requests};
 use super::metadata::{ACCEPT_ONE, accepting};
 use super::pauses::Pauses;
 use super::watch_lines::{SLACK, WatchLines};
@@ -155,8 +155,9 @@ impl<S> Round<'_, S> {
         let _permit = self.monitor.lists.acquire().await;
         let Self { monitor: Monitor { connection, resource, form, timing, .. }, list: what, sink, .. } = self;
         let request = page_requests(resource, *form, what)?;
-        let whole = format!("{}List", resource.kind);
-        let list = List { what, kinds: &["PartialObjectMetadataList", &whole], limit: timing.answer };
+        let kinds = kinds_of_lists(resource);
+        let kinds = kinds.each_ref().map(|kind| &**kind);
+        let list = List { what, kinds: &kinds, may_be_bare: true, limit: timing.answer };
         sink.list_begins();
         let take = |page: Vec<T>| page.into_iter().for_each(|object| sink.seen(object));
         let version = list.pages(connection, ListParams::default().limit(LARGE_PAGE), request, take).await?;
@@ -170,11 +171,10 @@ impl<S> Round<'_, S> {
     /// nothing until it has.
     async fn check_version(&mut self) -> Result<(), KubernetesError> {
         let Monitor { connection, resource, form, timing, .. } = self.monitor;
-        let list = List { what: &self.list, kinds: &[], limit: timing.answer };
+        let list = List { what: &self.list, kinds: &[], may_be_bare: true, limit: timing.answer };
         let newest = list.newest_version(connection, page_requests(resource, *form, &self.list)?).await?;
-        if self.version.as_deref().is_some_and(|version| is_older(&newest, version)) {
-            self.version = None;
-        }
+        let is_reached = newest.zip(self.version.as_ref()).is_some_and(|(newest, version)| !is_older(&newest, version));
+        self.version.take_if(|_| !is_reached);
         self.is_doubtful = false;
         Ok(())
     }
@@ -195,7 +195,7 @@ impl<S> Round<'_, S> {
             WatchEvent::Error(status) => {
                 // After any error it is unknown which events were lost.
                 self.version = None;
-                return Err(refused(&self.watch, *status));
+                return Err(refused(&self.watch, *status, None));
             }
             WatchEvent::Bookmark(bookmark) => self.at(&bookmark.metadata.resource_version)?,
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {

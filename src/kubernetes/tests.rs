@@ -8,6 +8,7 @@ mod limits;
 mod list;
 mod monitor;
 mod pod_lookup;
+mod repeats;
 mod restored;
 mod times;
 mod tls;

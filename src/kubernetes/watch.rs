@@ -224,7 +224,7 @@ impl Watcher {
             WatchEvent::Error(status) => {
                 // After any error it is unknown which events were lost.
                 self.version = None;
-                return Err(refused(WATCH_PODS, *status));
+                return Err(refused(WATCH_PODS, *status, None));
             }
             WatchEvent::Bookmark(bookmark) => {
                 self.at(bookmark.metadata.resource_version)?;

@@ -46,9 +46,9 @@ pub struct Deletion {
 /// What the API server did.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deleted {
-    /// The object does not exist any more.
-    Gone,
-    /// The deletion has begun; finalizers or a grace period hold the object.
+    /// The answer shows nothing that holds the object. It may be there still: only a read or an event proves its end.
+    Unheld,
+    /// The deletion has begun; finalizers, a grace period or the content of a namespace hold the object.
     Accepted(Box<ObjectMetadata>),
 }
 
@@ -70,10 +70,10 @@ pub async fn delete_object(
     // A `Status`, or the object as it is now.
     let answer: OneObject = connection.request(&what, accepting(request, ACCEPT_ONE), limit).await?;
     if answer.kind == "Status" {
-        return Ok(Deleted::Gone);
+        return Ok(Deleted::Unheld);
     }
     let now = target.now(&what, answer, deletion.any_uid)?;
-    Ok(if now.is_held() { Deleted::Accepted(Box::new(now)) } else { Deleted::Gone })
+    Ok(if now.is_held() { Deleted::Accepted(Box::new(now)) } else { Deleted::Unheld })
 }
 
 /// Changes a field of an object's metadata with a merge patch, and returns its metadata afterward. `version` is that of
@@ -196,8 +196,10 @@ fn some<'a>(what: &str, field: &str, value: &'a str) -> Result<&'a str, Kubernet
 // === impl ObjectMetadata ===
 
 impl ObjectMetadata {
-    /// Returns whether finalizers or a grace period keep an object whose deletion has begun.
+    /// Returns whether something keeps an object whose deletion has begun: finalizers, a grace period, or what only the
+    /// resource knows. A namespace has no finalizers in its metadata, and no grace period.
     pub fn is_held(&self) -> bool {
-        !self.finalizers.is_empty() || self.deletion_grace_period_seconds.is_some_and(|grace| grace > 0)
+        let is_terminating = self.deletion_timestamp.is_some();
+        !self.finalizers.is_empty() || self.deletion_grace_period_seconds.map_or(is_terminating, |grace| grace > 0)
     }
 }

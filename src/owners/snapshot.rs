@@ -1,6 +1,7 @@
 //! The cluster at one moment, as plain data: what `kubegc controller snapshot` writes. Only metadata, and of it only what
 //! decides: no labels, no annotations, no data.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -36,16 +37,30 @@ pub struct ClusterSnapshot {
 // === impl ClusterSnapshot ===
 
 impl ClusterSnapshot {
-    /// Lists what could not be read, and why, as text.
+    /// Lists what could not be read, and why, as text: a group-version, a resource, or owners of one kind.
     pub fn missing(&self) -> Vec<String> {
         let groups = self.unavailable.iter().map(UnavailableGroup::to_string);
         let lists = self.resources.iter().filter_map(|listed| {
             let cause = listed.objects.cause()?;
             Some(format!("cannot list {} ({}): {cause}", listed.served.resource, listed.served.kind))
         });
-        let mut missing: Vec<_> = groups.chain(lists).collect();
+        let mut missing: Vec<_> = groups.chain(lists).chain(self.unread_owners()).collect();
         missing.sort();
         missing
+    }
+
+    fn unread_owners(&self) -> Vec<String> {
+        let mut by_kind = BTreeMap::<_, Vec<&str>>::new();
+        for OwnerRead { owner, answer, .. } in &self.owners {
+            if let OwnerAnswer::Unavailable(cause) = answer {
+                by_kind.entry(owner.kind.to_string()).or_default().push(cause);
+            }
+        }
+        let text = |(kind, causes): (String, Vec<&str>)| match causes.as_slice() {
+            [first, others @ ..] if !others.is_empty() => format!("{first}; and {} more owners ({kind})", others.len()),
+            causes => causes.concat(),
+        };
+        by_kind.into_iter().map(text).collect()
     }
 }
 

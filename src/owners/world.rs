@@ -2,6 +2,7 @@
 //! verdict on it and looks again.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::served::{Meaning, ServedKinds};
 use super::snapshot::{ClusterSnapshot, ObjectMeta, OwnerAnswer, OwnerRead};
@@ -37,6 +38,8 @@ pub(super) struct Object<'a> {
     is_foreground: bool,
     owners: Vec<OwnerReference>,
     is_removed: bool,
+    /// It is a namespace with an object that has finalizers of others. Its deletion waits for them.
+    holds_content: bool,
 }
 
 // === impl World ===
@@ -60,7 +63,17 @@ impl<'a> World<'a> {
                 world.add(Object::new(&listed.served.kind, meta));
             }
         }
+        world.hold_namespaces();
         world
+    }
+
+    fn hold_namespaces(&mut self) {
+        let held = self.objects.iter().filter(|object| object.foreign_finalizers().next().is_some());
+        let held: HashSet<_> = held.map(|object| Arc::clone(&object.identity.namespace)).collect();
+        let is_namespace = |kind: &ApiKind| (&*kind.api_version, &*kind.kind) == ("v1", "Namespace");
+        for object in self.objects.iter_mut().filter(|object| is_namespace(&object.identity.kind)) {
+            object.holds_content = held.contains(&object.identity.name);
+        }
     }
 
     fn add(&mut self, object: Object<'a>) {
@@ -216,7 +229,7 @@ impl<'a> World<'a> {
     fn change(&mut self, uid: &Uid, change: impl FnOnce(&mut Object<'a>)) {
         let Some(object) = self.by_uid.get(uid).and_then(|at| self.objects.get_mut(*at)) else { return };
         change(object);
-        if object.is_deleting && !object.has_finalizers() {
+        if object.is_deleting && !object.is_held() {
             object.is_removed = true;
             self.removed.insert(uid.clone());
         }
@@ -235,6 +248,7 @@ impl<'a> Object<'a> {
             is_foreground: has(FOREGROUND),
             owners: meta.owners.clone(),
             is_removed: false,
+            holds_content: false,
             meta,
         }
     }
@@ -277,8 +291,9 @@ impl<'a> Object<'a> {
         all.filter(|finalizer| ![ORPHAN, FOREGROUND].contains(finalizer))
     }
 
-    fn has_finalizers(&self) -> bool {
-        self.orphans || self.is_foreground || self.foreign_finalizers().next().is_some()
+    /// Returns whether its deletion does not end at once.
+    fn is_held(&self) -> bool {
+        self.holds_content || self.orphans || self.is_foreground || self.foreign_finalizers().next().is_some()
     }
 }
 

@@ -55,7 +55,7 @@ fn objects(args: &Args, dry_run: bool, loaded: &Loaded, output: &mut Output) -> 
     let bar = progress();
     let report = block_on(async {
         let (signals, stop, _) = signals::listen()?;
-        let connection = Arc::new(source::connection(loaded));
+        let connection = Arc::new(source::patient_connection(loaded));
         let shown = bar.clone();
         let watch = move |outcome: &ClusterOutcome| {
             shown.set_message(outcome.object.to_string());
@@ -75,7 +75,7 @@ fn objects(args: &Args, dry_run: bool, loaded: &Loaded, output: &mut Output) -> 
 fn pods(args: &Args, dry_run: bool, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let report = block_on(async {
         let (signals, stop, _) = signals::listen()?;
-        let connection = Arc::new(source::connection(loaded));
+        let connection = Arc::new(source::patient_connection(loaded));
         let settings = loaded.settings.pods_of_cluster();
         let end = stop.clone();
         let timeout = args.timeout;

@@ -69,7 +69,7 @@ pub(super) fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(
 }
 
 fn pods(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let connection = Arc::new(source::connection(loaded));
+    let connection = Arc::new(source::patient_connection(loaded));
     let mut collector = PodCollector::new(&connection, loaded.settings.pods_of_cluster(), true, now, |_| {});
     let mut plan = block_on(async {
         let snapshot = collector.snapshot().await?;

@@ -16,9 +16,14 @@ use crate::daemon::now;
 use crate::kubernetes::Connection;
 use crate::owners::ClusterSnapshot;
 
-/// Returns the connection to the API server of the settings.
+/// Returns the connection to the API server of the settings, for a service.
 pub(super) fn connection(loaded: &Loaded) -> Connection {
     Connection::multiplexed(credential_candidates(&loaded.settings))
+}
+
+/// Returns that connection for a command, which ends after one look.
+pub(super) fn patient_connection(loaded: &Loaded) -> Connection {
+    connection(loaded).repeating()
 }
 
 /// Returns the snapshot in `file`, or that of the cluster.
@@ -28,7 +33,8 @@ pub(super) fn snapshot(file: Option<&PathBuf>, loaded: &Loaded) -> Result<Cluste
 
 /// Takes a snapshot of the cluster.
 pub(super) fn observe(loaded: &Loaded) -> Result<ClusterSnapshot, CliError> {
-    let observer = ClusterObserver::new(Arc::new(connection(loaded)), ObserverLimits::default(), now);
+    let guards = &loaded.settings.controller.guards;
+    let observer = ClusterObserver::new(Arc::new(patient_connection(loaded)), ObserverLimits::default(), now, guards);
     let progress = progress();
     let watch = |done: usize, all: usize| {
         progress.set_length(all as u64);

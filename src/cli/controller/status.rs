@@ -24,7 +24,7 @@ pub struct Args {}
 
 /// Reads and prints the status.
 pub(super) fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let connection = source::connection(loaded);
+    let connection = source::patient_connection(loaded);
     let lease = &loaded.settings.controller.lease;
     let status = block_on(async { Ok(ClusterStatus::read(&connection, lease, ANSWER, now).await?) })?;
     output.result(&status, |_| text(&status))?;

@@ -92,7 +92,7 @@ impl PodCollector {
         let any_uid = !self.settings.policy.uid_precondition;
         match self.changes.delete_pod(&self.calls, target, any_uid).await {
             Ok(_) if self.changes.is_dry_run() => Ok(PodResult::DryRun),
-            Ok(Deleted::Gone) => Ok(PodResult::Removed),
+            Ok(Deleted::Unheld) => Ok(PodResult::Removed),
             Ok(Deleted::Accepted(_)) => Ok(PodResult::Accepted),
             Err(error) => self.not_needed(action, error),
         }

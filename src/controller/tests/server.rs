@@ -167,6 +167,8 @@ impl Inner {
         finalizers.extend(finalizer.map(Value::from));
         object["metadata"]["finalizers"] = finalizers.into();
         object["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z".into();
+        // As of a pod that no kubelet has: nothing but finalizers holds it.
+        object["metadata"]["deletionGracePeriodSeconds"] = 0.into();
         self.write(path, object)
     }
 

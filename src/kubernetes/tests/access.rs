@@ -71,7 +71,7 @@ fn text(access: Result<Access, KubernetesError>) -> String {
 }
 
 fn fault(candidates: &CredentialCandidates) -> String {
-    candidates.find().unwrap().config().unwrap_err().to_string()
+    candidates.find().and_then(|access| access.config()).unwrap_err().to_string()
 }
 
 #[test]

@@ -10,7 +10,8 @@ async fn before_the_first_list_nothing_is_seen_and_the_cause_is_reported() {
         (
             Call::List,
             Answer::Text(404, "<html>no such page</html>".into()),
-            "cannot list the pods of all namespaces: code 404, and not from an API server: \"<html>no such page</html>\"",
+            "cannot list the pods of all namespaces: the answer is no Status of an API server, but code 404 with the text \
+             \"<html>no such page</html>\"",
         ),
         (
             Call::List,

@@ -121,6 +121,6 @@ async fn a_list_without_an_end_fails() {
 fn the_wait_that_a_server_wants_is_capped() {
     let status = json!({"kind": "Status", "code": 429, "reason": "TooManyRequests", "details": {"retryAfterSeconds": 4_000_000_000_u32}});
     let status: kube::core::Status = serde_json::from_value(status).unwrap();
-    let error = KubernetesError::Refused { what: "read".to_owned(), status: Box::new(status) };
+    let error = super::super::connection::refused("read", status, None);
     assert!(error.retry_after().unwrap() <= seconds(300));
 }

@@ -208,7 +208,8 @@ impl MatrixCluster {
 
     async fn plan(&self, command: Command) {
         let clock = || "2026-01-02T03:04:05Z".parse().unwrap();
-        let observer = ClusterObserver::new(Arc::new(self.server.connection()), ObserverLimits::default(), clock);
+        let (connection, guards) = (Arc::new(self.server.connection()), OwnerGuards::default());
+        let observer = ClusterObserver::new(connection, ObserverLimits::default(), clock, &guards);
         self.happens_later();
         let snapshot = observer.snapshot(|_, _| {}).await.unwrap();
         if command == Command::Plan {
