@@ -21,3 +21,4 @@ pub mod watchdog;
 pub use clock::{Clock, now};
 pub use cycle::Cycle;
 pub use planning::{PassKind, look_and_plan, recalled};
+pub use pressure::PressureMonitor;

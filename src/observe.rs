@@ -57,6 +57,8 @@ pub struct Places {
     pub pod_logs: PathBuf,
     /// The container log root. Default `/var/log/containers`.
     pub container_logs: PathBuf,
+    /// Where no other runtime may be. Default none.
+    pub other_sockets: Vec<PathBuf>,
 }
 
 /// Observes one node. It caches the statuses of containers, which never change, so one observer serves all passes.
@@ -94,6 +96,7 @@ impl Default for Places {
             require_kubelet_dirs: true,
             pod_logs: "/var/log/pods".into(),
             container_logs: "/var/log/containers".into(),
+            other_sockets: Vec::new(),
         }
     }
 }
@@ -201,6 +204,9 @@ impl Observer {
     /// the same error. `pods` helps to list what is too large for one message.
     async fn ask_runtime(&self, now: Timestamp, pods: &[PodUid]) -> RuntimeState {
         let reader = self.reader.limited(MOST_UNANSWERED);
+        if let Err(error) = reader.check_alone(&self.places.host, &self.places.other_sockets).await {
+            return RuntimeState::nothing(&error);
+        }
         let runtime = match reader.runtime().await {
             Err(error) if error.is_unreachable() => return RuntimeState::nothing(&error),
             answer => Seen::from(answer),

@@ -201,7 +201,11 @@ async fn one_pass<H: Remover>(
         bar.set_message(report.action.target.id());
         bar.inc(1);
     };
-    let kind = match (saved, args.what_if.pressure()) {
+    let pressure = match args.what_if.pressure() {
+        None => cycle.pressure().await,
+        asked => asked,
+    };
+    let kind = match (saved, pressure) {
         (Some(plan), _) => PassKind::Saved(Box::new(plan)),
         (None, Some(pressure)) => PassKind::Pressure(pressure, args.scope.into()),
         (None, None) => PassKind::Regular(args.scope.into()),

@@ -23,9 +23,12 @@ pub struct Global {
     pub config: Option<PathBuf>,
     /// Read defaults from this KubeletConfiguration file
     ///
-    /// It provides thresholds, ages, the sockets and the log root.
+    /// It provides thresholds, ages, the sockets and the log root. The files in FILE.d are read too.
     #[arg(long, global = true, value_name = "FILE")]
     pub kubelet_config: Option<PathBuf>,
+    /// Directory with drop-in files of the KubeletConfiguration, as the kubelet's --config-dir [default: FILE.d]
+    #[arg(long, global = true, value_name = "DIRECTORY", requires = "kubelet_config")]
+    pub kubelet_config_dir: Option<PathBuf>,
     /// Set a configuration key, as `images.low_threshold_percent=60` (repeatable)
     #[arg(long, global = true, value_name = "KEY=VALUE", add = ArgValueCompleter::new(candidates::settings))]
     pub set: Vec<String>,
@@ -72,6 +75,7 @@ impl Global {
         Typed {
             config: self.config.clone(),
             kubelet_config: self.kubelet_config.clone(),
+            kubelet_config_dir: self.kubelet_config_dir.clone(),
             flags: self.overrides.0.clone(),
             set: self.set.clone(),
         }

@@ -59,7 +59,7 @@ impl From<ScopeArg> for Scope {
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let loaded = args.what_if.applied(loaded);
     let scope = args.scope.into();
-    let under_pressure = |plan: Plan| Plan { pressure: args.what_if.pressure(), ..plan };
+    let under_pressure = |plan: Plan| Plan { pressure: args.what_if.pressure().or(plan.pressure.clone()), ..plan };
     if let Some(file) = &args.snapshot {
         let decide = |snapshot: &Snapshot| {
             warn_of_patterns(snapshot, &loaded);

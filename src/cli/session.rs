@@ -1,5 +1,6 @@
 //! Access to this node: finds the runtime, opens the store, takes a snapshot.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -10,10 +11,10 @@ use super::{CliError, ErrorKind, Format};
 use crate::config::{Loaded, Settings};
 use crate::cri::{self, CriError, CriOptions, RuntimeReader};
 use crate::daemon::node::LocalNode;
-use crate::daemon::{look_and_plan, now, recalled};
+use crate::daemon::{PressureMonitor, look_and_plan, now, recalled};
 use crate::model::{Memory, PodSourceName, PodSourceReport, Seen, Snapshot};
 use crate::observe::{Observer, StatusFor};
-use crate::plan::{Plan, Scope, add_object_facts, decide};
+use crate::plan::{Plan, Pressure, Scope, add_object_facts, decide};
 use crate::record::{Lock, LockError, STORE_LIMIT, SharedStore, Store, StoreError, read_within};
 
 /// The longest time to measure the log directories, for display.
@@ -41,32 +42,35 @@ pub(super) async fn node(loaded: &Loaded) -> Result<LocalNode, CliError> {
     Ok(LocalNode::of_host(settings, endpoint))
 }
 
-/// Takes a snapshot of this node and makes a plan. It changes nothing, not even the memory.
+/// Takes a snapshot of this node and plans what the agent would do now: under disk pressure it removes everything unused. It
+/// changes nothing, not even the memory.
 pub(super) async fn look(loaded: &Loaded, scope: Scope) -> Result<(Snapshot, Plan), CliError> {
-    let taken_at = now();
-    let (observer, memory) = observer(loaded, taken_at).await?;
-    let policy = &loaded.settings.policy;
-    let (mut snapshot, mut plan) = look_and_plan(&observer, policy, scope, taken_at, memory).await;
-    observer.measure_logs(&mut snapshot, MEASURING).await;
-    add_object_facts(&mut plan, &snapshot, policy);
-    Ok((snapshot, plan))
+    planned(loaded, scope, &[]).await
 }
 
 /// Takes a snapshot with the lists alone, for completions.
 pub(super) async fn lists(loaded: &Loaded) -> Result<Snapshot, CliError> {
     let taken_at = now();
-    let (observer, memory) = observer(loaded, taken_at).await?;
+    let Looking { observer, memory, .. } = Looking::at(loaded, taken_at).await?;
     Ok(observer.observe(taken_at, memory).await)
 }
 
 /// As [`look`], with the exit of each exited container.
 pub(super) async fn explain(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
+    planned(loaded, Scope::All, &[StatusFor::Ends]).await
+}
+
+async fn planned(loaded: &Loaded, scope: Scope, shown: &[StatusFor]) -> Result<(Snapshot, Plan), CliError> {
     let taken_at = now();
-    let (observer, memory) = observer(loaded, taken_at).await?;
+    let Looking { observer, memory, pressure } = Looking::at(loaded, taken_at).await?;
     let policy = &loaded.settings.policy;
-    let (mut snapshot, mut plan) = look_and_plan(&observer, policy, Scope::All, taken_at, memory).await;
-    observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
+    let policy = if pressure.is_some() { &policy.under_pressure() } else { policy };
+    let (mut snapshot, plan) = look_and_plan(&observer, policy, scope, taken_at, memory).await;
+    for what in shown {
+        observer.fill_statuses(&mut snapshot, *what).await;
+    }
     observer.measure_logs(&mut snapshot, MEASURING).await;
+    let mut plan = Plan { pressure, ..plan };
     add_object_facts(&mut plan, &snapshot, policy);
     Ok((snapshot, plan))
 }
@@ -85,7 +89,7 @@ pub(super) async fn warn_without_history(settings: &Settings, format: Option<For
 /// shows what is unavailable.
 pub(super) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
     let taken_at = now();
-    let (observer, memory) = observer(loaded, taken_at).await?;
+    let Looking { observer, memory, .. } = Looking::at(loaded, taken_at).await?;
     let mut snapshot = observer.observe(taken_at, memory).await;
     for what in [StatusFor::Ends, StatusFor::ImageVolumes] {
         observer.fill_statuses(&mut snapshot, what).await;
@@ -96,13 +100,27 @@ pub(super) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan), CliErr
     Ok((snapshot, plan))
 }
 
-/// Returns the observer of this node, and the memory.
-async fn observer(loaded: &Loaded, taken_at: Timestamp) -> Result<(Observer, Memory), CliError> {
-    let node = node(loaded).await?;
-    let mut store = memory_only(&loaded.settings).await?;
-    let started_at = begun(&store)?;
-    let memory = recalled(store.recall(started_at, taken_at)?, &loaded.settings);
-    Ok((node.observer(&loaded.settings), memory))
+/// What a look at this node begins with.
+struct Looking {
+    observer: Observer,
+    memory: Memory,
+    /// The disk pressure to which the agent would respond.
+    pressure: Option<Pressure>,
+}
+
+// === impl Looking ===
+
+impl Looking {
+    async fn at(loaded: &Loaded, taken_at: Timestamp) -> Result<Self, CliError> {
+        let settings = &loaded.settings;
+        let node = node(loaded).await?;
+        let mut store = memory_only(settings).await?;
+        let started_at = begun(&store)?;
+        let memory = recalled(store.recall(started_at, taken_at)?, settings);
+        let mut monitor = PressureMonitor::of(settings, node.reader(settings), Arc::clone(&node.disks));
+        let pressure = monitor.look(&settings.policy.pressure).await;
+        Ok(Self { observer: node.observer(settings), memory, pressure })
+    }
 }
 
 /// The warning for a node without a store.
@@ -158,14 +176,16 @@ pub(super) fn all_seen(plan: &Plan) -> Result<(), CliError> {
     blind.map_or(Ok(()), |error| Err(CliError::message(ErrorKind::Partial, error.to_string())))
 }
 
-/// Returns why pod sources that the settings name are unavailable, each with its address. Without them no pod counts as
+/// Returns why pod sources that the settings name, or that `auto` found, are unavailable, each with its address. Without them no pod counts as
 /// deleted, so a command that says nothing would look as if nothing was to be removed.
 pub(super) fn failed_sources(plan: &Plan, settings: &Settings) -> Option<String> {
     let sources = &settings.pods.sources;
-    if sources.contains(PodSourceName::Auto) || sources.contains(PodSourceName::None) {
+    if sources.contains(PodSourceName::None) {
         return None;
     }
     let causes: Vec<_> = match &plan.pods {
+        // The cause of `auto` says it itself.
+        Seen::NotSeen(cause) if sources.contains(PodSourceName::Auto) => vec![cause.clone()],
         Seen::NotSeen(cause) => {
             let names: Vec<&str> = sources.iter().map(Into::into).collect();
             vec![format!("pod source {}{} unavailable: {cause}", names.join(", "), address(&names, settings))]

@@ -56,13 +56,16 @@ struct Status {
     last_runs: Vec<RunEntry>,
     #[serde(skip)]
     pod_sources: String,
+    /// Why a pod source is unavailable.
+    #[serde(skip)]
+    failed_sources: Option<String>,
     #[serde(skip)]
     thresholds: [u64; 2],
 }
 
 /// Prints the status. What does not depend on the runtime is printed even if the runtime is unavailable.
 ///
-/// The exit status is for probes: an error if no agent runs, or if its last pass failed.
+/// The exit status is for probes: an error if no agent runs, if its last pass failed, or if a pod source is unavailable.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let Some(interval) = args.watch else { return once(loaded, output) };
     let is_terminal = std::io::stdout().is_terminal();
@@ -82,6 +85,7 @@ fn once(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let mut status = Status::begin(loaded)?;
     let trouble = match looked {
         Ok((snapshot, plan)) => {
+            status.failed_sources = session::failed_sources(&plan, &loaded.settings);
             status.observed(snapshot, plan);
             None
         }
@@ -117,6 +121,7 @@ impl Status {
             to_remove: Seen::default(),
             last_runs: newest_of_each_scope(session::memory_only_blocking(settings)?.runs(RUNS)?),
             pod_sources: String::new(),
+            failed_sources: None,
             thresholds: [settings.policy.images.high_threshold_percent, settings.policy.images.low_threshold_percent],
         })
     }
@@ -180,7 +185,7 @@ impl Status {
         let failed = |(_, pass): &(&String, &PassState)| pass.failed > 0 || !pass.errors.is_empty();
         match self.live.as_ref().and_then(|live| live.passes.iter().find(failed)) {
             Some((scope, _)) => error(format!("the last pass over {scope} failed in part")),
-            None => Ok(()),
+            None => self.failed_sources.clone().map_or(Ok(()), error),
         }
     }
 
@@ -192,7 +197,7 @@ impl Status {
             ("Next pass", self.live.as_ref().map(|live| next_text(live, self.at)).unwrap_or_default()),
             ("Metrics", self.live.as_ref().map(metrics_text).unwrap_or_default()),
             ("Store", self.store.clone().unwrap_or_default()),
-            ("Runtime", text_of(&self.runtime, |runtime| format!("{} {}", runtime.name, runtime.version))),
+            ("Runtime", text_of(&self.runtime, runtime_text)),
             ("Image disk", self.image_filesystem.as_ref().map(|disk| self.disk(disk)).unwrap_or_default()),
             ("Pods", self.pod_sources.clone()),
             ("To remove", self.to_remove.as_ref().map(|count| format::count(*count, "object")).unwrap_or_default()),
@@ -212,6 +217,11 @@ fn text_of<T>(seen: &Seen<T>, words: impl FnOnce(&T) -> String) -> String {
         Seen::Seen(value) => words(value),
         Seen::NotSeen(cause) => format!("unavailable: {cause}"),
     }
+}
+
+/// Formats the runtime, as `containerd v2.1.4 at /run/containerd/containerd.sock`.
+fn runtime_text(runtime: &Runtime) -> String {
+    format!("{} {} at {}", runtime.name, runtime.version, runtime.endpoint)
 }
 
 /// Returns what the agent shows on its socket. A command without permission shows only what is in files.

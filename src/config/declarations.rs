@@ -268,7 +268,7 @@ settings! {
     /// Key of the client certificate. It may be in the same file.
     "pods.kubelet_client_key": OPTIONAL_FILE = pods.kubelet.client_key;
 
-    /// Socket of the runtime. Empty = that of crictl, of the kubelet, or the first well-known one that answers.
+    /// Socket of the runtime. Empty = that of crictl, of the kubelet, or the well-known one, if only one runtime is there.
     ///
     /// Example: `"unix:///run/containerd/containerd.sock"`. crictl's is in /etc/crictl.yaml, the kubelet's in the file
     /// of `--kubelet-config`.

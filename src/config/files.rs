@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::layers::{drop_in_dir, drop_ins, main_file};
+use super::layers::{drop_in_dir, drop_ins, kubelet_drop_ins, main_file};
 use super::{Environment, Typed};
 
 /// The configuration files, and the version of each that exists.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConfigFiles {
     main: PathBuf,
-    kubelet: Option<PathBuf>,
+    typed: Typed,
     versions: BTreeMap<PathBuf, Version>,
 }
 
@@ -25,14 +25,16 @@ impl ConfigFiles {
     /// Looks at the files that [`super::load`] reads for the same input.
     pub fn look(typed: &Typed, environment: &Environment) -> Self {
         let main = main_file(typed, environment).to_owned();
-        Self { main, kubelet: typed.kubelet_config.clone(), versions: BTreeMap::new() }.look_again()
+        Self { main, typed: typed.clone(), versions: BTreeMap::new() }.look_again()
     }
 
     /// Looks at the same files again. May block.
     #[must_use]
     pub fn look_again(&self) -> Self {
         let drop_ins = drop_ins(&drop_in_dir(&self.main)).unwrap_or_default();
-        let paths = [self.main.clone()].into_iter().chain(self.kubelet.clone()).chain(drop_ins);
+        let kubelet = self.typed.kubelet_config.clone().into_iter();
+        let kubelet = kubelet.chain(kubelet_drop_ins(&self.typed).unwrap_or_default());
+        let paths = [self.main.clone()].into_iter().chain(kubelet).chain(drop_ins);
         let versions = paths.filter_map(|path| version(&path).map(|version| (path, version))).collect();
         Self { versions, ..self.clone() }
     }

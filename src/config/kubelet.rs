@@ -1,12 +1,14 @@
-//! Garbage-collection settings from a kubelet's configuration file: `--kubelet-config`.
+//! Garbage-collection settings from a kubelet's configuration: `--kubelet-config`, and its drop-in directory.
 //!
-//! Only the fields below are read, in the kubelet's spelling and meaning. All other fields are ignored. `sockets` reads
+//! The files are read as by kubelet 1.36. Only the fields below are read, in the kubelet's spelling and meaning. All other fields are ignored. `sockets` reads
 //! the endpoints of this file, because crictl's file has precedence over them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
+use serde_saphyr::options::DuplicateKeyPolicy;
 use toml::Value;
+use walkdir::WalkDir;
 
 use super::duration;
 use super::entry::Entry;
@@ -38,29 +40,90 @@ const FIELDS: [Field; 5] = [
     Field { name: "podLogsDir", key: "logs.pods_root", read: text },
 ];
 
-/// Reads the text of the file. Returns all faults at once.
-pub(super) fn entries(path: &Path, text: &str) -> (Vec<Entry>, Vec<ConfigFault>) {
-    let document = match serde_saphyr::from_str::<Json>(text) {
-        Ok(document) => document,
-        Err(error) => {
-            let fault = ConfigFault::whole(Origin::File(path.to_owned()), format!("not YAML: {error}"));
-            return (Vec::new(), vec![fault]);
-        }
-    };
-    let mut faults = header(path, &document);
-    let mut entries = Vec::new();
-    for field in &FIELDS {
-        let Some(written) = document.get(field.name).filter(|written| !written.is_null()) else { continue };
-        match (field.read)(written) {
-            Read::Unset => {}
-            Read::Value(value) => entries.push(field.entry(path, value)),
-            Read::Wants(wants) => {
-                let origin = Origin::File(path.to_owned());
-                faults.push(ConfigFault::of(origin, field.name, written, format!("wants {wants}")));
+/// The kubelet's configuration: its file, and the files of its drop-in directory, the later ones stronger.
+#[derive(Debug, Default)]
+pub(super) struct KubeletFiles {
+    files: Vec<(PathBuf, Json)>,
+    /// All faults at once.
+    pub(super) faults: Vec<ConfigFault>,
+    /// What the kubelet accepts and a person should look at.
+    pub(super) warnings: Vec<String>,
+}
+
+// === impl KubeletFiles ===
+
+impl KubeletFiles {
+    /// Adds a file, which must be later in the kubelet's order than those before.
+    pub(super) fn add(&mut self, path: &Path, text: &str) {
+        match decode(text) {
+            Ok((document, doubt)) => {
+                self.faults.extend(header(path, &document));
+                self.warnings.extend(doubt.map(|doubt| format!("{}: {doubt}", path.display())));
+                self.files.push((path.to_owned(), document));
+            }
+            Err(error) => {
+                self.faults.push(ConfigFault::whole(Origin::File(path.to_owned()), format!("not YAML: {error}")));
             }
         }
     }
-    (entries, faults)
+
+    /// Returns the value of a field, and the file that sets it. The kubelet merges its files as RFC 7386 says, so `null` takes
+    /// back what an earlier file has set.
+    pub(super) fn get(&self, name: &str) -> Option<(&Path, &Json)> {
+        let mut set = self.files.iter().rev().filter_map(|(path, file)| Some((&**path, file.get(name)?)));
+        set.next().filter(|(_, value)| !value.is_null())
+    }
+
+    /// Returns the settings.
+    pub(super) fn entries(&mut self) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        let mut faults = Vec::new();
+        for field in &FIELDS {
+            let Some((path, written)) = self.get(field.name) else { continue };
+            match (field.read)(written) {
+                Read::Unset => {}
+                Read::Value(value) => entries.push(field.entry(path, value)),
+                Read::Wants(wants) => {
+                    let origin = Origin::File(path.to_owned());
+                    faults.push(ConfigFault::of(origin, field.name, written, format!("wants {wants}")));
+                }
+            }
+        }
+        self.faults.append(&mut faults);
+        entries
+    }
+}
+
+/// Lists the files of the kubelet's drop-in directory in its order: those that end with `.conf`, in subdirectories too.
+pub(super) fn drop_ins(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in WalkDir::new(directory).sort_by_file_name() {
+        let entry = entry?;
+        let is_drop_in = entry.path().extension().is_some_and(|extension| extension == "conf");
+        paths.extend((is_drop_in && !entry.file_type().is_dir()).then(|| entry.into_path()));
+    }
+    Ok(paths)
+}
+
+/// Reads a document as the kubelet does: the first of several, and if its strict decoder refuses it, by its lenient one, which
+/// takes the last of repeated keys. The second value says what is doubtful.
+fn decode(text: &str) -> Result<(Json, Option<String>), serde_saphyr::Error> {
+    let (documents, cause) = match serde_saphyr::from_multiple::<Json>(text) {
+        Ok(documents) => (documents, None),
+        Err(error) => {
+            let lenient = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins };
+            let documents = serde_saphyr::from_multiple_with_options(text, lenient)?;
+            (documents, Some(format!("of repeated keys the last counts ({})", first_line(&error.to_string()))))
+        }
+    };
+    let others = (documents.len() > 1).then(|| "of several documents the first counts".to_owned());
+    let doubts: Vec<_> = cause.into_iter().chain(others).collect();
+    let doubt = (!doubts.is_empty()).then(|| format!("{}, as for the kubelet", doubts.join(", ")));
+    Ok((documents.into_iter().next().unwrap_or_default(), doubt))
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
 }
 
 /// Checks the header. Another kind of document has no image settings, and would look like the defaults.
@@ -83,7 +146,10 @@ impl Field {
 }
 
 fn percent(written: &Json) -> Read {
-    let percent = written.as_i64().filter(|percent| (0..=100).contains(percent));
+    // A float without a fraction is an integer for the kubelet too.
+    let percent = written.as_f64().filter(|percent| (0.0..=100.0).contains(percent) && percent.fract() == 0.0);
+    #[expect(clippy::cast_possible_truncation, reason = "it is at most 100")]
+    let percent = percent.map(|percent| percent as i64);
     percent.map_or(Read::Wants("an integer from 0 to 100"), |percent| Read::Value(percent.into()))
 }
 
@@ -116,10 +182,20 @@ mod tests {
 
     const HEADER: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
 
+    /// Reads files of these texts, in their order.
+    fn files(texts: &[&str]) -> KubeletFiles {
+        let mut files = KubeletFiles::default();
+        texts.iter().zip(["k", "1.conf", "2.conf"]).for_each(|(text, name)| files.add(Path::new(name), text));
+        files
+    }
+
+    fn read(mut files: KubeletFiles) -> (Vec<(String, String)>, Vec<String>) {
+        let entries = files.entries().into_iter().map(|entry| (entry.key, entry.value.to_string())).collect();
+        (entries, files.faults.iter().map(ConfigFault::to_string).collect())
+    }
+
     fn read_all(body: &str) -> (Vec<(String, String)>, Vec<String>) {
-        let (entries, faults) = entries(Path::new("k"), &format!("{HEADER}{body}"));
-        let entries = entries.into_iter().map(|entry| (entry.key, entry.value.to_string())).collect();
-        (entries, faults.iter().map(ConfigFault::to_string).collect())
+        read(files(&[&format!("{HEADER}{body}")]))
     }
 
     fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -152,21 +228,66 @@ mod tests {
 
     #[test]
     fn all_faults_come_at_once() {
-        let (entries, faults) = entries(
-            Path::new("k.yaml"),
+        let (entries, faults) = read(files(&[
             "apiVersion: v1\nkind: Pod\nimageGCHighThresholdPercent: 120\nimageMaximumGCAge: 7d\npodLogsDir: 3\n",
-        );
+        ]));
         assert_eq!(entries, Vec::new());
-        let faults: Vec<_> = faults.iter().map(ConfigFault::to_string).collect();
         assert_eq!(
             faults,
             [
-                "k.yaml: kind = \"Pod\": wants KubeletConfiguration",
-                "k.yaml: apiVersion = \"v1\": wants kubelet.config.k8s.io/v1beta1",
-                "k.yaml: imageGCHighThresholdPercent = 120: wants an integer from 0 to 100",
-                "k.yaml: imageMaximumGCAge = \"7d\": wants a duration as Go writes it, such as \"2m0s\"",
-                "k.yaml: podLogsDir = 3: wants a string",
+                "k: kind = \"Pod\": wants KubeletConfiguration",
+                "k: apiVersion = \"v1\": wants kubelet.config.k8s.io/v1beta1",
+                "k: imageGCHighThresholdPercent = 120: wants an integer from 0 to 100",
+                "k: imageMaximumGCAge = \"7d\": wants a duration as Go writes it, such as \"2m0s\"",
+                "k: podLogsDir = 3: wants a string",
             ]
         );
+    }
+
+    /// kubelet 1.36 loads each of these, the doubtful ones with a warning.
+    #[test]
+    fn what_the_kubelet_loads_is_read() {
+        let high = |text: &str| (text.to_owned(), pairs(&[("images.high_threshold_percent", "82")]));
+        for (row, (body, entries), is_doubtful) in [
+            ("a key twice", high("imageGCHighThresholdPercent: 70\nimageGCHighThresholdPercent: 82\n"), true),
+            ("a float", high("imageGCHighThresholdPercent: 82.0\n"), false),
+            ("an end of the document", high("imageGCHighThresholdPercent: 82\n---\n"), false),
+            (
+                "a second document",
+                high("imageGCHighThresholdPercent: 82\n---\nimageGCHighThresholdPercent: 70\n"),
+                true,
+            ),
+        ] {
+            let mut files = files(&[&format!("{HEADER}{body}")]);
+            let read: Vec<_> = files.entries().into_iter().map(|it| (it.key, it.value.to_string())).collect();
+            assert_eq!((read, files.warnings.is_empty()), (entries, !is_doubtful), "{row}: {:?}", files.warnings);
+            assert_eq!(files.faults, [], "{row}");
+        }
+        let (_, faults) = read_all("imageGCHighThresholdPercent: 82.5\n");
+        assert_eq!(faults, ["k: imageGCHighThresholdPercent = 82.5: wants an integer from 0 to 100"]);
+    }
+
+    #[test]
+    fn drop_ins_override_the_file_and_each_other() {
+        let text = |body: &str| format!("{HEADER}{body}");
+        let main = text("imageGCHighThresholdPercent: 90\nimageGCLowThresholdPercent: 80\nimageMaximumGCAge: 1h\n");
+        let first = text("imageGCHighThresholdPercent: 75\nimageMaximumGCAge: null\n");
+        let files = files(&[&main, &first, &text("imageGCHighThresholdPercent: 70\n")]);
+        assert_eq!(files.get("imageGCLowThresholdPercent").unwrap().0, Path::new("k"));
+        assert_eq!(files.get("imageGCHighThresholdPercent").unwrap().0, Path::new("2.conf"));
+        let wanted = pairs(&[("images.high_threshold_percent", "70"), ("images.low_threshold_percent", "80")]);
+        assert_eq!(read(files).0, wanted, "null takes the age back");
+    }
+
+    #[test]
+    fn only_files_that_end_with_conf_are_drop_ins() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("15.conf")).unwrap();
+        for name in ["20.conf", "10.conf", "README.txt", "30.yaml", "15.conf/1.conf"] {
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        let names: Vec<_> = drop_ins(dir.path()).unwrap();
+        let names: Vec<_> = names.iter().map(|path| path.strip_prefix(dir.path()).unwrap().to_str().unwrap()).collect();
+        assert_eq!(names, ["10.conf", "15.conf/1.conf", "20.conf"]);
     }
 }

@@ -7,24 +7,27 @@ use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
+use super::Environment;
 use super::declarations::KEYS;
 use super::entry::Entry;
 use super::error::{ConfigFault, Origin};
 use super::key::Key;
 use super::keys;
+use super::kubelet::{self, KubeletFiles};
 use super::sockets::OtherSockets;
-use super::{Environment, kubelet};
 
 /// The default configuration file. It is optional.
 const DEFAULT_FILE: &str = "/etc/kubegc/kubegc.toml";
 
 /// The input from the command line.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Typed {
     /// `--config`: replaces the default file; it must exist.
     pub config: Option<PathBuf>,
     /// `--kubelet-config`: a `KubeletConfiguration`; it must exist.
     pub kubelet_config: Option<PathBuf>,
+    /// `--kubelet-config-dir`: its drop-in directory; it must exist. `None` = the one beside it, if there is one.
+    pub kubelet_config_dir: Option<PathBuf>,
     /// Flags that set a key, by their names in [`KEYS`], and their values.
     pub flags: Vec<(&'static str, String)>,
     /// `--set key=value`.
@@ -38,8 +41,10 @@ pub(super) struct Layers {
     pub(super) entries: Vec<Entry>,
     /// Faults of sources that cannot be read.
     pub(super) faults: Vec<ConfigFault>,
-    /// The sockets in the kubelet's file, if one was given and read.
+    /// The sockets in the kubelet's files, if some were given and read.
     pub(super) kubelet: OtherSockets,
+    /// What is allowed and doubtful.
+    pub(super) warnings: Vec<String>,
 }
 
 // === impl Layers ===
@@ -50,7 +55,7 @@ impl Layers {
         let mut layers = Self::default();
         layers.host_name();
         // Below kubegc's own files: if a kubelet leaves images to kubegc, its own image collection is off.
-        layers.kubelet(typed.kubelet_config.as_deref());
+        layers.kubelet(typed);
         layers.files(main_file(typed, environment), named_file(typed, environment).is_some());
         layers.environment(environment);
         layers.flags(&typed.flags);
@@ -68,17 +73,23 @@ impl Layers {
         }
     }
 
-    fn kubelet(&mut self, path: Option<&Path>) {
-        let Some(path) = path else { return };
-        match std::fs::read_to_string(path) {
-            Ok(text) => {
-                let (entries, faults) = kubelet::entries(path, &text);
-                self.entries.extend(entries);
-                self.faults.extend(faults);
-                self.kubelet = OtherSockets::of_kubelet(path, &text);
+    fn kubelet(&mut self, typed: &Typed) {
+        let mut files = KubeletFiles::default();
+        let drop_ins = kubelet_drop_ins(typed);
+        let drop_ins = drop_ins.unwrap_or_else(|(directory, error)| {
+            self.unreadable(&directory, &error);
+            Vec::new()
+        });
+        for path in typed.kubelet_config.iter().chain(&drop_ins) {
+            match std::fs::read_to_string(path) {
+                Ok(text) => files.add(path, &text),
+                Err(error) => self.unreadable(path, &error),
             }
-            Err(error) => self.unreadable(path, &error),
         }
+        self.entries.extend(files.entries());
+        self.kubelet = OtherSockets::of_kubelet(&files);
+        self.faults.extend(files.faults);
+        self.warnings.extend(files.warnings);
     }
 
     fn files(&mut self, main: &Path, is_named: bool) {
@@ -147,6 +158,16 @@ fn named_file<'a>(typed: &'a Typed, environment: &'a Environment) -> Option<&'a 
 /// Returns the configuration file. It need not exist.
 pub(super) fn main_file<'a>(typed: &'a Typed, environment: &'a Environment) -> &'a Path {
     named_file(typed, environment).unwrap_or(Path::new(DEFAULT_FILE))
+}
+
+/// Lists the kubelet's drop-in files.
+///
+/// # Errors
+/// The directory cannot be read, or it was named and does not exist.
+pub(super) fn kubelet_drop_ins(typed: &Typed) -> Result<Vec<PathBuf>, (PathBuf, std::io::Error)> {
+    let beside = typed.kubelet_config.as_ref().map(|file| file.with_added_extension("d"));
+    let directory = typed.kubelet_config_dir.clone().or(beside.filter(|directory| directory.is_dir()));
+    directory.map_or(Ok(Vec::new()), |directory| kubelet::drop_ins(&directory).map_err(|error| (directory, error)))
 }
 
 /// Returns the drop-in directory beside the configuration file.

@@ -20,6 +20,8 @@ pub struct Loaded {
     pub(super) origins: BTreeMap<&'static str, Origin>,
     /// The line of each key in its file.
     pub(super) lines: BTreeMap<&'static str, usize>,
+    /// What the sources have that is allowed and doubtful.
+    pub(super) warnings: Vec<String>,
 }
 
 // === impl Loaded ===
@@ -83,16 +85,17 @@ impl Loaded {
     /// Returns a warning, one sentence each, for settings that are allowed but probably not intended.
     pub fn warnings(&self) -> Vec<String> {
         let high = self.origins.get("images.high_threshold_percent");
-        match high {
+        let off = match high {
             Some(Origin::OtherProgram(path, name)) if self.settings.policy.images.high_threshold_percent == 100 => {
-                vec![format!(
+                Some(format!(
                     "{}: {name} = 100 turns off kubegc's image collection for disk space too; set \
                      images.high_threshold_percent",
                     path.display()
-                )]
+                ))
             }
-            _ => Vec::new(),
-        }
+            _ => None,
+        };
+        self.warnings.iter().cloned().chain(off).collect()
     }
 
     /// Takes the sockets from the first program that names the runtime's, unless a setting names it. The image

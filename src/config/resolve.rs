@@ -40,20 +40,23 @@ pub fn load(typed: &Typed, environment: &Environment) -> Result<Loaded, ConfigEr
     let mut layers = Layers::read(typed, environment);
     let kubelet = std::mem::take(&mut layers.kubelet);
     let mut loaded = settle(layers)?;
-    loaded.adopt([OtherSockets::of_crictl(environment, &HostFs::new(&loaded.settings.host_root)), kubelet]);
+    if loaded.settings.runtime.endpoint.is_none() {
+        let host = HostFs::new(&loaded.settings.host_root);
+        loaded.adopt([OtherSockets::of_crictl(environment, &host)?, kubelet]);
+    }
     Ok(loaded)
 }
 
 /// Resolves the layers.
 pub(super) fn settle(layers: Layers) -> Result<Loaded, ConfigError> {
-    let Layers { mut entries, faults, .. } = layers;
+    let Layers { mut entries, faults, warnings, .. } = layers;
     let mut resolver = Resolver { faults, ..Resolver::default() };
     forget_guards(&mut entries);
     resolver.profile(&entries);
     entries.iter().filter(|entry| entry.key != "profile").for_each(|entry| resolver.take(entry));
     resolver.check_together();
     let Resolver { settings, origins, faults, lines, .. } = resolver;
-    if faults.is_empty() { Ok(Loaded { settings, origins, lines }) } else { Err(ConfigError { faults }) }
+    if faults.is_empty() { Ok(Loaded { settings, origins, lines, warnings }) } else { Err(ConfigError { faults }) }
 }
 
 /// A profile on the command line discards the guards that files set one by one, to show the effect of the profile

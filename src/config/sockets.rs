@@ -1,9 +1,11 @@
 //! The runtime's sockets in the configuration of crictl and of the kubelet.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::environment::Environment;
-use super::error::Origin;
+use super::error::{ConfigError, ConfigFault, Origin};
+use super::kubelet::KubeletFiles;
 use crate::host_path::{HostFs, Resolved};
 
 /// The default configuration file of crictl, on the host.
@@ -24,23 +26,38 @@ pub(super) struct OtherSockets {
 // === impl OtherSockets ===
 
 impl OtherSockets {
-    /// Reads crictl's configuration. The file is optional and not kubegc's: if it cannot be read, it names none.
-    pub(super) fn of_crictl(environment: &Environment, host: &HostFs) -> Self {
-        let on_host = || host.resolve(CRICTL_FILE.as_ref()).map(Resolved::into_path);
-        let path = environment.crictl_config.clone().map_or_else(on_host, Ok);
-        let read = path.and_then(|path| Ok((std::fs::read_to_string(&path)?, path)));
-        read.map_or_else(|_| Self::default(), |(text, path)| Self::named(&path, &text, CRICTL_KEYS))
+    /// Reads crictl's configuration.
+    ///
+    /// # Errors
+    /// The environment names the file, and it is missing, unreadable or broken. The one at the default place is optional and
+    /// not kubegc's: if it cannot be read, it names none.
+    pub(super) fn of_crictl(environment: &Environment, host: &HostFs) -> Result<Self, ConfigError> {
+        let Some(path) = &environment.crictl_config else {
+            let default = host.resolve(CRICTL_FILE.as_ref()).map(Resolved::into_path);
+            return Ok(default.map_or_else(|_| Self::default(), |path| Self::read(&path).unwrap_or_default()));
+        };
+        Self::read(path).map_err(|cause| {
+            let right = format!("cannot read {}: {cause}", path.display());
+            ConfigError { faults: vec![ConfigFault::whole(Origin::Environment("CRI_CONFIG_FILE"), right)] }
+        })
     }
 
-    /// Reads the text of the kubelet's configuration.
-    pub(super) fn of_kubelet(path: &Path, text: &str) -> Self {
-        Self::named(path, text, KUBELET_KEYS)
+    fn read(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+        let document = serde_saphyr::from_str::<Option<BTreeMap<String, serde_json::Value>>>(&text);
+        let document = document.map_err(|error| error.to_string())?.unwrap_or_default();
+        Ok(Self::named(CRICTL_KEYS, |key| Some((path, document.get(key)?))))
     }
 
-    fn named(path: &Path, text: &str, keys: [&'static str; 2]) -> Self {
-        let document: serde_json::Value = serde_saphyr::from_str(text).unwrap_or_default();
+    /// Reads the kubelet's configuration.
+    pub(super) fn of_kubelet(files: &KubeletFiles) -> Self {
+        Self::named(KUBELET_KEYS, |key| files.get(key))
+    }
+
+    fn named<'a>(keys: [&'static str; 2], get: impl Fn(&str) -> Option<(&'a Path, &'a serde_json::Value)>) -> Self {
         let [runtime, images] = keys.map(|key| {
-            let socket = document.get(key)?.as_str()?.trim();
+            let (path, socket) = get(key)?;
+            let socket = socket.as_str()?.trim();
             (!socket.is_empty()).then(|| (socket.to_owned(), Origin::OtherProgram(path.to_owned(), key)))
         });
         Self { runtime, images }

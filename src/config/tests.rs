@@ -19,7 +19,7 @@ impl Etc {
     fn new(files: &[(&str, &str)]) -> Self {
         let etc = Self(tempfile::tempdir().unwrap());
         std::fs::create_dir(etc.path("conf.d")).unwrap();
-        for (name, text) in files {
+        for (name, text) in [&[("crictl.yaml", "")], files].concat() {
             std::fs::write(etc.path(name), text).unwrap();
         }
         etc
@@ -305,7 +305,7 @@ fn the_image_endpoint_is_of_the_program_that_names_the_runtime_unless_a_setting_
 #[test]
 fn the_socket_that_the_search_finds_is_shown_with_its_origin() {
     let etc = Etc::new(&[("kubegc.toml", "")]);
-    let found = Endpoint { runtime: "/run/a.sock".to_owned(), images: "/run/a.sock".to_owned() };
+    let found = Endpoint::at("/run/a.sock".to_owned());
     let shown = |typed: &Typed, found| {
         let text = etc.load(typed).unwrap().with_endpoint(&found).to_toml();
         of_toml(&text).unwrap();
@@ -358,6 +358,21 @@ fn an_empty_name_leaves_it_to_the_source_before() {
     assert_eq!(loaded.settings.runtime.endpoint.as_deref(), Some("/own"));
     assert_eq!(etc.origin(&loaded, "node"), "host name");
     assert_ne!(loaded.settings.node, "");
+}
+
+/// A file at the default place is optional; one that a person names is meant.
+#[test]
+fn crictls_file_that_the_environment_names_is_an_error_if_it_cannot_be_read() {
+    let etc =
+        Etc::new(&[("kubegc.toml", ""), ("broken.yaml", "runtime-endpoint: [\n"), ("list.yaml", "- /run/a.sock\n")]);
+    for (name, cause) in [("absent.yaml", "No such file"), ("broken.yaml", ""), ("list.yaml", "")] {
+        let environment = Environment { crictl_config: Some(etc.path(name)), ..etc.environment() };
+        let error = load(&Typed::default(), &environment).unwrap_err().to_string();
+        let path = etc.path(name).display().to_string();
+        assert!(error.starts_with(&format!("$CRI_CONFIG_FILE: cannot read {path}: {cause}")), "{error}");
+        let named = load(&set(&["runtime.endpoint=/run/a.sock"]), &environment).unwrap();
+        assert_eq!(named.settings.runtime.endpoint.as_deref(), Some("/run/a.sock"), "it does not matter then");
+    }
 }
 
 #[test]

@@ -1,5 +1,8 @@
-//! Selects the sockets of the runtime: those that the configuration names, otherwise the first well-known socket that
-//! answers.
+//! Selects the sockets of the runtime: those that the configuration names, otherwise the only well-known socket at which a
+//! runtime is.
+//!
+//! With several runtimes on a host, only a person knows which one the kubelet uses, so kubegc takes none, as kubeadm does. An
+//! empty runtime beside the kubelet's would show a node without pods, and everything on it would look unused.
 //!
 //! An endpoint that is named is not tried here: its error names exactly that socket.
 
@@ -10,11 +13,12 @@ use super::{CriError, CriOptions, RuntimeReader};
 use crate::host_path::HostFs;
 
 /// The sockets of the supported runtimes and distributions, most common first. `/var/run` is `/run` on all of them.
-pub const WELL_KNOWN: [&str; 7] = [
+pub const WELL_KNOWN: [&str; 8] = [
     "/run/containerd/containerd.sock",
     "/run/crio/crio.sock",
     "/run/cri-dockerd.sock",
     "/run/k3s/containerd/containerd.sock",
+    "/run/k3s/cri-dockerd/cri-dockerd.sock",
     "/run/k0s/containerd.sock",
     "/var/snap/microk8s/common/run/containerd.sock",
     "/run/dockershim.sock",
@@ -46,12 +50,23 @@ pub struct Named {
 }
 
 /// The selected sockets, as paths for the agent.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Endpoint {
     /// The socket of the runtime service.
     pub runtime: String,
     /// The socket of the image service. Equal to `runtime` unless another one is named.
     pub images: String,
+    /// The other well-known sockets, at which no runtime may be. Empty if the socket was named.
+    pub others: Vec<PathBuf>,
+}
+
+// === impl Endpoint ===
+
+impl Endpoint {
+    /// Returns the endpoint with both services at one socket.
+    pub fn at(socket: String) -> Self {
+        Self { runtime: socket.clone(), images: socket, others: Vec::new() }
+    }
 }
 
 // === impl EndpointCandidates ===
@@ -64,35 +79,85 @@ impl Default for EndpointCandidates {
 }
 
 /// Selects the endpoint. Connects only to well-known sockets.
+///
+/// # Errors
+/// No runtime is at a well-known socket, or several are.
 pub async fn resolve(candidates: &EndpointCandidates, options: &CriOptions) -> Result<Endpoint, CriError> {
     let host = candidates.host.with_limit(options.answer_timeout);
-    let runtime = match &candidates.runtime {
-        Some(named) => locate(&host, unix_path(named)?).await?,
-        None => first_that_answers(candidates, options).await?,
+    let (runtime, others) = match &candidates.runtime {
+        Some(named) => (locate(&host, unix_path(named)?).await?, Vec::new()),
+        None => the_only_one(candidates, options).await?,
     };
     let images = match &candidates.images {
         Some(named) => locate(&host, unix_path(named)?).await?,
         None => runtime.clone(),
     };
-    Ok(Endpoint { runtime: text(&runtime), images: text(&images) })
+    Ok(Endpoint { runtime: text(&runtime), images: text(&images), others })
 }
 
-/// Tries the well-known sockets in order. If a socket exists but does not work, its error is returned, because it is
-/// more useful than the list of tried paths.
-async fn first_that_answers(candidates: &EndpointCandidates, options: &CriOptions) -> Result<PathBuf, CriError> {
+/// Checks that no runtime is at the other sockets.
+pub(super) async fn check_alone(
+    host: &HostFs,
+    endpoint: &Path,
+    others: &[PathBuf],
+    options: &CriOptions,
+) -> Result<(), CriError> {
+    let mut rivals = look(host, others, options).await.runtimes;
+    rivals.retain(|(_, answer)| !matches!(answer, Ok(path) if path == endpoint));
+    if rivals.is_empty() { Ok(()) } else { Err(several(text(endpoint), &rivals)) }
+}
+
+/// Where the agent finds a socket whose runtime answers, or why it does not.
+type Answer = Result<PathBuf, CriError>;
+
+/// What the well-known sockets are.
+#[derive(Debug, Default)]
+struct Found {
+    /// Those of a runtime. One that does not answer now may do so later.
+    runtimes: Vec<(PathBuf, Answer)>,
+    /// The first error of a file that is no socket of a runtime, or on a file system that hangs.
+    error: Option<CriError>,
+}
+
+/// Returns where the runtime is, and the other well-known sockets.
+async fn the_only_one(
+    candidates: &EndpointCandidates,
+    options: &CriOptions,
+) -> Result<(PathBuf, Vec<PathBuf>), CriError> {
+    let EndpointCandidates { host, well_known, .. } = candidates;
+    let Found { mut runtimes, error } = look(host, well_known, options).await;
+    let Some((path, answer)) = runtimes.pop() else {
+        let tried = well_known.iter().map(|path| text(path)).collect();
+        return Err(error.unwrap_or(CriError::NoEndpoint { tried }));
+    };
+    if !runtimes.is_empty() {
+        runtimes.push((path, answer));
+        let (first, _) = runtimes.remove(0);
+        return Err(several(text(&first), &runtimes));
+    }
+    Ok((answer?, well_known.iter().filter(|other| **other != path).cloned().collect()))
+}
+
+fn several(first: String, others: &[(PathBuf, Answer)]) -> CriError {
+    let others = others.iter().map(|(path, _)| text(path));
+    CriError::SeveralRuntimes { endpoints: std::iter::once(first).chain(others).collect() }
+}
+
+/// Looks at each socket in order. Two paths to one socket count once.
+async fn look(host: &HostFs, sockets: &[PathBuf], options: &CriOptions) -> Found {
     let answer_timeout = options.answer_timeout.min(QUICKLY);
     let options = CriOptions { patience: Duration::ZERO, answer_timeout, ..options.clone() };
-    let host = candidates.host.with_limit(answer_timeout);
-    let mut there = None;
-    for path in &candidates.well_known {
+    let host = host.with_limit(answer_timeout);
+    let mut found = Found::default();
+    for path in sockets {
         match answers(&host, path, &options).await {
-            Ok(path) => return Ok(path),
             Err(CriError::NoSocket { .. }) => {}
-            Err(error) => there = there.or(Some(error)),
+            Err(error @ (CriError::NotCri { .. } | CriError::Access(_))) => found.error = found.error.or(Some(error)),
+            Ok(at) if found.runtimes.iter().any(|(_, known)| matches!(known, Ok(known) if *known == at)) => {}
+            answer => found.runtimes.push((path.clone(), answer)),
         }
     }
-    let tried = candidates.well_known.iter().map(|path| text(path)).collect();
-    Err(there.unwrap_or(CriError::NoEndpoint { tried }))
+    found
 }
 
 /// Returns where a socket is if a runtime answers there.

@@ -67,7 +67,8 @@ pub enum CriError {
     },
     /// A server answers, but it does not serve the CRI.
     #[error(
-        "{}: answers, but offers no CRI; if this is containerd, take \"cri\" out of disabled_plugins in its configuration",
+        "{}: answers, but offers no CRI; name the socket that the kubelet uses with --runtime-endpoint or runtime.endpoint. \
+         Where Docker runs this containerd, that is the socket of cri-dockerd",
         endpoint.display()
     )]
     NotCri {
@@ -156,6 +157,15 @@ pub enum CriError {
         /// The sockets that were tried.
         tried: Vec<String>,
     },
+    /// No endpoint was named, and several well-known sockets are those of a runtime.
+    #[error(
+        "several runtimes are on this host: {}; name the one that the kubelet uses with --runtime-endpoint or runtime.endpoint",
+        endpoints.join(", ")
+    )]
+    SeveralRuntimes {
+        /// Their sockets.
+        endpoints: Vec<String>,
+    },
 }
 
 // === impl CriError ===
@@ -209,6 +219,7 @@ impl CriError {
                     | Self::NotCri { .. }
                     | Self::Broken { .. }
                     | Self::NoEndpoint { .. }
+                    | Self::SeveralRuntimes { .. }
             )
     }
 

@@ -17,7 +17,8 @@ use super::connect::{Measured, Method, Socket};
 use super::generated as pb;
 use super::lists::{self, Listed, Received};
 use super::retry::Retry;
-use super::{CriError, CriOptions, convert};
+use super::{CriError, CriOptions, convert, endpoint};
+use crate::host_path::HostFs;
 use crate::metrics::CriCalls;
 use crate::model::{Container, ContainerId, ContainerState, Image, PodRef, PodUid, Runtime, Sandbox, SandboxId};
 
@@ -123,10 +124,20 @@ impl RuntimeReader {
         Ok(())
     }
 
-    /// Returns the name and version of the runtime.
+    /// Checks that no runtime has come to another well-known socket since this one was selected: the kubelet's may have
+    /// started later.
+    ///
+    /// # Errors
+    /// One has.
+    pub async fn check_alone(&self, host: &HostFs, others: &[PathBuf]) -> Result<(), CriError> {
+        endpoint::check_alone(host, self.runtime.path(), others, &self.options).await
+    }
+
+    /// Returns the name, the version and the socket of the runtime.
     pub async fn runtime(&self) -> Result<Runtime, CriError> {
         let version = self.version().await?;
-        Ok(Runtime { name: version.runtime_name, version: version.runtime_version, ..Runtime::default() })
+        let endpoint = self.runtime.path().display().to_string();
+        Ok(Runtime { name: version.runtime_name, version: version.runtime_version, endpoint, ..Runtime::default() })
     }
 
     /// Returns the sandbox image; `None` = the runtime does not report it, and only its pin identifies it.

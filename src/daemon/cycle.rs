@@ -23,7 +23,7 @@ use crate::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Re
 use crate::metrics::{AgentMetrics, UsageOf};
 use crate::model::{Memory, Snapshot};
 use crate::observe::Observer;
-use crate::plan::{Plan, Report, Scope, update_memory};
+use crate::plan::{Plan, Pressure, Report, Scope, update_memory};
 use crate::record::{Pass, PassEnd, SharedStore, Store, StoreError, after_outcomes, count_pass};
 
 /// Runs GC passes on one node. Passes can overlap.
@@ -181,19 +181,21 @@ impl<H: Remover> Cycle<H> {
         &self.settings
     }
 
+    /// Returns the disk pressure, if `[pressure]` is set and a disk of this node has it now.
+    pub async fn pressure(&self) -> Option<Pressure> {
+        self.monitor().look(&self.settings.policy.pressure).await
+    }
+
     /// Returns a monitor for the disks of this node.
     pub fn monitor(&self) -> PressureMonitor {
-        // Not kubelet_root itself: the DaemonSet mounts only directories in it.
-        let kubelet = self.settings.kubelet_root.join("pods");
-        let node = vec![self.settings.policy.logs.pods_root.clone(), kubelet];
-        PressureMonitor::new(self.executor.reader.clone(), Arc::clone(&self.executor.disks), node)
+        PressureMonitor::of(&self.settings, self.executor.reader.clone(), Arc::clone(&self.executor.disks))
     }
 
     /// Sets where passes are counted, and shows the settings there.
     #[must_use]
     pub fn with_metrics(self, metrics: &AgentMetrics) -> Self {
         let mode = if H::IS_DRY { Mode::Observe } else { Mode::Collect };
-        metrics.in_force(mode.into(), self.settings.policy.profile.into());
+        metrics.in_force(mode.into(), self.settings.policy.profile.into(), self.settings.pods.sources.iter());
         Self { metrics: metrics.clone(), ..self }
     }
 }
@@ -201,7 +203,7 @@ impl<H: Remover> Cycle<H> {
 impl Cycle<LiveRemover> {
     /// Creates a cycle that removes objects.
     pub fn live(settings: Settings, node: &LocalNode, store: impl Into<SharedStore>, started_at: Timestamp) -> Self {
-        let (Endpoint { runtime, images }, options) = (&node.endpoint, settings.runtime.options.clone());
+        let (Endpoint { runtime, images, .. }, options) = (&node.endpoint, settings.runtime.options.clone());
         let writer = RuntimeWriter::new(runtime, images, options).with_removals(&node.removals);
         let remover = |reader: &RuntimeReader, roots: &LogRoots| LiveRemover {
             writer: writer.with_breaker(reader.breaker()),

@@ -53,14 +53,15 @@ impl LocalNode {
 
     /// Creates a reader for its runtime.
     pub fn reader(&self, settings: &Settings) -> RuntimeReader {
-        let Endpoint { runtime, images } = &self.endpoint;
+        let Endpoint { runtime, images, .. } = &self.endpoint;
         RuntimeReader::new(runtime, images, settings.runtime.options.clone()).with_calls(&self.calls)
     }
 
     /// Creates an observer for it.
     pub fn observer(&self, settings: &Settings) -> Observer {
         let (pods, disks) = (Arc::clone(&self.pods), Arc::clone(&self.disks));
-        Observer::new(self.reader(settings), places(settings), settings.node.clone(), pods, disks)
+        let places = Places { other_sockets: self.endpoint.others.clone(), ..places(settings) };
+        Observer::new(self.reader(settings), places, settings.node.clone(), pods, disks)
     }
 }
 
@@ -71,6 +72,7 @@ fn places(settings: &Settings) -> Places {
         require_kubelet_dirs: settings.pods.require_kubelet_dirs,
         pod_logs: settings.policy.logs.pods_root.clone(),
         container_logs: settings.policy.logs.containers_root.clone(),
+        other_sockets: Vec::new(),
     }
 }
 

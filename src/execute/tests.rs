@@ -137,6 +137,7 @@ fn plan(actions: Vec<Action>) -> Plan {
         node: String::new(),
         profile: Profile::Safe,
         pressure: None,
+        endpoint: String::new(),
         pods: Seen::default(),
         lists: Vec::new(),
         actions,

@@ -1,7 +1,7 @@
 //! The metrics of the agent, and of one pass of `kubegc collect`.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -47,6 +47,8 @@ struct Inner {
     refused: Counters,
     reclaimed: Counters,
     estimated: Counters,
+    /// Those in the settings.
+    pod_sources: Mutex<Vec<PodSourceName>>,
 }
 
 /// The result of a pass, for the metrics.
@@ -77,9 +79,11 @@ impl AgentMetrics {
         self.0.metrics.text(format)
     }
 
-    /// Shows the settings in force.
-    pub fn in_force(&self, mode: &'static str, profile: &'static str) {
+    /// Shows the settings in force. The pod sources have metrics from now on.
+    pub fn in_force(&self, mode: &'static str, profile: &'static str, sources: impl Iterator<Item = PodSourceName>) {
         self.0.metrics.values.replace(CONFIG, "", [(vec![("mode", mode), ("profile", profile)], 1.0)]);
+        let sources = sources.filter(|source| *source != PodSourceName::None).collect();
+        *self.0.pod_sources.lock().unwrap_or_else(PoisonError::into_inner) = sources;
     }
 
     /// Shows whether the last load of the configuration succeeded. `at` = when the one in force was loaded.
@@ -191,7 +195,11 @@ impl AgentMetrics {
             |source: &&PodSourceReport| Some((label(source)?, f64::from(u8::from(source.missing.is_none()))));
         let at = |source: &&PodSourceReport| Some((label(source)?, seconds(source.as_of?)));
         let values = &self.0.metrics.values;
-        values.replace(POD_SOURCE_COMPLETE, "", sources.iter().filter_map(complete));
+        // Without any list no source reports itself.
+        let wanted = self.0.pod_sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = wanted.iter().filter(|_| pods.cause().is_some());
+        let failed = failed.map(|source| (vec![("source", <&'static str>::from(*source))], 0.0));
+        values.replace(POD_SOURCE_COMPLETE, "", sources.iter().filter_map(complete).chain(failed));
         values.replace(POD_SOURCE_AT, "", sources.iter().filter_map(at));
     }
 }
@@ -226,6 +234,7 @@ impl Default for AgentMetrics {
             refused: metrics.counters(REFUSED, kinds().map(|kind| vec![kind, ("cause", "state_changed")])),
             reclaimed: metrics.counters(RECLAIMED, each_kind()),
             estimated: metrics.counters(ESTIMATED, each_kind()),
+            pod_sources: Mutex::default(),
             metrics,
         }))
     }

@@ -17,6 +17,9 @@ pub struct Runtime {
     /// Version of the runtime.
     #[serde(default)]
     pub version: String,
+    /// Its socket, as a path for the agent.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub endpoint: String,
     /// The name of the sandbox image (pause), if the runtime reports it.
     #[serde(default)]
     pub sandbox_image: Option<String>,

@@ -24,6 +24,9 @@ pub struct Plan {
     /// Why the pass removes everything unused: disk pressure, or a flag. Absent if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pressure: Option<Pressure>,
+    /// The socket of the runtime, as a path for the agent; empty if it is unknown.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub endpoint: String,
     /// The pod sources, or why none is available.
     #[serde(default)]
     pub pods: Seen<PodKnowledge>,

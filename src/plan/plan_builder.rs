@@ -154,6 +154,7 @@ impl<'a> PlanBuilder<'a> {
             node: snapshot.node.clone(),
             profile: policy.profile,
             pressure: None,
+            endpoint: snapshot.runtime.as_ref().map(|runtime| runtime.endpoint.clone()).unwrap_or_default(),
             pods: knowledge(snapshot),
             lists: ListNote::all(&snapshot.list_bytes),
             actions: self.actions,

@@ -52,6 +52,7 @@ impl Home {
         let rules = "pods.source = \"runtime\"\nimages.min_age = \"0s\"\nguards.settle = \"0s\"\n\
                      images.high_threshold_percent = 100\nguards.gone_after = \"0s\"\nguards.retry_after = \"0s\"\n\
                      metrics.address = \"\"\n";
+        std::fs::write(dir.path().join("crictl.yaml"), "").unwrap();
         let home = Self { dir, basis: paths + rules };
         home.set(settings);
         home

@@ -590,7 +590,7 @@ fn the_status_shows_the_agent_and_its_data_sources() {
     exit Some(1)
     Node:       n
     Agent:      none
-    Runtime:    sim 0.1.
+    Runtime:    sim 0.1.0 at DIR/cri.sock
     Pods:       no pod list available: pods.source is none
     To remove:  4 objects
     ! error: no agent runs on this node

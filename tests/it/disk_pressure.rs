@@ -65,7 +65,7 @@ async fn under_disk_pressure_objects_of_terminated_pods_and_unused_images_are_re
     let (sim, dir) = (sim(), tempfile::tempdir().unwrap());
     let store = dir.path().join("kubegc.db");
     let settings = settings(&sim);
-    let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint() };
+    let endpoint = Endpoint::at(sim.endpoint());
     let disks = Arc::new(DiskFn(sim.disk_reader()));
     let node = node::LocalNode::new(endpoint, disks, Arc::new(Listed(pods())));
     let cycle = Cycle::live(settings, &node, Store::open(&store).unwrap().store, Timestamp::now());

@@ -12,7 +12,9 @@ pub struct Shell {
 impl Shell {
     pub fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("kubegc.toml"), "").unwrap();
+        for name in ["kubegc.toml", "crictl.yaml"] {
+            std::fs::write(directory.path().join(name), "").unwrap();
+        }
         Self { directory }
     }
 

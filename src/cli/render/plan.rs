@@ -23,6 +23,9 @@ pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
     if let Some(pressure) = &plan.pressure {
         text += &line(&paint.yellow("Pressure:"), &reason_text::pressure(pressure));
     }
+    if !plan.endpoint.is_empty() {
+        text += &line("Runtime:", &plan.endpoint);
+    }
     text += &line("Pods:", &pods::sources_of(plan));
     text.extend(plan.lists.iter().map(|note| line(&paint.yellow("Lists:"), &reason_text::list_note(note))));
     text += &images(&plan.images, paint);

@@ -1,8 +1,10 @@
 //! Tests of the selection of the sockets.
 
+use tonic::Code;
+
 use super::super::generated as pb;
 use super::*;
-use crate::testing::scripted_runtime::{Scripted, say};
+use crate::testing::scripted_runtime::{Scripted, Step, say};
 
 fn named(endpoint: &str, named_by: &str) -> Named {
     Named { endpoint: endpoint.to_owned(), named_by: named_by.to_owned() }
@@ -44,31 +46,67 @@ async fn the_error_for_an_image_endpoint_names_what_named_it() {
     assert!(error.to_string().starts_with("crictl.yaml names the endpoint tcp://x;"), "{error}");
 }
 
-#[tokio::test]
-async fn of_the_well_known_sockets_the_first_that_answers_is_taken() {
-    let host = tempfile::tempdir().unwrap();
-    let at = |name: &str| host.path().join(name);
-    drop(tokio::net::UnixListener::bind(at("stale")).unwrap());
-    let _mute = tokio::net::UnixListener::bind(at("mute")).unwrap();
-    std::fs::create_dir(at("run")).unwrap();
+/// Runs a runtime at the socket `PATH/cri.sock` of a host, and returns the socket's path on the host.
+fn runtime(host: &Path, path: &str) -> (Scripted, PathBuf) {
+    let dir = host.join(path);
+    std::fs::create_dir(&dir).unwrap();
     let script = |_: &str| vec![say(&pb::VersionResponse::default())];
-    let runtime = Scripted::start_with_paths(&at("run"), script);
-    let options = CriOptions { answer_timeout: Duration::from_secs(2), ..CriOptions::default() };
-    let mut candidates = EndpointCandidates {
-        host: HostFs::new(host.path()),
-        well_known: ["/absent", "/stale", "/mute", "/run/cri.sock"].map(PathBuf::from).into(),
-        ..EndpointCandidates::default()
-    };
-    let endpoint = resolve(&candidates, &options).await.unwrap();
-    assert_eq!(endpoint.runtime, runtime.endpoint());
-    assert_eq!(endpoint.images, endpoint.runtime);
+    (Scripted::start_with_paths(&dir, script), Path::new("/").join(path).join("cri.sock"))
+}
 
-    candidates.well_known.pop();
-    let error = resolve(&candidates, &options).await.unwrap_err();
-    assert!(matches!(error, CriError::Refused { .. }), "the first that is there says what is wrong: {error}");
-    candidates.well_known.truncate(1);
-    let error = resolve(&candidates, &options).await.unwrap_err();
+fn searched(host: &Path, well_known: &[&Path]) -> EndpointCandidates {
+    let well_known = well_known.iter().map(|path| path.to_path_buf()).collect();
+    EndpointCandidates { host: HostFs::new(host), well_known, ..EndpointCandidates::default() }
+}
+
+#[tokio::test]
+async fn a_well_known_socket_is_taken_if_no_other_runtime_is_there() {
+    let host = tempfile::tempdir().unwrap();
+    let (running, socket) = runtime(host.path(), "run");
+    std::os::unix::fs::symlink("/run/cri.sock", host.path().join("link")).unwrap();
+    std::fs::create_dir(host.path().join("docker")).unwrap();
+    let _docker = Scripted::start_with_paths(&host.path().join("docker"), |_| vec![Step::Fail(Code::Unimplemented)]);
+    let others = ["/absent", "/docker/cri.sock", "/link"].map(Path::new);
+    let candidates = searched(host.path(), &[&others[..], &[&socket]].concat());
+    let endpoint = resolve(&candidates, &CriOptions::default()).await.unwrap();
+    assert_eq!((endpoint.runtime.as_str(), &endpoint.images), (running.endpoint(), &endpoint.runtime));
+    assert_eq!(endpoint.others.len(), 3, "{:?}", endpoint.others);
+
+    let error = error(&searched(host.path(), &others[..2])).await;
+    assert!(matches!(error, CriError::NotCri { .. }), "what is there says what is wrong: {error}");
+    let error = resolve(&searched(host.path(), &others[..1]), &CriOptions::default()).await.unwrap_err();
     assert!(error.is_unreachable() && error.to_string().ends_with("(looked for /absent)"), "{error}");
+}
+
+/// An empty runtime beside the kubelet's shows a node on which everything is unused.
+#[tokio::test]
+async fn of_several_runtimes_none_is_taken_and_all_are_named() {
+    let host = tempfile::tempdir().unwrap();
+    let options = CriOptions { answer_timeout: Duration::from_secs(2), ..CriOptions::default() };
+    drop(tokio::net::UnixListener::bind(host.path().join("stopped")).unwrap());
+    let _mute = tokio::net::UnixListener::bind(host.path().join("mute")).unwrap();
+    let (_runtime, socket) = runtime(host.path(), "run");
+    let (_second, second) = runtime(host.path(), "second");
+    for other in [Path::new("/stopped"), Path::new("/mute"), &second] {
+        let error = resolve(&searched(host.path(), &[&socket, other]), &options).await.unwrap_err();
+        let names = format!("several runtimes are on this host: /run/cri.sock, {}; name the one", other.display());
+        assert!(error.is_unreachable() && error.to_string().starts_with(&names), "{error}");
+    }
+    let only = resolve(&searched(host.path(), &[Path::new("/stopped")]), &options).await.unwrap_err();
+    assert!(matches!(only, CriError::Refused { .. }), "the only one says what is wrong: {only}");
+}
+
+#[tokio::test]
+async fn a_runtime_that_comes_later_is_noticed() {
+    let host = tempfile::tempdir().unwrap();
+    let (_runtime, socket) = runtime(host.path(), "run");
+    let candidates = searched(host.path(), &[Path::new("/second/cri.sock"), &socket]);
+    let Endpoint { runtime: endpoint, images, others } = resolve(&candidates, &CriOptions::default()).await.unwrap();
+    let reader = RuntimeReader::new(&endpoint, &images, CriOptions::default());
+    reader.check_alone(&candidates.host, &others).await.unwrap();
+    let _second = runtime(host.path(), "second");
+    let error = reader.check_alone(&candidates.host, &others).await.unwrap_err().to_string();
+    assert!(error.contains(&format!("{endpoint}, /second/cri.sock; name")), "{error}");
 }
 
 #[tokio::test]

@@ -54,7 +54,7 @@ fn cycle_with(sim: &Sim, settings: Settings, store: SharedStore) -> Cycle<LiveRe
 }
 
 fn local_node(sim: &Sim) -> node::LocalNode {
-    let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint() };
+    let endpoint = Endpoint::at(sim.endpoint());
     let disks = Arc::new(DiskFn(sim.disk_reader()));
     node::LocalNode::new(endpoint, disks, Arc::new(RuntimePods))
 }

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::model::PodSourceName;
 use crate::plan::{PressurePolicy, decide};
 
 fn at(second: i64) -> Timestamp {
@@ -143,6 +144,18 @@ fn a_store_in_memory_is_not_writable_and_has_no_size() {
     metrics.store(None);
     assert_eq!(samples(&metrics, "kubegc_store_writable"), [" 0.0"]);
     assert_eq!(samples(&metrics, "kubegc_store_size_bytes"), [""; 0]);
+}
+
+/// Otherwise the alert about them could not fire.
+#[test]
+fn without_any_list_of_pods_each_wanted_source_is_incomplete() {
+    let metrics = AgentMetrics::default();
+    metrics.in_force("collect", "safe", [PodSourceName::Auto, PodSourceName::None].into_iter());
+    let snapshot = Snapshot { pods: Seen::NotSeen("no pod source available".to_owned()), ..full_disk() };
+    metrics.planned(Scope::All, &decide(&snapshot, &crate::plan::Policy::default(), Scope::All));
+    assert_eq!(samples(&metrics, "kubegc_pod_source_complete"), ["{source=\"auto\"} 0.0"]);
+    metrics.planned(Scope::All, &decide(&full_disk(), &crate::plan::Policy::default(), Scope::All));
+    assert!(!samples(&metrics, "kubegc_pod_source_complete").iter().any(|sample| sample.contains("auto")));
 }
 
 /// A label that holds a name would add a series for each object of a node.

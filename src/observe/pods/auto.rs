@@ -4,7 +4,7 @@
 //! and keeps that choice.
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once, OnceLock};
 
 use async_trait::async_trait;
 
@@ -17,6 +17,8 @@ pub struct AutoPodSource {
     options: Arc<PodSourceOptions>,
     chosen: OnceLock<CombinedPods>,
     calls: BoundedCalls,
+    /// That there is none is in the log.
+    is_logged: Once,
 }
 
 // === impl AutoPodSource ===
@@ -24,7 +26,8 @@ pub struct AutoPodSource {
 impl AutoPodSource {
     /// Creates the source. Searches for nothing yet.
     pub fn new(options: PodSourceOptions) -> Self {
-        Self { options: Arc::new(options), chosen: OnceLock::new(), calls: BoundedCalls::default() }
+        let (options, calls) = (Arc::new(options), BoundedCalls::default());
+        Self { options, chosen: OnceLock::new(), calls, is_logged: Once::new() }
     }
 
     /// Returns the sources, and searches for them if there are none yet. The search runs within a limit, because a file
@@ -35,7 +38,9 @@ impl AutoPodSource {
         }
         let options = Arc::clone(&self.options);
         let found = self.calls.run(Path::new("credentials"), move || options.search()).await;
-        let entries = found.map_err(|error| error.to_string()).flatten()?;
+        let entries = found.map_err(|error| error.to_string()).flatten().inspect_err(|cause| {
+            self.is_logged.call_once(|| tracing::warn!(cause, "no pod counts as deleted"));
+        })?;
         Ok(self.chosen.get_or_init(|| {
             let chosen = CombinedPods::new(entries, self.options.clock);
             chosen.log_sources();

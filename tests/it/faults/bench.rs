@@ -182,7 +182,7 @@ fn past(sim: &Sim) -> Memory {
 fn cycle(sim: &Sim, limit: Duration) -> Cycle<LiveRemover> {
     let settings = settings(sim, limit);
     let store = Store::open(&settings.state.path).unwrap().store;
-    let endpoint = Endpoint { runtime: sim.endpoint(), images: sim.endpoint() };
+    let endpoint = Endpoint::at(sim.endpoint());
     let disks = Arc::new(DiskFn(sim.disk_reader()));
     let place = Place::new(endpoint, disks, Arc::new(Listed(pods())));
     Cycle::live(settings, &place, store, now())

@@ -68,7 +68,7 @@ impl Stage {
     /// Stops the agent, if one runs, and starts one with this store.
     pub fn start_agent(&mut self, store: Store) {
         self.cycle = None;
-        let endpoint = Endpoint { runtime: self.sim.endpoint(), images: self.sim.endpoint() };
+        let endpoint = Endpoint::at(self.sim.endpoint());
         let disks = Arc::new(DiskFn(self.sim.disk_reader()));
         let pods = Arc::new(Listed(self.pods.clone()));
         let place = Place::new(endpoint, disks, pods);

@@ -192,6 +192,7 @@ fn runtime() -> impl Strategy<Value = Runtime> {
             name: "test".into(),
             version: "1".into(),
             sandbox_image,
+            endpoint: String::new(),
             listening_since,
         },
     )
