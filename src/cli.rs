@@ -92,7 +92,7 @@ pub fn main() -> ExitCode {
     }
     let environment = crate::config::Environment::read();
     let color = cli.global.color;
-    render::Screen::set(cli.global.no_headers);
+    render::Screen::set(cli.global.no_headers, cli.global.no_trunc, environment.columns);
     let mut output = Output::of_process(cli.global.format, color, &environment);
     match cli.run(&environment, &mut output).and_then(|()| output.flush()) {
         Ok(()) => ExitCode::SUCCESS,

@@ -179,12 +179,12 @@ fn show(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
         None => output.text(&loaded.to_toml()),
         Some(Format::Json) => output.pretty_json(&loaded.to_json()),
         Some(Format::Yaml) => output.yaml(&loaded.to_json()),
-        Some(format @ (Format::Table | Format::Wide | Format::Name | Format::Html)) => {
+        Some(Format::Table | Format::Wide | Format::Name | Format::Html) => {
             let mut grid = Grid::new(&["KEY", "VALUE", "ORIGIN"]);
             for key in KEYS {
                 grid.row([key.name.to_owned(), key.get(&loaded.settings).to_string(), loaded.origin(key).to_string()]);
             }
-            output.text(&grid.text(format == Format::Wide))
+            output.text(&grid.text())
         }
     }
 }

@@ -56,6 +56,9 @@ pub(super) fn fields(fields: &[(String, String)]) -> String {
 /// Shortens a name to at most `width` characters. Each part between slashes keeps both ends, and short parts are whole:
 /// of `namespace/pod/container` every part can be recognized.
 pub(super) fn name(text: &str, width: usize) -> String {
+    if let Some(image) = image(text, width).filter(|_| text.chars().count() > width) {
+        return image;
+    }
     let parts: Vec<_> = text.split('/').collect();
     let letters = width.saturating_sub(parts.len() - 1);
     if text.chars().count() <= width || letters < 2 * parts.len() {
@@ -67,13 +70,24 @@ pub(super) fn name(text: &str, width: usize) -> String {
     parts.join("/")
 }
 
-/// Leaves out the registry of an image, or the directories of a path: most names differ at their ends.
-pub(super) fn without_registry(name: &str) -> String {
-    match (name.strip_prefix('/'), name.split_once('/')) {
-        (Some(path), _) => format!("…/{}", path.rsplit('/').next().unwrap_or(path)),
-        (None, Some((registry, rest))) if registry.contains(['.', ':']) => format!("…/{rest}"),
-        _ => name.to_owned(),
-    }
+/// Shortens the name of an image to at most `width` characters, by its path as long as possible: the registry and the tag
+/// say most about it. `None` = it has no registry.
+fn image(text: &str, width: usize) -> Option<String> {
+    let (registry, rest) = text.split_once('/').filter(|(registry, _)| registry.contains(['.', ':']))?;
+    let (path, tag) = rest.split_at(rest.find([':', '@']).unwrap_or(rest.len()));
+    let [registry_length, path_length, tag_length] = [registry, path, tag].map(|part| part.chars().count());
+    let letters = width.saturating_sub(1);
+    let ends = registry_length + tag_length;
+    let path_width = letters.saturating_sub(ends).clamp(path_length.min(1), path_length);
+    let ends = shares(&[registry_length, tag_length], letters.saturating_sub(path_width));
+    let [registry_width, tag_width] = ends.try_into().ok()?;
+    Some(format!("{}/{}{}", middle(registry, registry_width), middle(path, path_width), middle(tag, tag_width)))
+}
+
+/// Leaves out the directories of a path: most paths differ at their ends.
+pub(super) fn without_directories(name: &str) -> String {
+    name.strip_prefix('/')
+        .map_or_else(|| name.to_owned(), |path| format!("…/{}", path.rsplit('/').next().unwrap_or(path)))
 }
 
 /// Divides a width between parts: what a short part does not need goes to the long ones.
@@ -157,9 +171,13 @@ mod tests {
         assert_eq!(name(long, 100), long);
         assert_eq!(name(long, 40), "paymen…uction/checkou…-x2x4z/istio-proxy");
         assert_eq!(name("shop/old-6c5b9-of-a-long-name/app", 20), "shop/old-6…-name/app");
-        assert_eq!(without_registry("registry.example.com/shop/web:1"), "…/shop/web:1");
-        assert_eq!(without_registry("/var/log/pods/default_web-0_0a1b2c3d"), "…/default_web-0_0a1b2c3d");
-        assert_eq!(without_registry("shop/web-0"), "shop/web-0");
+        assert_eq!(without_directories("/var/log/pods/default_web-0_0a1b2c3d"), "…/default_web-0_0a1b2c3d");
+        assert_eq!(without_directories("shop/web-0"), "shop/web-0");
+        let image = "registry.example.com/teams/checkout-frontend:2026.11.1";
+        assert_eq!(name(image, 54), image);
+        assert_eq!(name(image, 44), "registry.example.com/teams/…ontend:2026.11.1");
+        assert_eq!(name(image, 34), "registry.example.com/t…d:2026.11.1");
+        assert!((4..54).all(|width| name(image, width).chars().count() <= width));
         assert_eq!(name("a/b/c/d/e/f/g", 6), "a/b…/g");
         assert_eq!(end("over the limit", 10), "over the…");
     }

@@ -38,6 +38,9 @@ pub struct Global {
     /// Print tables without a header
     #[arg(long, global = true)]
     pub no_headers: bool,
+    /// Shorten nothing on a terminal
+    #[arg(long, global = true)]
+    pub no_trunc: bool,
     /// When to use color; auto respects `NO_COLOR`
     #[arg(long, global = true, value_enum, default_value = "auto", value_name = "WHEN")]
     pub color: Color,

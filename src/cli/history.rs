@@ -192,18 +192,18 @@ fn sums(args: &Args, store: &Store, output: &mut Output) -> Result<(), CliError>
         Format::Json => sums.iter().try_for_each(|sum| output.json(sum)),
         Format::Yaml => output.yaml(&sums),
         _ if sums.is_empty() => nothing(args.nothing(), output),
-        format => output.page(&sums_table(&sums, format == Format::Wide)),
+        _ => output.page(&sums_table(&sums)),
     }
 }
 
-fn sums_table(sums: &[Sum], wide: bool) -> String {
+fn sums_table(sums: &[Sum]) -> String {
     let mut grid = Grid::new(&["DAY", "KIND", "REMOVED", "FREED", "WHY"]);
     for sum in sums {
         let kind = sum.kind.as_str().replace('_', " ");
         let (removed, freed) = (sum.removed.to_string(), format::size(sum.freed_bytes));
         grid.row([sum.day.to_string(), kind, removed, freed, rule(&sum.reason)]);
     }
-    grid.text(wide)
+    grid.text()
 }
 
 /// Returns the words of a rule without its values, which differ between the removals of a day.
@@ -293,7 +293,7 @@ fn removals_table(entries: &[HistoryEntry], wide: bool) -> String {
             why(entry),
         ]);
     }
-    grid.text(wide)
+    grid.text()
 }
 
 /// Returns the rule of the removal, or why the object was kept after all.
@@ -335,7 +335,7 @@ fn runs_table(entries: &[RunEntry], wide: bool) -> String {
             entry.error.clone().unwrap_or_default(),
         ]);
     }
-    grid.text(wide)
+    grid.text()
 }
 
 /// Formats a time to the second.

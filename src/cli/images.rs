@@ -146,7 +146,7 @@ impl Images {
         for image in &self.entries {
             grid.row(image.row(self.at, wide));
         }
-        format!("{}\n{}\n", grid.text(wide), self.sum())
+        format!("{}\n{}\n", grid.text(), self.sum())
     }
 
     /// Formats the numbers that answer what fills the disk.

@@ -30,6 +30,8 @@ pub struct Environment {
     pub log_filter: Option<String>,
     /// `NO_COLOR`, or a terminal without colors (`TERM=dumb`).
     pub plain: bool,
+    /// `COLUMNS`: the width of the terminal.
+    pub columns: Option<usize>,
 }
 
 // === impl Environment ===
@@ -49,6 +51,7 @@ impl Environment {
             journal_stream: variable("JOURNAL_STREAM"),
             log_filter: variable("RUST_LOG"),
             plain: variable("NO_COLOR").is_some() || variable("TERM").as_deref() == Some("dumb"),
+            columns: variable("COLUMNS").and_then(|columns| columns.parse().ok()),
         }
     }
 

@@ -89,7 +89,7 @@ fn pods(args: &Args, dry_run: bool, loaded: &Loaded, output: &mut Output) -> Res
             signal = signals.aborted() => Err(CliError::aborted(signal)),
         }
     })?;
-    output.result(&report, |wide| render_pods::report(&report, wide))?;
+    output.result(&report, |_| render_pods::report(&report))?;
     match report.failures.first().map(|failure| &failure.cause).or(report.errors.first()) {
         _ if report.interrupted => Err(CliError::message(ErrorKind::Partial, "ended before all was done")),
         None => Ok(()),

@@ -12,10 +12,10 @@ use crate::owners::{
     Propagation,
 };
 
-/// The longest name in a table, unless it is wide.
-const NAME: usize = 40;
 /// Predicted actions in a table, unless it is wide.
 const PREDICTED: usize = 20;
+/// Errors below a table, unless it is wide.
+const ERRORS: usize = 5;
 
 /// Formats a plan as tables.
 pub(super) fn plan(plan: &ClusterPlan, wide: bool, paint: Paint) -> String {
@@ -38,8 +38,12 @@ pub(super) fn plan(plan: &ClusterPlan, wide: bool, paint: Paint) -> String {
         text += &findings(&plan.findings, wide);
         text.push('\n');
     }
-    for error in &plan.errors {
+    let shown = if wide { plan.errors.len() } else { plan.errors.len().min(ERRORS) };
+    for error in plan.errors.get(..shown).unwrap_or_default() {
         let _ = writeln!(text, "{} {}", paint.red("Error:"), format::printable(error));
+    }
+    if shown < plan.errors.len() {
+        let _ = writeln!(text, "and {} more errors; -o wide shows all", plan.errors.len() - shown);
     }
     text + &summary(plan)
 }
@@ -52,11 +56,11 @@ fn actions(actions: &[ClusterAction], wide: bool) -> String {
             action_text(action),
             kind(object, wide),
             object.namespace.to_string(),
-            name(&object.name, wide),
-            reason(action, wide),
+            object.name.to_string(),
+            reason(action),
         ]);
     }
-    grid.text(wide)
+    grid.text()
 }
 
 fn action_text(action: &ClusterAction) -> String {
@@ -77,9 +81,9 @@ fn words(action: ActionWord, propagation: Option<Propagation>) -> String {
 }
 
 /// Names the owners that decide: those that do not exist any more, or wait.
-fn reason(action: &ClusterAction, wide: bool) -> String {
+fn reason(action: &ClusterAction) -> String {
     let decides = |owner: &&OwnerFinding| owner.state != "exists";
-    let owners: Vec<_> = action.owners.iter().filter(decides).map(|owner| owner_text(owner, wide)).collect();
+    let owners: Vec<_> = action.owners.iter().filter(decides).map(owner_text).collect();
     match action.action {
         ActionWord::Delete | ActionWord::DropReferences => format::list(&owners),
         ActionWord::EndForeground => "no blocking dependents left".to_owned(),
@@ -87,9 +91,8 @@ fn reason(action: &ClusterAction, wide: bool) -> String {
     }
 }
 
-fn owner_text(owner: &OwnerFinding, wide: bool) -> String {
-    let name = name(&owner.reference.name, wide);
-    format!("owner {}/{name} {}", owner.reference.kind.kind, state(&owner.state))
+fn owner_text(owner: &OwnerFinding) -> String {
+    format!("owner {}/{} {}", owner.reference.kind.kind, owner.reference.name, state(&owner.state))
 }
 
 /// Formats the word of an owner's state.
@@ -112,11 +115,11 @@ fn findings(findings: &[Finding], wide: bool) -> String {
             finding_text(finding.kind).to_owned(),
             kind(object, wide),
             object.namespace.to_string(),
-            name(&object.name, wide),
+            object.name.to_string(),
             detail(finding),
         ]);
     }
-    grid.text(wide)
+    grid.text()
 }
 
 fn finding_text(kind: FindingKind) -> &'static str {
@@ -159,6 +162,7 @@ fn summary(plan: &ClusterPlan) -> String {
     }
     let reasons: Vec<_> = reasons.into_iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     let head = match (deletes, follow) {
+        (0, 0) if !plan.errors.is_empty() => "Nothing to delete among what could be read".to_owned(),
         (0, 0) => "Nothing to delete".to_owned(),
         (deletes, 0) => format!("{} to delete", format::count(deletes, "object")),
         (deletes, follow) => format!("{} to delete, then {follow} more", format::count(deletes, "object")),
@@ -194,12 +198,12 @@ fn outcomes(outcomes: &[ClusterOutcome], wide: bool) -> String {
             words(outcome.action, outcome.propagation),
             kind(object, wide),
             object.namespace.to_string(),
-            name(&object.name, wide),
+            object.name.to_string(),
             outcome.result.to_string().replace('_', " "),
             outcome.reason.replace('_', " "),
         ]);
     }
-    grid.text(wide)
+    grid.text()
 }
 
 fn waiting(waiting: &[WaitingObject], wide: bool) -> String {
@@ -207,11 +211,12 @@ fn waiting(waiting: &[WaitingObject], wide: bool) -> String {
     for WaitingObject { object, finalizers, grace_seconds } in waiting {
         let grace = grace_seconds.map(|seconds| format!("its grace period of {seconds} s"));
         let finalizers = finalizers.iter().map(|finalizer| format!("finalizer {finalizer}"));
-        let causes: Vec<_> = grace.into_iter().chain(finalizers).collect();
-        let object_name = name(&object.name, wide);
-        grid.row([kind(object, wide), object.namespace.to_string(), object_name, format::list(&causes)]);
+        let is_namespace = grace_seconds.is_none() && *object.kind.kind == *"Namespace";
+        let content = is_namespace.then(|| "its content".to_owned());
+        let causes: Vec<_> = grace.into_iter().chain(finalizers).chain(content).collect();
+        grid.row([kind(object, wide), object.namespace.to_string(), object.name.to_string(), format::list(&causes)]);
     }
-    grid.text(wide)
+    grid.text()
 }
 
 /// Formats an answer as a tree: the owners above, the object, the dependents below.
@@ -287,8 +292,4 @@ fn branches<N>(
 
 fn kind(object: &Identity, wide: bool) -> String {
     if wide { object.kind.to_string() } else { object.kind.kind.to_string() }
-}
-
-fn name(name: &str, wide: bool) -> String {
-    if wide { name.to_owned() } else { format::middle(name, NAME) }
 }

@@ -8,14 +8,11 @@ use crate::cli::render::{Grid, Paint};
 use crate::controller::{PodOutcome, PodReport};
 use crate::pod_gc::{PodAction, PodKeepReason, PodKept, PodPlan, PodReason};
 
-/// The longest name in a table, unless it is wide.
-const NAME: usize = 40;
-
 /// Formats a plan as a table.
 pub(super) fn plan(plan: &PodPlan, wide: bool, paint: Paint) -> String {
     let mut text = String::new();
     if !plan.actions.is_empty() {
-        text += &actions(&plan.actions, wide);
+        text += &actions(&plan.actions);
         text.push('\n');
     }
     if wide && !plan.kept.is_empty() {
@@ -30,34 +27,34 @@ pub(super) fn plan(plan: &PodPlan, wide: bool, paint: Paint) -> String {
 }
 
 /// Formats a report: one line for each pod, then the total.
-pub(super) fn report(report: &PodReport, wide: bool) -> String {
+pub(super) fn report(report: &PodReport) -> String {
     let mut grid = Grid::new(&["NAMESPACE", "NAME", "NODE", "RESULT", "WHY"]);
     for PodOutcome { action, result } in &report.outcomes {
         grid.row([
             action.namespace.clone(),
-            name(&action.name, wide),
-            name(&action.node, wide),
+            action.name.clone(),
+            action.node.clone(),
             result.to_string().replace('_', " "),
             reason(action),
         ]);
     }
     let deleted = report.outcomes.iter().filter(|outcome| outcome.result.is_deletion()).count();
-    let table = if report.outcomes.is_empty() { String::new() } else { grid.text(wide) + "\n" };
+    let table = if report.outcomes.is_empty() { String::new() } else { grid.text() + "\n" };
     format!("{table}{} deleted.\n", format::count(deleted, "pod"))
 }
 
-fn actions(actions: &[PodAction], wide: bool) -> String {
+fn actions(actions: &[PodAction]) -> String {
     let mut grid = Grid::new(&["ACTION", "NAMESPACE", "NAME", "NODE", "WHY"]);
     for action in actions {
         grid.row([
             action_text(action),
             action.namespace.clone(),
-            name(&action.name, wide),
-            name(&action.node, wide),
+            action.name.clone(),
+            action.node.clone(),
             reason(action),
         ]);
     }
-    grid.text(wide)
+    grid.text()
 }
 
 fn action_text(action: &PodAction) -> String {
@@ -81,7 +78,7 @@ fn kept(kept: &[PodKept]) -> String {
         let why = format!("{}{since}", keep_reason(pod.reason));
         grid.row([pod.namespace.clone(), pod.name.clone(), pod.node.clone(), why]);
     }
-    grid.text(true)
+    grid.text()
 }
 
 fn keep_reason(reason: PodKeepReason) -> &'static str {
@@ -109,10 +106,6 @@ fn summary(plan: &PodPlan) -> String {
     };
     let kept = if reasons.is_empty() { String::new() } else { format!("; kept: {}", reasons.join(", ")) };
     format!("{head}{kept}.\n")
-}
-
-fn name(name: &str, wide: bool) -> String {
-    if wide { name.to_owned() } else { format::middle(name, NAME) }
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub(in crate::cli) fn collection(pass: &Pass, detail: Detail, paint: Paint) -> S
         grid.row([kind.noun().to_owned(), removed, gone, refused, failed, not_needed, freed]);
     }
     if !pass.reports.is_empty() {
-        text += &grid.text(wide);
+        text += &grid.text();
         text.push('\n');
     }
     let errors = pass.plan.errors.iter().map(reason_text::plan_error);
@@ -56,7 +56,7 @@ fn details(reports: &[Report], wide: bool) -> String {
             why(report),
         ]);
     }
-    if shown.is_empty() { String::new() } else { grid.text(wide) + "\n" }
+    if shown.is_empty() { String::new() } else { grid.text() + "\n" }
 }
 
 /// Formats a number of bytes, and how it was determined unless it was measured. `measure` is that of removed objects

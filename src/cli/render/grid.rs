@@ -1,15 +1,11 @@
-//! Tables in the style of kubectl: no borders, column names in capitals, no column without a value, one line for each
-//! row.
+//! Tables in the style of kubectl: no borders, column names in capitals, no column without a value.
 //!
-//! On a terminal a table is never wider than the terminal: ids are shortened first, then names in the middle, then
-//! reasons at their end. Elsewhere a table that is not wide shortens names only, down to [`WIDTH`] columns if that is
-//! enough, and a wide table has everything.
+//! On a terminal a table is never wider than the terminal: ids are shortened first, then names in the middle, and reasons
+//! continue on the next line. Elsewhere, and with `--no-trunc`, nothing is shortened: a program may read it.
 
 use super::Screen;
 use crate::cli::format;
 
-/// The width to which names are shortened if standard output is no terminal.
-const WIDTH: usize = 120;
 /// The number of blanks between two columns.
 const GAP: usize = 2;
 
@@ -20,7 +16,7 @@ enum Role {
     Id,
     /// A name with parts: each part is shortened in the middle.
     Name,
-    /// A reason or an error: its end is left out.
+    /// A reason or an error: it is wrapped.
     Text,
     /// Anything else. It is short.
     Fixed,
@@ -31,16 +27,14 @@ const ON_TERMINAL: [(Role, usize); 10] = [
     (Role::Id, 13),
     (Role::Name, 40),
     (Role::Id, 7),
-    (Role::Name, 28),
-    (Role::Text, 20),
+    (Role::Name, 30),
     (Role::Id, 0),
+    (Role::Text, 22),
     (Role::Name, 16),
     (Role::Text, 12),
-    (Role::Fixed, 4),
     (Role::Name, 4),
+    (Role::Fixed, 4),
 ];
-/// The same without a terminal. Text is whole: it may be the only record of an error.
-const ELSEWHERE: [(Role, usize); 1] = [(Role::Name, 18)];
 
 /// A table with `N` columns.
 pub(in crate::cli) struct Grid<const N: usize> {
@@ -73,23 +67,22 @@ impl<const N: usize> Grid<N> {
 
     /// Formats the table for the process's standard output, with a line break at the end of each line and no blanks
     /// before it.
-    pub(in crate::cli) fn text(&self, wide: bool) -> String {
-        self.on(Screen::of_process(), wide)
+    pub(in crate::cli) fn text(&self) -> String {
+        self.on(Screen::of_process())
     }
 
-    fn on(&self, screen: Screen, wide: bool) -> String {
-        let limit = screen.width.or((!wide).then_some(WIDTH));
-        let is_too_wide = limit.is_some_and(|limit| total(&self.widths(screen, wide, &[(Role::Id, 13)])) > limit);
-        if is_too_wide { self.compact().laid_out(screen, wide) } else { self.laid_out(screen, wide) }
+    fn on(&self, screen: Screen) -> String {
+        let is_too_wide = screen.width.is_some_and(|limit| total(&self.widths(screen, &[(Role::Id, 13)])) > limit);
+        if is_too_wide { self.compact().laid_out(screen) } else { self.laid_out(screen) }
     }
 
-    /// Returns the table without the registries of images and the directories of paths.
+    /// Returns the table without the directories of paths.
     fn compact(&self) -> Self {
         let mut compact = Self { columns: self.columns.map(|column| Column::new(column.title)), rows: Vec::new() };
         for row in &self.rows {
             let cells = self.columns.iter().zip(row);
             let cells = cells.map(|(column, cell)| match column.role() {
-                Role::Name => format::without_registry(cell),
+                Role::Name => format::without_directories(cell),
                 _ => cell.clone(),
             });
             compact.row(cells.collect::<Vec<_>>().try_into().unwrap_or_else(|_| row.clone()));
@@ -97,25 +90,21 @@ impl<const N: usize> Grid<N> {
         compact
     }
 
-    fn laid_out(&self, screen: Screen, wide: bool) -> String {
-        let steps: &[_] = if screen.width.is_some() { &ON_TERMINAL } else { &ELSEWHERE };
-        let widths = self.widths(screen, wide, steps);
-        let header = (!screen.no_headers).then(|| self.line(self.columns.map(|column| column.title), &widths));
-        let rows = self.rows.iter().map(|row| self.line(row.each_ref().map(String::as_str), &widths));
+    fn laid_out(&self, screen: Screen) -> String {
+        let widths = self.widths(screen, &ON_TERMINAL);
+        let header = (!screen.no_headers).then(|| self.row_text(self.columns.map(|column| column.title), &widths));
+        let rows = self.rows.iter().map(|row| self.row_text(row.each_ref().map(String::as_str), &widths));
         header.into_iter().chain(rows).collect()
     }
 
     /// Returns the width of each column; 0 = it is left out.
-    fn widths(&self, screen: Screen, wide: bool, steps: &[(Role, usize)]) -> [usize; N] {
+    fn widths(&self, screen: Screen, steps: &[(Role, usize)]) -> [usize; N] {
         let header = if screen.no_headers { 0 } else { usize::MAX };
         let mut widths = self.columns.map(|column| column.width(header));
-        let limit = match screen.width {
-            Some(width) => width,
-            None if wide => return widths,
-            None => WIDTH,
-        };
-        for (role, least) in steps {
-            self.shrink(&mut widths, *role, *least, limit);
+        if let Some(limit) = screen.width {
+            for (role, least) in steps {
+                self.shrink(&mut widths, *role, *least, limit);
+            }
         }
         widths
     }
@@ -132,11 +121,17 @@ impl<const N: usize> Grid<N> {
         }
     }
 
-    fn line(&self, cells: [&str; N], widths: &[usize; N]) -> String {
+    /// Formats a row: one line, and more where a text is wrapped.
+    fn row_text(&self, cells: [&str; N], widths: &[usize; N]) -> String {
         let cells = self.columns.iter().zip(cells).zip(widths).filter(|(_, width)| **width > 0);
-        let cells = cells.map(|((column, cell), width)| format!("{:width$}", column.shorten(cell, *width)));
-        let line = cells.collect::<Vec<_>>().join(&" ".repeat(GAP));
-        format!("{}\n", line.trim_end())
+        let cells: Vec<_> = cells.map(|((column, cell), width)| (column.lines(cell, *width), *width)).collect();
+        let count = cells.iter().map(|(lines, _)| lines.len()).max().unwrap_or_default();
+        let line = |number: usize| {
+            let parts = cells.iter().map(|(lines, width)| (lines.get(number).map_or("", String::as_str), *width));
+            let parts: Vec<_> = parts.map(|(part, width)| format!("{part:width$}")).collect();
+            format!("{}\n", parts.join(&" ".repeat(GAP)).trim_end())
+        };
+        (0..count).map(line).collect()
     }
 }
 
@@ -172,13 +167,15 @@ impl Column {
         }
     }
 
-    fn shorten(&self, cell: &str, width: usize) -> String {
+    /// Returns the lines of a cell, which is shortened or wrapped if it is longer than `width`.
+    fn lines(&self, cell: &str, width: usize) -> Vec<String> {
         let is_cut = cell.chars().count() > width;
         match self.role() {
-            _ if !is_cut => cell.to_owned(),
-            Role::Id => cell.rsplit(':').next().unwrap_or(cell).chars().take(width).collect(),
-            Role::Name => format::name(cell, width),
-            Role::Text | Role::Fixed => format::end(cell, width),
+            _ if !is_cut => vec![cell.to_owned()],
+            Role::Id => vec![cell.rsplit(':').next().unwrap_or(cell).chars().take(width).collect()],
+            Role::Name => vec![format::name(cell, width)],
+            Role::Text => textwrap::wrap(cell, width).into_iter().map(Into::into).collect(),
+            Role::Fixed => vec![format::end(cell, width)],
         }
     }
 }
@@ -201,38 +198,32 @@ mod tests {
     #[test]
     fn a_column_without_a_value_is_left_out() {
         let mut grid = grid(["KIND", "NAME", "SIZE", "WHY"], ["image", "", "", "unused"]);
-        assert_eq!(grid.text(false), "KIND   WHY\nimage  unused\n");
-        assert_eq!(grid.text(false), grid.text(true));
+        assert_eq!(grid.text(), "KIND   WHY\nimage  unused\n");
         grid.row(["image", "", "0", "unused"].map(str::to_owned));
-        assert_eq!(grid.text(false), "KIND   SIZE  WHY\nimage        unused\nimage  0     unused\n");
-        assert_eq!(grid.on(Screen { width: None, no_headers: true }, false), "image     unused\nimage  0  unused\n");
+        assert_eq!(grid.text(), "KIND   SIZE  WHY\nimage        unused\nimage  0     unused\n");
+        assert_eq!(grid.on(Screen { width: None, no_headers: true }), "image     unused\nimage  0  unused\n");
     }
 
     #[test]
-    fn without_a_terminal_names_are_shortened_and_text_is_whole() {
+    fn without_a_terminal_nothing_is_shortened() {
         let (name, error) = ("registry.example.com/".repeat(6), "cannot remove it ".repeat(20));
-        let text = grid(["NAME", "WHY"], [&name, "disk usage 91% >= 85%"]).text(false);
-        let row = text.lines().nth(1).unwrap();
-        assert_eq!(row.chars().count(), WIDTH, "{text}");
-        assert!(row.contains('…') && row.ends_with("  disk usage 91% >= 85%"), "{text}");
-        let text = grid(["NAME", "WHY"], [&name, error.trim()]).text(false);
-        assert!(text.lines().count() == 2 && text.contains(error.trim()), "{text}");
+        let text = grid(["NAME", "WHY"], [&name, error.trim()]).text();
+        assert_eq!(text.lines().nth(1).unwrap(), format!("{name}  {}", error.trim()));
     }
 
     #[test]
-    fn on_a_terminal_a_row_is_one_line_that_fits() {
+    fn on_a_terminal_a_row_fits_and_its_reason_is_whole() {
         let (id, name) = ("0123456789abcdef".repeat(4), "shop/checkout-7d9f8c6b5d-x2x4z/istio-proxy".to_owned());
         let why = "over containers.max_per_pod_container (1)";
         let cells = ["container", &id, &name, "100d", "", why];
         let table = grid(["KIND", "ID", "NAME", "AGE", "SIZE", "WHY"], cells);
         for width in [40, 60, 80, 100, 120, 200] {
-            for wide in [false, true] {
-                let text = table.on(terminal(width), wide);
-                assert!(text.lines().count() == 2, "{text}");
-                assert!(text.lines().all(|line| line.chars().count() <= width), "{width}\n{text}");
-            }
+            let text = table.on(terminal(width));
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}\n{text}");
+            let words: String = text.lines().skip(1).filter_map(|line| line.split("  ").last()).collect();
+            assert!(words.replace(' ', "").ends_with(&why.replace(' ', "")), "{width}\n{text}");
         }
-        let row = |width| table.on(terminal(width), false).lines().nth(1).unwrap().to_owned();
+        let row = |width| table.on(terminal(width)).lines().nth(1).unwrap().to_owned();
         assert_eq!(
             row(100),
             "container  0123456  shop/checkou…-x2x4z/istio-proxy  100d  over containers.max_per_pod_container (1)"

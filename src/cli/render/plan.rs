@@ -48,7 +48,7 @@ fn actions(actions: &[Action], wide: bool) -> String {
             action.reason.explain().phrase.into_owned(),
         ]);
     }
-    grid.text(wide)
+    grid.text()
 }
 
 /// Formats the number of tags of an image except the first, which is its name.
@@ -90,7 +90,7 @@ fn all_kept(plan: &Plan) -> String {
         let size = one.size_bytes.map(format::size).unwrap_or_default();
         grid.row([kind, id, name, pod, age, size, why]);
     }
-    grid.text(true)
+    grid.text()
 }
 
 fn images(images: &ImageSummary, paint: Paint) -> String {

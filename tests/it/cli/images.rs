@@ -18,20 +18,20 @@ fn images(order: &str) -> Vec<Value> {
 #[test]
 fn images_are_sorted_by_size_by_default() {
     insta::assert_snapshot!(Shell::new().run(&["images", "--snapshot", FULL_DISK]), @"
-    NAME                    ID             SIZE      LAST USED  USED BY                  DECISION
-    …/ml/train:12           95a8cb4e331a8  11.0GiB   41h                                 remove: disk usage 91% >= 85%
-    …/ml/train:11           ca3f18ddf0484  3.0GiB    2d                                  remove: disk usage 91% >= 85%
-    …/shop/worker:7         f483c282e264f  420.0MiB  now        shop/crash-7d9f4/worker  keep: in use by a container
-    …/shop/worker:6         d580064fc254b  415.0MiB  5h1m                                next in line: disk usage 91% >= 85%
-    …/web:2.0 +1            2c91238ec2eb7  180.0MiB  now        default/web-0/app +1     keep: in use by a container
-    …/web:1.0               94f21335c902c  175.0MiB  now        shop/old-6c5b9/app       keep: in use by a container
-    …/web:0.9               9b0ff0bc1b2ce  171.0MiB  4d4h                                remove: disk usage 91% >= 85%
-    …/shop/migrate:29       1652591669185  96.0MiB   now        shop/migra…-29x/migrate  keep: in use by a container
-    <none>                  5db2c03fbaa9f  88.0MiB   -                                   remove: disk usage 91% >= 85%
-    …/next:1                5f2d47ca10f63  64.0MiB   -                                   keep: younger than min_age (2m)
-    …/kube-proxy:v1.36.2    87d223dcca60e  38.0MiB   now        kub…tem/kub…-x2/kub…oxy  keep: in use by a container
-    …/library/busybox:1.36  6e9350b63c33b  2.1MiB    now                                 keep: in use by a container
-    …/pause:3.10            f34749a0d19ce  304.0KiB  0s                                  keep: pinned by the runtime
+    NAME                                  ID             SIZE      LAST USED  USED BY                               DECISION
+    registry.example.com/ml/train:12      95a8cb4e331a8  11.0GiB   41h                                              remove: disk usage 91% >= 85%
+    registry.example.com/ml/train:11      ca3f18ddf0484  3.0GiB    2d                                               remove: disk usage 91% >= 85%
+    registry.example.com/shop/worker:7    f483c282e264f  420.0MiB  now        shop/crash-7d9f4/worker               keep: in use by a container
+    registry.example.com/shop/worker:6    d580064fc254b  415.0MiB  5h1m                                             next in line: disk usage 91% >= 85%
+    registry.example.com/web:2.0 +1       2c91238ec2eb7  180.0MiB  now        default/web-0/app +1                  keep: in use by a container
+    registry.example.com/web:1.0          94f21335c902c  175.0MiB  now        shop/old-6c5b9/app                    keep: in use by a container
+    registry.example.com/web:0.9          9b0ff0bc1b2ce  171.0MiB  4d4h                                             remove: disk usage 91% >= 85%
+    registry.example.com/shop/migrate:29  1652591669185  96.0MiB   now        shop/migrate-29x/migrate              keep: in use by a container
+    <none>                                5db2c03fbaa9f  88.0MiB   -                                                remove: disk usage 91% >= 85%
+    registry.example.com/next:1           5f2d47ca10f63  64.0MiB   -                                                keep: younger than min_age (2m)
+    registry.k8s.io/kube-proxy:v1.36.2    87d223dcca60e  38.0MiB   now        kube-system/kube-proxy-x2/kube-proxy  keep: in use by a container
+    docker.io/library/busybox:1.36        6e9350b63c33b  2.1MiB    now                                              keep: in use by a container
+    registry.k8s.io/pause:3.10            f34749a0d19ce  304.0KiB  0s                                               keep: pinned by the runtime
 
     13 images, 15.6GiB. Not used by any container: 7 images, 14.7GiB.
     Image disk: 91.0GiB of 100.0GiB used.

@@ -20,12 +20,12 @@ fn one_run_is_shown_with_its_removals_oldest_first() {
     RUN  STARTED               TOOK  SCOPE  REMOVED  FAILED  FREED     ERROR
     1    2026-11-21T12:00:00Z  75s   all    3        1       200.0MiB  1 removal failed
 
-    TIME                  KIND       ID             NAME                OUTCOME  FREED     WHY
-    2026-11-21T12:00:01Z  container  f019e610bfc59  shop/old-6c5b9/app  removed            pod deleted
-    2026-11-21T12:00:02Z  sandbox    8a3c0e1cba8dd  shop/migrate-29x    refused            pod has a newer sandbox; the sandbox is ready
-    2026-11-21T12:00:03Z  log dir    a6173aaf-ad5f  shop/gone-1         removed  8.0KiB    pod deleted
-    2026-11-21T12:00:04Z  image      5db2c03fbaa9f  <none>              removed  200.0MiB  disk usage 91% >= 85%
-    2026-11-21T12:00:05Z  image      9b0ff0bc1b2ce  …/web:0.9           failed             disk usage 91% >= 85%; RemoveImage: disk quota exceeded
+    TIME                  KIND       ID             NAME                          OUTCOME  FREED     WHY
+    2026-11-21T12:00:01Z  container  f019e610bfc59  shop/old-6c5b9/app            removed            pod deleted
+    2026-11-21T12:00:02Z  sandbox    8a3c0e1cba8dd  shop/migrate-29x              refused            pod has a newer sandbox; the sandbox is ready
+    2026-11-21T12:00:03Z  log dir    a6173aaf-ad5f  shop/gone-1                   removed  8.0KiB    pod deleted
+    2026-11-21T12:00:04Z  image      5db2c03fbaa9f  <none>                        removed  200.0MiB  disk usage 91% >= 85%
+    2026-11-21T12:00:05Z  image      9b0ff0bc1b2ce  registry.example.com/web:0.9  failed             disk usage 91% >= 85%; RemoveImage: disk quota exceeded
     ");
     let document: serde_json::Value = serde_json::from_str(&history(&shell, &["1", "-o", "json"])).unwrap();
     assert_eq!((&document["run"]["id"], &document["run"]["error"]), (&1.into(), &"1 removal failed".into()));
