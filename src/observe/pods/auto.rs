@@ -39,7 +39,7 @@ impl AutoPodSource {
         let options = Arc::clone(&self.options);
         let found = self.calls.run(Path::new("credentials"), move || options.search()).await;
         let entries = found.map_err(|error| error.to_string()).flatten().inspect_err(|cause| {
-            self.is_logged.call_once(|| tracing::warn!(cause, "no pod counts as deleted"));
+            self.is_logged.call_once(|| tracing::info!(cause, "no pod counts as deleted"));
         })?;
         Ok(self.chosen.get_or_init(|| {
             let chosen = CombinedPods::new(entries, self.options.clock);

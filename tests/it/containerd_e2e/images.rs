@@ -75,5 +75,6 @@ async fn use_in_turn(rig: &Rig) {
 }
 
 fn collect(rig: &Rig, args: &[&str]) {
-    rig.kubegc(&[&["collect", "--set=images.min_age=0s", "--set=guards.settle=0s"], args].concat()).ok();
+    let settings = ["collect", "--set=images.min_age=0s", "--set=guards.settle=0s", "--set=pods.source=none"];
+    rig.kubegc(&[&settings, args].concat()).ok();
 }

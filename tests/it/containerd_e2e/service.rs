@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::rig::{Image, Layer, Rig, Version, becomes_true};
 
-const SETTINGS: [&str; 7] = [
+const SETTINGS: [&str; 8] = [
+    "--set=pods.source=none",
     "--set=containers.interval=1s",
     "--set=images.interval=1s",
     "--set=daemon.max_backoff=1s",
@@ -52,7 +53,7 @@ async fn a_node_has_one_agent_at_a_time() {
     assert_eq!(refused.code, 5, "{refused:?}");
     assert!(refused.stderr.contains("another"), "{refused:?}");
     assert_eq!(service.terminate(), 0);
-    rig.kubegc(&["collect"]).ok();
+    rig.kubegc(&["collect", "--set=pods.source=none"]).ok();
 }
 
 /// The current action is completed and recorded, and no other is started.
