@@ -118,6 +118,7 @@ impl Default for ObserverLimits {
 
 fn answer(owner: &Identity, read: Result<Option<ObjectMetadata>, KubernetesError>) -> OwnerAnswer {
     match read {
+        Err(error) if error.is_of_request() => OwnerAnswer::NotRequested(error.to_string()),
         Err(error) if error.is_any_404() => {
             OwnerAnswer::Unavailable(format!("{error}; this names another object, so it proves nothing"))
         }

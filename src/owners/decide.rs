@@ -96,6 +96,8 @@ pub enum ObjectKeepReason {
     OwnerNamespaced(OwnerReference),
     /// An owner is in another namespace, and the guard `keep_cross_namespace` is on.
     OwnerInOtherNamespace(OwnerReference),
+    /// This object has the same uid, and is not to be deleted.
+    SharesUid(Identity),
     /// The state of an owner is unknown; the cause.
     OwnerUnverified(OwnerReference, String),
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::{self, OwnerFinding, order};
 use super::world::{Object, World};
-use super::{ClusterSnapshot, Identity, ObjectMeta, OwnerGuards, ServedKind, Uid, Verdict};
+use super::{ClusterSnapshot, Identity, ObjectMeta, OwnerGuards, ServedKind, Verdict};
 
 /// What `kubegc controller why` shows about an object.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -43,19 +43,19 @@ pub struct DependentNode {
     pub dependents: Vec<DependentNode>,
 }
 
-/// Explains the object with this uid under these guards. `None` if no list has it.
-pub fn explain(snapshot: &ClusterSnapshot, guards: &OwnerGuards, uid: &Uid) -> Option<ClusterExplanation> {
+/// Explains an object under these guards. `None` if no list has it.
+pub fn explain(snapshot: &ClusterSnapshot, guards: &OwnerGuards, object: &Identity) -> Option<ClusterExplanation> {
     let world = World::new(snapshot, guards);
-    let object = world.find(uid)?;
+    let object = world.objects.get(world.position(object)?)?;
     let verdict = world.verdict(object);
     let (decision, reason) = match (plan::action(&world, object, &verdict), &verdict) {
         (Some(action), _) => (action.action.to_string(), action.reason),
         (None, Verdict::Keep(reason)) => ("keep".to_owned(), <&str>::from(reason).to_owned()),
         (None, _) => ("wait".to_owned(), "waits_for_dependents".to_owned()),
     };
-    let mut above = vec![uid.clone()];
+    let mut above = vec![object.identity.clone()];
     let owners = owners(&world, object, &mut above);
-    let dependents = dependents(&world, uid, &mut vec![uid.clone()]);
+    let dependents = dependents(&world, &object.identity, &mut above);
     Some(ClusterExplanation { object: object.identity.clone(), decision, reason, owners, dependents })
 }
 
@@ -81,12 +81,13 @@ pub fn find_objects(snapshot: &ClusterSnapshot, kind: &str, name: &str, namespac
 }
 
 /// `above` holds the objects on the way here, so that a circle ends.
-fn owners(world: &World<'_>, object: &Object<'_>, above: &mut Vec<Uid>) -> Vec<OwnerNode> {
+fn owners(world: &World<'_>, object: &Object<'_>, above: &mut Vec<Identity>) -> Vec<OwnerNode> {
     let node = |owner: OwnerFinding| {
-        let uid = owner.reference.uid.clone();
-        let known = world.find(&uid).filter(|_| !above.contains(&uid));
-        let owners = known.map(|known| {
-            above.push(uid.clone());
+        // One that the reference does not mean is shown too: it has the uid.
+        let meant = world.meant(&owner.reference, object).and_then(|meant| world.find(&meant));
+        let known = meant.or_else(|| world.of_uid(&owner.reference.uid).next());
+        let owners = known.filter(|known| !above.contains(&known.identity)).map(|known| {
+            above.push(known.identity.clone());
             let owners = owners(world, known, above);
             above.pop();
             owners
@@ -96,16 +97,16 @@ fn owners(world: &World<'_>, object: &Object<'_>, above: &mut Vec<Uid>) -> Vec<O
     plan::owners(world, object).into_iter().map(node).collect()
 }
 
-fn dependents(world: &World<'_>, uid: &Uid, above: &mut Vec<Uid>) -> Vec<DependentNode> {
-    let mut found = world.dependents(uid);
+fn dependents(world: &World<'_>, owner: &Identity, above: &mut Vec<Identity>) -> Vec<DependentNode> {
+    let mut found = world.dependents(owner);
     found.sort_by_cached_key(|dependent| order(&dependent.item.identity));
     let node = |dependent: super::Dependent| {
         let object = dependent.item.identity;
-        let below = if above.contains(&object.uid) {
+        let below = if above.contains(&object) {
             Vec::new()
         } else {
-            above.push(object.uid.clone());
-            let below = dependents(world, &object.uid, above);
+            above.push(object.clone());
+            let below = dependents(world, &object, above);
             above.pop();
             below
         };
@@ -123,20 +124,20 @@ mod tests {
     fn an_object_is_explained_with_the_owners_above_it_and_the_dependents_below() {
         let (top, middle, leaf) = (config_map("top"), config_map("middle"), config_map("leaf"));
         let snapshot = cluster(&[object(&top, &[]), object(&middle, &[&top]), object(&leaf, &[&middle])]);
-        let found = explain(&snapshot, &OwnerGuards::default(), &middle.uid).unwrap();
+        let found = explain(&snapshot, &OwnerGuards::default(), &middle).unwrap();
         assert_eq!((&*found.decision, &*found.reason), ("keep", "owner_exists"));
         assert_eq!(&*found.owners[0].owner.reference.name, "top");
         assert_eq!(found.dependents[0].object, leaf);
-        let found = explain(&snapshot, &OwnerGuards::default(), &leaf.uid).unwrap();
+        let found = explain(&snapshot, &OwnerGuards::default(), &leaf).unwrap();
         assert_eq!(&*found.owners[0].owners[0].owner.reference.name, "top");
-        assert_eq!(explain(&snapshot, &OwnerGuards::default(), &Uid::new("unknown")), None);
+        assert_eq!(explain(&snapshot, &OwnerGuards::default(), &config_map("unknown")), None);
     }
 
     #[test]
     fn a_circle_of_owners_ends() {
         let (a, b) = (config_map("a"), config_map("b"));
         let snapshot = cluster(&[object(&a, &[&b]), object(&b, &[&a])]);
-        let found = explain(&snapshot, &OwnerGuards::default(), &a.uid).unwrap();
+        let found = explain(&snapshot, &OwnerGuards::default(), &a).unwrap();
         assert_eq!((found.owners.len(), found.owners[0].owners.len()), (1, 1));
         assert_eq!(found.owners[0].owners[0].owners.len(), 0);
         assert_eq!(found.dependents[0].dependents[0].dependents.len(), 0);

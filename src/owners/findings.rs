@@ -47,6 +47,8 @@ pub enum FindingKind {
     NamespacedOwner,
     /// The state of an owner could not be read.
     OwnerUnverified,
+    /// Another object has the same uid.
+    SharedUid,
     /// The deletion of the object is in progress.
     BeingDeleted,
 }
@@ -56,13 +58,15 @@ pub(super) fn findings(world: &World<'_>) -> Vec<Finding> {
     let objects = || world.objects.iter().filter(|object| !object.is_removed());
     let of_owners =
         objects().flat_map(|object| object.owners().iter().filter_map(|owner| of_owner(world, object, owner)));
-    let mut findings: Vec<_> = of_owners.chain(objects().filter_map(|object| of_deletion(world, object))).collect();
+    let of_uids = objects().filter_map(|object| of_uid(world, object));
+    let of_deletions = objects().filter_map(|object| of_deletion(world, object));
+    let mut findings: Vec<_> = of_owners.chain(of_uids).chain(of_deletions).collect();
     findings.sort_by_cached_key(|finding| (finding.kind, order(&finding.object)));
     findings
 }
 
 fn of_owner(world: &World<'_>, object: &Object<'_>, owner: &OwnerReference) -> Option<Finding> {
-    let found = world.find(&owner.uid).map(|found| found.identity.clone());
+    let found = world.of_uid(&owner.uid).next().map(|found| found.identity.clone());
     let kind = match (world.state(object, owner), &found) {
         (OwnerState::KindNotServed, _) => FindingKind::KindNotServed,
         (OwnerState::Namespaced, _) => FindingKind::NamespacedOwner,
@@ -75,6 +79,12 @@ fn of_owner(world: &World<'_>, object: &Object<'_>, owner: &OwnerReference) -> O
     Some(Finding { owner: Some(owner.clone()), found, ..Finding::about(kind, object) })
 }
 
+/// Each object that shares its uid is a finding, but for the first.
+fn of_uid(world: &World<'_>, object: &Object<'_>) -> Option<Finding> {
+    let first = world.of_uid(&object.identity.uid).next().filter(|first| first.identity != object.identity)?;
+    Some(Finding { found: Some(first.identity.clone()), ..Finding::about(FindingKind::SharedUid, object) })
+}
+
 fn of_deletion(world: &World<'_>, object: &Object<'_>) -> Option<Finding> {
     if !object.is_deleting() {
         return None;
@@ -82,7 +92,7 @@ fn of_deletion(world: &World<'_>, object: &Object<'_>) -> Option<Finding> {
     let waits_for = match world.verdict(object) {
         Verdict::Keep(ObjectKeepReason::BeingDeleted) => Vec::new(),
         Verdict::WaitForDependents(_) => {
-            let dependents = world.dependents(&object.identity.uid);
+            let dependents = world.dependents(&object.identity);
             let blocking = dependents.into_iter().filter(|dependent| dependent.reference.blocking);
             let mut blocking: Vec<_> = blocking.map(|dependent| dependent.item.identity).collect();
             blocking.sort_by_cached_key(order);

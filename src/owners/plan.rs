@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::findings::{Finding, findings};
 use super::snapshot::{ClusterSnapshot, OwnerAnswer, OwnerRead};
 use super::world::{Object, World};
-use super::{DeleteReason, Identity, OwnerGuards, OwnerReference, OwnerState, Propagation, Uid, Verdict};
+use super::{DeleteReason, Identity, OwnerGuards, OwnerReference, OwnerState, Propagation, Verdict};
 
 /// What `kubegc controller plan` shows.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -129,14 +129,14 @@ pub fn plan(snapshot: &ClusterSnapshot, guards: &OwnerGuards) -> ClusterPlan {
 pub fn predict_deletion(
     snapshot: &ClusterSnapshot,
     guards: &OwnerGuards,
-    uid: &Uid,
+    object: &Identity,
     propagation: Propagation,
 ) -> Option<Vec<ClusterAction>> {
     let mut world = World::new(snapshot, guards);
     // What happens without the deletion is not a consequence of it.
     predict(&mut world);
-    world.find(uid)?;
-    world.delete(uid, propagation);
+    let at = world.position(object)?;
+    world.delete(at, propagation);
     Some(predict(&mut world))
 }
 
@@ -149,20 +149,21 @@ fn predict(world: &mut World<'_>) -> Vec<ClusterAction> {
 
 /// Returns all actions that are possible now, and carries them out.
 fn wave(world: &mut World<'_>) -> Vec<ClusterAction> {
-    let verdicts: Vec<_> =
-        candidates(world).map(|object| (object.identity.uid.clone(), world.verdict(object))).collect();
+    let verdicts: Vec<_> = candidates(world).map(|(at, object)| (at, object, world.verdict(object))).collect();
     let mut actions: Vec<_> =
-        verdicts.iter().filter_map(|(uid, verdict)| action(world, world.find(uid)?, verdict)).collect();
+        verdicts.iter().filter_map(|(_, object, verdict)| action(world, object, verdict)).collect();
     actions.sort_by_cached_key(|action| order(&action.object));
-    for (uid, verdict) in &verdicts {
-        world.carry_out(uid, verdict);
+    let verdicts: Vec<_> = verdicts.into_iter().map(|(at, _, verdict)| (at, verdict)).collect();
+    for (at, verdict) in &verdicts {
+        world.carry_out(*at, verdict);
     }
     actions
 }
 
-/// Only an object with owners, or one in deletion, can be concerned.
-fn candidates<'w, 'a>(world: &'w World<'a>) -> impl Iterator<Item = &'w Object<'a>> {
-    world.objects.iter().filter(|object| !object.is_removed() && (!object.owners().is_empty() || object.is_deleting()))
+/// Only an object with owners, or one in deletion, can be concerned. Each comes with its position.
+fn candidates<'w, 'a>(world: &'w World<'a>) -> impl Iterator<Item = (usize, &'w Object<'a>)> {
+    let is_concerned = |object: &Object<'a>| !object.owners().is_empty() || object.is_deleting();
+    world.objects.iter().enumerate().filter(move |(_, object)| !object.is_removed() && is_concerned(object))
 }
 
 pub(super) fn action(world: &World<'_>, object: &Object<'_>, verdict: &Verdict) -> Option<ClusterAction> {
@@ -187,7 +188,7 @@ fn kept(world: &World<'_>) -> Vec<ClusterKept> {
         Verdict::WaitForDependents(_) => Some("waits_for_dependents"),
         _ => None,
     };
-    let kept = candidates(world).filter_map(|object| Some((object, reason(object)?)));
+    let kept = candidates(world).filter_map(|(_, object)| Some((object, reason(object)?)));
     kept.map(|(object, reason)| ClusterKept {
         object: object.identity.clone(),
         reason: reason.to_owned(),
@@ -241,7 +242,7 @@ fn answered(read: &OwnerRead) -> String {
         OwnerAnswer::Exists { .. } => "that it exists".to_owned(),
         OwnerAnswer::NotFound => format!("NotFound for {}", read.owner),
         OwnerAnswer::OtherUid(uid) => format!("that {} has the uid {uid}", read.owner),
-        OwnerAnswer::Unavailable(cause) => return cause.clone(),
+        OwnerAnswer::Unavailable(cause) | OwnerAnswer::NotRequested(cause) => return cause.clone(),
     };
     format!("the API server answered {answer} at {}", read.read_at)
 }

@@ -168,4 +168,6 @@ pub enum OwnerAnswer {
     OtherUid(Uid),
     /// No answer that proves anything; the cause.
     Unavailable(String),
+    /// It was not requested, because of what the reference says; the cause. It concerns only the object with the reference.
+    NotRequested(String),
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::served::{Meaning, ServedKinds};
 use super::snapshot::{ClusterSnapshot, ObjectMeta, OwnerAnswer, OwnerRead};
 use super::{
-    ApiKind, Dependent, Identity, Item, LiveObject, OwnerGuards, OwnerReference, OwnerState, Propagation, ResourceId,
-    Uid, Verdict, decide, too_many_owners,
+    ApiKind, Dependent, Identity, Item, LiveObject, ObjectKeepReason, OwnerGuards, OwnerReference, OwnerState,
+    Propagation, ResourceId, Uid, Verdict, decide, too_many_owners,
 };
 
 /// The finalizers of garbage collection.
@@ -19,12 +19,11 @@ pub const FOREGROUND: &str = "foregroundDeletion";
 pub(super) struct World<'a> {
     pub(super) served: ServedKinds,
     pub(super) objects: Vec<Object<'a>>,
-    by_uid: HashMap<Uid, usize>,
+    /// The objects with this uid: several if they share it.
+    by_uid: HashMap<Uid, Vec<usize>>,
     /// The objects whose owner references name this uid.
     dependents: HashMap<Uid, Vec<usize>>,
     reads: HashMap<&'a Identity, &'a OwnerRead>,
-    /// Removed by a prediction.
-    removed: HashSet<Uid>,
     keep_cross_namespace: bool,
 }
 
@@ -52,12 +51,11 @@ impl<'a> World<'a> {
             by_uid: HashMap::new(),
             dependents: HashMap::new(),
             reads: snapshot.owners.iter().map(|read| (&read.owner, read)).collect(),
-            removed: HashSet::new(),
             keep_cross_namespace: guards.keep_cross_namespace,
         };
-        // Sorted, so that of an object that two groups serve always the same one counts.
+        // Sorted, so that of an object that two groups serve always the same one counts: that of the core group.
         let mut resources: Vec<_> = snapshot.resources.iter().collect();
-        resources.sort_by(|a, b| a.served.kind.cmp(&b.served.kind));
+        resources.sort_by_key(|listed| (!listed.served.kind.group().is_empty(), &listed.served.kind));
         for listed in resources {
             for meta in listed.objects.as_ref().into_iter().flatten() {
                 world.add(Object::new(&listed.served.kind, meta));
@@ -82,11 +80,12 @@ impl<'a> World<'a> {
             return;
         }
         let at = self.objects.len();
-        let known = self.by_uid.get(&object.identity.uid).copied();
-        if let Some(known) = known {
-            return self.share(known, object.owners);
+        let sharing = self.by_uid.entry(object.identity.uid.clone()).or_default();
+        let is_mirror = |known: &usize| self.objects.get(*known).is_some_and(|known| known.is_mirrored_by(&object));
+        if sharing.iter().any(is_mirror) {
+            return;
         }
-        self.by_uid.insert(object.identity.uid.clone(), at);
+        sharing.push(at);
         for owner in &object.owners {
             let known = self.dependents.entry(owner.uid.clone()).or_default();
             if known.last() != Some(&at) {
@@ -96,24 +95,37 @@ impl<'a> World<'a> {
         self.objects.push(object);
     }
 
-    /// Of objects that share a uid, one stands for all, with the owners of all: it is deleted only if all are (G3).
-    fn share(&mut self, at: usize, owners: Vec<OwnerReference>) {
-        let Some(object) = self.objects.get_mut(at) else { return };
-        if owners.is_empty() || object.owners.is_empty() {
-            return object.owners.clear();
-        }
-        for owner in owners {
-            if !object.owners.contains(&owner) {
-                let known = self.dependents.entry(owner.uid.clone()).or_default();
-                known.retain(|it| *it != at);
-                known.push(at);
-                object.owners.push(owner);
-            }
-        }
+    /// Returns the position of an object, or of the one that it mirrors.
+    pub(super) fn position(&self, identity: &Identity) -> Option<usize> {
+        let sharing = self.by_uid.get(&identity.uid)?.iter().copied();
+        let exists = |at: &usize| self.objects.get(*at).is_some_and(|object| !object.is_removed);
+        let is_it = |at: &usize| self.objects.get(*at).is_some_and(|object| object.identity == *identity);
+        let is_named = |at: &usize| self.objects.get(*at).is_some_and(|object| object.identity.is_named_as(identity));
+        let mut existing = sharing.filter(exists);
+        existing.clone().find(is_it).or_else(|| existing.find(is_named))
     }
 
-    pub(super) fn find(&self, uid: &Uid) -> Option<&Object<'a>> {
-        self.by_uid.get(uid).and_then(|at| self.objects.get(*at)).filter(|object| !object.is_removed)
+    /// Returns exactly this object.
+    pub(super) fn find(&self, identity: &Identity) -> Option<&Object<'a>> {
+        self.of_uid(&identity.uid).find(|object| object.identity == *identity)
+    }
+
+    /// Lists the objects that have a uid.
+    pub(super) fn of_uid(&self, uid: &Uid) -> impl Iterator<Item = &Object<'a>> {
+        let sharing = self.by_uid.get(uid).into_iter().flatten();
+        sharing.filter_map(|at| self.objects.get(*at)).filter(|object| !object.is_removed)
+    }
+
+    /// Returns whether a prediction has removed an object, or all that have its uid.
+    fn was_removed(&self, identity: &Identity) -> bool {
+        let sharing = self.by_uid.get(&identity.uid).into_iter().flatten();
+        let mut removed = sharing.filter_map(|at| self.objects.get(*at)).filter(|object| object.is_removed).peekable();
+        removed.peek().is_some() && self.of_uid(&identity.uid).next().is_none()
+            || removed.any(|object| object.identity == *identity)
+    }
+
+    fn is_shared(&self, uid: &Uid) -> bool {
+        self.by_uid.get(uid).is_some_and(|sharing| sharing.len() > 1)
     }
 
     /// Returns the state of the owner that a reference of `object` means.
@@ -127,12 +139,10 @@ impl<'a> World<'a> {
             Meaning::Namespaced => return OwnerState::Namespaced,
             Meaning::Unavailable(cause) => return OwnerState::Unverified(cause),
         };
-        if self.removed.contains(&reference.uid) {
-            return OwnerState::Absent;
-        }
-        match self.find(&reference.uid).filter(|known| known.identity == owner) {
+        match self.find(&owner) {
             Some(known) if known.is_deleting && known.is_foreground => OwnerState::WaitsForDependents,
             Some(_) => OwnerState::Exists,
+            None if self.was_removed(&owner) => OwnerState::Absent,
             None => match self.known(object, &owner) {
                 OwnerState::Absent if self.keep_cross_namespace && self.is_elsewhere(object, reference) => {
                     OwnerState::InOtherNamespace
@@ -149,8 +159,8 @@ impl<'a> World<'a> {
 
     /// Returns whether the object with the uid of a reference is in another namespace than its dependent.
     pub(super) fn is_elsewhere(&self, object: &Object<'_>, reference: &OwnerReference) -> bool {
-        let namespace = self.find(&reference.uid).map(|known| &known.identity.namespace);
-        namespace.is_some_and(|namespace| !namespace.is_empty() && *namespace != object.identity.namespace)
+        let mut namespaces = self.of_uid(&reference.uid).map(|known| &known.identity.namespace);
+        namespaces.any(|namespace| !namespace.is_empty() && *namespace != object.identity.namespace)
     }
 
     /// Returns the object that a reference of `object` means.
@@ -171,24 +181,44 @@ impl<'a> World<'a> {
         let read = self.objects.iter().filter(|object| too_many_owners(object.owners.len()).is_none());
         let references = read.flat_map(|object| object.owners.iter().map(move |owner| (object, owner)));
         let meant = references.filter_map(|(object, owner)| self.meant(owner, object));
-        let unknown = meant.filter(|owner| self.find(&owner.uid).is_none_or(|known| known.identity != *owner));
+        let unknown = meant.filter(|owner| self.find(owner).is_none());
         unknown.filter(|owner| seen.insert(owner.clone())).collect()
     }
 
+    /// Decides about an object. As in a service, one of several that share a uid is deleted only if all are to be (G3).
     pub(super) fn verdict(&self, object: &Object<'_>) -> Verdict {
-        let states: Vec<_> = object.owners.iter().map(|owner| self.state(object, owner)).collect();
-        decide(&object.live(), &states, &self.dependents(&object.identity.uid))
+        let verdict = self.own_verdict(object);
+        let lives = |other: &&Object<'_>| {
+            other.identity != object.identity
+                && !other.is_deleting
+                && !matches!(self.own_verdict(other), Verdict::Delete { .. })
+        };
+        match (&verdict, self.of_uid(&object.identity.uid).find(lives)) {
+            (Verdict::Delete { .. }, Some(other)) => Verdict::Keep(ObjectKeepReason::SharesUid(other.identity.clone())),
+            _ => verdict,
+        }
     }
 
-    pub(super) fn dependents(&self, uid: &Uid) -> Vec<Dependent> {
-        let named_by = self.dependents.get(uid).into_iter().flatten();
+    fn own_verdict(&self, object: &Object<'_>) -> Verdict {
+        let states: Vec<_> = object.owners.iter().map(|owner| self.state(object, owner)).collect();
+        decide(&object.live(), &states, &self.dependents(&object.identity))
+    }
+
+    /// Lists the dependents of an object. If others share its uid, those that mean it.
+    pub(super) fn dependents(&self, owner: &Identity) -> Vec<Dependent> {
+        let named_by = self.dependents.get(&owner.uid).into_iter().flatten();
         let objects = named_by.filter_map(|at| self.objects.get(*at)).filter(|object| !object.is_removed);
         objects
             .flat_map(|object| {
-                let references = object.owners.iter().filter(|owner| owner.uid == *uid);
+                let references = object.owners.iter().filter(|it| self.means(it, &object.identity, owner));
                 references.map(|reference| Dependent { item: object.item(), reference: reference.clone() })
             })
             .collect()
+    }
+
+    fn means(&self, reference: &OwnerReference, dependent: &Identity, owner: &Identity) -> bool {
+        let is_exact = || owner.is_meant_by(reference, &dependent.namespace);
+        reference.uid == owner.uid && (!self.is_shared(&owner.uid) || is_exact())
     }
 }
 
@@ -196,43 +226,42 @@ impl<'a> World<'a> {
 
 impl<'a> World<'a> {
     /// Carries out what a verdict says.
-    pub(super) fn carry_out(&mut self, uid: &Uid, verdict: &Verdict) {
+    pub(super) fn carry_out(&mut self, at: usize, verdict: &Verdict) {
         match verdict {
             Verdict::Keep(_) | Verdict::WaitForDependents(_) => {}
-            Verdict::DropReferences(references) => self.change(uid, |object| {
+            Verdict::DropReferences(references) => self.change(at, |object| {
                 object.owners.retain(|owner| !references.contains(owner));
             }),
             Verdict::Delete { propagation, unblock, .. } => {
-                self.change(uid, |object| object.owners.iter_mut().for_each(|owner| owner.blocking &= !unblock));
-                self.delete(uid, *propagation);
+                self.change(at, |object| object.owners.iter_mut().for_each(|owner| owner.blocking &= !unblock));
+                self.delete(at, *propagation);
             }
-            Verdict::EndForeground => self.change(uid, |object| object.is_foreground = false),
-            Verdict::Orphan(dependents) => {
-                for dependent in dependents {
-                    self.change(dependent, |object| object.owners.retain(|owner| owner.uid != *uid));
+            Verdict::EndForeground => self.change(at, |object| object.is_foreground = false),
+            Verdict::Orphan(_) => {
+                let Some(owner) = self.objects.get(at).map(|object| object.identity.clone()) else { return };
+                for Dependent { item, reference } in self.dependents(&owner) {
+                    let Some(dependent) = self.position(&item.identity) else { continue };
+                    self.change(dependent, |object| object.owners.retain(|known| *known != reference));
                 }
-                self.change(uid, |object| object.orphans = false);
+                self.change(at, |object| object.orphans = false);
             }
         }
     }
 
     /// Deletes as the API server does: a policy replaces the finalizers of garbage collection, and an object without
     /// finalizers is removed at once.
-    pub(super) fn delete(&mut self, uid: &Uid, propagation: Propagation) {
-        self.change(uid, |object| {
+    pub(super) fn delete(&mut self, at: usize, propagation: Propagation) {
+        self.change(at, |object| {
             object.is_deleting = true;
             object.orphans = propagation == Propagation::Orphan;
             object.is_foreground = propagation == Propagation::Foreground;
         });
     }
 
-    fn change(&mut self, uid: &Uid, change: impl FnOnce(&mut Object<'a>)) {
-        let Some(object) = self.by_uid.get(uid).and_then(|at| self.objects.get_mut(*at)) else { return };
+    fn change(&mut self, at: usize, change: impl FnOnce(&mut Object<'a>)) {
+        let Some(object) = self.objects.get_mut(at) else { return };
         change(object);
-        if object.is_deleting && !object.is_held() {
-            object.is_removed = true;
-            self.removed.insert(uid.clone());
-        }
+        object.is_removed |= object.is_deleting && !object.is_held();
     }
 }
 
@@ -251,6 +280,11 @@ impl<'a> Object<'a> {
             holds_content: false,
             meta,
         }
+    }
+
+    /// Returns whether another resource shows the same object, as the Project of a Namespace.
+    fn is_mirrored_by(&self, other: &Self) -> bool {
+        self.identity.is_named_as(&other.identity) && self.owners == other.owners
     }
 
     pub(super) fn live(&self) -> LiveObject {
@@ -307,7 +341,17 @@ fn state_of(answer: &OwnerAnswer) -> OwnerState {
         OwnerAnswer::Exists { waits_for_dependents: true } => OwnerState::WaitsForDependents,
         OwnerAnswer::Exists { waits_for_dependents: false } => OwnerState::Exists,
         OwnerAnswer::NotFound | OwnerAnswer::OtherUid(_) => OwnerState::Absent,
-        OwnerAnswer::Unavailable(cause) => OwnerState::Unverified(cause.clone()),
+        OwnerAnswer::Unavailable(cause) | OwnerAnswer::NotRequested(cause) => OwnerState::Unverified(cause.clone()),
+    }
+}
+
+#[cfg(test)]
+impl World<'_> {
+    /// Deletes the only object with a uid, if there is one.
+    pub(super) fn delete_uid(&mut self, uid: &Uid, propagation: Propagation) {
+        if let Some(at) = self.by_uid.get(uid).and_then(|sharing| sharing.first().copied()) {
+            self.delete(at, propagation);
+        }
     }
 }
 

@@ -129,6 +129,7 @@ fn finding_text(kind: FindingKind) -> &'static str {
         FindingKind::WrongOwner => "owner is another object",
         FindingKind::NamespacedOwner => "namespaced owner",
         FindingKind::OwnerUnverified => "owner unverified",
+        FindingKind::SharedUid => "shares one uid",
         FindingKind::BeingDeleted => "being deleted",
     }
 }
@@ -144,6 +145,9 @@ fn detail(finding: &Finding) -> String {
             [first, others @ ..] => Some(format!("waits for {first} and {} more", others.len())),
         };
         return [since, finalizers, waits].into_iter().flatten().collect::<Vec<_>>().join("; ");
+    }
+    if let (FindingKind::SharedUid, Some(first)) = (finding.kind, &finding.found) {
+        return format!("with {first}");
     }
     let owner = finding.owner.as_ref().map(|owner| format!("owner {}/{}", owner.kind, owner.name)).unwrap_or_default();
     match &finding.found {

@@ -79,9 +79,9 @@ fn answer(
     object: &Identity,
     policy: Option<PolicyArg>,
 ) -> Option<Answer> {
-    let explanation = explain(snapshot, guards, &object.uid)?;
+    let explanation = explain(snapshot, guards, object)?;
     // An object that is deleted anyway has no consequences of its own.
-    let predict = |policy: PolicyArg| predict_deletion(snapshot, guards, &object.uid, policy.into());
+    let predict = |policy: PolicyArg| predict_deletion(snapshot, guards, object, policy.into());
     let if_deleted = policy.map(|policy| predict(policy).unwrap_or_default());
     Some(Answer { explanation, if_deleted })
 }

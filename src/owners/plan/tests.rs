@@ -5,6 +5,7 @@ mod properties;
 
 use jiff::Timestamp;
 
+use super::super::Uid;
 use super::*;
 use crate::model::Seen;
 use crate::owners::{
@@ -132,12 +133,12 @@ fn the_deletion_of_an_object_is_predicted_for_each_policy() {
     let objects = [object(&owner, &[]), object(&a, &[&owner]), object(&b, &[&owner, &other]), object(&other, &[])];
     let snapshot = cluster(&objects);
     let predicted =
-        |propagation| names(&predict_deletion(&snapshot, &OwnerGuards::default(), &owner.uid, propagation).unwrap());
+        |propagation| names(&predict_deletion(&snapshot, &OwnerGuards::default(), &owner, propagation).unwrap());
     assert_eq!(predicted(Propagation::Background), ["delete a", "drop_references b"]);
     assert_eq!(predicted(Propagation::Foreground), ["delete a", "drop_references b", "end_foreground owner"]);
     assert_eq!(predicted(Propagation::Orphan), ["orphan owner"]);
     assert_eq!(
-        predict_deletion(&snapshot, &OwnerGuards::default(), &Uid::new("unknown"), Propagation::Background),
+        predict_deletion(&snapshot, &OwnerGuards::default(), &config_map("unknown"), Propagation::Background),
         None
     );
 }
@@ -289,4 +290,42 @@ fn a_snapshot_and_a_plan_are_the_same_after_writing_and_reading() {
     assert_eq!(serde_json::to_string(&again).unwrap(), text);
     let plan = plan(&snapshot, &OwnerGuards::default());
     assert_eq!(serde_json::from_str::<ClusterPlan>(&serde_json::to_string(&plan).unwrap()).unwrap(), plan);
+}
+
+/// An aggregated API shows an object of its own with the uid of another, as Calico its profiles.
+#[test]
+fn objects_that_share_a_uid_are_judged_each_and_found() {
+    let (absent, mut twin) = (config_map("absent"), config_map("twin"));
+    let first = config_map("first");
+    twin.uid = first.uid.clone();
+    let mut snapshot = cluster(&[object(&first, &[&absent]), object(&twin, &[])]);
+    read(&mut snapshot, &OwnerAnswer::NotFound);
+    let guards = OwnerGuards::default();
+    let plan = plan(&snapshot, &guards);
+    assert_eq!(names(&plan.actions), [""; 0], "one request may delete both");
+    assert_eq!((&*plan.kept[0].object.name, &*plan.kept[0].reason), ("first", "shares_uid"));
+    let shared: Vec<_> = plan.findings.iter().filter(|finding| finding.kind == FindingKind::SharedUid).collect();
+    assert_eq!((shared.len(), shared[0].found.is_some()), (1, true));
+    let both = cluster(&[object(&first, &[&absent]), object(&twin, &[&absent])]);
+    let mut both = ClusterSnapshot { owners: Vec::new(), ..both };
+    read(&mut both, &OwnerAnswer::NotFound);
+    assert_eq!(super::plan(&both, &guards).actions.len(), 2, "both are to be deleted");
+}
+
+/// A Project is its Namespace.
+#[test]
+fn an_object_that_another_resource_mirrors_is_one_under_its_name_in_the_core_group() {
+    let absent = node("absent");
+    let namespace = config_map("team-a");
+    let mirror = Identity { kind: ApiKind::new("apps/v1", "Deployment"), ..namespace.clone() };
+    let mut snapshot = cluster(&[object(&mirror, &[&absent]), object(&namespace, &[&absent])]);
+    read(&mut snapshot, &OwnerAnswer::NotFound);
+    let plan = plan(&snapshot, &OwnerGuards::default());
+    assert_eq!(names(&plan.actions), ["delete team-a"]);
+    assert_eq!(plan.actions[0].object.kind, namespace.kind);
+    assert_eq!(explain_decision(&snapshot, &mirror), "delete");
+}
+
+fn explain_decision(snapshot: &ClusterSnapshot, object: &Identity) -> String {
+    crate::owners::explain(snapshot, &OwnerGuards::default(), object).unwrap().decision
 }

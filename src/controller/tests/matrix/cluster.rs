@@ -234,7 +234,15 @@ impl MatrixCluster {
     }
 
     fn explains(&self, snapshot: &ClusterSnapshot) {
-        let of = |name: &str| explain(snapshot, &OwnerGuards::default(), &Uid::new(name)).map(|it| it.decision);
+        let objects = snapshot.resources.iter().flat_map(|listed| {
+            let objects = listed.objects.as_ref().into_iter().flatten();
+            objects.map(|meta| meta.identity(&listed.served.kind))
+        });
+        let objects: Vec<_> = objects.collect();
+        let of = |uid: &str| {
+            let object = objects.iter().find(|object| object.uid == Uid::new(uid))?;
+            explain(snapshot, &OwnerGuards::default(), object).map(|it| it.decision)
+        };
         for name in KEPT {
             let decision = of(&format!("{name}-uid"));
             assert!(decision.as_deref() != Some("delete") || name == "fg-child", "{}: {name}: {decision:?}", self.cell);
