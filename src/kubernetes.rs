@@ -11,6 +11,7 @@ mod cluster_pods;
 mod connection;
 mod discovery;
 mod error;
+mod kubeconfig;
 mod kubelet;
 mod lease;
 mod list;

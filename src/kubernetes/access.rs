@@ -5,10 +5,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use kube::config::{AuthInfo, Config, Kubeconfig};
+use kube::config::{AuthInfo, Config};
 
-use super::KubernetesError;
 use super::error::with_causes;
+use super::{KubernetesError, kubeconfig};
 use crate::host_path::HostFs;
 
 /// The kubelet's own credentials on a node that kubeadm set up.
@@ -122,17 +122,16 @@ impl Access {
         let file = self.host.locate(path).existing();
         let file = file.ok_or_else(|| KubernetesError::NoKubeconfig { path: path.to_owned() })?;
         let text = std::fs::read_to_string(file).map_err(|source| unread(path, source))?;
-        let mut kubeconfig = Kubeconfig::from_yaml(&text).map_err(|error| unusable(with_causes(&error)))?;
+        let mut kubeconfig = kubeconfig::read(&text).map_err(unusable)?;
         let users = kubeconfig.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut());
         for user in users {
             // Users that are not in use may run a program. The user in use is checked below.
             self.resolve_user(path, user);
         }
-        let mut wants_proxy = false;
         for cluster in kubeconfig.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
             self.resolve(path, &mut cluster.certificate_authority);
-            wants_proxy |= cluster.proxy_url.as_ref().is_some_and(|url| !url.is_empty());
         }
+        let wants_proxy = kubeconfig::has_proxy(&kubeconfig);
         let mut config = Config::try_from(kubeconfig).map_err(|error| unusable(with_causes(&error)))?;
         if !wants_proxy {
             // The proxy of the environment is ignored: a node connects to its API server directly.

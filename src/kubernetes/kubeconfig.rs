@@ -1,0 +1,120 @@
+//! Kubeconfig files as kubectl 1.36 reads them. kube is stricter about some, and panics at a server without a scheme, so the
+//! fields are mended first.
+
+use kube::config::Kubeconfig;
+use serde_json::{Map, Value};
+use serde_saphyr::options::DuplicateKeyPolicy;
+
+/// Reads the text of a kubeconfig: its first document, of repeated keys the last.
+///
+/// # Errors
+/// It is no YAML, or no kubeconfig; the cause.
+pub(super) fn read(text: &str) -> Result<Kubeconfig, String> {
+    let options = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins };
+    let documents = serde_saphyr::from_multiple_with_options::<Value>(text, options);
+    let mut document = documents.map_err(|error| error.to_string())?.into_iter().next().unwrap_or_default();
+    if document.is_null() {
+        document = Value::Object(Map::new());
+    }
+    for (list, field) in [("clusters", "cluster"), ("users", "user")] {
+        let entries = document.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
+        entries.filter_map(|named| named.get_mut(field)?.as_object_mut()).for_each(mend);
+    }
+    serde_json::from_value(document).map_err(|error| error.to_string())
+}
+
+/// Returns the proxy of the cluster in use. Those of the others say nothing about it.
+pub(super) fn has_proxy(kubeconfig: &Kubeconfig) -> bool {
+    let context = kubeconfig.contexts.iter().find(|named| Some(&named.name) == kubeconfig.current_context.as_ref());
+    let cluster = context.and_then(|named| Some(&named.context.as_ref()?.cluster));
+    let mut used = kubeconfig.clusters.iter().filter(|named| Some(&named.name) == cluster);
+    used.any(|named| named.cluster.as_ref().is_some_and(|cluster| cluster.proxy_url.is_some()))
+}
+
+fn mend(fields: &mut Map<String, Value>) {
+    // An empty text is none, so that it does not win over a file.
+    fields.retain(|_, value| value.as_str() != Some(""));
+    for (_, value) in fields.iter_mut().filter(|(name, _)| name.ends_with("-data")) {
+        if let Some(base64) = value.as_str() {
+            *value = base64.split_whitespace().collect::<String>().into();
+        }
+    }
+    if fields.contains_key("tokenFile") {
+        fields.remove("token");
+    }
+    let has_tls = ["certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify"];
+    let scheme = if has_tls.iter().any(|name| fields.contains_key(*name)) { "https" } else { "http" };
+    if let Some(Value::String(server)) = fields.get_mut("server").filter(|it| !it.as_str().is_some_and(has_scheme)) {
+        *server = format!("{scheme}://{server}");
+    }
+}
+
+fn has_scheme(server: &str) -> bool {
+    server.contains("://")
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::config::Config;
+
+    use super::*;
+
+    const CONTEXT: &str = "contexts: [{name: c, context: {cluster: c, user: u}}]\ncurrent-context: c\n";
+
+    fn file(cluster: &str, user: &str) -> String {
+        format!("clusters: [{{name: c, cluster: {{{cluster}}}}}]\nusers: [{{name: u, user: {{{user}}}}}]\n{CONTEXT}")
+    }
+
+    fn config(text: &str) -> Config {
+        Config::try_from(read(text).unwrap_or_else(|error| panic!("{error}: {text}"))).unwrap()
+    }
+
+    #[test]
+    fn a_server_without_a_scheme_has_that_of_its_settings() {
+        for (cluster, url) in [
+            ("server: '10.0.0.1:6443'", "http://10.0.0.1:6443/"),
+            ("server: '10.0.0.1:6443', insecure-skip-tls-verify: true", "https://10.0.0.1:6443/"),
+            ("server: 'https://10.0.0.1'", "https://10.0.0.1/"),
+        ] {
+            assert_eq!(config(&file(cluster, "")).cluster_url.to_string(), url, "{cluster}");
+        }
+    }
+
+    #[test]
+    fn data_in_any_form_of_base64_is_the_same() {
+        let pem = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+        let line = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUIKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=";
+        let (one, two) = line.split_at(40);
+        let block = format!("|\n      {one}\n      {two}\n");
+        for data in [line.to_owned(), format!("'{one} {two}'"), block] {
+            let text = format!(
+                "clusters:\n- name: c\n  cluster:\n    server: https://x\n    certificate-authority-data: {data}\nusers: [{{name: u, user: {{}}}}]\n{CONTEXT}"
+            );
+            let read = read(&text).unwrap();
+            let found = read.clusters[0].cluster.as_ref().unwrap().certificate_authority_data.clone();
+            assert_eq!(found.as_deref(), Some(line), "{pem}");
+        }
+    }
+
+    #[test]
+    fn empty_texts_are_none_and_the_last_of_repeated_keys_counts() {
+        let user = "token: '', tokenFile: /t, client-certificate-data: '', username: ''";
+        let read = read(&file("server: 'https://a', server: 'https://b', proxy-url: ''", user)).unwrap();
+        let user = read.auth_infos[0].auth_info.as_ref().unwrap();
+        assert_eq!(
+            (user.token.is_none(), user.username.is_none(), user.token_file.as_deref()),
+            (true, true, Some("/t"))
+        );
+        assert!(user.client_certificate_data.is_none());
+        assert_eq!(read.clusters[0].cluster.as_ref().unwrap().server.as_deref(), Some("https://b"));
+        assert!(!has_proxy(&read));
+    }
+
+    #[test]
+    fn the_proxy_of_another_cluster_is_none() {
+        let other = "- {name: far, cluster: {server: 'https://far', proxy-url: 'http://proxy:1'}}\n";
+        let clusters = format!("clusters:\n- {{name: c, cluster: {{server: 'https://near'}}}}\n{other}");
+        assert!(!has_proxy(&read(&format!("{clusters}{CONTEXT}")).unwrap()));
+        assert!(has_proxy(&read(&format!("{clusters}{}", CONTEXT.replace("cluster: c", "cluster: far"))).unwrap()));
+    }
+}
