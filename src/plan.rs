@@ -48,6 +48,7 @@ pub use explain::Explanation;
 pub use guards::{Guards, Profile};
 pub use image_users::{ImageUsers, images};
 pub use images::ImagePolicy;
+pub use instances::known as known_time;
 pub use logs::LogPolicy;
 pub use object_facts::add as add_object_facts;
 pub use pattern::{Pattern, unmatched_patterns};

@@ -104,14 +104,14 @@ fn default_level(logging: &Logging) -> LogLevel {
 
 /// Returns the levels of kubegc and of its libraries.
 fn targets(level: LevelFilter) -> Targets {
-    // At a more verbose level the libraries log every network frame.
-    let libraries = if level == LevelFilter::TRACE { LevelFilter::DEBUG } else { LevelFilter::WARN };
+    // At a more verbose level the libraries log every network frame. `RUST_LOG` selects that.
+    let libraries = LevelFilter::WARN;
     // The table at the end of `collect` shows the result of each action.
     let outcomes = if level <= LevelFilter::WARN { LevelFilter::OFF } else { level };
     let filter = Targets::new().with_default(libraries).with_target("kubegc", level);
     let filter = filter.with_target(record::OUTCOMES, outcomes);
     // The caller of a failed request logs it once.
-    filter.with_target("kube_client", if level == LevelFilter::TRACE { libraries } else { LevelFilter::OFF })
+    filter.with_target("kube_client", LevelFilter::OFF)
 }
 
 fn level_filter(level: LogLevel) -> LevelFilter {

@@ -59,6 +59,9 @@ struct Status {
     /// Why a pod source is unavailable.
     #[serde(skip)]
     failed_sources: Option<String>,
+    /// Why it cannot be seen whether an agent runs.
+    #[serde(skip)]
+    hidden: Option<String>,
     #[serde(skip)]
     thresholds: [u64; 2],
 }
@@ -122,6 +125,8 @@ impl Status {
             last_runs: newest_of_each_scope(session::memory_only_blocking(settings)?.runs(RUNS)?),
             pod_sources: String::new(),
             failed_sources: None,
+            hidden: Lock::is_hidden(&settings.state.lock)
+                .map(|cause| format!("cannot read {}: {cause}", settings.state.lock.display())),
             thresholds: [settings.policy.images.high_threshold_percent, settings.policy.images.low_threshold_percent],
         })
     }
@@ -153,7 +158,8 @@ impl Status {
 
     /// Formats the agent, as `pid 123, run, up 3h, mode collect, profile safe`.
     fn agent_text(&self) -> String {
-        let agent = self.agent.clone().unwrap_or_else(|| "none".to_owned());
+        let unknown = self.hidden.as_ref().map(|cause| format!("unknown: {cause}"));
+        let agent = self.agent.clone().or(unknown).unwrap_or_else(|| "none".to_owned());
         let Some(live) = &self.live else { return agent };
         let up = format::age(self.at.duration_since(live.started_at).as_secs());
         format!("{agent}, up {up}, mode {}, profile {}", live.mode, live.profile)
@@ -179,6 +185,9 @@ impl Status {
     /// Returns an error if no agent runs, or if its last pass failed in part.
     fn verdict(&self) -> Result<(), CliError> {
         let error = |text: String| Err(CliError::message(ErrorKind::Partial, text));
+        if let (None, Some(cause)) = (&self.agent, &self.hidden) {
+            return error(format!("whether an agent runs is unknown: {cause}"));
+        }
         if self.agent.is_none() {
             return error("no agent runs on this node".to_owned());
         }
@@ -248,11 +257,13 @@ fn now_text(live: &AgentState) -> String {
 
 /// Formats when the next passes are due, as `containers in 40s, images in 4m`.
 fn next_text(live: &AgentState, now: Timestamp) -> String {
+    // A pass over all was requested, and has no next one.
     let due = |(scope, pass): (&String, &PassState)| {
         let seconds = pass.next_at?.duration_since(now).as_secs();
         Some(format!("{scope} {}", if seconds > 0 { format!("in {}", format::age(seconds)) } else { "now".to_owned() }))
     };
-    live.passes.iter().filter_map(due).collect::<Vec<_>>().join(", ")
+    let scheduled = live.passes.iter().filter(|(scope, _)| *scope != Scope::All.as_str());
+    scheduled.filter_map(due).collect::<Vec<_>>().join(", ")
 }
 
 /// Formats the last pass of the agent over one scope.

@@ -18,8 +18,8 @@ const FIRST_KNOWN_SECOND: i64 = 978_307_200;
 /// Sorts instances, oldest first.
 pub(super) type Order<'a> = (u32, Timestamp, &'a str);
 
-/// Returns a time if the runtime knows it.
-pub(super) fn known(at: Timestamp) -> Option<Timestamp> {
+/// Returns the creation time of an object if the runtime knows it: one before 2001 is unknown.
+pub fn known(at: Timestamp) -> Option<Timestamp> {
     Some(at).filter(|at| at.as_second() >= FIRST_KNOWN_SECOND)
 }
 

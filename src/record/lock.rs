@@ -119,6 +119,12 @@ impl Lock {
         text.lines().find_map(|line| line.strip_prefix(STORE)).map(str::to_owned)
     }
 
+    /// Returns why it cannot be seen who holds a lock: only root may look into the directory of one. `None` = it can.
+    pub fn is_hidden(path: &Path) -> Option<std::io::Error> {
+        let hidden = |error: &std::io::Error| error.kind() == std::io::ErrorKind::PermissionDenied;
+        File::open(path).err().filter(hidden)
+    }
+
     /// Returns who holds a lock, as `pid 123, run`, without touching it; `None` = it is free, or its text cannot be
     /// read.
     ///

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use super::{Grid, Paint, counts, line, object};
 use crate::cli::{format, pods, reason_text};
-use crate::plan::{Action, ImageSummary, ImageTrigger, Kept, Plan, Target};
+use crate::plan::{Action, ImageSummary, ImageTrigger, Kept, Kind, Plan, Target};
 
 /// Formats the plan as a table. With `wide`, it names every kept object and shortens no name.
 pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
@@ -28,7 +28,8 @@ pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
     }
     text += &line("Pods:", &pods::sources_of(plan));
     text.extend(plan.lists.iter().map(|note| line(&paint.yellow("Lists:"), &reason_text::list_note(note))));
-    text += &images(&plan.images, paint);
+    let has_image = plan.actions.iter().any(|action| action.target.kind() == Kind::Image);
+    text += &images(&plan.images, has_image, paint);
     text.extend(plan.errors.iter().map(|error| line(&paint.red("Error:"), &reason_text::plan_error(error))));
     text + &summary(plan, paint) + "\n"
 }
@@ -93,7 +94,7 @@ fn all_kept(plan: &Plan) -> String {
     grid.text()
 }
 
-fn images(images: &ImageSummary, paint: Paint) -> String {
+fn images(images: &ImageSummary, has_image: bool, paint: Paint) -> String {
     let mut text = String::new();
     if images.triggered_by == Some(ImageTrigger::PercentUsed) {
         let used = images.used_percent.unwrap_or_default();
@@ -101,7 +102,8 @@ fn images(images: &ImageSummary, paint: Paint) -> String {
     }
     if images.shortfall_bytes > 0 {
         let missing = paint.yellow(&format::size(images.shortfall_bytes));
-        let _ = writeln!(text, "{missing} of it cannot be freed: all removable images are in the plan.");
+        let why = if has_image { "all removable images are in the plan" } else { "no image can be removed now" };
+        let _ = writeln!(text, "{missing} of it cannot be freed: {why}.");
     }
     if !images.reserve.is_empty() {
         let next = format::count(images.reserve.len(), "image");

@@ -7,7 +7,7 @@ use crate::cli::format;
 use crate::cli::images::{User, users};
 use crate::cli::lookup::Found;
 use crate::model::{Container, Image, Seen, Snapshot};
-use crate::plan::{ImageUsers, KeepReason, Kind, Plan};
+use crate::plan::{ImageUsers, KeepReason, Kind, Plan, known_time};
 
 /// The containers that are named in a text.
 const NAMED_USERS: usize = 5;
@@ -52,7 +52,7 @@ impl Facts {
         let mut containers = snapshot.listed_containers().into_iter().flatten();
         let mut sandboxes = snapshot.listed_sandboxes().into_iter().flatten();
         let mut images = snapshot.images.as_ref().into_iter().flatten();
-        let age = |at: Timestamp| Some(snapshot.taken_at.duration_since(at).as_secs());
+        let age = |at: Timestamp| Some(snapshot.taken_at.duration_since(known_time(at)?).as_secs());
         match found.kind {
             Kind::Container => {
                 containers.find(|one| one.id.as_str() == id).map(|one| Self::of_container(one, age(one.created_at)))

@@ -45,7 +45,9 @@ fn flags_and_rust_log_set_the_level_and_the_flag_wins() {
         assert!(removals(&log) >= 4, "{flags:?} {variables:?}: {log:#?}");
         assert!(!log.iter().any(|line| line.contains("DEBUG")), "{log:#?}");
     }
-    assert!(log(&["--log-level=trace"], &[]).iter().any(|line| line.contains("DEBUG")), "libraries log at debug");
+    let is_of_library = |line: &String| line.contains("DEBUG");
+    assert!(!log(&["--log-level=trace"], &[]).iter().any(is_of_library), "no flag shows the frames of HTTP/2");
+    assert!(log(&[], &[("RUST_LOG", "debug")]).iter().any(is_of_library), "the variable does");
     assert_eq!(log(&["--log-level=error"], &[("RUST_LOG", "debug")]), Vec::<String>::new());
 }
 
