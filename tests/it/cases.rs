@@ -1,11 +1,20 @@
 //! Inputs after reports of people who operate clusters (`tests/data/cases`), and what is right for each.
 
+mod fake_api;
+
 use kubegc::model::Snapshot;
 use kubegc::plan::{KeepReason, Kind, Plan, Policy, Scope, decide};
 
+use crate::shell::Shell;
+
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/cases");
+
+fn data(name: &str) -> String {
+    std::fs::read_to_string(format!("{DATA}/{name}")).unwrap()
+}
+
 fn plan(name: &str) -> Plan {
-    let path = format!("{}/tests/data/cases/{name}", env!("CARGO_MANIFEST_DIR"));
-    let snapshot: Snapshot = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let snapshot: Snapshot = serde_json::from_str(&data(name)).unwrap();
     decide(&snapshot, &Policy::default(), Scope::All)
 }
 
@@ -33,4 +42,70 @@ fn the_sandbox_of_the_highest_attempt_is_the_newest() {
     let sandboxes = kept(&plan, Kind::Sandbox);
     assert_eq!(sandboxes.iter().map(|(id, _)| *id).collect::<Vec<_>>(), ["b258"], "{:#?}", plan.kept);
     assert_eq!(removed(&plan, Kind::Sandbox), ["9f6b"]);
+}
+
+/// The kubelet would reject both.
+#[test]
+fn n10_numbers_that_the_kubelet_does_not_take_are_reported_at_once() {
+    let file = format!("{DATA}/N10-kubelet-numbers.yaml");
+    let text = Shell::new().run(&["config", "check", "--kubelet-config", &file]);
+    assert!(text.starts_with("exit Some(2)\n"), "{text}");
+    for field in ["imageMinimumGCAge", "imageGCHighThresholdPercent"] {
+        assert!(text.contains(field) && text.contains("N10-kubelet-numbers.yaml"), "{text}");
+    }
+}
+
+#[test]
+fn n2_the_drop_in_files_of_a_kubelet_count() {
+    let file = format!("{DATA}/N2-eks/config.json");
+    let text =
+        Shell::new().run(&["config", "show", "--kubelet-config", &file, "--set", "runtime.endpoint=/run/x.sock"]);
+    let is_set = |key: &str, value: &str| text.lines().any(|line| line.starts_with(&format!("{key} = {value} ")));
+    for (key, value) in [("high_threshold_percent", "75"), ("low_threshold_percent", "60"), ("max_age", "\"7d\"")] {
+        assert!(is_set(key, value), "{key}\n{text}");
+    }
+}
+
+#[test]
+fn n3_a_repeated_key_is_read_as_the_kubelet_reads_it() {
+    let file = format!("{DATA}/N3-kubelet-duplicate-key.yaml");
+    let text = Shell::new().run(&["config", "check", "--kubelet-config", &file]);
+    assert!(text.starts_with("warning: ") && text.contains("of repeated keys the last counts"), "{text}");
+    assert!(text.ends_with("the configuration is sound, with 1 warning\n"), "{text}");
+}
+
+#[test]
+fn x2_of_a_static_pod_only_the_directory_of_the_old_hash_goes() {
+    let plan = plan("X2-static-pod-log-dirs.json");
+    assert_eq!(removed(&plan, Kind::LogDir).len(), 1, "{:#?}", plan.actions);
+}
+
+/// Each cause is the refused connection, so the file was read to its end.
+#[test]
+fn c3_data_of_a_kubeconfig_in_any_form_are_read() {
+    for name in
+        ["C3a-kubeconfig-literal-block.yaml", "C3b-kubeconfig-binary-block.yaml", "C3d-kubeconfig-one-line.yaml"]
+    {
+        // No server listens on port 1.
+        let kubeconfig = data(name).replace("127.0.0.1:6443", "127.0.0.1:1");
+        let text =
+            Shell::new().with("kubeconfig", &kubeconfig).run(&["controller", "plan", "--kubeconfig", "kubeconfig"]);
+        assert!(text.starts_with("exit Some(3)\n") && text.contains("refused"), "{name}: {text}");
+    }
+}
+
+#[test]
+fn c5b_both_objects_of_a_uid_are_judged() {
+    let file = format!("{DATA}/C5b-crd-shares-uid-of-aggregated-object.json");
+    let text = Shell::new().run(&["controller", "plan", "-o", "json", "--snapshot", &file]);
+    let plan: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(plan["kept"][0]["reason"], "shares_uid", "{text}");
+    assert_eq!(plan["findings"][0]["kind"], "shared_uid", "{text}");
+}
+
+#[test]
+fn c5c_a_project_is_its_namespace() {
+    let file = format!("{DATA}/C5c-project-is-the-namespace.json");
+    let text = Shell::new().run(&["controller", "plan", "--snapshot", &file]);
+    assert!(text.contains("delete  Namespace  team-a") && !text.contains("Project"), "{text}");
 }

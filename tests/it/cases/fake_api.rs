@@ -1,0 +1,136 @@
+//! The scenarios that an API server of a few hundred lines plays (`fake_api.py`), on a port that the system chooses.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::{DATA, data};
+use crate::shell::Shell;
+
+/// The server of one scenario.
+struct Fake {
+    process: Child,
+    output: BufReader<ChildStdout>,
+    shell: Shell,
+    address: String,
+}
+
+impl Fake {
+    fn start(scenario: &str) -> Self {
+        let mut server = Command::new("python3");
+        server.args(["fake_api.py", scenario, "--port", "0"]).current_dir(DATA);
+        let mut process = server.stdout(Stdio::piped()).spawn().unwrap();
+        let (mut output, mut first) = (BufReader::new(process.stdout.take().unwrap()), String::new());
+        output.read_line(&mut first).unwrap();
+        let address = first.trim_end().rsplit(' ').next().unwrap().to_owned();
+        let kubeconfig = data("fake.kubeconfig").replace("http://127.0.0.1:18080", &address);
+        Self { process, output, shell: Shell::new().with("kubeconfig", &kubeconfig), address }
+    }
+
+    /// Runs `kubegc controller` at this server.
+    fn run(&self, arguments: &[&str]) -> String {
+        self.shell.run(&[&["controller"], arguments, &["--kubeconfig", "kubeconfig"]].concat())
+    }
+
+    /// Ends the server, and returns what it has seen.
+    fn end(mut self) -> String {
+        kill(Pid::from_raw(self.process.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
+        let mut seen = String::new();
+        self.output.read_to_string(&mut seen).unwrap();
+        seen
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The content of the namespace holds it, so its owner waits.
+#[test]
+fn c1_a_namespace_that_is_terminating_is_not_gone() {
+    let fake = Fake::start("C1-fake.json");
+    let text = fake.run(&["collect"]);
+    assert!(text.contains("its content"), "it is listed as being deleted: {text}");
+    let seen = fake.end();
+    assert!(seen.contains("DELETE Namespace/oil-00") && seen.contains("Tenant/oil (deleting)"), "{seen}");
+    assert!(seen.contains("violations: 0"), "{seen}");
+    let why = ["controller", "plan", "--snapshot", &format!("{DATA}/C1-tenant-foreground.json")];
+    let plan = Shell::new().run(&why);
+    assert!(plan.contains("oil-00") && !plan.contains("end foreground deletion"), "{plan}");
+}
+
+#[test]
+fn c2_a_server_that_wants_a_wait_is_asked_again() {
+    for scenario in ["C2-fake.json", "C2a-status429.json"] {
+        for command in [&["plan"][..], &["collect"]] {
+            let text = Fake::start(scenario).run(command);
+            assert!(!text.starts_with("exit") && text.contains("delete"), "{scenario}: {text}");
+        }
+    }
+}
+
+#[test]
+fn c2r_an_owner_that_may_not_be_read_is_an_error_of_the_plan() {
+    let text = Fake::start("C2r-403.json").run(&["plan", "--fail-on", "dangling"]);
+    assert!(text.starts_with("exit Some(1)\n"), "{text}");
+    assert!(text.contains("Error: may not read configmaps") && !text.contains("Nothing to delete."), "{text}");
+}
+
+#[test]
+fn c5a_the_dangling_one_of_two_objects_with_one_uid_is_found() {
+    let text = Fake::start("C5a-fake.json").run(&["plan"]);
+    assert!(text.contains("delete  ServiceAccount  default    mysa-child"), "{text}");
+}
+
+#[test]
+fn c9_a_list_without_a_version_is_read() {
+    for command in [&["plan"][..], &["collect"]] {
+        let text = Fake::start("C9-fake.json").run(command);
+        assert!(!text.starts_with("exit"), "{command:?}: {text}");
+    }
+}
+
+/// The server answers about another resource than the one that was asked for.
+#[test]
+fn c10_an_answer_that_is_not_believed_is_named() {
+    let fake = Fake::start("C10-fake.json");
+    let safe = fake.run(&["plan"]);
+    assert!(safe.starts_with("exit Some(1)\n") && safe.contains("so it proves nothing"), "{safe}");
+    let upstream = fake.run(&["plan", "--profile", "upstream"]);
+    assert!(upstream.contains("delete  ClusterResourceQuota"), "{upstream}");
+}
+
+/// The proxy of the cluster in use is used, that of another one is not.
+#[test]
+fn c4_only_the_proxy_of_the_cluster_in_use_is_used() {
+    let mut process =
+        Command::new("python3").args(["proxy.py", "0"]).current_dir(DATA).stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(process.stdout.take().unwrap());
+    let mut first = String::new();
+    output.read_line(&mut first).unwrap();
+    let port = first.trim_end().rsplit(' ').next().unwrap().to_owned();
+    let fake = Fake::start("C9-fake.json");
+    let at = |kubeconfig: &str| kubeconfig.replace("127.0.0.1:23128", &format!("127.0.0.1:{port}"));
+    for (name, uses_proxy) in
+        [("C4a-kubeconfig-proxy-url.yaml", true), ("C4b-kubeconfig-other-cluster-has-proxy.yaml", false)]
+    {
+        let kubeconfig = at(&data(name)).replace("http://127.0.0.1:18080", &fake.address);
+        let text =
+            Shell::new().with("kubeconfig", &kubeconfig).run(&["controller", "plan", "--kubeconfig", "kubeconfig"]);
+        assert!(!text.starts_with("exit"), "{name}: {text}");
+        if uses_proxy {
+            let mut line = String::new();
+            output.read_line(&mut line).unwrap();
+            assert!(line.contains(fake.address.trim_start_matches("http://")), "{line}");
+        }
+    }
+    process.kill().unwrap();
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).unwrap();
+    process.wait().unwrap();
+}
