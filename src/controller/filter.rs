@@ -34,6 +34,12 @@ impl ResourceFilter {
         resource.is_preferred && resource.is_collectable() && !self.leaves_out(resource)
     }
 
+    /// Lists the names that no resource has: they may have a typing error.
+    pub(super) fn unknown(&self, served: &[ApiResource]) -> Vec<String> {
+        let is_unknown = |name: &&ResourceName| !served.iter().any(|resource| name.is(resource));
+        self.only.iter().chain(&self.ignore).filter(is_unknown).map(ToString::to_string).collect()
+    }
+
     /// Returns whether objects of a resource are left as they are, in all its versions.
     pub fn leaves_out(&self, resource: &ApiResource) -> bool {
         let names = |names: &[ResourceName]| names.iter().any(|name| name.is(resource));
@@ -101,6 +107,7 @@ mod tests {
         for (filter, core, other) in rows {
             assert_eq!((filter.selects(&pods), filter.selects(&metrics)), (core, other), "{filter:?}");
         }
+        assert_eq!(filter(&["pod"], &["pods", "x/y"]).unknown(&[pods.clone(), metrics]), ["pod", "x/y"]);
         let others = ApiResource { is_preferred: false, ..pods };
         assert!(!filter(&[], &[]).selects(&others));
     }

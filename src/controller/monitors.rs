@@ -34,6 +34,8 @@ pub(super) struct Monitors {
     running: HashMap<ResourceId, Running>,
     /// Discovery is to be repeated soon.
     pub(super) kinds_changed: Arc<Notify>,
+    /// The names of `--only` and `--ignore` that no resource had at the last discovery.
+    unknown: Vec<String>,
 }
 
 struct Running {
@@ -61,11 +63,12 @@ impl Monitors {
     pub(super) fn new(engine: Arc<Engine>, settings: &ControllerSettings) -> Self {
         let timing = Timing { answer: settings.calls.answer, watch: settings.watch, ..Timing::default() };
         let lists = Arc::new(Semaphore::new(at_once(settings.lists)));
-        Self { engine, timing, lists, running: HashMap::new(), kinds_changed: Arc::default() }
+        Self { engine, timing, lists, running: HashMap::new(), kinds_changed: Arc::default(), unknown: Vec::new() }
     }
 
     /// Follows a discovery. A group-version that failed keeps its monitors: what it serves is unknown, not gone.
     pub(super) async fn follow(&mut self, found: &Discovered) {
+        self.warn_of_names(found);
         let is_failed = |resource: &ApiResource| found.unavailable.iter().any(|(it, _)| *it == resource.api_version);
         let (served, everything) = (Served::from(found), ResourceFilter::default());
         let is_wanted = |it: &&ApiResource| everything.selects(it) && served.is_of_its_kind(it);
@@ -88,6 +91,17 @@ impl Monitors {
             if !self.running.contains_key(&id) {
                 self.start(id, resource);
             }
+        }
+    }
+
+    /// Logs names of `--only` and `--ignore` that no resource has, once.
+    fn warn_of_names(&mut self, found: &Discovered) {
+        let unknown = self.engine.filter.unknown(&found.resources);
+        if unknown != self.unknown {
+            for name in &unknown {
+                tracing::warn!(name, "the API server serves no such resource, which --only or --ignore names");
+            }
+            self.unknown = unknown;
         }
     }
 
