@@ -147,7 +147,7 @@ fn is_old_enough(context: &Context, since: Timestamp) -> bool {
 }
 
 /// Returns the time from which the age counts.
-fn counted_from(policy: &ContainerPolicy, container: &Container) -> Timestamp {
+pub(super) fn counted_from(policy: &ContainerPolicy, container: &Container) -> Timestamp {
     match policy.age_from {
         AgeFrom::Created => container.created_at,
         AgeFrom::Finished => container.finished_at.unwrap_or(container.created_at),

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 
+use super::containers::counted_from;
 use super::instances::known;
 use super::{Kind, Plan, Policy};
 use crate::model::Snapshot;
 
-/// When an object was created, and its size.
+/// Since when the age of an object counts, and its size.
 #[derive(Clone, Copy, Default)]
 struct Facts {
     since: Option<Timestamp>,
@@ -31,7 +32,7 @@ pub fn add(plan: &mut Plan, snapshot: &Snapshot, policy: &Policy) {
 
 fn all(snapshot: &Snapshot, policy: &Policy) -> HashMap<(Kind, String), Facts> {
     let containers = snapshot.listed_containers().into_iter().flatten().map(|one| {
-        let facts = Facts { since: known(one.created_at), bytes: one.log_bytes };
+        let facts = Facts { since: known(counted_from(&policy.containers, one)), bytes: one.log_bytes };
         ((Kind::Container, one.id.to_string()), facts)
     });
     let sandboxes = snapshot.listed_sandboxes().into_iter().flatten();
@@ -52,4 +53,26 @@ fn images(snapshot: &Snapshot) -> impl Iterator<Item = ((Kind, String), Facts)> 
         let since = past.get(&image.id).copied().flatten();
         ((Kind::Image, image.id.to_string()), Facts { since, bytes: Some(image.size_bytes) })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::plan::AgeFrom;
+    use crate::plan::tests::node::{ago, node};
+
+    #[test]
+    fn the_age_counts_from_where_the_rule_counts_it() {
+        for (age_from, to_go) in [(AgeFrom::Created, None), (AgeFrom::Finished, Some(240))] {
+            let node = node().pod("web").exited("web/app", "a", 30);
+            let node = node.whose(|container| container.finished_at = Some(ago(1))).set(|policy| {
+                (policy.containers.min_age, policy.containers.age_from) = (Duration::from_mins(5), age_from);
+            });
+            let (mut plan, snapshot, policy) = node.planned();
+            add(&mut plan, &snapshot, &policy);
+            assert_eq!(plan.kept[0].seconds_to_go(plan.taken_at), to_go, "{age_from:?}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Formats the result of a pass for display.
 
+use super::plan::more_tags;
 use super::{Grid, Paint, counts, line, object};
 use crate::cli::{format, reason_text};
 use crate::plan::{Action, Kind, Measure, Outcome, Report, Summary};
@@ -49,7 +50,7 @@ fn details(reports: &[Report], wide: bool) -> String {
         grid.row([
             kind,
             id,
-            name,
+            name + &more_tags(target),
             pod,
             report.outcome.kind().replace('_', " "),
             freed(report.freed_bytes, (report.outcome == (Outcome::Removed {})).then_some(report.measure)),

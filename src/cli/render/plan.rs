@@ -53,7 +53,7 @@ fn actions(actions: &[Action], wide: bool) -> String {
 }
 
 /// Formats the number of tags of an image except the first, which is its name.
-fn more_tags(target: &Target) -> String {
+pub(super) fn more_tags(target: &Target) -> String {
     match target {
         Target::RemoveImage { tags, .. } if tags.len() > 1 => format!(" +{}", tags.len() - 1),
         _ => String::new(),
