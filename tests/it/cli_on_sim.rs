@@ -221,6 +221,22 @@ fn all_unused_images_are_removed_on_request() {
     assert_eq!(host.rest()[2], ["r.example/job:1", "r.example/web:1", "r.example/web:2"]);
 }
 
+/// Below the threshold the service removes everything unused within seconds.
+#[test]
+fn a_configured_pressure_counts_for_every_command() {
+    let host = Host::new();
+    let short = |command: &[&str]| {
+        host.run(&[command, &["--set=pressure.free_bytes=1000TiB", "--set=images.min_age=0s"]].concat())
+    };
+    let plan = short(&["plan"]);
+    assert!(plan.contains("Pressure: ") && plan.contains("r.example/older:1"), "{plan}");
+    let images = short(&["images"]);
+    assert!(images.lines().any(|line| line.starts_with("r.example/older:1") && line.contains("remove: ")), "{images}");
+    assert!(!host.run(&["plan", "--set=images.min_age=0s"]).contains("r.example/older:1"), "without pressure it stays");
+    short(&["collect"]);
+    assert!(!host.rest()[2].contains(&"r.example/older:1".to_owned()), "{:?}", host.rest());
+}
+
 #[test]
 fn a_saved_plan_is_carried_out_except_for_objects_that_changed() {
     let host = Host::new();
