@@ -71,8 +71,26 @@ enum WordKind {
     Object(Kind),
 }
 
-/// Finds the objects that the word refers to. Only the most precise matches count.
+// === impl WordKind ===
+
+impl WordKind {
+    /// Returns the kind of a word in the singular or the plural, and kubectl's short one of pods.
+    fn of(word: &str) -> Option<Self> {
+        if ["pod", "pods", "po"].contains(&word) {
+            return Some(Self::Pod);
+        }
+        let is_it = |kind: &Kind| {
+            let rest = word.strip_prefix(&*kind.as_str().replace('_', "-"));
+            rest.is_some_and(|rest| ["", "s", "es"].contains(&rest))
+        };
+        Kind::ALL.into_iter().find(is_it).map(Self::Object)
+    }
+}
+
+/// Finds the objects that the word refers to. Only the most precise matches count. An ID may be as the API server has it,
+/// with its runtime: `containerd://…`.
 pub(super) fn find(snapshot: &Snapshot, logs: &LogPolicy, word: &str) -> Finding {
+    let word = word.split_once("://").map_or(word, |(_, id)| id);
     let words = [Word::with_kind(word, logs), Some(Word { text: word, kind: None, logs })];
     let matches = words.into_iter().flatten().map(|word| matches(snapshot, &word)).find(|found| !found.is_empty());
     let Some(mut matches) = matches else { return Finding::Nothing(similar(snapshot, word)) };
@@ -146,11 +164,7 @@ impl<'a> Word<'a> {
     /// Returns the word without its kind, if it begins with one.
     fn with_kind(text: &'a str, logs: &'a LogPolicy) -> Option<Self> {
         let (kind, rest) = text.split_once('/')?;
-        let kind = match kind {
-            "pod" => WordKind::Pod,
-            kind => WordKind::Object(Kind::ALL.into_iter().find(|known| known.as_str().replace('_', "-") == kind)?),
-        };
-        Some(Self { text: rest, kind: Some(kind), logs })
+        Some(Self { text: rest, kind: Some(WordKind::of(kind)?), logs })
     }
 
     fn is_about(&self, kind: Kind) -> bool {
@@ -370,7 +384,7 @@ mod tests {
     #[test]
     fn a_word_matches_every_object_that_it_may_name() {
         let pod = ["container", "sandbox", "log_dir", "log_link"];
-        let cases: [(&str, &[&str]); 37] = [
+        let cases: [(&str, &[&str]); 42] = [
             ("c123", &["container"]),
             ("c1", &["container"]),
             ("app", &["container"]),
@@ -380,6 +394,11 @@ mod tests {
             ("pod/default/web-0", &pod),
             ("container/c1234567", &["container"]),
             ("container/s1234567", &[]),
+            ("containers/c1234567", &["container"]),
+            ("sandboxes/s1234567", &["sandbox"]),
+            ("po/web-0", &pod),
+            ("pods/web-0", &pod),
+            ("containerd://c1234567", &["container"]),
             ("image/nginx", &["image"]),
             ("eb-", &pod),
             ("library/nginx", &["image"]),
