@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::on_node::owner_forests::forest::{Forest, Left, State, Step};
+use crate::on_node::owner_forests::forest::{Forest, ForestObject, Left, State, Step};
 
 /// An object that two collectors left in different states.
 #[derive(Clone, Debug)]
@@ -18,6 +18,8 @@ pub struct Difference {
     all_of_ours: State,
     /// The objects that the steps so far deleted with the policy foreground.
     in_foreground: BTreeSet<String>,
+    /// The objects with an owner in another namespace that is deleted with the policy orphan, and their dependents.
+    orphaned_elsewhere: BTreeSet<String>,
 }
 
 /// A difference that is known, and why it is none of the rules.
@@ -32,7 +34,7 @@ type Reference = (String, String, bool);
 /// How many differences may be explained at a time.
 const MOST_EXPLAINED: usize = 10;
 
-const EXPLANATIONS: [Explanation; 2] = [
+const EXPLANATIONS: [Explanation; 3] = [
     Explanation {
         reason: "its owners were deleted in one cascade, and a finalizer of others holds it: a collector that checks it \
                  before the last owner is deleted drops the references to the others first, and one that checks it later \
@@ -44,6 +46,11 @@ const EXPLANATIONS: [Explanation; 2] = [
                  kube-controller-manager may end the foreground deletion before it checks the dependents, and then keeps \
                  them until the owner is gone",
         holds: is_order_of_foreground,
+    },
+    Explanation {
+        reason: "an owner in another namespace, which counts as absent, is deleted with the policy orphan: the object loses the \
+                 reference to it and lives, or is deleted before",
+        holds: is_order_of_orphaning,
     },
 ];
 
@@ -66,6 +73,7 @@ pub fn compare(
             all_of_upstream: all_of_upstream.clone(),
             all_of_ours: all_of_ours.clone(),
             in_foreground: in_foreground(forest, steps),
+            orphaned_elsewhere: orphaned_elsewhere(forest),
         };
         let is_different = |id: &&String| all_of_upstream.get(*id) != all_of_ours.get(*id);
         ids.into_iter().filter(is_different).map(difference).collect::<Vec<_>>()
@@ -79,6 +87,34 @@ fn in_foreground(forest: &Forest, steps: usize) -> BTreeSet<String> {
         Step::Delete { .. } | Step::Release { .. } => None,
     };
     forest.steps.iter().take(steps).filter_map(deleted).collect()
+}
+
+fn orphaned_elsewhere(forest: &Forest) -> BTreeSet<String> {
+    let named = |object: &ForestObject| -> Vec<String> {
+        object.owners.iter().chain(&object.late_owners).filter_map(|owner| owner.to.clone()).collect()
+    };
+    let crosses = |object: &ForestObject| {
+        named(object).iter().map(|owner| forest.object(owner)).any(|owner| {
+            owner.ns.is_some() && owner.ns != object.ns && owner.finalizers.iter().any(|known| known == "orphan")
+        })
+    };
+    let mut found: BTreeSet<_> =
+        forest.objects.iter().filter(|it| crosses(it)).map(|object| object.id.clone()).collect();
+    loop {
+        let depends = |object: &&ForestObject| named(object).iter().any(|owner| found.contains(owner));
+        let more: Vec<_> = forest.objects.iter().filter(depends).map(|object| object.id.clone()).collect();
+        let before = found.len();
+        found.extend(more);
+        if found.len() == before {
+            return found;
+        }
+    }
+}
+
+/// One side deletes the object, and the other keeps it.
+fn is_order_of_orphaning(difference: &Difference) -> bool {
+    difference.orphaned_elsewhere.contains(&difference.id)
+        && (difference.upstream.is_none() || difference.ours.is_none())
 }
 
 /// Both sides delete the object, one with fewer of its references. What both have is of owners that are deleted.
