@@ -176,8 +176,8 @@ pub(super) fn all_seen(plan: &Plan) -> Result<(), CliError> {
     blind.map_or(Ok(()), |error| Err(CliError::message(ErrorKind::Partial, error.to_string())))
 }
 
-/// Returns why pod sources that the settings name, or that `auto` found, are unavailable, each with its address. Without them no pod counts as
-/// deleted, so a command that says nothing would look as if nothing was to be removed.
+/// Returns why pod sources that the settings name, or that `auto` found, are unavailable, each with its address.
+/// Without them no pod counts as deleted, so a command that says nothing would look as if nothing was to be removed.
 pub(super) fn failed_sources(plan: &Plan, settings: &Settings) -> Option<String> {
     let sources = &settings.pods.sources;
     if sources.contains(PodSourceName::None) {

@@ -1,7 +1,7 @@
 //! Garbage-collection settings from a kubelet's configuration: `--kubelet-config`, and its drop-in directory.
 //!
-//! The files are read as by kubelet 1.36. Only the fields below are read, in the kubelet's spelling and meaning. All other fields are ignored. `sockets` reads
-//! the endpoints of this file, because crictl's file has precedence over them.
+//! The files are read as by kubelet 1.36. Only the fields below are read, in the kubelet's spelling and meaning. All
+//! other fields are ignored. `sockets` reads the endpoints of this file, because crictl's file has precedence over them.
 
 use std::path::{Path, PathBuf};
 

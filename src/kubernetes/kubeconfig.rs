@@ -23,7 +23,7 @@ pub(super) fn read(text: &str) -> Result<Kubeconfig, String> {
     serde_json::from_value(document).map_err(|error| error.to_string())
 }
 
-/// Returns the proxy of the cluster in use. Those of the others say nothing about it.
+/// Returns whether the cluster in use has a proxy. The proxies of the other clusters have no effect.
 pub(super) fn has_proxy(kubeconfig: &Kubeconfig) -> bool {
     let context = kubeconfig.contexts.iter().find(|named| Some(&named.name) == kubeconfig.current_context.as_ref());
     let cluster = context.and_then(|named| Some(&named.context.as_ref()?.cluster));

@@ -79,7 +79,7 @@ fn of_owner(world: &World<'_>, object: &Object<'_>, owner: &OwnerReference) -> O
     Some(Finding { owner: Some(owner.clone()), found, ..Finding::about(kind, object) })
 }
 
-/// Each object that shares its uid is a finding, but for the first.
+/// Each object that shares its uid is a finding, except the first.
 fn of_uid(world: &World<'_>, object: &Object<'_>) -> Option<Finding> {
     let first = world.of_uid(&object.identity.uid).next().filter(|first| first.identity != object.identity)?;
     Some(Finding { found: Some(first.identity.clone()), ..Finding::about(FindingKind::SharedUid, object) })
