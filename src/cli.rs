@@ -127,7 +127,7 @@ impl Cli {
                 journal: environment.journal_stream.as_deref(),
             });
             let shows_or_serves = is_service || matches!(self.verb, Verb::Config(_));
-            Ok(if shows_or_serves { loaded } else { loaded.without_patience() })
+            Ok(if shows_or_serves { loaded } else { loaded.for_command(environment) })
         };
         if self.global.format == Some(Format::Html) && !matches!(self.verb, Verb::Report(_)) {
             return Err(CliError::message(ErrorKind::Usage, "-o html is for `kubegc report`"));

@@ -6,24 +6,28 @@
 
 mod access;
 mod api_types;
+mod client;
 mod clients;
 mod cluster_pods;
 mod connection;
 mod discovery;
 mod error;
+mod exec_plugin;
 mod kubeconfig;
 mod kubelet;
 mod lease;
 mod list;
 mod metadata;
 mod monitor;
-mod multiplexed;
 mod node;
+mod overrides;
 mod path;
 mod pauses;
 mod pod_lookup;
+mod proxies;
 mod repeats;
 mod server;
+mod target;
 mod times;
 mod watch;
 mod watch_lines;
@@ -32,7 +36,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use access::{Access, CredentialCandidates, Credentials};
+pub use access::{Access, CredentialCandidates, Credentials, ExecPlugins};
 pub use api_types::NodeInfo;
 pub use cluster_pods::{
     ClusterNode, ClusterNodeMetadata, ClusterPod, ClusterPodMetadata, ClusterPodSpec, ClusterPodStatus, read_node,
@@ -45,9 +49,12 @@ pub use lease::{LeaseName, read_lease, write_lease};
 pub use list::list_objects;
 pub use metadata::{MetadataOnly, ObjectMetadata, OwnerReferenceMetadata, list_metadata, read_metadata};
 pub use monitor::{Form, Monitor, Sink, Watched};
+pub use overrides::ConfigOverrides;
 pub use path::is_path_segment;
 pub use pod_lookup::pod_exists;
+pub use proxies::Proxies;
 pub use server::server_version;
+pub use target::Target;
 pub use watch::{KnownPods, PodWatch};
 pub use writer::{
     Deleted, Deletion, PropagationPolicy, WriteTarget, create_event, delete_object, patch_object, patch_status,

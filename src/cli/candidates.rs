@@ -36,7 +36,8 @@ pub(super) fn objects(current: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 fn observed() -> Result<Snapshot, CliError> {
-    let loaded = load(&Typed::default(), &Environment::read())?.without_patience();
+    let environment = Environment::read();
+    let loaded = load(&Typed::default(), &environment)?.for_command(&environment);
     block_on(async {
         let late = |_| CliError::message(ErrorKind::Runtime, "the runtime does not answer in time");
         tokio::time::timeout(LIMIT, lists(&loaded)).await.map_err(late)?

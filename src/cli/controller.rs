@@ -1,6 +1,7 @@
 //! `kubegc controller`: garbage collection at cluster level.
 
 mod collect;
+mod kubectl_args;
 mod plan;
 mod render;
 mod render_pods;
@@ -11,16 +12,20 @@ mod why;
 
 use clap::Subcommand;
 
+use self::kubectl_args::KubectlArgs;
+use self::source::Source;
 pub(super) use self::why::Answer;
 use super::{CliError, Format, Output};
 use crate::config::{ConfigFiles, Loaded};
 
 /// Collect the garbage of a cluster: objects whose owners are deleted
 ///
-/// `plan` and `why` only read. `collect` deletes what is left now, and `run` is the service. The credentials are those of --kubeconfig, $KUBECONFIG, or the pod's
-/// service account.
+/// `plan` and `why` only read. `collect` deletes what is left now, and `run` is the service. The credentials are those of
+/// --kubeconfig, $KUBECONFIG, ~/.kube/config, or the pod's service account.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    #[command(flatten)]
+    kubectl: KubectlArgs,
     #[command(subcommand)]
     command: Command,
 }
@@ -57,19 +62,19 @@ pub fn run(
     load: impl Fn() -> Result<Loaded, CliError>,
     output: &mut Output,
 ) -> Result<(), CliError> {
-    let loaded = &load()?;
+    let source = Source { loaded: &load()?, kubectl: &args.kubectl };
     match &args.command {
-        Command::Plan(args) => plan::run(args, loaded, output),
-        Command::Why(args) => why::run(args, loaded, output),
-        Command::Collect(args) => collect::run(args, loaded, output),
-        Command::Run(args) => run::run(args, loaded, files, load),
-        Command::Snapshot(SnapshotArgs {}) => snapshot(loaded, output),
-        Command::Status(args) => status::run(args, loaded, output),
+        Command::Plan(args) => plan::run(args, source, output),
+        Command::Why(args) => why::run(args, source, output),
+        Command::Collect(args) => collect::run(args, source, output),
+        Command::Run(args) => run::run(args, source, files, load),
+        Command::Snapshot(SnapshotArgs {}) => snapshot(source, output),
+        Command::Status(args) => status::run(args, source, output),
     }
 }
 
-fn snapshot(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let snapshot = source::observe(loaded)?;
+fn snapshot(source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
+    let snapshot = source::observe(source)?;
     match output.format {
         Some(Format::Yaml) => output.yaml(&snapshot)?,
         _ => output.json(&snapshot)?,

@@ -114,7 +114,7 @@ async fn serve(
             },
         };
         let next;
-        (store, next) = agent.serve(&loaded.settings, &known, store).await;
+        (store, next) = Box::pin(agent.serve(&loaded.settings, &known, store)).await;
         let Some(next) = next else { break };
         node = is_same_node(&loaded.settings, &next.settings).then_some(known);
         loaded = next;

@@ -244,7 +244,15 @@ settings! {
 
     /// Kubeconfig for the API server. Empty = $KUBECONFIG, the in-cluster service account, else the kubelet's
     /// kubeconfig.
-    "pods.kubeconfig": OPTIONAL_FILE = pods.kubeconfig, flags ["kubeconfig"];
+    ///
+    /// Several files, with a colon between them, count as one. Those that are missing are skipped. `kubegc controller`
+    /// uses `~/.kube/config` before the service account.
+    "pods.kubeconfig": KUBECONFIGS = pods.kubeconfigs, flags ["kubeconfig"];
+
+    /// Let services run the program that a kubeconfig names for its credentials (exec plugin), as those of EKS do.
+    ///
+    /// Commands run that of a kubeconfig that is set or in $KUBECONFIG, and never that of the kubelet's.
+    "pods.exec_plugins": SWITCH = pods.exec_plugins;
 
     /// Longest silence of a watch of the API server before its list counts as unavailable.
     "pods.max_silence": INTERVAL = pods.max_silence;

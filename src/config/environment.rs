@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::kubernetes::Proxies;
+
 /// The variables; `None` if unset or empty.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Environment {
@@ -13,7 +15,7 @@ pub struct Environment {
     pub runtime_endpoint: Option<String>,
     /// `IMAGE_SERVICE_ENDPOINT`, as for crictl.
     pub image_endpoint: Option<String>,
-    /// `KUBECONFIG`, as for kubectl. If it is a list, kubegc uses the first file.
+    /// `KUBECONFIG`, as for kubectl: a file, or several with colons between them.
     pub kubeconfig: Option<String>,
     /// `NODE_NAME`, as a pod spec sets it from `spec.nodeName`.
     pub node_name: Option<String>,
@@ -30,6 +32,10 @@ pub struct Environment {
     pub log_filter: Option<String>,
     /// `NO_COLOR`, or a terminal without colors (`TERM=dumb`).
     pub plain: bool,
+    /// `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`, also in lower case.
+    pub proxies: Proxies,
+    /// `HOME`: the directory of the user.
+    pub home: Option<PathBuf>,
     /// `COLUMNS`: the width of the terminal.
     pub columns: Option<usize>,
 }
@@ -43,7 +49,7 @@ impl Environment {
             config: variable("KUBEGC_CONFIG").map(PathBuf::from),
             runtime_endpoint: variable("CONTAINER_RUNTIME_ENDPOINT"),
             image_endpoint: variable("IMAGE_SERVICE_ENDPOINT"),
-            kubeconfig: variable("KUBECONFIG").and_then(|list| first(&list)),
+            kubeconfig: variable("KUBECONFIG"),
             node_name: variable("NODE_NAME"),
             crictl_config: variable("CRI_CONFIG_FILE").map(PathBuf::from),
             notify_socket: raw("NOTIFY_SOCKET"),
@@ -51,6 +57,8 @@ impl Environment {
             journal_stream: variable("JOURNAL_STREAM"),
             log_filter: variable("RUST_LOG"),
             plain: variable("NO_COLOR").is_some() || variable("TERM").as_deref() == Some("dumb"),
+            proxies: Proxies { http: either("HTTP_PROXY"), https: either("HTTPS_PROXY"), none: either("NO_PROXY") },
+            home: raw("HOME").map(PathBuf::from),
             columns: variable("COLUMNS").and_then(|columns| columns.parse().ok()),
         }
     }
@@ -67,11 +75,6 @@ impl Environment {
     }
 }
 
-/// Returns the first file of a list with the format of `PATH`.
-fn first(list: &str) -> Option<String> {
-    list.split(':').find(|file| !file.is_empty()).map(str::to_owned)
-}
-
 /// Returns the limit of the watchdog, as `sd_watchdog_enabled(3)` does: the variables of another process do not count.
 fn watchdog(microseconds: Option<String>, pid: Option<String>, own_pid: u32) -> Option<Duration> {
     if pid.is_some_and(|pid| pid.parse() != Ok(own_pid)) {
@@ -79,6 +82,11 @@ fn watchdog(microseconds: Option<String>, pid: Option<String>, own_pid: u32) -> 
     }
     let microseconds = microseconds?.parse().ok().filter(|microseconds| *microseconds > 0)?;
     Some(Duration::from_micros(microseconds))
+}
+
+/// Returns a variable, or that with its name in lower case.
+fn either(name: &str) -> Option<String> {
+    variable(name).or_else(|| variable(&name.to_lowercase()))
 }
 
 /// Returns a variable. One that is not Unicode is ignored: every value here is a socket, a name or a path that a person

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use super::environment::Environment;
 use super::error::{ConfigFault, Origin};
 use super::key::Key;
 use super::keys;
@@ -43,7 +44,6 @@ impl Loaded {
     pub fn missing_files(&self) -> Vec<ConfigFault> {
         let Settings { pods, state, host_root, .. } = &self.settings;
         let named = [
-            ("pods.kubeconfig", &pods.kubeconfig),
             ("pods.kubelet_ca", &pods.kubelet.ca),
             ("pods.kubelet_token_file", &pods.kubelet.token_file),
             ("pods.kubelet_client_certificate", &pods.kubelet.client_certificate),
@@ -51,7 +51,10 @@ impl Loaded {
         ];
         let exists = |path: &Path| path.exists() || host_root.join(path.strip_prefix("/").unwrap_or(path)).exists();
         let named = named.into_iter().filter_map(|(key, path)| Some((key, path.as_ref()?)));
-        let missing = named.filter(|(_, path)| !exists(path)).map(|(key, _)| (key, "no such file"));
+        let no_kubeconfig = !pods.kubeconfigs.is_empty() && !pods.kubeconfigs.iter().any(|path| exists(path));
+        let missing = named.filter(|(_, path)| !exists(path)).map(|(key, _)| key);
+        let missing = no_kubeconfig.then_some("pods.kubeconfig").into_iter().chain(missing);
+        let missing = missing.map(|key| (key, "no such file"));
         let own = [("state.path", &state.path), ("state.lock", &state.lock)];
         let directories =
             own.into_iter().filter(|(_, path)| path.is_dir()).map(|(key, _)| (key, "is a directory; wants a file"));
@@ -75,10 +78,12 @@ impl Loaded {
         self.origins.iter().any(|(key, origin)| is_rule(key) && origin.is_command_line())
     }
 
-    /// Returns the settings for a command that ends after one pass: it does not retry while the runtime is unavailable.
+    /// Returns the settings for a command, which a person runs. It ends after one pass: it does not retry while the runtime
+    /// is unavailable.
     #[must_use]
-    pub fn without_patience(mut self) -> Self {
+    pub fn for_command(mut self, environment: &Environment) -> Self {
         self.settings.runtime.options.patience = Duration::ZERO;
+        self.settings.pods.by_person = Some(environment.proxies.clone());
         self
     }
 

@@ -40,6 +40,7 @@ pub fn load(typed: &Typed, environment: &Environment) -> Result<Loaded, ConfigEr
     let mut layers = Layers::read(typed, environment);
     let kubelet = std::mem::take(&mut layers.kubelet);
     let mut loaded = settle(layers)?;
+    loaded.settings.pods.own_kubeconfig = environment.home.as_ref().map(|home| home.join(".kube/config"));
     if loaded.settings.runtime.endpoint.is_none() {
         let host = HostFs::new(&loaded.settings.host_root);
         loaded.adopt([OtherSockets::of_crictl(environment, &host)?, kubelet]);

@@ -9,6 +9,7 @@ use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use crate::controller::{ControllerSettings, PodGcSettings};
 use crate::cri::CriOptions;
+use crate::kubernetes::Proxies;
 use crate::model::PodSourceName;
 use crate::plan::Policy;
 use crate::pod_gc::PodGcPolicy;
@@ -68,8 +69,14 @@ pub struct RuntimeSettings {
 pub struct PodSettings {
     /// `pods.source`
     pub sources: PodSources,
-    /// `pods.kubeconfig`
-    pub kubeconfig: Option<PathBuf>,
+    /// `pods.kubeconfig`. Several count as one.
+    pub kubeconfigs: Vec<PathBuf>,
+    /// `pods.exec_plugins`
+    pub exec_plugins: bool,
+    /// `~/.kube/config`, which no key sets.
+    pub own_kubeconfig: Option<PathBuf>,
+    /// For a command, which a person runs: the proxies of the environment. No key sets it. `None` = a service.
+    pub by_person: Option<Proxies>,
     /// `pods.require_kubelet_dirs`
     pub require_kubelet_dirs: bool,
     /// `pods.max_silence`
@@ -244,7 +251,10 @@ impl Default for PodSettings {
         Self {
             sources: PodSources::default(),
             require_kubelet_dirs: true,
-            kubeconfig: None,
+            kubeconfigs: Vec::new(),
+            exec_plugins: false,
+            own_kubeconfig: None,
+            by_person: None,
             max_silence: Duration::from_mins(3),
             kubelet: KubeletSettings::default(),
         }

@@ -1,7 +1,7 @@
 //! Tests of the whole module: layers, faults, the commented file.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::error::ConfigError;
@@ -218,7 +218,7 @@ fn a_text_that_looks_like_a_number_stays_text_wherever_it_is_typed() {
     let flags = [("state", "7"), ("lock", "8"), ("kubeconfig", "9")].map(|(flag, text)| (flag, text.to_owned()));
     let settings = etc.load(&Typed { flags: flags.to_vec(), ..Typed::default() }).unwrap().settings;
     assert_eq!((settings.state.path, settings.state.lock), ("7".into(), "8".into()));
-    assert_eq!(settings.pods.kubeconfig, Some("9".into()));
+    assert_eq!(settings.pods.kubeconfigs, [PathBuf::from("9")]);
     let keep = etc.load(&set(&["images.keep=2024"])).unwrap().settings.policy.images.keep;
     assert_eq!(keep, ["2024".into()]);
 }
@@ -333,7 +333,7 @@ fn only_the_service_retries_for_the_patience() {
     let etc = Etc::new(&[("kubegc.toml", "")]);
     let loaded = etc.load(&set(&["runtime.patience=2s"])).unwrap();
     assert_eq!(loaded.settings.runtime.options.patience, Duration::from_secs(2));
-    assert_eq!(loaded.without_patience().settings.runtime.options.patience, Duration::ZERO);
+    assert_eq!(loaded.for_command(&etc.environment()).settings.runtime.options.patience, Duration::ZERO);
 }
 
 #[test]
@@ -473,7 +473,7 @@ fn each_bad_value_is_reported_what_is_right() {
             "pods.max_silence = \"0s\"",
             "f: pods.max_silence = \"0s\": wants a duration of at least 1s, such as \"90s\", \"2m\" or \"1h\", at most 100 years",
         ),
-        ("pods.kubeconfig = 7", "f: pods.kubeconfig = 7: wants a path"),
+        ("pods.kubeconfig = 7", "f: pods.kubeconfig = 7: wants a path, or several with \":\" between them"),
         ("log.format = 1", "f: log.format = 1: wants \"text\" or \"json\""),
         ("images = 5", "f: images = 5: wants settings of its own, in a table [images]"),
         ("images.keep.all = true", "f: images.keep.all = true: no such setting; did you mean images.keep?"),
@@ -563,10 +563,11 @@ fn what_is_shown_to_the_kubelet_must_be_whole_and_not_in_the_open() {
 #[test]
 fn the_environments_kubeconfig_is_weaker_than_a_flag() {
     let etc = Etc::new(&[("kubegc.toml", "")]);
-    let environment = Environment { kubeconfig: Some("/e".to_owned()), ..etc.environment() };
-    let kubeconfig = |flags| load(&Typed { flags, ..Typed::default() }, &environment).unwrap().settings.pods.kubeconfig;
-    assert_eq!(kubeconfig(Vec::new()), Some("/e".into()));
-    assert_eq!(kubeconfig(vec![("kubeconfig", "/f".to_owned())]), Some("/f".into()));
+    let environment = Environment { kubeconfig: Some("/e::/g".to_owned()), ..etc.environment() };
+    let kubeconfig =
+        |flags| load(&Typed { flags, ..Typed::default() }, &environment).unwrap().settings.pods.kubeconfigs;
+    assert_eq!(kubeconfig(Vec::new()), [PathBuf::from("/e"), "/g".into()]);
+    assert_eq!(kubeconfig(vec![("kubeconfig", "/f".to_owned())]), [PathBuf::from("/f")]);
 }
 
 #[test]

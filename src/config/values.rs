@@ -134,6 +134,14 @@ pub(super) const OPTIONAL_FILE: ValueType<Option<PathBuf>> = ValueType::text(
 )
 .or_empty();
 
+/// Any paths, with colons between them.
+pub(super) const KUBECONFIGS: ValueType<Vec<PathBuf>> = ValueType::text(
+    || "a path, or several with \":\" between them".to_owned(),
+    |value| Ok(text(value)?.split(':').filter(|path| !path.is_empty()).map(PathBuf::from).collect()),
+    |paths: &Vec<PathBuf>| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(":").into(),
+)
+.or_empty();
+
 /// An HTTP or HTTPS address.
 pub(super) const HTTP: ValueType<String> = ValueType::text(
     || "an address such as \"https://127.0.0.1:10250\"".to_owned(),

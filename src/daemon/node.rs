@@ -7,7 +7,7 @@ use super::clock;
 use crate::config::{KubeletSettings, Settings};
 use crate::cri::{Endpoint, InProgress, RuntimeReader};
 use crate::host_path::HostFs;
-use crate::kubernetes::{Connection, CredentialCandidates, KubeletAccess};
+use crate::kubernetes::{Connection, CredentialCandidates, ExecPlugins, KubeletAccess};
 use crate::metrics::CriCalls;
 use crate::model::PodSourceName;
 use crate::observe::{Disks, HostDisks, Observer, Places, PodSource, PodSourceOptions};
@@ -90,8 +90,17 @@ fn pod_source_options(settings: &Settings) -> PodSourceOptions {
 
 /// Returns the candidates for the credentials at the API server.
 pub fn credential_candidates(settings: &Settings) -> CredentialCandidates {
+    let pods = &settings.pods;
+    let plugins = match (pods.exec_plugins, &pods.by_person) {
+        (true, _) => ExecPlugins::Always,
+        (false, Some(_)) => ExecPlugins::ByPerson,
+        (false, None) => ExecPlugins::Never,
+    };
     CredentialCandidates {
-        kubeconfig: settings.pods.kubeconfig.clone(),
+        kubeconfigs: pods.kubeconfigs.clone(),
+        plugins,
+        proxies: pods.by_person.clone(),
+        clock: Some(clock::now),
         host: HostFs::new(&settings.host_root),
         kubelet_root: settings.kubelet_root.clone(),
         ..CredentialCandidates::default()

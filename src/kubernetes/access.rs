@@ -5,20 +5,32 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use kube::config::{AuthInfo, Config};
+use kube::config::{AuthInfo, Config, Kubeconfig};
 
 use super::error::with_causes;
-use super::{KubernetesError, kubeconfig};
+use super::proxies::Proxies;
+use super::target::Target;
+use super::{Clock, ConfigOverrides, KubernetesError, kubeconfig};
 use crate::host_path::HostFs;
 
 /// The kubelet's own credentials on a node that kubeadm set up.
 const KUBEADM: &str = "/etc/kubernetes/kubelet.conf";
 
 /// The places that may contain credentials. The first one that exists is used.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct CredentialCandidates {
-    /// The configured kubeconfig. If it is set, no other place is checked.
-    pub kubeconfig: Option<PathBuf>,
+    /// The configured kubeconfigs, which count as one. If there is any, no other place is checked.
+    pub kubeconfigs: Vec<PathBuf>,
+    /// The kubeconfig of the person who runs a command, as `~/.kube/config`. It may be missing.
+    pub own_kubeconfig: Option<PathBuf>,
+    /// What the command line sets beside the kubeconfig.
+    pub overrides: ConfigOverrides,
+    /// Which exec plugins may run. Default: none.
+    pub plugins: ExecPlugins,
+    /// The proxies of the environment, for a person. A service connects to its API server directly.
+    pub proxies: Option<Proxies>,
+    /// The clock, for credentials that expire. Default: none, then only the server says that they expired.
+    pub clock: Option<Clock>,
     /// The directory of a pod's service account, as this process sees it. Default
     /// `/var/run/secrets/kubernetes.io/serviceaccount`.
     pub account: PathBuf,
@@ -28,8 +40,20 @@ pub struct CredentialCandidates {
     pub kubelet_root: PathBuf,
 }
 
+/// Which exec plugins, the programs that kubeconfigs name, may run.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ExecPlugins {
+    /// None.
+    #[default]
+    Never,
+    /// That of a kubeconfig that a person names. It may ask the person at the terminal.
+    ByPerson,
+    /// Any, the kubelet's too.
+    Always,
+}
+
 /// The credentials in use.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Access {
     /// The kind of credentials.
     pub credentials: Credentials,
@@ -37,13 +61,17 @@ pub struct Access {
     pub chosen_by: String,
     /// The host.
     pub host: HostFs,
+    /// Which exec plugins may run.
+    pub plugins: ExecPlugins,
+    overrides: ConfigOverrides,
+    proxies: Option<Proxies>,
 }
 
 /// The identity that kubegc uses at the API server.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Credentials {
-    /// The user of this kubeconfig. The path is a path of the host.
-    Kubeconfig(PathBuf),
+    /// The user of these kubeconfigs. The paths are paths of the host.
+    Kubeconfigs(Vec<PathBuf>),
     /// The service account of the pod that this process runs in.
     Account,
 }
@@ -53,7 +81,12 @@ pub enum Credentials {
 impl Default for CredentialCandidates {
     fn default() -> Self {
         Self {
-            kubeconfig: None,
+            kubeconfigs: Vec::new(),
+            own_kubeconfig: None,
+            overrides: ConfigOverrides::default(),
+            plugins: ExecPlugins::Never,
+            proxies: None,
+            clock: None,
             account: "/var/run/secrets/kubernetes.io/serviceaccount".into(),
             host: HostFs::default(),
             kubelet_root: "/var/lib/kubelet".into(),
@@ -62,30 +95,47 @@ impl Default for CredentialCandidates {
 }
 
 impl CredentialCandidates {
-    /// Finds the credentials to use: the configured kubeconfig, the pod's service account, or the kubelet's own, unless these
-    /// come from a program. Checks files only and sends no request.
+    /// Finds the credentials to use: the configured kubeconfigs, the person's own, a server of the command line, the pod's
+    /// service account, or the kubelet's own, unless these come from a program. Checks files only and sends no request.
     ///
     /// # Errors
     ///
-    /// There are no credentials, those that there are come from a program, or the configured kubeconfig does not exist.
+    /// There are no credentials, those that there are come from a program, or no configured kubeconfig exists.
     pub fn find(&self) -> Result<Access, KubernetesError> {
-        if let Some(path) = &self.kubeconfig {
-            if self.existing(path).is_none() {
-                return Err(KubernetesError::NoKubeconfig { path: path.clone() });
+        // The person's own file counts only if it is there.
+        let own = self.own_kubeconfig.iter().filter(|path| self.existing(path).is_some());
+        let named = if self.kubeconfigs.is_empty() { own.cloned().collect() } else { self.kubeconfigs.clone() };
+        if !named.is_empty() {
+            if named.iter().all(|path| self.existing(path).is_none()) {
+                return Err(KubernetesError::NoKubeconfig { path: joined(&named) });
             }
-            return Ok(self.access(Credentials::Kubeconfig(path.clone()), format!("kubeconfig {}", path.display())));
+            let why = chosen(&named);
+            return Ok(self.access(Credentials::Kubeconfigs(named), why));
+        }
+        if self.overrides.server.is_some() {
+            return Ok(self.access(Credentials::Kubeconfigs(Vec::new()), "the command line".to_owned()));
         }
         if self.account.join("token").exists() {
             return Ok(self.access(Credentials::Account, "the pod's service account".to_owned()));
         }
+        self.find_kubelets()
+    }
+
+    /// Returns the reason for the configured kubeconfigs, if there are any.
+    pub fn configured(&self) -> Option<String> {
+        (!self.kubeconfigs.is_empty()).then(|| chosen(&self.kubeconfigs))
+    }
+
+    fn find_kubelets(&self) -> Result<Access, KubernetesError> {
         let tried = vec![PathBuf::from(KUBEADM), self.kubelet_root.join("kubeconfig")];
+        let plugins = if self.plugins == ExecPlugins::Always { self.plugins } else { ExecPlugins::Never };
         let existing = tried.iter().filter(|path| self.existing(path).is_some()).map(|path| {
             let why = format!("the kubelet's kubeconfig {}", path.display());
-            self.access(Credentials::Kubeconfig(path.clone()), why)
+            Access { plugins, ..self.access(Credentials::Kubeconfigs(vec![path.clone()]), why) }
         });
         let mut program = None;
         for access in existing {
-            match access.config() {
+            match access.target() {
                 Err(error @ KubernetesError::RunsProgram { .. }) => program = program.or(Some(error)),
                 // Other faults may be repaired while kubegc runs.
                 _ => return Ok(access),
@@ -99,7 +149,8 @@ impl CredentialCandidates {
     }
 
     fn access(&self, credentials: Credentials, chosen_by: String) -> Access {
-        Access { credentials, chosen_by, host: self.host.clone() }
+        let (host, overrides, proxies) = (self.host.clone(), self.overrides.clone(), self.proxies.clone());
+        Access { credentials, chosen_by, host, plugins: self.plugins, overrides, proxies }
     }
 }
 
@@ -108,44 +159,58 @@ impl CredentialCandidates {
 impl Access {
     /// Reads the current credentials. Certificates and tokens are replaced while kubegc runs, so they are read again
     /// whenever the server no longer accepts them.
-    pub fn config(&self) -> Result<Config, KubernetesError> {
+    ///
+    /// # Errors
+    /// A file cannot be read or used, or the credentials come from a program that may not run.
+    pub fn target(&self) -> Result<Target, KubernetesError> {
         match &self.credentials {
-            Credentials::Kubeconfig(path) => self.of_kubeconfig(path),
+            Credentials::Kubeconfigs(paths) => self.of_kubeconfigs(paths),
             Credentials::Account => {
-                Config::incluster_env().map_err(|error| KubernetesError::UseAccount { cause: with_causes(&error) })
+                let config = Config::incluster_env();
+                let mut config = config.map_err(|error| KubernetesError::UseAccount { cause: with_causes(&error) })?;
+                self.overrides.apply(&mut config.auth_info);
+                Ok(Target::of(config))
             }
         }
     }
 
-    fn of_kubeconfig(&self, path: &Path) -> Result<Config, KubernetesError> {
+    fn of_kubeconfigs(&self, paths: &[PathBuf]) -> Result<Target, KubernetesError> {
+        let unusable = |cause| KubernetesError::ParseKubeconfig { path: joined(paths), cause };
+        let read: Result<Vec<_>, _> = paths.iter().filter_map(|path| self.read(path).transpose()).collect();
+        let read = read?;
+        if read.is_empty() && !paths.is_empty() {
+            return Err(KubernetesError::NoKubeconfig { path: joined(paths) });
+        }
+        let (cluster, user) = self.overrides.select(&kubeconfig::merge(read)).map_err(unusable)?;
+        let is_by_program = user.exec.is_some() || user.auth_provider.as_ref().is_some_and(|it| it.name != "oidc");
+        if is_by_program && (self.plugins == ExecPlugins::Never || user.exec.is_none()) {
+            return Err(KubernetesError::RunsProgram { path: joined(paths) });
+        }
+        Target::new(&cluster, user, self.proxies.as_ref()).map_err(unusable)
+    }
+
+    /// Reads a kubeconfig. `None` = there is no such file.
+    fn read(&self, path: &Path) -> Result<Option<Kubeconfig>, KubernetesError> {
+        let Some(file) = self.host.locate(path).existing() else { return Ok(None) };
         let unusable = |cause| KubernetesError::ParseKubeconfig { path: path.to_owned(), cause };
-        let file = self.host.locate(path).existing();
-        let file = file.ok_or_else(|| KubernetesError::NoKubeconfig { path: path.to_owned() })?;
         let text = std::fs::read_to_string(file).map_err(|source| unread(path, source))?;
         let mut kubeconfig = kubeconfig::read(&text).map_err(unusable)?;
-        let users = kubeconfig.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut());
-        for user in users {
-            // Users that are not in use may run a program. The user in use is checked below.
+        for user in kubeconfig.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
             self.resolve_user(path, user);
         }
         for cluster in kubeconfig.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
             self.resolve(path, &mut cluster.certificate_authority);
         }
-        let wants_proxy = kubeconfig::has_proxy(&kubeconfig);
-        let mut config = Config::try_from(kubeconfig).map_err(|error| unusable(with_causes(&error)))?;
-        if !wants_proxy {
-            // The proxy of the environment is ignored: a node connects to its API server directly.
-            config.proxy_url = None;
-        }
-        if config.auth_info.exec.is_some() || config.auth_info.auth_provider.is_some() {
-            return Err(KubernetesError::RunsProgram { path: path.to_owned() });
-        }
-        Ok(config)
+        Ok(Some(kubeconfig))
     }
 
     fn resolve_user(&self, kubeconfig: &Path, user: &mut AuthInfo) {
         for path in [&mut user.client_certificate, &mut user.client_key, &mut user.token_file] {
             self.resolve(kubeconfig, path);
+        }
+        // A command without a slash is looked for in $PATH.
+        if let Some(plugin) = user.exec.as_mut().filter(|plugin| plugin.command.iter().any(|it| it.contains('/'))) {
+            self.resolve(kubeconfig, &mut plugin.command);
         }
     }
 
@@ -157,6 +222,15 @@ impl Access {
         let path_here = self.host.locate(&absolute).existing().unwrap_or(absolute);
         *text = path_here.display().to_string();
     }
+}
+
+fn chosen(kubeconfigs: &[PathBuf]) -> String {
+    format!("kubeconfig {}", joined(kubeconfigs).display())
+}
+
+/// Returns the paths as `KUBECONFIG` lists them.
+fn joined(paths: &[PathBuf]) -> PathBuf {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(":").into()
 }
 
 fn unread(path: &Path, source: io::Error) -> KubernetesError {

@@ -14,9 +14,10 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::clients::Clients;
+use super::client::Sharing;
+use super::clients::{Clients, Prepared};
 use super::error::with_causes;
-use super::{CredentialCandidates, KubernetesError, repeats};
+use super::{Clock, CredentialCandidates, KubernetesError, repeats};
 use crate::host_path::BoundedCalls;
 
 /// The largest answer. An API server stores objects of a few MiB at most; a page of a list that is larger is requested
@@ -35,12 +36,15 @@ pub struct Connection {
     held: Mutex<Held>,
     calls: BoundedCalls,
     large_answers: Semaphore,
+    clock: Option<Clock>,
+    /// The limit of each call that a person sets.
+    limit: Option<Duration>,
     /// How often one request is sent again.
     repeats: u32,
 }
 
-/// Creates the clients from the current files.
-type Make = dyn Fn() -> Result<Clients, KubernetesError> + Send + Sync;
+/// Prepares the clients from the current files.
+type Make = dyn Fn() -> Result<Prepared, KubernetesError> + Send + Sync;
 
 /// When a whole answer must have arrived.
 #[derive(Clone, Copy)]
@@ -68,12 +72,12 @@ struct TypedStatus {
 impl Connection {
     /// Creates a connection that looks for credentials at the first request. They may still be missing now.
     pub fn new(candidates: CredentialCandidates) -> Self {
-        Self::with(move || Clients::open(&candidates.find()?))
+        Self::reading(candidates, Sharing::Separate)
     }
 
     /// As [`Self::new`], for many calls at once: they share a TCP connection if the server permits that (HTTP/2).
     pub fn multiplexed(candidates: CredentialCandidates) -> Self {
-        Self::with(move || Clients::open_multiplexed(&candidates.find()?))
+        Self::reading(candidates, Sharing::Multiplexed)
     }
 
     /// Creates a connection over an existing client, for example in tests.
@@ -84,13 +88,18 @@ impl Connection {
 
     /// Creates a connection over the client that `make` returns. After a failure of that client, `make` runs again.
     pub fn by(make: impl Fn() -> Result<(Client, String), KubernetesError> + Send + Sync + 'static) -> Self {
-        Self::with(move || make().map(|(client, chosen_by)| Clients::of(client, chosen_by)))
+        Self::with(move || make().map(|(client, chosen_by)| Prepared::Ready(Clients::of(client, chosen_by))))
     }
 
-    fn with(make: impl Fn() -> Result<Clients, KubernetesError> + Send + Sync + 'static) -> Self {
+    fn reading(candidates: CredentialCandidates, sharing: Sharing) -> Self {
+        let clock = candidates.clock;
+        Self { clock, ..Self::with(move || Prepared::read(candidates.find()?, sharing)) }
+    }
+
+    fn with(make: impl Fn() -> Result<Prepared, KubernetesError> + Send + Sync + 'static) -> Self {
         let large_answers = Semaphore::new(LARGE_ANSWERS);
         let (held, calls) = (Mutex::default(), BoundedCalls::default());
-        Self { make: Arc::new(make), held, calls, large_answers, repeats: 0 }
+        Self { make: Arc::new(make), held, calls, large_answers, clock: None, limit: None, repeats: 0 }
     }
 
     /// Returns the same connection, which sends a request again as client-go does: after the wait that the server asks
@@ -98,6 +107,12 @@ impl Connection {
     #[must_use]
     pub fn repeating(self) -> Self {
         Self { repeats: repeats::MOST, ..self }
+    }
+
+    /// Returns the same connection, with this limit for each call, not that of the caller.
+    #[must_use]
+    pub fn with_limit(self, limit: Option<Duration>) -> Self {
+        Self { limit, ..self }
     }
 
     /// Returns the client in use, for requests that this module does not offer. The caller must call [`Self::renew`]
@@ -112,14 +127,15 @@ impl Connection {
 
     async fn clients(&self) -> Result<Arc<Clients>, KubernetesError> {
         let mut held = self.held.lock().await;
-        if let Some(clients) = &held.clients {
+        let now = self.clock.map(|now| now());
+        if let Some(clients) = held.clients.as_ref().filter(|clients| !clients.is_expired(now)) {
             return Ok(Arc::clone(clients));
         }
         let make = Arc::clone(&self.make);
         // This reads files of the host.
         let made = self.calls.run(Path::new("the credentials"), move || make()).await;
         let made = made.map_err(|error| invalid_request("read the credentials", error.to_string()))??;
-        let made = Arc::new(made);
+        let made = Arc::new(Box::pin(made.clients()).await?);
         *held = Held { clients: Some(Arc::clone(&made)), chosen_by: made.chosen_by.clone() };
         Ok(made)
     }
@@ -144,19 +160,6 @@ impl Connection {
         request: Request<Vec<u8>>,
         limit: Duration,
     ) -> Result<T, KubernetesError> {
-        match self.request_once(what, request.clone(), limit).await {
-            Err(error) if error.code() == Some(401) => self.request_once(what, request, limit).await,
-            answer => answer,
-        }
-    }
-
-    /// Sends a request once and returns the answer.
-    pub(super) async fn request_once<T: DeserializeOwned>(
-        &self,
-        what: &str,
-        request: Request<Vec<u8>>,
-        limit: Duration,
-    ) -> Result<T, KubernetesError> {
         let mut turn = None;
         let may_go_on = |bytes: usize| {
             if bytes > ORDINARY_ANSWER_BYTES && turn.is_none() {
@@ -169,12 +172,12 @@ impl Connection {
         serde_json::from_slice(&body).map_err(|error| unreadable(what, error.to_string()))
     }
 
-    /// Sends a request once and returns the answer as it came.
+    /// As [`Self::request`], with the answer as it came.
     ///
     /// # Errors
     ///
-    /// As [`Self::request_once`]; the answer is larger than [`LARGEST_ANSWER_BYTES`].
-    pub(super) async fn bytes_once(
+    /// As [`Self::request`]; the answer is larger than [`LARGEST_ANSWER_BYTES`].
+    pub(super) async fn bytes(
         &self,
         what: &str,
         request: Request<Vec<u8>>,
@@ -183,6 +186,7 @@ impl Connection {
         self.body(what, request, limit, |bytes| at_most(LARGEST_ANSWER_BYTES, what, bytes)).await
     }
 
+    /// Sends a request, and once more with fresh credentials after an answer 401.
     async fn body(
         &self,
         what: &str,
@@ -190,15 +194,30 @@ impl Connection {
         limit: Duration,
         mut may_go_on: impl FnMut(usize) -> Result<(), KubernetesError>,
     ) -> Result<Vec<u8>, KubernetesError> {
+        match self.body_repeatedly(what, &request, limit, &mut may_go_on).await {
+            Err(error) if error.code() == Some(401) => {
+                Box::pin(self.body_repeatedly(what, &request, limit, &mut may_go_on)).await
+            }
+            body => body,
+        }
+    }
+
+    async fn body_repeatedly(
+        &self,
+        what: &str,
+        request: &Request<Vec<u8>>,
+        limit: Duration,
+        may_go_on: &mut impl FnMut(usize) -> Result<(), KubernetesError>,
+    ) -> Result<Vec<u8>, KubernetesError> {
         for repeated in 0..self.repeats {
-            let error = match self.body_once(what, request.clone(), limit, &mut may_go_on).await {
+            let error = match self.body_once(what, request.clone(), limit, &mut *may_go_on).await {
                 Err(error) => error,
                 body => return body,
             };
             let Some(wait) = repeats::wait(&error, request.method(), repeated) else { return Err(error) };
             sleep(wait).await;
         }
-        self.body_once(what, request, limit, may_go_on).await
+        self.body_once(what, request.clone(), limit, may_go_on).await
     }
 
     async fn body_once(
@@ -208,6 +227,7 @@ impl Connection {
         limit: Duration,
         may_go_on: impl FnMut(usize) -> Result<(), KubernetesError>,
     ) -> Result<Vec<u8>, KubernetesError> {
+        let limit = self.limit.unwrap_or(limit);
         let deadline = Deadline::after(limit);
         let response = self.open(Clients::calls, what, request, limit).await?;
         body(what, response, deadline, may_go_on).await
@@ -236,8 +256,11 @@ impl Connection {
         request: Request<Vec<u8>>,
         limit: Duration,
     ) -> Result<Response<Body>, KubernetesError> {
-        let deadline = Deadline::after(limit);
-        let clients = deadline.of(what, self.clients()).await?;
+        let opening = Deadline::after(limit);
+        // The exec plugin of a command may wait for a person to log in.
+        let is_command = self.repeats > 0;
+        let clients = if is_command { self.clients().await? } else { opening.of(what, self.clients()).await? };
+        let deadline = if is_command { Deadline::after(limit) } else { opening };
         let sent = async {
             let sent = by(&clients).send(request.map(Body::from)).await;
             sent.map_err(|error| unreachable(what, &error))

@@ -157,7 +157,7 @@ pub async fn discover(connection: &Connection, limit: Duration) -> Result<Discov
 async fn ready(connection: &Connection, limit: Duration) -> Result<(), KubernetesError> {
     let request = Request::get("/readyz").body(Vec::new());
     let request = request.map_err(|error| invalid_request(WHAT, error.to_string()))?;
-    match connection.bytes_once(WHAT, request, limit).await {
+    match connection.bytes(WHAT, request, limit).await {
         Err(KubernetesError::Foreign { code, .. }) if code >= 500 => Err(KubernetesError::NotReady { code }),
         Err(KubernetesError::Foreign { .. }) | Ok(_) => Ok(()),
         Err(error) if error.code().is_some() => Ok(()),

@@ -47,10 +47,10 @@ pub enum KubernetesError {
         /// Why.
         cause: String,
     },
-    /// A kubeconfig requires a program for its credentials. kubegc starts no other programs.
+    /// The credentials of a kubeconfig come from a program that may not run.
     #[error(
-        "{}: it gets its credentials from a program (exec, auth-provider), which is never run; set pods.kubeconfig to one \
-         with a certificate or a token, or pods.source = \"kubelet\"", path.display()
+        "{}: its credentials come from a program (exec, auth-provider); pods.exec_plugins = true lets an exec plugin run, or set \
+         pods.kubeconfig to one with a certificate or a token, or pods.source = \"kubelet\"", path.display()
     )]
     RunsProgram {
         /// The file.

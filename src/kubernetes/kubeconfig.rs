@@ -1,5 +1,4 @@
-//! Kubeconfig files as kubectl 1.36 reads them. kube is stricter about some, and panics at a server without a scheme, so the
-//! fields are mended first.
+//! Kubeconfig files as kubectl 1.36 reads them. kube is stricter about some, so the fields are mended first.
 
 use kube::config::Kubeconfig;
 use serde_json::{Map, Value};
@@ -23,12 +22,17 @@ pub(super) fn read(text: &str) -> Result<Kubeconfig, String> {
     serde_json::from_value(document).map_err(|error| error.to_string())
 }
 
-/// Returns whether the cluster in use has a proxy. The proxies of the other clusters have no effect.
-pub(super) fn has_proxy(kubeconfig: &Kubeconfig) -> bool {
-    let context = kubeconfig.contexts.iter().find(|named| Some(&named.name) == kubeconfig.current_context.as_ref());
-    let cluster = context.and_then(|named| Some(&named.context.as_ref()?.cluster));
-    let mut used = kubeconfig.clusters.iter().filter(|named| Some(&named.name) == cluster);
-    used.any(|named| named.cluster.as_ref().is_some_and(|cluster| cluster.proxy_url.is_some()))
+/// Joins kubeconfigs, as those that `KUBECONFIG` lists. Of objects with one name the first counts, and the first current
+/// context.
+pub(super) fn merge(files: impl IntoIterator<Item = Kubeconfig>) -> Kubeconfig {
+    let mut whole = Kubeconfig::default();
+    for file in files {
+        whole.current_context = whole.current_context.or(file.current_context);
+        whole.clusters.extend(file.clusters);
+        whole.contexts.extend(file.contexts);
+        whole.auth_infos.extend(file.auth_infos);
+    }
+    whole
 }
 
 fn mend(fields: &mut Map<String, Value>) {
@@ -39,45 +43,20 @@ fn mend(fields: &mut Map<String, Value>) {
             *value = base64.split_whitespace().collect::<String>().into();
         }
     }
-    if fields.contains_key("tokenFile") {
-        fields.remove("token");
+    // A user name without a password is sent all the same.
+    if fields.contains_key("username") {
+        fields.entry("password").or_insert_with(|| "".into());
     }
-    let has_tls = ["certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify"];
-    let scheme = if has_tls.iter().any(|name| fields.contains_key(*name)) { "https" } else { "http" };
-    if let Some(Value::String(server)) = fields.get_mut("server").filter(|it| !it.as_str().is_some_and(has_scheme)) {
-        *server = format!("{scheme}://{server}");
-    }
-}
-
-fn has_scheme(server: &str) -> bool {
-    server.contains("://")
 }
 
 #[cfg(test)]
 mod tests {
-    use kube::config::Config;
-
     use super::*;
 
     const CONTEXT: &str = "contexts: [{name: c, context: {cluster: c, user: u}}]\ncurrent-context: c\n";
 
     fn file(cluster: &str, user: &str) -> String {
         format!("clusters: [{{name: c, cluster: {{{cluster}}}}}]\nusers: [{{name: u, user: {{{user}}}}}]\n{CONTEXT}")
-    }
-
-    fn config(text: &str) -> Config {
-        Config::try_from(read(text).unwrap_or_else(|error| panic!("{error}: {text}"))).unwrap()
-    }
-
-    #[test]
-    fn a_server_without_a_scheme_has_that_of_its_settings() {
-        for (cluster, url) in [
-            ("server: '10.0.0.1:6443'", "http://10.0.0.1:6443/"),
-            ("server: '10.0.0.1:6443', insecure-skip-tls-verify: true", "https://10.0.0.1:6443/"),
-            ("server: 'https://10.0.0.1'", "https://10.0.0.1/"),
-        ] {
-            assert_eq!(config(&file(cluster, "")).cluster_url.to_string(), url, "{cluster}");
-        }
     }
 
     #[test]
@@ -107,14 +86,6 @@ mod tests {
         );
         assert!(user.client_certificate_data.is_none());
         assert_eq!(read.clusters[0].cluster.as_ref().unwrap().server.as_deref(), Some("https://b"));
-        assert!(!has_proxy(&read));
-    }
-
-    #[test]
-    fn the_proxy_of_another_cluster_is_none() {
-        let other = "- {name: far, cluster: {server: 'https://far', proxy-url: 'http://proxy:1'}}\n";
-        let clusters = format!("clusters:\n- {{name: c, cluster: {{server: 'https://near'}}}}\n{other}");
-        assert!(!has_proxy(&read(&format!("{clusters}{CONTEXT}")).unwrap()));
-        assert!(has_proxy(&read(&format!("{clusters}{}", CONTEXT.replace("cluster: c", "cluster: far"))).unwrap()));
+        assert_eq!(read.clusters[0].cluster.as_ref().unwrap().proxy_url, None);
     }
 }

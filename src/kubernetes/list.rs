@@ -167,7 +167,7 @@ impl List<'_> {
                 return Err(unreadable(self.what, format!("no end of the list within {LONGEST_LIST:?}")));
             }
             let request = request(&params).map_err(|error| invalid_request(self.what, error.to_string()))?;
-            let body = match connection.bytes_once(self.what, request, self.limit).await {
+            let body = match connection.bytes(self.what, request, self.limit).await {
                 Err(KubernetesError::TooLarge { .. }) if shrink(&mut params) => continue,
                 body => body?,
             };

@@ -358,6 +358,7 @@ fn the_settings_in_force_are_shown_with_their_origins() {
     source = "auto"                              # built-in
     require_kubelet_dirs = true                  # built-in
     kubeconfig = ""                              # built-in
+    exec_plugins = false                         # built-in
     max_silence = "3m"                           # built-in
     kubelet_endpoint = "https://127.0.0.1:10250" # built-in
     kubelet_ca = ""                              # built-in

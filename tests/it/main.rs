@@ -29,6 +29,7 @@ mod faults;
 mod first_hour;
 mod generated;
 mod kill;
+mod kubectl_access;
 mod listed;
 mod manifests;
 mod matrix;

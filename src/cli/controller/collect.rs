@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 
-use super::{render, render_pods, source};
+use super::source::Source;
+use super::{render, render_pods};
 use crate::cli::collect::{is_dry, observing};
 use crate::cli::render::Paint;
 use crate::cli::session::block_on;
 use crate::cli::{CliError, ErrorKind, Format, Output, format};
-use crate::config::Loaded;
 use crate::controller::{ClusterOutcome, ClusterReport, CollectOptions, PodCollector, collect};
 use crate::daemon::{now, signals};
 
@@ -40,28 +40,28 @@ pub struct Args {
 }
 
 /// Collects and prints what was done.
-pub(super) fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let dry_run = is_dry(args.dry_run, loaded);
+pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
+    let dry_run = is_dry(args.dry_run, source.loaded);
     if args.pods_only {
-        pods(args, dry_run, loaded, output)?;
+        pods(args, dry_run, source, output)?;
     } else {
-        objects(args, dry_run, loaded, output)?;
+        objects(args, dry_run, source, output)?;
     }
     if dry_run && !args.dry_run { Err(observing()) } else { Ok(()) }
 }
 
-fn objects(args: &Args, dry_run: bool, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+fn objects(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
     let options = CollectOptions { dry_run, max_objects: args.max, timeout: args.timeout };
     let bar = progress();
     let report = block_on(async {
         let (signals, stop, _) = signals::listen()?;
-        let connection = Arc::new(source::patient_connection(loaded));
+        let connection = Arc::new(source.patient_connection());
         let shown = bar.clone();
         let watch = move |outcome: &ClusterOutcome| {
             shown.set_message(outcome.object.to_string());
             shown.inc(1);
         };
-        let collection = collect(connection, loaded.settings.controller.clone(), &options, now, stop, watch);
+        let collection = collect(connection, source.settings().controller.clone(), &options, now, stop, watch);
         tokio::select! {
             report = collection => Ok(report?),
             signal = signals.aborted() => Err(CliError::aborted(signal)),
@@ -72,11 +72,11 @@ fn objects(args: &Args, dry_run: bool, loaded: &Loaded, output: &mut Output) -> 
     verdict(&report, args)
 }
 
-fn pods(args: &Args, dry_run: bool, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+fn pods(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
     let report = block_on(async {
         let (signals, stop, _) = signals::listen()?;
-        let connection = Arc::new(source::patient_connection(loaded));
-        let settings = loaded.settings.pods_of_cluster();
+        let connection = Arc::new(source.patient_connection());
+        let settings = source.settings().pods_of_cluster();
         let end = stop.clone();
         let timeout = args.timeout;
         tokio::spawn(async move {

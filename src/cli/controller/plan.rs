@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 
+use super::source::Source;
 use super::{render, render_pods, source};
 use crate::cli::render::Paint;
 use crate::cli::session::block_on;
 use crate::cli::{CliError, ErrorKind, Format, Output};
-use crate::config::Loaded;
 use crate::controller::PodCollector;
 use crate::daemon::now;
 use crate::owners::{ActionWord, ClusterPlan, FindingKind, plan};
@@ -45,11 +45,11 @@ pub enum Condition {
 }
 
 /// Makes a plan and prints it.
-pub(super) fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
     if args.pods_only {
-        return pods(args, loaded, output);
+        return pods(args, source, output);
     }
-    let mut plan = plan(&source::snapshot(args.snapshot.as_ref(), loaded)?, &loaded.settings.controller.guards);
+    let mut plan = plan(&source.snapshot(args.snapshot.as_ref())?, &source.settings().controller.guards);
     if let Some(namespace) = &args.namespace {
         keep_only(&mut plan, namespace);
     }
@@ -68,9 +68,9 @@ pub(super) fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(
     Err(CliError::message(ErrorKind::Condition, format!("the plan has a condition of --fail-on: {}", met.join(", "))))
 }
 
-fn pods(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let connection = Arc::new(source::patient_connection(loaded));
-    let mut collector = PodCollector::new(&connection, loaded.settings.pods_of_cluster(), true, now, |_| {});
+fn pods(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
+    let connection = Arc::new(source.patient_connection());
+    let mut collector = PodCollector::new(&connection, source.settings().pods_of_cluster(), true, now, |_| {});
     let mut plan = block_on(async {
         let snapshot = collector.snapshot().await?;
         Ok(collector.plan(&snapshot).await)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::source;
+use super::source::Source;
 use crate::cli::collect::is_dry;
 use crate::cli::reload::{CONFIGURATION, load_again, needing_restart};
 use crate::cli::session::block_on;
@@ -65,7 +65,7 @@ pub struct Args {
 /// Runs the service. `load` loads the settings from `files` and all other sources.
 pub(super) fn run(
     args: &Args,
-    loaded: &Loaded,
+    source: Source<'_>,
     files: ConfigFiles,
     load: impl Fn() -> Result<Loaded, CliError>,
 ) -> Result<(), CliError> {
@@ -77,21 +77,21 @@ pub(super) fn run(
     block_on(async {
         let (signals, stop, mut reload) = signals::listen()?;
         let request_reload = signals.request_reload();
-        let connection = Arc::new(source::connection(loaded));
+        let connection = Arc::new(source.connection());
         let filter = ResourceFilter { only: args.only.clone(), ignore: args.ignore.clone() };
-        let dry_run = is_dry(args.dry_run, loaded);
+        let dry_run = is_dry(args.dry_run, source.loaded);
         if dry_run {
             tracing::warn!("nothing is changed: --dry-run or mode = \"observe\"");
         }
-        let owners = OwnersService::new(&connection, loaded.settings.controller.clone(), filter, dry_run, now);
+        let owners = OwnersService::new(&connection, source.settings().controller.clone(), filter, dry_run, now);
         let (metrics, pages, attention) = (owners.metrics().clone(), owners.pages(), owners.attention());
         let health = pages.health.clone();
-        let _server = serve_pages(loaded, pages);
-        let reloads = Reloads { load, started_with: &loaded.settings, metrics: &metrics, health: &health };
-        let pods = pods(loaded, dry_run, &connection, (&metrics, &health));
+        let _server = serve_pages(source, pages);
+        let reloads = Reloads { load, started_with: source.settings(), metrics: &metrics, health: &health };
+        let pods = pods(source, dry_run, &connection, (&metrics, &health));
         let service = collect(args, owners, pods, stop.clone());
         tokio::select! {
-            ended = serve(args, loaded, &connection, (&metrics, &health, attention), service, &stop) => ended,
+            ended = serve(args, source, &connection, (&metrics, &health, attention), service, &stop) => ended,
             () = reloads.run(&mut reload) => Ok(()),
             () = health.progress().beat(THREAD, LONGEST_BLOCK) => Ok(()),
             () = files.run(&request_reload) => Ok(()),
@@ -103,7 +103,7 @@ pub(super) fn run(
 /// Runs the service, with leader election only while this process has the Lease.
 async fn serve(
     args: &Args,
-    loaded: &Loaded,
+    source: Source<'_>,
     connection: &Arc<Connection>,
     (metrics, health, attention): (&ControllerMetrics, &Health, Attention),
     service: impl Future<Output = ()>,
@@ -115,7 +115,7 @@ async fn serve(
         return Ok(());
     }
     health.note(LEASE, "standby, another process may collect");
-    let (lease, identity) = (loaded.settings.controller.lease.clone(), identity(&loaded.settings.node));
+    let (lease, identity) = (source.settings().controller.lease.clone(), identity(&source.settings().node));
     let mut candidate = Candidate::new(Arc::clone(connection), lease, identity, now, attention);
     tokio::select! {
         () = candidate.lead() => {}
@@ -135,22 +135,22 @@ async fn serve(
 }
 
 /// Serves metrics and health, if an address is set. A controller without them collects all the same.
-fn serve_pages(loaded: &Loaded, pages: Pages) -> Option<Server> {
-    let address = loaded.settings.controller_address?;
+fn serve_pages(source: Source<'_>, pages: Pages) -> Option<Server> {
+    let address = source.settings().controller_address?;
     let server = Server::start().inspect_err(|error| tracing::warn!(%error, "cannot serve metrics and health")).ok()?;
     server.serve_pages(address, pages);
     Some(server)
 }
 
 fn pods(
-    loaded: &Loaded,
+    source: Source<'_>,
     dry_run: bool,
     connection: &Arc<Connection>,
     (metrics, health): (&ControllerMetrics, &Health),
 ) -> PodsService {
     let counted = metrics.clone();
     let report = move |notice: PodNotice<'_>| notice.count_and_log(&counted);
-    PodsService::new(connection, loaded.settings.pods_of_cluster(), dry_run, now, report)
+    PodsService::new(connection, source.settings().pods_of_cluster(), dry_run, now, report)
         .with_monitoring(metrics, health)
 }
 

@@ -7,34 +7,57 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::kubectl_args::KubectlArgs;
 use crate::cli::session::block_on;
 use crate::cli::{CliError, ErrorKind, one_document};
-use crate::config::Loaded;
+use crate::config::{Loaded, Settings};
 use crate::controller::{ClusterObserver, ControllerError, ObserverLimits};
 use crate::daemon::node::credential_candidates;
 use crate::daemon::now;
-use crate::kubernetes::Connection;
+use crate::kubernetes::{Connection, CredentialCandidates};
 use crate::owners::ClusterSnapshot;
 
-/// Returns the connection to the API server of the settings, for a service.
-pub(super) fn connection(loaded: &Loaded) -> Connection {
-    Connection::multiplexed(credential_candidates(&loaded.settings))
+/// The cluster that the settings and the flags select.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) loaded: &'a Loaded,
+    pub(super) kubectl: &'a KubectlArgs,
 }
 
-/// Returns that connection for a command, which ends after one look.
-pub(super) fn patient_connection(loaded: &Loaded) -> Connection {
-    connection(loaded).repeating()
-}
+// === impl Source ===
 
-/// Returns the snapshot in `file`, or that of the cluster.
-pub(super) fn snapshot(file: Option<&PathBuf>, loaded: &Loaded) -> Result<ClusterSnapshot, CliError> {
-    file.map_or_else(|| observe(loaded), |file| one_document::cluster_snapshot(file))
+impl Source<'_> {
+    /// Returns the settings.
+    pub(super) fn settings(&self) -> &Settings {
+        &self.loaded.settings
+    }
+
+    /// Returns the connection to the API server, for a service.
+    pub(super) fn connection(self) -> Connection {
+        let settings = self.settings();
+        let candidates = CredentialCandidates {
+            own_kubeconfig: settings.pods.own_kubeconfig.clone(),
+            overrides: self.kubectl.overrides(),
+            ..credential_candidates(settings)
+        };
+        Connection::multiplexed(candidates).with_limit(self.kubectl.request_timeout())
+    }
+
+    /// Returns that connection for a command, which ends after one look.
+    pub(super) fn patient_connection(self) -> Connection {
+        self.connection().repeating()
+    }
+
+    /// Returns the snapshot in `file`, or that of the cluster.
+    pub(super) fn snapshot(self, file: Option<&PathBuf>) -> Result<ClusterSnapshot, CliError> {
+        file.map_or_else(|| observe(self), |file| one_document::cluster_snapshot(file))
+    }
 }
 
 /// Takes a snapshot of the cluster.
-pub(super) fn observe(loaded: &Loaded) -> Result<ClusterSnapshot, CliError> {
-    let guards = &loaded.settings.controller.guards;
-    let observer = ClusterObserver::new(Arc::new(patient_connection(loaded)), ObserverLimits::default(), now, guards);
+pub(super) fn observe(source: Source<'_>) -> Result<ClusterSnapshot, CliError> {
+    let (connection, guards) = (Arc::new(source.patient_connection()), &source.settings().controller.guards);
+    let observer = ClusterObserver::new(connection, ObserverLimits::default(), now, guards);
     let progress = progress();
     let watch = |done: usize, all: usize| {
         progress.set_length(all as u64);

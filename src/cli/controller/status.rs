@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::source;
+use super::source::Source;
 use crate::cli::session::block_on;
 use crate::cli::{CliError, ErrorKind, Output, format};
-use crate::config::Loaded;
 use crate::controller::{ClusterStatus, Collector, Leader};
 use crate::daemon::now;
 use crate::model::Seen;
@@ -23,9 +22,9 @@ const ANSWER: Duration = Duration::from_secs(10);
 pub struct Args {}
 
 /// Reads and prints the status.
-pub(super) fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let connection = source::patient_connection(loaded);
-    let lease = &loaded.settings.controller.lease;
+pub(super) fn run(Args {}: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
+    let connection = source.patient_connection();
+    let lease = &source.settings().controller.lease;
     let status = block_on(async { Ok(ClusterStatus::read(&connection, lease, ANSWER, now).await?) })?;
     output.result(&status, |_| text(&status))?;
     match status.faults().as_slice() {

@@ -6,10 +6,10 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{render, source};
+use super::render;
+use super::source::Source;
 use crate::cli::render::Paint;
 use crate::cli::{CliError, ErrorKind, Format, Output};
-use crate::config::Loaded;
 use crate::owners::{
     ClusterAction, ClusterExplanation, ClusterSnapshot, Identity, OwnerGuards, Propagation, explain, find_objects,
     predict_deletion,
@@ -54,19 +54,19 @@ pub(in crate::cli) struct Answer {
 }
 
 /// Explains each object of that name.
-pub(super) fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
     let Some((kind, name)) = args.object.split_once('/').filter(|(kind, name)| !kind.is_empty() && !name.is_empty())
     else {
         let message = format!("cannot explain {:?}: not of the form KIND/NAME", args.object);
         return Err(CliError::message(ErrorKind::Usage, message).hint("write for example deployment/web"));
     };
-    let snapshot = source::snapshot(args.snapshot.as_ref(), loaded)?;
+    let snapshot = source.snapshot(args.snapshot.as_ref())?;
     let found = find_objects(&snapshot, kind, name, args.namespace.as_deref());
     if found.is_empty() {
         return Err(not_found(args, &snapshot));
     }
     for object in &found {
-        if let Some(answer) = answer(&snapshot, &loaded.settings.controller.guards, object, args.if_deleted) {
+        if let Some(answer) = answer(&snapshot, &source.settings().controller.guards, object, args.if_deleted) {
             print(&answer, output)?;
         }
     }

@@ -207,7 +207,8 @@ async fn a_reload_waits_for_a_removal_that_hangs_within_its_limit_and_does_not_s
             request.send();
         })
     };
-    let ((store, reloaded), ()) = timeout(MINUTE, first).await.expect("the reload does not wait for the runtime");
+    let ((store, reloaded), ()) =
+        Box::pin(timeout(MINUTE, first)).await.expect("the reload does not wait for the runtime");
     assert_eq!(reloaded, Some("other settings"));
 
     let cycle = Cycle::live(settings, &node, store, clock::now());

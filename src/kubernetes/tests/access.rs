@@ -62,7 +62,7 @@ impl Host {
     }
 
     fn set(&self, kubeconfig: impl AsRef<Path>) -> CredentialCandidates {
-        CredentialCandidates { kubeconfig: Some(kubeconfig.as_ref().to_owned()), ..self.candidates() }
+        CredentialCandidates { kubeconfigs: vec![kubeconfig.as_ref().to_owned()], ..self.candidates() }
     }
 }
 
@@ -71,7 +71,7 @@ fn text(access: Result<Access, KubernetesError>) -> String {
 }
 
 fn fault(candidates: &CredentialCandidates) -> String {
-    candidates.find().and_then(|access| access.config()).unwrap_err().to_string()
+    candidates.find().and_then(|access| access.target().map(drop)).unwrap_err().to_string()
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn what_was_set_goes_first_then_the_account_then_the_kubelets_own() {
     assert_eq!(text(host.candidates().find()), "the pod's service account");
     let host = host.with("/root/.kube/config", KUBECONFIG);
     let set = host.set("/root/.kube/config").find().unwrap();
-    assert_eq!(set.credentials, Credentials::Kubeconfig("/root/.kube/config".into()));
+    assert_eq!(set.credentials, Credentials::Kubeconfigs(vec!["/root/.kube/config".into()]));
     assert_eq!(set.chosen_by, "kubeconfig /root/.kube/config");
 }
 
@@ -101,18 +101,18 @@ fn a_kubeconfig_that_was_set_and_is_missing_is_an_error_whatever_else_there_is()
 
 #[test]
 fn files_in_a_kubeconfig_are_the_hosts_and_links_on_the_way_too() {
+    let own = rcgen::generate_simple_self_signed(["node".to_owned()]).unwrap();
+    let pem = format!("{}{}", own.cert.pem(), own.signing_key.serialize_pem());
     let host = Host::new()
         .with("/etc/kubernetes/kubelet.conf", KUBECONFIG)
-        .with("/etc/kubernetes/pki/ca.crt", "")
-        .with("/var/lib/kubelet/pki/kubelet-client-1.pem", "");
+        .with("/etc/kubernetes/pki/ca.crt", &own.cert.pem())
+        .with("/var/lib/kubelet/pki/kubelet-client-1.pem", &pem);
     let current = host.at("/var/lib/kubelet/pki/kubelet-client-current.pem");
     symlink("/var/lib/kubelet/pki/kubelet-client-1.pem", current).unwrap();
-    let config = host.candidates().find().unwrap().config().unwrap();
-    let file = host.at("/var/lib/kubelet/pki/kubelet-client-1.pem").display().to_string();
-    assert_eq!(config.auth_info.client_certificate.as_deref(), Some(file.as_str()));
-    assert_eq!(config.auth_info.client_key.as_deref(), Some(file.as_str()));
-    assert_eq!(config.cluster_url.to_string(), "https://10.0.0.1:6443/");
-    assert_eq!(config.root_cert, Some(Vec::new()));
+    let target = host.candidates().find().unwrap().target().unwrap();
+    assert_eq!(target.identity.unwrap().cert, [own.cert.der().clone()]);
+    assert_eq!(target.config.cluster_url.to_string(), "https://10.0.0.1:6443/");
+    assert_eq!(target.config.root_cert, Some(vec![own.cert.der().to_vec()]));
 }
 
 #[test]
@@ -121,10 +121,12 @@ fn a_kubeconfig_of_the_agents_own_counts_where_the_host_has_none() {
     let own = host.dir.path().join("own/config");
     std::fs::create_dir_all(own.parent().unwrap()).unwrap();
     std::fs::write(&own, KUBECONFIG.replace("certificate-authority: pki/ca.crt", "")).unwrap();
-    let config = host.set(&own).find().unwrap().config().unwrap();
     // A file that does not exist anywhere keeps its path, so that the message shows it.
-    let missing = "/var/lib/kubelet/pki/kubelet-client-current.pem";
-    assert_eq!(config.auth_info.client_certificate.as_deref(), Some(missing));
+    let text = fault(&host.set(&own));
+    assert!(
+        text.contains("client-certificate /var/lib/kubelet/pki/kubelet-client-current.pem: No such file"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -137,7 +139,7 @@ fn faults_in_a_kubeconfig_are_reported_with_its_path() {
     assert!(text.contains("there"), "{text}");
     let exec = KUBECONFIG.replace("  user:\n", "  user:\n    exec: {apiVersion: v1, command: /bin/true}\n");
     let text = bad(&exec);
-    assert!(text.contains("gets its credentials from a program") && text.contains(at), "{text}");
+    assert!(text.contains("its credentials come from a program") && text.contains(at), "{text}");
     let text = fault(&Host::new().with(at, KUBECONFIG).candidates());
     assert!(text.contains("pki/ca.crt"), "the missing authority is named: {text}");
 }
@@ -146,7 +148,8 @@ fn faults_in_a_kubeconfig_are_reported_with_its_path() {
 fn a_program_of_a_user_that_is_not_in_use_is_none_of_our_business() {
     let other = format!("{KUBECONFIG}- name: other\n  user:\n    exec: {{apiVersion: v1, command: /bin/true}}\n");
     let host = Host::new().with("/etc/kubernetes/kubelet.conf", &other).with("/etc/kubernetes/pki/ca.crt", "");
-    assert!(host.candidates().find().unwrap().config().is_ok());
+    let text = fault(&host.candidates());
+    assert!(text.contains("no certificate") && !text.contains("program"), "{text}");
 }
 
 #[test]
@@ -161,11 +164,13 @@ fn a_kubeconfig_that_may_not_be_read_is_reported() {
 async fn certificates_that_are_none_are_reported_when_the_connection_is_opened() {
     let host = Host::new()
         .with("/etc/kubernetes/kubelet.conf", KUBECONFIG)
-        .with("/etc/kubernetes/pki/ca.crt", "")
+        .with("/etc/kubernetes/pki/ca.crt", &rcgen::generate_simple_self_signed([]).unwrap().cert.pem())
         .with("/var/lib/kubelet/pki/kubelet-client-current.pem", "rubbish");
     let error = Connection::new(host.candidates()).client().await.map(drop).unwrap_err();
     let text = error.to_string();
-    assert!(text.starts_with("the kubelet's kubeconfig /etc/kubernetes/kubelet.conf: its certificates"), "{text}");
+    let cause =
+        "/etc/kubernetes/kubelet.conf: not a kubeconfig that can be used: client-certificate: no certificate in PEM";
+    assert_eq!(text, cause);
 }
 
 #[tokio::test]

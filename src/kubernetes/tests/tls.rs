@@ -1,13 +1,15 @@
 //! Tests of real connections: certificates, tokens, and their replacement while kubegc runs.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures::future::join_all;
 use http::{Response, header};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use jiff::Timestamp;
 use kube::core::Request;
 use kube::core::params::GetParams;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -23,7 +25,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::seconds;
 use crate::kubernetes::clients::Clients;
-use crate::kubernetes::{Connection, CredentialCandidates, KubernetesError};
+use crate::kubernetes::{Connection, CredentialCandidates, ExecPlugins, KubernetesError};
 
 const NODE: &str = r#"{"kind":"Node"}"#;
 const UNAUTHORIZED: &str = r#"{"kind":"Status","code":401,"reason":"Unauthorized","message":"Unauthorized"}"#;
@@ -93,8 +95,8 @@ impl Server {
              users: [{{name: u, user: {{{user}}}}}]}}",
             self.port
         );
-        let kubeconfig = Some(self.write("kubeconfig", &text));
-        CredentialCandidates { kubeconfig, ..CredentialCandidates::default() }
+        let kubeconfigs = vec![self.write("kubeconfig", &text)];
+        CredentialCandidates { kubeconfigs, ..CredentialCandidates::default() }
     }
 }
 
@@ -209,6 +211,40 @@ async fn a_token_that_is_replaced_is_read_again_as_soon_as_the_old_one_is_refuse
     server.known.lock().unwrap().token = Some("second".to_owned());
     server.write("token", "second");
     assert!(get(&connection).await.is_ok());
+}
+
+/// The clock of a test with a plugin, in seconds.
+static NOW: AtomicI64 = AtomicI64::new(0);
+
+/// A plugin that prints the content of the file `token`, which expires at 100 s.
+const PLUGIN: &str = r#"#!/bin/sh
+cd "${0%/*}"; echo >>runs
+cat <<END
+{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1",
+ "status": {"token": "$(cat token)", "expirationTimestamp": "1970-01-01T00:01:40Z"}}
+END
+"#;
+
+#[tokio::test]
+async fn a_plugin_runs_again_when_its_token_is_refused_or_expired() {
+    let server = Server::start().await;
+    let script = server.write("plugin", PLUGIN);
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let runs = || std::fs::read_to_string(server.dir.path().join("runs")).unwrap().lines().count();
+    let user = "exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin, interactiveMode: Never}";
+    let candidates = server.credentials(&server.authority, user);
+    let clock: fn() -> Timestamp = || Timestamp::from_second(NOW.load(Ordering::Relaxed)).unwrap();
+    let error = get(&Connection::new(candidates.clone())).await.unwrap_err().to_string();
+    assert!(error.contains("pods.exec_plugins = true"), "{error}");
+    let candidates = CredentialCandidates { plugins: ExecPlugins::ByPerson, clock: Some(clock), ..candidates };
+    let connection = Connection::new(candidates);
+    for (token, now, run) in [("first", 0, 1), ("first", 99, 1), ("second", 99, 2), ("second", 100, 3)] {
+        server.write("token", token);
+        server.known.lock().unwrap().token = Some(token.to_owned());
+        NOW.store(now, Ordering::Relaxed);
+        get(&connection).await.unwrap();
+        assert_eq!(runs(), run, "{token} at {now}");
+    }
 }
 
 #[tokio::test]

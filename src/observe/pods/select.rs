@@ -70,8 +70,8 @@ impl PodSourceOptions {
 
     /// Returns why `auto` uses the API server, or why it cannot. A configured kubeconfig counts before the file exists.
     fn api_reason(&self) -> Result<String, String> {
-        match &self.credentials.kubeconfig {
-            Some(path) => Ok(format!("kubeconfig {}", path.display())),
+        match self.credentials.configured() {
+            Some(why) => Ok(why),
             None => self.credentials.find().map(|access| access.chosen_by).map_err(|error| error.to_string()),
         }
     }

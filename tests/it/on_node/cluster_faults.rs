@@ -60,8 +60,8 @@ async fn the_api_server_is_killed_again_and_again_and_the_forests_end_the_same()
     let player = Player::create(&node, forests_in_any_order()).await;
     let restarts: usize = std::env::var("KUBEGC_RESTARTS").map_or(2, |text| text.parse().unwrap());
     let (mut done, random) = (0, Random::new(7));
-    let kubeconfig = Some(node.kubeconfig("admin"));
-    let candidates = ::kubegc::kubernetes::CredentialCandidates { kubeconfig, ..Default::default() };
+    let kubeconfigs = vec![node.kubeconfig("admin")];
+    let candidates = ::kubegc::kubernetes::CredentialCandidates { kubeconfigs, ..Default::default() };
     let kill = async |steps: usize| {
         // Spread over the steps, the last of them included.
         while done < restarts * (steps + 1) / (player.steps() + 1) {

@@ -37,8 +37,8 @@ pub fn forests_in_any_order() -> Vec<Forest> {
 }
 
 fn connection(node: &NodeRig) -> Arc<Connection> {
-    let kubeconfig = Some(node.kubeconfig("admin"));
-    Arc::new(Connection::new(CredentialCandidates { kubeconfig, ..CredentialCandidates::default() }))
+    let kubeconfigs = vec![node.kubeconfig("admin")];
+    Arc::new(Connection::new(CredentialCandidates { kubeconfigs, ..CredentialCandidates::default() }))
 }
 
 /// As kube-controller-manager with its limits on calls raised.

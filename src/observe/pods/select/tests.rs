@@ -88,7 +88,7 @@ fn auto_uses_every_available_source_and_says_why() {
     for (row, files, (kubeconfig, kubelet_key), expected) in rows {
         let host = Host::with(files);
         let mut options = PodSourceOptions { kubelet_key, ..host.auto() };
-        options.credentials.kubeconfig = kubeconfig.map(Into::into);
+        options.credentials.kubeconfigs = kubeconfig.map(Into::into).into_iter().collect();
         let expected: Vec<_> = expected.into_iter().map(|(name, why)| (name.to_owned(), why)).collect();
         assert_eq!(auto_entries(&options), Ok(expected), "{row}");
     }

@@ -78,8 +78,8 @@ pub fn absent_owner() -> Value {
 impl Cluster<'_> {
     /// Returns a connection with all permissions.
     pub fn connection(&self) -> Arc<Connection> {
-        let kubeconfig = Some(self.node.kubeconfig("admin"));
-        Arc::new(Connection::new(CredentialCandidates { kubeconfig, ..CredentialCandidates::default() }))
+        let kubeconfigs = vec![self.node.kubeconfig("admin")];
+        Arc::new(Connection::new(CredentialCandidates { kubeconfigs, ..CredentialCandidates::default() }))
     }
 
     /// Plays beside the service.

@@ -1,0 +1,67 @@
+//! The flags of kubectl that select an API server and an identity.
+
+use std::time::Duration;
+
+use crate::kubernetes::ConfigOverrides;
+
+/// The flags of kubectl that select an API server and an identity.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Access to the API server, as with kubectl")]
+pub struct KubectlArgs {
+    /// Context of the kubeconfig to use
+    #[arg(long, global = true, value_name = "NAME")]
+    context: Option<String>,
+    /// Cluster of the kubeconfig to use
+    #[arg(long, global = true, value_name = "NAME")]
+    cluster: Option<String>,
+    /// User of the kubeconfig to use
+    #[arg(long, global = true, value_name = "NAME")]
+    user: Option<String>,
+    /// Address of the API server
+    #[arg(short, long, global = true, value_name = "URL")]
+    server: Option<String>,
+    /// Bearer token for the API server
+    #[arg(long, global = true, value_name = "TOKEN")]
+    token: Option<String>,
+    /// User to impersonate
+    #[arg(long = "as", global = true, value_name = "USER")]
+    impersonate: Option<String>,
+    /// Group to impersonate (repeatable)
+    #[arg(long = "as-group", global = true, value_name = "GROUP", requires = "impersonate")]
+    impersonate_groups: Vec<String>,
+    /// Longest wait for one answer, as 30s or 2m [default: depends on the request]
+    #[arg(long, global = true, value_name = "DURATION", value_parser = request_timeout)]
+    request_timeout: Option<Duration>,
+}
+
+// === impl KubectlArgs ===
+
+impl KubectlArgs {
+    pub(super) fn overrides(&self) -> ConfigOverrides {
+        ConfigOverrides {
+            context: self.context.clone(),
+            cluster: self.cluster.clone(),
+            user: self.user.clone(),
+            server: self.server.clone(),
+            token: self.token.clone().map(Into::into),
+            impersonate: self.impersonate.clone(),
+            impersonate_groups: self.impersonate_groups.clone(),
+        }
+    }
+
+    /// Returns the limit of each call; `None` = that of the request. kubectl means no limit by 0.
+    pub(super) fn request_timeout(&self) -> Option<Duration> {
+        self.request_timeout.map(|limit| if limit.is_zero() { NO_LIMIT } else { limit })
+    }
+}
+
+/// A wait that no command lasts.
+const NO_LIMIT: Duration = Duration::from_hours(24 * 365);
+
+/// Reads a duration. A number without a unit is one of seconds, as in kubectl.
+fn request_timeout(text: &str) -> Result<Duration, humantime::DurationError> {
+    match text.parse() {
+        Ok(seconds) => Ok(Duration::from_secs(seconds)),
+        Err(_) => humantime::parse_duration(text),
+    }
+}

@@ -1,0 +1,121 @@
+//! The HTTP client for an API server.
+//!
+//! kube's own client has no HTTP/2. For some hundred short calls per second, one connection costs the API server and
+//! kubegc far less than many. A server that offers only HTTP/1.1 has a connection for each call in flight.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Uri;
+use hyper::rt::{Read, Write};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::client::legacy::connect::{Connection, HttpConnector};
+use hyper_util::client::proxy::matcher::Intercept;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::Error;
+use kube::client::{Body, Client, ClientBuilder, ConfigExt as _};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use rustls::sign::SingleCertAndKey;
+use tower::util::{MapErrLayer, option_layer};
+use tower::{BoxError, Service};
+
+use super::target::Target;
+
+/// A connection without traffic is checked so often, and is closed if no answer comes in time: client-go's values.
+const PING: Duration = Duration::from_secs(30);
+const PONG: Duration = Duration::from_secs(15);
+
+/// How requests share TCP connections.
+#[derive(Clone, Copy)]
+pub(super) enum Sharing {
+    /// All requests share one connection, if the server has HTTP/2.
+    Multiplexed,
+    /// Each request in flight has its own.
+    Separate,
+}
+
+/// What a TLS connection needs.
+struct Tls {
+    config: ClientConfig,
+    /// The name that the server's certificate must contain, if it is not the host.
+    name: Option<ServerName<'static>>,
+}
+
+/// Makes a client. A TCP connection opens within `connect`.
+pub(super) fn client(target: &Target, connect: Duration, sharing: Sharing) -> Result<Client, Error> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_connect_timeout(Some(connect));
+    let tls = Tls::new(target)?;
+    match &target.proxy {
+        None => build(tls.over(tcp, sharing), target),
+        Some(proxy) => match proxy.uri().scheme_str() {
+            Some("https") => build(tls.over(tunnel(proxy, tls.over(tcp, Sharing::Separate)), sharing), target),
+            Some("http") => build(tls.over(tunnel(proxy, tcp), sharing), target),
+            _ => build(tls.over(socks(proxy, tcp), sharing), target),
+        },
+    }
+}
+
+fn build<C>(connector: HttpsConnector<C>, target: &Target) -> Result<Client, Error>
+where
+    C: Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connection + Read + Write + Send + Unpin + 'static,
+    C::Future: Send + 'static,
+    C::Error: Into<BoxError>,
+{
+    let mut builder = legacy::Client::builder(TokioExecutor::new());
+    builder.timer(TokioTimer::new()).http2_keep_alive_interval(PING).http2_keep_alive_timeout(PONG);
+    let client: legacy::Client<_, Body> = builder.build(connector);
+    let config = &target.config;
+    let builder = ClientBuilder::new(client, config.default_namespace.clone())
+        .with_layer(&MapErrLayer::new(BoxError::from))
+        .with_layer(&config.extra_headers_layer()?)
+        .with_layer(&option_layer(config.auth_layer()?))
+        .with_layer(&config.base_uri_layer());
+    Ok(builder.build())
+}
+
+fn tunnel<C>(proxy: &Intercept, connector: C) -> Tunnel<C> {
+    let tunnel = Tunnel::new(proxy.uri().clone(), connector);
+    match proxy.basic_auth() {
+        Some(credentials) => tunnel.with_auth(credentials.clone()),
+        None => tunnel,
+    }
+}
+
+fn socks<C>(proxy: &Intercept, connector: C) -> SocksV5<C> {
+    let socks = SocksV5::new(proxy.uri().clone(), connector);
+    match proxy.raw_auth() {
+        Some((user, password)) => socks.with_auth(user.to_owned(), password.to_owned()),
+        None => socks,
+    }
+}
+
+// === impl Tls ===
+
+impl Tls {
+    fn new(target: &Target) -> Result<Self, Error> {
+        let mut config = target.config.rustls_client_config()?;
+        if let Some(identity) = &target.identity {
+            config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(Arc::clone(identity)));
+        }
+        let name = target.config.tls_server_name.clone().map(ServerName::try_from).transpose();
+        Ok(Self { config, name: name.map_err(|error| Error::Service(error.into()))? })
+    }
+
+    /// Adds TLS to a connector, for addresses with the scheme `https`. Client and server agree on the protocol.
+    fn over<C>(&self, connector: C, sharing: Sharing) -> HttpsConnector<C> {
+        let mut builder = HttpsConnectorBuilder::new().with_tls_config(self.config.clone()).https_or_http();
+        if let Some(name) = &self.name {
+            builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name.clone()));
+        }
+        match sharing {
+            Sharing::Multiplexed => builder.enable_all_versions().wrap_connector(connector),
+            Sharing::Separate => builder.enable_http1().wrap_connector(connector),
+        }
+    }
+}
