@@ -34,4 +34,4 @@ pub use objects::{
 pub use pods::{Confirms, Phase, Pod, PodList, PodSourceName, PodSourceReport, is_object_name, running_pods};
 pub use seen::Seen;
 pub use snapshot::{Snapshot, SnapshotKind};
-pub use text::{count_text, duration_text, printable_text, size_text};
+pub use text::{count_text, duration_text, printable_text, size_text, yaml_error_text};

@@ -13,7 +13,7 @@ use walkdir::WalkDir;
 use super::duration;
 use super::entry::Entry;
 use super::error::{ConfigFault, Origin};
-use crate::model::duration_text;
+use crate::model::{duration_text, yaml_error_text};
 
 /// A field of `KubeletConfiguration` and its parser.
 struct Field {
@@ -62,7 +62,8 @@ impl KubeletFiles {
                 self.files.push((path.to_owned(), document));
             }
             Err(error) => {
-                self.faults.push(ConfigFault::whole(Origin::File(path.to_owned()), format!("not YAML: {error}")));
+                let right = format!("not YAML: {}", yaml_error_text(&error));
+                self.faults.push(ConfigFault::whole(Origin::File(path.to_owned()), right));
             }
         }
     }
@@ -113,7 +114,7 @@ fn decode(text: &str) -> Result<(Json, Option<String>), serde_saphyr::Error> {
         Err(error) => {
             let lenient = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins };
             let documents = serde_saphyr::from_multiple_with_options(text, lenient)?;
-            (documents, Some(format!("of repeated keys the last counts ({})", first_line(&error.to_string()))))
+            (documents, Some(format!("of repeated keys the last counts ({})", first_line(&yaml_error_text(&error)))))
         }
     };
     let others = (documents.len() > 1).then(|| "of several documents the first counts".to_owned());

@@ -7,6 +7,7 @@ use super::environment::Environment;
 use super::error::{ConfigError, ConfigFault, Origin};
 use super::kubelet::KubeletFiles;
 use crate::host_path::{HostFs, Resolved};
+use crate::model::yaml_error_text;
 
 /// The default configuration file of crictl, on the host.
 const CRICTL_FILE: &str = "/etc/crictl.yaml";
@@ -45,7 +46,7 @@ impl OtherSockets {
     fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
         let document = serde_saphyr::from_str::<Option<BTreeMap<String, serde_json::Value>>>(&text);
-        let document = document.map_err(|error| error.to_string())?.unwrap_or_default();
+        let document = document.map_err(|error| yaml_error_text(&error))?.unwrap_or_default();
         Ok(Self::named(CRICTL_KEYS, |key| Some((path, document.get(key)?))))
     }
 

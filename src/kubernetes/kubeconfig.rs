@@ -4,6 +4,8 @@ use kube::config::Kubeconfig;
 use serde_json::{Map, Value};
 use serde_saphyr::options::DuplicateKeyPolicy;
 
+use crate::model::yaml_error_text;
+
 /// Reads the text of a kubeconfig: its first document, of repeated keys the last.
 ///
 /// # Errors
@@ -11,7 +13,7 @@ use serde_saphyr::options::DuplicateKeyPolicy;
 pub(super) fn read(text: &str) -> Result<Kubeconfig, String> {
     let options = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins };
     let documents = serde_saphyr::from_multiple_with_options::<Value>(text, options);
-    let mut document = documents.map_err(|error| error.to_string())?.into_iter().next().unwrap_or_default();
+    let mut document = documents.map_err(|error| yaml_error_text(&error))?.into_iter().next().unwrap_or_default();
     if document.is_null() {
         document = Value::Object(Map::new());
     }

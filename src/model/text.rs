@@ -24,6 +24,12 @@ pub fn duration_text(time: Duration) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
+/// Returns the text of an error of the YAML parser, which begins with a prefix of its own: `error: line 1 …`.
+pub fn yaml_error_text(error: &impl Display) -> String {
+    let text = error.to_string();
+    text.strip_prefix("error: ").unwrap_or(&text).to_owned()
+}
+
 /// Returns a size in units of 1024: `512B`, `7.0MiB`, `1.2TiB`.
 pub fn size_text(bytes: u64) -> String {
     // No larger one is needed for 64 bits.
