@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 use std::io::{self, ErrorKind as Io, Write as _};
 use std::process::ExitCode;
 
-use crate::config::{ConfigError, ConfigFault};
+use crate::config::{ConfigError, ConfigFault, Origin};
 use crate::daemon::signals::Signal;
 use crate::model::printable_text;
 
@@ -145,7 +145,13 @@ impl From<serde_json::Error> for CliError {
 
 impl From<ConfigError> for CliError {
     fn from(error: ConfigError) -> Self {
-        Self::new(ErrorKind::Config, error).hint("`kubegc config default` prints every setting with its default")
+        let is_of_crictl = |fault: &ConfigFault| fault.origin == Origin::CRICTL_VARIABLE;
+        let hint = if error.faults.iter().any(is_of_crictl) {
+            "correct crictl's configuration, unset CRI_CONFIG_FILE, or set --runtime-endpoint"
+        } else {
+            "`kubegc config default` prints every setting with its default"
+        };
+        Self::new(ErrorKind::Config, error).hint(hint)
     }
 }
 

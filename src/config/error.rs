@@ -73,6 +73,9 @@ pub struct ConfigError {
 // === impl Origin ===
 
 impl Origin {
+    /// The variable that names crictl's configuration.
+    pub const CRICTL_VARIABLE: Self = Self::Environment("CRI_CONFIG_FILE");
+
     /// Returns whether the value is from the command line.
     pub(super) fn is_command_line(&self) -> bool {
         matches!(self, Self::Flag(_) | Self::Set)

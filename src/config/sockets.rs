@@ -39,7 +39,7 @@ impl OtherSockets {
         };
         Self::read(path).map_err(|cause| {
             let right = format!("cannot read {}: {cause}", path.display());
-            ConfigError { faults: vec![ConfigFault::whole(Origin::Environment("CRI_CONFIG_FILE"), right)] }
+            ConfigError { faults: vec![ConfigFault::whole(Origin::CRICTL_VARIABLE, right)] }
         })
     }
 
