@@ -33,6 +33,7 @@ mod run;
 mod session;
 mod snapshot;
 mod status;
+mod suggestions;
 mod version;
 mod why;
 
@@ -82,7 +83,9 @@ enum Verb {
 /// Parses the command line, runs the command and reports errors.
 pub fn main() -> ExitCode {
     completions::answer_shell();
-    let matches = exit_status::documented(Cli::command()).get_matches();
+    let command = exit_status::documented(Cli::command());
+    let matches = command.clone().try_get_matches();
+    let matches = matches.unwrap_or_else(|error| suggestions::with_meant(error, &command, std::env::args_os()).exit());
     let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     cli.global = cli.global.with_set_before_verb(std::env::args_os());
     if let Verb::Config(args) = &cli.verb
