@@ -13,6 +13,7 @@ mod documents;
 mod error;
 mod exit_status;
 mod format;
+mod formats;
 mod global;
 mod history;
 mod images;
@@ -132,9 +133,7 @@ impl Cli {
             let shows_or_serves = is_service || matches!(self.verb, Verb::Config(_));
             Ok(if shows_or_serves { loaded } else { loaded.for_command(environment) })
         };
-        if self.global.format == Some(Format::Html) && !matches!(self.verb, Verb::Report(_)) {
-            return Err(CliError::message(ErrorKind::Usage, "-o html is for `kubegc report`"));
-        }
+        formats::check(&self.verb, self.global.format)?;
         match &self.verb {
             Verb::Plan(args) => plan::run(args, &load()?, output),
             Verb::Collect(args) => collect::run(args, &load()?, output),

@@ -16,14 +16,14 @@ use super::overrides::Overrides;
 use super::plan::ScopeArg;
 use super::render::{self, Detail, Paint};
 use super::session::{begun, block_on, failed_sources, lock_and_open, look, memory_only, node, warn_without_history};
-use super::{CliError, ErrorKind, Output, format, one_document};
+use super::{CliError, ErrorKind, Format, Output, format, one_document};
 use crate::config::{Loaded, Mode};
 use crate::daemon::schedule::Limits;
 use crate::daemon::signals::Signal;
 use crate::daemon::{Cycle, PassKind, now, signals};
 use crate::execute::Remover;
 use crate::metrics::{AgentMetrics, Exposition, write_text_file};
-use crate::plan::{Plan, PlanError, Report, Summary};
+use crate::plan::{Outcome, Plan, PlanError, Report, Summary};
 use crate::record::{Pass, StoreError, count_no_pass};
 
 /// Make one GC pass: remove what `plan` shows
@@ -234,6 +234,11 @@ fn print(pass: &Pass, args: &Args, loaded: &Loaded, output: &mut Output) -> Resu
         (false, true) => Detail::Wide,
         (false, false) => Detail::Objects,
     };
+    if output.format == Some(Format::Name) {
+        let removed = |report: &&Report| matches!(report.outcome, Outcome::Removed {} | Outcome::WouldRemove {});
+        let targets = pass.reports.iter().filter(removed).map(|report| &report.action.target);
+        return output.names(targets.map(|target| render::reference(target.kind(), &target.id())));
+    }
     output.result(&document, |wide| render::collection(pass, detail(wide), paint))
 }
 

@@ -12,7 +12,7 @@ use super::controller::Answer;
 use super::images::Images;
 use super::render::Grid;
 use super::session::block_on;
-use super::{CliError, ErrorKind, Format, Output, candidates, format};
+use super::{CliError, ErrorKind, Format, Output, candidates, format, formats};
 use crate::config::{ConfigError, ConfigFault, KEYS, Loaded};
 use crate::controller::{ClusterReport, ClusterStatus, PodReport};
 use crate::cri;
@@ -116,6 +116,17 @@ struct Fault {
 // === impl Args ===
 
 impl Args {
+    /// Returns the name of the command, and its output formats.
+    pub(super) fn formats(&self) -> (&'static str, &'static [Format]) {
+        match &self.verb {
+            Verb::Check { .. } => ("config check", formats::TEXT),
+            Verb::Show => ("config show", formats::TEXT),
+            Verb::Explain { .. } => ("config explain", &[]),
+            Verb::Default => ("config default", &[]),
+            Verb::Schema { .. } => ("config schema", &[Format::Json]),
+        }
+    }
+
     /// Returns the file of `config check FILE`.
     pub(super) fn file(&self) -> Option<&PathBuf> {
         match &self.verb {

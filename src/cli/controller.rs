@@ -15,7 +15,7 @@ use clap::Subcommand;
 use self::kubectl_args::KubectlArgs;
 use self::source::Source;
 pub(super) use self::why::Answer;
-use super::{CliError, Format, Output};
+use super::{CliError, Format, Output, formats};
 use crate::config::{ConfigFiles, Loaded};
 
 /// Collect the garbage of a cluster: objects whose owners are deleted
@@ -49,6 +49,18 @@ struct SnapshotArgs {}
 // === impl Args ===
 
 impl Args {
+    /// Returns the name of the command, and its output formats.
+    pub(super) fn formats(&self) -> (&'static str, &'static [Format]) {
+        match &self.command {
+            Command::Plan(_) => ("controller plan", formats::LIST),
+            Command::Collect(_) => ("controller collect", formats::LIST),
+            Command::Why(_) => ("controller why", formats::TEXT),
+            Command::Status(_) => ("controller status", formats::TEXT),
+            Command::Snapshot(_) => ("controller snapshot", formats::DOCUMENT),
+            Command::Run(_) => ("controller run", &[]),
+        }
+    }
+
     /// Returns whether the command is a service.
     pub fn is_service(&self) -> bool {
         matches!(self.command, Command::Run(_))

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::render::{Grid, object, reference};
-use super::{CliError, Format, Output, format};
+use super::{CliError, Format, Output, format, formats};
 use crate::config::Loaded;
 use crate::daemon::now;
 use crate::plan::Kind;
@@ -88,6 +88,15 @@ pub enum KindArg {
 // === impl Args ===
 
 impl Args {
+    /// Returns the name of the command, and its output formats. Runs and sums are no objects.
+    pub(super) fn formats(&self) -> (&'static str, &'static [Format]) {
+        match self {
+            Self { runs: true, .. } => ("history --runs", formats::ROWS),
+            Self { sums: true, .. } => ("history --sums", formats::TEXT),
+            _ => ("history", formats::LIST),
+        }
+    }
+
     fn filter(&self) -> HistoryFilter {
         HistoryFilter {
             limit: Some(self.limit),

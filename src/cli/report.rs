@@ -40,14 +40,8 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
     let node = plan.as_ref().map_or(&loaded.settings.node, |plan| &plan.node);
     let document = document(&loaded.settings, node, outlook);
     let text = match output.format.unwrap_or(Format::Html) {
-        Format::Html => html(&document),
         Format::Json => serde_json::to_string(&document)? + "\n",
-        Format::Table | Format::Wide | Format::Name | Format::Yaml => {
-            return Err(CliError::message(
-                ErrorKind::Usage,
-                "a report is html or json; `kubegc status` prints a table",
-            ));
-        }
+        _ => html(&document),
     };
     match &args.file {
         None => output.text(&text)?,

@@ -40,8 +40,8 @@ fn a_report_as_json_has_what_the_page_has_and_a_file_is_written_whole() {
 fn a_page_is_for_reports_alone() {
     let host = Host::new();
     for (arguments, cause) in [
-        (["plan", "-o", "html"], "-o html is for `kubegc report`"),
-        (["report", "-o", "wide"], "a report is html or json; `kubegc status` prints a table"),
+        (["plan", "-o", "html"], "`kubegc plan` has no output format \"html\""),
+        (["report", "-o", "wide"], "-o accepts html and json here"),
     ] {
         let output = host.shell.command(&arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2));

@@ -13,6 +13,7 @@ use crate::cli::session::block_on;
 use crate::cli::{CliError, ErrorKind, Format, Output, format};
 use crate::controller::{ClusterOutcome, ClusterReport, CollectOptions, PodCollector, collect};
 use crate::daemon::{now, signals};
+use crate::owners::ActionWord;
 
 /// Delete what `controller plan` shows, and what follows from it
 ///
@@ -89,7 +90,13 @@ fn pods(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) -> 
             signal = signals.aborted() => Err(CliError::aborted(signal)),
         }
     })?;
-    output.result(&report, |_| render_pods::report(&report))?;
+    match output.format {
+        Some(Format::Name) => {
+            let deleted = report.outcomes.iter().filter(|outcome| outcome.result.is_deletion());
+            output.names(deleted.map(|outcome| render_pods::name(&outcome.action)))?;
+        }
+        _ => output.result(&report, |_| render_pods::report(&report))?,
+    }
     match report.failures.first().map(|failure| &failure.cause).or(report.errors.first()) {
         _ if report.interrupted => Err(CliError::message(ErrorKind::Partial, "ended before all was done")),
         None => Ok(()),
@@ -101,6 +108,10 @@ fn print(report: &ClusterReport, dry_run: bool, output: &mut Output) -> Result<(
     match output.format.unwrap_or(Format::Table) {
         Format::Json => output.json(report),
         Format::Yaml => output.yaml(report),
+        Format::Name => {
+            let deleted = report.outcomes.iter().filter(|outcome| outcome.action == ActionWord::Delete);
+            output.names(deleted.map(|outcome| render::name(&outcome.object)))
+        }
         format => {
             let paint = Paint { on: output.color };
             output.text(&render::report(report, dry_run, format == Format::Wide, paint))

@@ -294,6 +294,12 @@ fn branches<N>(
     }
 }
 
+/// Returns the name of an object as `kubectl get -o name` prints it: `configmap/web`, `deployment.apps/web`.
+pub(super) fn name(object: &Identity) -> String {
+    let (kind, group) = (object.kind.kind.to_lowercase(), object.kind.group());
+    if group.is_empty() { format!("{kind}/{}", object.name) } else { format!("{kind}.{group}/{}", object.name) }
+}
+
 fn kind(object: &Identity, wide: bool) -> String {
     if wide { object.kind.to_string() } else { object.kind.kind.to_string() }
 }

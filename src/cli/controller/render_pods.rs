@@ -43,6 +43,11 @@ pub(super) fn report(report: &PodReport) -> String {
     format!("{table}{} deleted.\n", format::count(deleted, "pod"))
 }
 
+/// Returns the name of a pod as `kubectl get -o name` prints it.
+pub(super) fn name(action: &PodAction) -> String {
+    format!("pod/{}", action.name)
+}
+
 fn actions(actions: &[PodAction]) -> String {
     let mut grid = Grid::new(&["ACTION", "NAMESPACE", "NAME", "NODE", "WHY"]);
     for action in actions {

@@ -2,6 +2,41 @@
 
 use super::*;
 
+/// Returns the error and the hint of a command that fails with status 2.
+fn refused(arguments: &[&str]) -> String {
+    let text = Shell::new().run(arguments);
+    assert!(text.starts_with("exit Some(2)\n"), "{arguments:?}: {text}");
+    text.replace("exit Some(2)\n", "")
+}
+
+#[test]
+fn a_command_refuses_the_output_formats_that_it_does_not_have() {
+    for (command, known) in [
+        (&["why", "web", "--snapshot", FULL_DISK][..], "table, json and yaml"),
+        (&["status"], "table, json and yaml"),
+        (&["version"], "table, json and yaml"),
+        (&["snapshot"], "json and yaml"),
+        (&["report"], "html and json"),
+        (&["history", "--runs"], "table, wide, json and yaml"),
+        (&["history", "--sums"], "table, json and yaml"),
+        (&["config", "show"], "table, json and yaml"),
+        (&["config", "check"], "table, json and yaml"),
+        (&["config", "schema", "plan"], "json"),
+        (&["controller", "why", "pod/web"], "table, json and yaml"),
+        (&["controller", "status"], "table, json and yaml"),
+        (&["controller", "snapshot"], "json and yaml"),
+    ] {
+        let error = refused(&[command, &["-o", "name"]].concat());
+        assert!(error.starts_with("! error: `kubegc ") && error.contains("has no output format \"name\""), "{error}");
+        assert!(error.ends_with(&format!("! hint: -o accepts {known} here\n")), "{command:?}: {error}");
+    }
+    for command in [&["run"][..], &["controller", "run"], &["config", "default"], &["completions", "bash"], &["demo"]] {
+        let error = refused(&[command, &["-o", "json"]].concat());
+        assert!(error.ends_with("has no output format \"json\"\n! hint: leave out -o\n"), "{error}");
+    }
+    assert!(refused(&["plan", "-o", "html"]).contains("-o accepts table, wide, json, yaml and name here"));
+}
+
 #[test]
 fn an_error_in_yaml_has_one_prefix_and_a_hint_that_helps() {
     let shell = Shell::new().with("crictl.yaml", "runtime-endpoint: [a\nb: c: d\n");
@@ -18,4 +53,37 @@ fn an_error_in_yaml_has_one_prefix_and_a_hint_that_helps() {
     assert!(kubelet.contains("! error: kubelet.yaml: not YAML: line 2 column 2: "), "{kubelet}");
     let admin = shell.run(&["controller", "plan", "--kubeconfig", "admin.conf"]);
     assert!(admin.contains("used: line 2 column 2: "), "{admin}");
+}
+
+/// A cluster in which one object is deleted with its owner and another one waits for a finalizer.
+const CLUSTER: &str = r#"{
+    "kind": "kubegc.controller.snapshot", "version": 1, "taken_at": "2026-11-21T12:00:00Z", "server": "https://api",
+    "served": [{"api_version": "apps/v1", "kind": "Deployment", "resource": "deployments", "namespaced": true}],
+    "resources": [{"api_version": "apps/v1", "kind": "Deployment", "resource": "deployments", "namespaced": true,
+        "objects": {"seen": [
+            {"namespace": "shop", "name": "left", "uid": "u1", "owners": [{"api_version": "apps/v1",
+                "kind": "Deployment", "name": "owner", "uid": "u0", "controller": false, "blocking": false}]},
+            {"namespace": "shop", "name": "held", "uid": "u2", "owners": [],
+                "deletion_timestamp": "2026-11-21T11:00:00Z", "finalizers": ["example.com/backup"]}
+        ]}}],
+    "unavailable": [],
+    "owners": [{"api_version": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "owner", "uid": "u0",
+        "read_at": "2026-11-21T12:00:00Z", "answer": "not_found"}]
+}"#;
+
+#[test]
+fn objects_of_a_cluster_are_named_as_by_kubectl() {
+    let shell = Shell::new().with("cluster.json", CLUSTER);
+    let run = |arguments: &[&str]| shell.run(&[&["controller"], arguments, &["--snapshot", "cluster.json"]].concat());
+    assert_eq!(run(&["plan", "-o", "name"]), "deployment.apps/left\n", "what only waits is not deleted");
+    assert_eq!(run(&["plan", "-o", "name", "-n", "other"]), "");
+}
+
+#[test]
+fn collect_prints_the_names_of_what_it_removed() {
+    let host = crate::cli_on_sim::Host::new();
+    let names = host.run(&["collect", "--dry-run", "-o", "name", "--kind", "sandbox"]);
+    assert_eq!(names, "sandbox/s-job-0\n");
+    assert_eq!(host.run(&["collect", "-o", "name", "--kind", "sandbox"]), names);
+    assert_eq!(host.run(&["history", "-o", "name"]), names);
 }
