@@ -28,6 +28,9 @@ pub struct Args {
     /// List the images of a snapshot instead of this node (- for standard input)
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
+    /// Print the ids only
+    #[arg(short, long)]
+    quiet: bool,
 }
 
 /// The order of images. Images without a value are last.
@@ -104,6 +107,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
     };
     let images = Images::new(&snapshot, &plan, policy, args.sort_by);
     match output.format {
+        _ if args.quiet => output.names(images.entries.iter().map(|image| image.id.clone()))?,
         Some(Format::Name) => output.names(images.entries.iter().map(|image| reference(Kind::Image, &image.id)))?,
         _ => output.result(&images, |wide| images.text(wide))?,
     }

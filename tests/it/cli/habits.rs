@@ -38,6 +38,15 @@ fn a_command_refuses_the_output_formats_that_it_does_not_have() {
 }
 
 #[test]
+fn ids_of_images_are_printed_alone_as_by_crictl() {
+    let shell = Shell::new();
+    let quiet = shell.run(&["images", "--snapshot", FULL_DISK, "-q"]);
+    let names = shell.run(&["images", "--snapshot", FULL_DISK, "-o", "name"]);
+    let ids: Vec<_> = names.lines().map(|name| name.trim_start_matches("image/")).collect();
+    assert_eq!((ids.len(), quiet.lines().collect::<Vec<_>>()), (13, ids));
+}
+
+#[test]
 fn an_error_in_yaml_has_one_prefix_and_a_hint_that_helps() {
     let shell = Shell::new().with("crictl.yaml", "runtime-endpoint: [a\nb: c: d\n");
     let text = shell.run(&["config", "show"]);
