@@ -11,6 +11,7 @@ mod controller;
 mod demo;
 mod documents;
 mod error;
+mod examples;
 mod exit_status;
 mod format;
 mod formats;

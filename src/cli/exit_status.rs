@@ -1,6 +1,8 @@
-//! The exit status of each command, for its long help.
+//! The end of the long help of each command: its examples, and its exit status.
 
 use clap::Command;
+
+use super::examples;
 
 /// The meaning of each exit status.
 const MEANINGS: [(u8, &str); 7] = [
@@ -13,7 +15,7 @@ const MEANINGS: [(u8, &str); 7] = [
     (130, "interrupted (143 by SIGTERM)"),
 ];
 
-/// Adds the exit status to the long help of a command and of all its subcommands.
+/// Adds the examples and the exit status to the long help of a command and of all its subcommands.
 pub(super) fn documented(command: Command) -> Command {
     let path = command.get_name().to_owned();
     command.mut_subcommands(|command| of_path(command, &path))
@@ -21,7 +23,8 @@ pub(super) fn documented(command: Command) -> Command {
 
 fn of_path(command: Command, path: &str) -> Command {
     let path = format!("{path} {}", command.get_name());
-    let help = help(statuses(&path));
+    let examples = examples::text(path.strip_prefix("kubegc ").unwrap_or(&path));
+    let help = examples + &help(statuses(&path));
     command.mut_subcommands(|command| of_path(command, &path)).after_long_help(help)
 }
 
