@@ -21,6 +21,7 @@ mod images;
 mod logging;
 mod lookup;
 mod man;
+mod namespace;
 mod one_document;
 mod only;
 mod output;

@@ -7,7 +7,7 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 22] = [
         &[
             ("Show what a pass would remove now, and why", "kubegc plan"),
             ("List each kept object too", "kubegc plan -o wide"),
-            ("Show only the containers of one namespace", "kubegc plan --kind container --namespace shop"),
+            ("Show only the containers of one namespace", "kubegc plan --kind container -n shop"),
             ("Save a plan, to carry it out later", "kubegc plan -o json > plan.json"),
         ],
     ),
@@ -32,7 +32,7 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 22] = [
         "why",
         &[
             ("Explain an image", "kubegc why registry.example.com/web:1.0"),
-            ("Explain all objects of a pod", "kubegc why pod/web-0"),
+            ("Explain all objects of a pod", "kubegc why pod web-0 -n shop"),
             ("Explain a container by the beginning of its id", "kubegc why 509b9c7"),
         ],
     ),
@@ -49,7 +49,7 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 22] = [
         "history",
         &[
             ("Show the last removals", "kubegc history"),
-            ("Show what was removed in a day", "kubegc history --since 24h"),
+            ("Show what was removed of a namespace in a day", "kubegc history --since 24h --namespace shop"),
             ("Add up the removals by day and reason", "kubegc history --sums"),
             ("Show the runs", "kubegc history --runs"),
             ("Show the run with number 12 and its removals", "kubegc history 12"),

@@ -28,8 +28,14 @@ pub struct Args {
     /// Filter by object kind
     #[arg(long, value_enum)]
     kind: Option<KindArg>,
+    /// Filter by namespace of the pod (without a short form: -n is the number of entries)
+    #[arg(long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// Show objects of all namespaces, which is the default
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
     /// Show runs instead of single removals
-    #[arg(long, conflicts_with_all = ["text", "since", "kind"])]
+    #[arg(long, conflicts_with_all = ["text", "since", "kind", "namespace"])]
     runs: bool,
     /// Add up the removals by day and reason (UTC)
     #[arg(long, conflicts_with = "runs")]
@@ -103,13 +109,15 @@ impl Args {
             since: self.since.map(When::moment),
             kind: self.kind.map(Kind::from),
             text: self.text.clone(),
+            namespace: self.namespace.clone().filter(|_| !self.all_namespaces),
             run: None,
         }
     }
 
     /// Returns the message for an empty result.
     fn nothing(&self) -> &'static str {
-        let is_filtered = self.text.is_some() || self.since.is_some() || self.kind.is_some();
+        let is_filtered =
+            self.text.is_some() || self.since.is_some() || self.kind.is_some() || self.namespace.is_some();
         if is_filtered { "no entry matches\n" } else { "no removals\n" }
     }
 }

@@ -87,6 +87,16 @@ impl WordKind {
     }
 }
 
+/// Returns the words with the kind that the first one names, as kubectl accepts it: `pod web-0 web-1`.
+pub(super) fn with_kind(words: &[String]) -> Vec<String> {
+    match words {
+        [kind, names @ ..] if !names.is_empty() && WordKind::of(kind).is_some() => {
+            names.iter().map(|name| format!("{kind}/{name}")).collect()
+        }
+        words => words.to_vec(),
+    }
+}
+
 /// Finds the objects that the word refers to. Only the most precise matches count. An ID may be as the API server has it,
 /// with its runtime: `containerd://…`.
 pub(super) fn find(snapshot: &Snapshot, logs: &LogPolicy, word: &str) -> Finding {

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use clap_complete::ArgValueCompleter;
 
 use super::history::KindArg;
-use super::lookup::{Finding, find};
+use super::lookup::{Finding, find, with_kind};
+use super::namespace::NamespaceArgs;
 use super::{CliError, ErrorKind, candidates};
 use crate::model::Snapshot;
 use crate::plan::{Action, Kept, Kind, Plan, Policy};
@@ -13,15 +14,14 @@ use crate::plan::{Action, Kept, Kind, Plan, Policy};
 /// Flags that limit a plan.
 #[derive(Debug, clap::Args)]
 pub struct OnlyArgs {
-    /// Only these objects: `KIND/NAME`, or what `why` accepts
+    /// Only these objects: `KIND/NAME`, `KIND NAME...`, or what `why` accepts
     #[arg(value_name = "OBJECT", add = ArgValueCompleter::new(candidates::objects))]
     objects: Vec<String>,
     /// Only objects of these kinds
     #[arg(long, value_enum, value_delimiter = ',')]
     kind: Vec<KindArg>,
-    /// Only objects of pods of this namespace
-    #[arg(long, value_name = "NAMESPACE")]
-    namespace: Option<String>,
+    #[command(flatten)]
+    namespace: NamespaceArgs,
 }
 
 // === impl OnlyArgs ===
@@ -29,7 +29,7 @@ pub struct OnlyArgs {
 impl OnlyArgs {
     /// Returns whether any limit is set.
     pub(super) fn is_set(&self) -> bool {
-        !self.objects.is_empty() || !self.kind.is_empty() || self.namespace.is_some()
+        !self.objects.is_empty() || !self.kind.is_empty() || self.namespace.get().is_some()
     }
 
     /// Returns the plan without the other objects.
@@ -43,8 +43,8 @@ impl OnlyArgs {
         let named = self.named(snapshot, policy)?;
         let is_named = |kind: Kind, id: &str| self.objects.is_empty() || named.contains(&(kind, id.to_owned()));
         let is_of_kind = |kind| self.kind.is_empty() || self.kind.iter().any(|wanted| Kind::from(*wanted) == kind);
-        let is_in = |pod: Option<&crate::model::PodRef>| match &self.namespace {
-            Some(namespace) => pod.is_some_and(|pod| pod.namespace == *namespace),
+        let is_in = |pod: Option<&crate::model::PodRef>| match self.namespace.get() {
+            Some(namespace) => pod.is_some_and(|pod| pod.namespace == namespace),
             None => true,
         };
         let is_meant = |action: &Action| {
@@ -61,7 +61,7 @@ impl OnlyArgs {
     /// Returns the objects that the words refer to.
     fn named(&self, snapshot: &Snapshot, policy: &Policy) -> Result<HashSet<(Kind, String)>, CliError> {
         let mut named = HashSet::new();
-        for word in &self.objects {
+        for word in &with_kind(&self.objects) {
             match find(snapshot, &policy.logs, word) {
                 Finding::Objects(found) => named.extend(found.into_iter().map(|found| (found.kind, found.id))),
                 Finding::Ambiguous(candidates) => {

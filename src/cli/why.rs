@@ -2,6 +2,7 @@
 
 mod facts;
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -11,7 +12,8 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::documents::Snapshots;
-use super::lookup::{Finding, Found, find};
+use super::lookup::{Finding, Found, find, with_kind};
+use super::namespace::{NamespaceArgs, of_namespace};
 use super::pods::{self, PodAnswer};
 use super::render::Paint;
 use super::session::{block_on, explain};
@@ -26,10 +28,12 @@ use facts::{Facts, seconds_to_go};
 pub struct Args {
     /// Id, image, pod, container or log path, whole or in part
     ///
-    /// Everything that a table shows is accepted: `pod/NAME`, `NAMESPACE/POD/CONTAINER`, an image without its registry,
+    /// Everything that a table shows is accepted: `pod/NAME` or `pod NAME`, `NAMESPACE/POD/CONTAINER`, an image without its registry,
     /// the beginning of an id, a name that the table has shortened. If several objects match, they are listed.
-    #[arg(add = ArgValueCompleter::new(candidates::objects))]
-    what: String,
+    #[arg(required = true, num_args = 1..=2, add = ArgValueCompleter::new(candidates::objects))]
+    what: Vec<String>,
+    #[command(flatten)]
+    namespace: NamespaceArgs,
     /// Explain a snapshot instead of this node (- for standard input)
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
@@ -94,12 +98,17 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
         Some(file) => Snapshots::open(file)?.planned(policy)?,
         None => block_on(explain(loaded))?,
     };
-    let word = args.what.strip_prefix("pod/").unwrap_or(&args.what);
-    let pods: Vec<_> = pods::answers(&snapshot, word, &plan).into_iter().map(Said::Pod).collect();
-    let found = match find(&snapshot, &policy.logs, &args.what) {
+    let what = args.word()?;
+    let place = args
+        .namespace
+        .get()
+        .map_or(Cow::Borrowed(&snapshot), |namespace| Cow::Owned(of_namespace(snapshot.clone(), namespace)));
+    let word = what.strip_prefix("pod/").unwrap_or(&what);
+    let pods: Vec<_> = pods::answers(&place, word, &plan).into_iter().map(Said::Pod).collect();
+    let found = match find(&place, &policy.logs, &what) {
         Finding::Objects(found) => found,
-        Finding::Ambiguous(candidates) => return Err(ambiguous(&args.what, &candidates)),
-        Finding::Nothing(similar) if pods.is_empty() => return Err(nothing(&args.what, &similar)),
+        Finding::Ambiguous(candidates) => return Err(ambiguous(&what, &candidates)),
+        Finding::Nothing(similar) if pods.is_empty() => return Err(nothing(&what, &similar)),
         Finding::Nothing(_) => Vec::new(),
     };
     let objects =
@@ -144,6 +153,22 @@ fn answer(found: Found, snapshot: &Snapshot, plan: &Plan, loaded: &Loaded) -> Op
     let answer = Answer::new(found, decision, reason.unwrap_or_default(), explanation, loaded);
     let answer = Answer { seconds_to_go, facts, ..answer };
     Some(if is_of_pod { answer.with_pods(plan) } else { answer })
+}
+
+// === impl Args ===
+
+impl Args {
+    /// Returns the word that names the objects: the only one, or `KIND/NAME`.
+    fn word(&self) -> Result<String, CliError> {
+        match with_kind(&self.what).as_slice() {
+            [word] => Ok(word.clone()),
+            words => {
+                let message = format!("no kind {:?}", words.first().map_or("", String::as_str));
+                let kinds: Vec<_> = Kind::ALL.iter().map(|kind| kind.as_str().replace('_', "-")).collect();
+                Err(CliError::message(ErrorKind::Usage, message).hint(format!("kinds are pod, {}", kinds.join(", "))))
+            }
+        }
+    }
 }
 
 // === impl Said ===

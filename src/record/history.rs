@@ -68,6 +68,8 @@ pub struct HistoryFilter {
     pub since: Option<Timestamp>,
     /// Only objects of this kind.
     pub kind: Option<Kind>,
+    /// Only objects of pods of this namespace.
+    pub namespace: Option<String>,
     /// Only removals of this run.
     pub run: Option<RunId>,
     /// Only objects with this text in the id, path, name, tags, pod uid or `namespace/name`. Case does not matter.
@@ -132,13 +134,20 @@ impl Store {
                  WHERE at >= ?1 AND (?2 IS NULL OR kind = ?2) AND (?3 IS NULL OR instr(lower(
                      object || ' ' || coalesce(name, '') || ' ' || tags || ' ' || coalesce(pod_uid, '') || ' '
                          || coalesce(pod_namespace || '/' || pod_name, '')), lower(?3)))
-                     AND (?5 IS NULL OR run = ?5)
+                     AND (?5 IS NULL OR run = ?5) AND (?6 IS NULL OR pod_namespace = ?6)
                  ORDER BY at DESC, id DESC LIMIT ?4",
             )?;
             let since = filter.since.map_or(i64::MIN, nanos);
             let limit = filter.limit.map_or(-1, |limit| integer(limit as u64));
             let rows = statement.query_map(
-                (since, filter.kind.map(Kind::as_str), &filter.text, limit, filter.run.map(|run| run.0)),
+                (
+                    since,
+                    filter.kind.map(Kind::as_str),
+                    &filter.text,
+                    limit,
+                    filter.run.map(|run| run.0),
+                    &filter.namespace,
+                ),
                 entry,
             )?;
             rows.collect()

@@ -477,7 +477,7 @@ fn usage_errors_have_status_2_and_help_has_0() {
     Usage: kubegc plan [OPTIONS] [OBJECT]...
 
     Arguments:
-      [OBJECT]...  Only these objects: `KIND/NAME`, or what `why` accepts
+      [OBJECT]...  Only these objects: `KIND/NAME`, `KIND NAME...`, or what `why` accepts
 
     Options:
           --snapshot <FILE>        Plan for snapshots in a file (- for standard input)
@@ -485,7 +485,8 @@ fn usage_errors_have_status_2_and_help_has_0() {
                                    images, all]
           --kind <KIND>            Only objects of these kinds [possible values: container, sandbox,
                                    log-dir, log-link, image]
-          --namespace <NAMESPACE>  Only objects of pods of this namespace
+      -n, --namespace <NAMESPACE>  Only objects of this namespace; an image has none
+      -A, --all-namespaces         Objects of all namespaces, which is the default
           --evict-terminated-pods  Also remove dead containers and sandboxes of terminated pods
           --pressure               Remove everything unused, as under disk pressure
       -h, --help                   Print help (see more with '--help')

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 
 use super::source::Source;
 use super::{render, render_pods, source};
+use crate::cli::namespace::NamespaceArgs;
 use crate::cli::render::Paint;
 use crate::cli::session::block_on;
 use crate::cli::{CliError, ErrorKind, Format, Output};
@@ -22,9 +23,8 @@ pub struct Args {
     /// Plan for a snapshot in a file (- for standard input)
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
-    /// Show only objects of this namespace
-    #[arg(short, long, value_name = "NAMESPACE")]
-    namespace: Option<String>,
+    #[command(flatten)]
+    namespace: NamespaceArgs,
     /// Exit with status 4 if the plan has one of these
     #[arg(long, value_enum, value_delimiter = ',', value_name = "CONDITION")]
     fail_on: Vec<Condition>,
@@ -50,7 +50,7 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
         return pods(args, source, output);
     }
     let mut plan = plan(&source.snapshot(args.snapshot.as_ref())?, &source.settings().controller.guards);
-    if let Some(namespace) = &args.namespace {
+    if let Some(namespace) = args.namespace.get() {
         keep_only(&mut plan, namespace);
     }
     match output.format.unwrap_or(Format::Table) {
@@ -78,9 +78,9 @@ fn pods(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliE
         let snapshot = collector.snapshot().await?;
         Ok(collector.plan(&snapshot).await)
     })?;
-    if let Some(namespace) = &args.namespace {
-        plan.actions.retain(|action| action.namespace == *namespace);
-        plan.kept.retain(|kept| kept.namespace == *namespace);
+    if let Some(namespace) = args.namespace.get() {
+        plan.actions.retain(|action| action.namespace == namespace);
+        plan.kept.retain(|kept| kept.namespace == namespace);
     }
     let paint = Paint { on: output.color };
     match output.format {

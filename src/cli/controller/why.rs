@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::render;
 use super::source::Source;
+use crate::cli::namespace::NamespaceArgs;
 use crate::cli::render::Paint;
 use crate::cli::{CliError, ErrorKind, Format, Output};
 use crate::owners::{
@@ -18,12 +19,11 @@ use crate::owners::{
 /// Explain why an object is kept or deleted: its owners, its dependents
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Kind and name, as deployment/web or configmap/settings
-    #[arg(value_name = "KIND/NAME")]
-    object: String,
-    /// The namespace of the object [default: all]
-    #[arg(short, long, value_name = "NAMESPACE")]
-    namespace: Option<String>,
+    /// Kind and name, as deployment/web or `configmap settings`
+    #[arg(value_name = "KIND/NAME", required = true, num_args = 1..=2)]
+    object: Vec<String>,
+    #[command(flatten)]
+    namespace: NamespaceArgs,
     /// Show what would follow from its deletion with this policy
     #[arg(long, value_enum, value_name = "POLICY")]
     if_deleted: Option<PolicyArg>,
@@ -55,13 +55,13 @@ pub(in crate::cli) struct Answer {
 
 /// Explains each object of that name.
 pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
-    let Some((kind, name)) = args.object.split_once('/').filter(|(kind, name)| !kind.is_empty() && !name.is_empty())
-    else {
-        let message = format!("cannot explain {:?}: not of the form KIND/NAME", args.object);
+    let object = args.object.join("/");
+    let Some((kind, name)) = object.split_once('/').filter(|(kind, name)| !kind.is_empty() && !name.is_empty()) else {
+        let message = format!("cannot explain {object:?}: not of the form KIND/NAME");
         return Err(CliError::message(ErrorKind::Usage, message).hint("write for example deployment/web"));
     };
     let snapshot = source.snapshot(args.snapshot.as_ref())?;
-    let found = find_objects(&snapshot, kind, name, args.namespace.as_deref());
+    let found = find_objects(&snapshot, kind, name, args.namespace.get());
     if found.is_empty() {
         return Err(not_found(args, &snapshot));
     }
@@ -97,8 +97,8 @@ fn print(answer: &Answer, output: &mut Output) -> Result<(), CliError> {
 }
 
 fn not_found(args: &Args, snapshot: &ClusterSnapshot) -> CliError {
-    let place = args.namespace.as_ref().map_or(String::new(), |namespace| format!(" in namespace {namespace}"));
-    let error = CliError::message(ErrorKind::Usage, format!("no object matches {:?}{place}", args.object));
+    let place = args.namespace.get().map_or(String::new(), |namespace| format!(" in namespace {namespace}"));
+    let error = CliError::message(ErrorKind::Usage, format!("no object matches {:?}{place}", args.object.join("/")));
     let missing = snapshot.resources.iter().filter(|listed| listed.objects.cause().is_some()).count();
     match missing {
         0 => error,

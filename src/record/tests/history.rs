@@ -82,13 +82,15 @@ fn the_history_is_asked_by_count_time_kind_and_text() {
         |filter: HistoryFilter| store.history(&filter).unwrap().into_iter().map(|entry| entry.id).collect::<Vec<_>>();
     let text = |text: &str| HistoryFilter { text: Some(text.to_owned()), ..HistoryFilter::default() };
     let none = HistoryFilter::default;
-    let rows: [(&str, HistoryFilter, &[&str]); 12] = [
+    let rows: [(&str, HistoryFilter, &[&str]); 14] = [
         ("everything, newest first", none(), &["sha256:bb", "c1"]),
         ("the newest", HistoryFilter { limit: Some(1), ..none() }, &["sha256:bb"]),
         ("none", HistoryFilter { limit: Some(0), ..none() }, &[]),
         ("from a moment on", HistoryFilter { since: Some(at(42)), ..none() }, &["sha256:bb"]),
         ("from the moment after", HistoryFilter { since: Some(at(43)), ..none() }, &[]),
         ("one kind", HistoryFilter { kind: Some(Kind::Container), ..none() }, &["c1"]),
+        ("one namespace", HistoryFilter { namespace: Some("default".into()), ..none() }, &["c1"]),
+        ("another namespace", HistoryFilter { namespace: Some("fault".into()), ..none() }, &[]),
         ("by id", text("sha256:b"), &["sha256:bb"]),
         ("by a tag that is not the first", text("a:latest"), &["sha256:bb"]),
         ("by the pod, in another case", text("Default/WEB-0"), &["c1"]),

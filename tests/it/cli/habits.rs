@@ -47,6 +47,36 @@ fn ids_of_images_are_printed_alone_as_by_crictl() {
 }
 
 #[test]
+fn a_kind_may_be_a_word_of_its_own() {
+    let shell = Shell::new();
+    let run = |arguments: &[&str]| shell.run(&[arguments, &["--snapshot", FULL_DISK]].concat());
+    let pod = run(&["why", "pod/old-6c5b9"]);
+    assert!(pod.contains("container app f019e610bfc59"), "{pod}");
+    assert_eq!(run(&["why", "pod", "old-6c5b9"]), pod);
+    assert_eq!(run(&["why", "pods", "shop/old-6c5b9"]), pod);
+    assert!(run(&["why", "deployment", "web"]).contains("! error: no kind \"deployment\"\n! hint: kinds are pod, "));
+    let plan = run(&["plan", "-o", "name", "container", "f019e610bfc59", "2ed73f9875cda"]);
+    assert_eq!(plan.lines().count(), 2, "{plan}");
+    let id = plan.lines().find_map(|line| line.strip_prefix("container/f019")).unwrap();
+    assert!(run(&["why", &format!("containerd://f019{id}")]).starts_with("container app f019e610bfc59"));
+}
+
+#[test]
+fn namespaces_have_the_flags_of_kubectl() {
+    let shell = Shell::new();
+    let run = |arguments: &[&str]| shell.run(&[arguments, &["--snapshot", FULL_DISK]].concat());
+    let of = |flags: &[&str]| run(&[&["plan", "-o", "name"], flags].concat());
+    let (all, shop) = (of(&[]), of(&["--namespace", "shop"]));
+    assert!(shop.lines().count() > 3 && shop.lines().count() < all.lines().count(), "{shop}");
+    assert_eq!(of(&["-n", "shop"]), shop);
+    assert_eq!([of(&["-A"]), of(&["--all-namespaces"]), of(&["-n", "shop", "-A"])], [all.clone(), all.clone(), all]);
+    assert!(run(&["why", "app", "-n", "shop"]).contains("of pod shop/old-6c5b9"), "the container of one namespace");
+    assert!(run(&["why", "app", "-A"]).contains("\"app\" matches "), "several containers");
+    let elsewhere = run(&["why", "pod", "old-6c5b9", "-n", "default"]);
+    assert!(elsewhere.contains("no container, sandbox, image, pod or path matches"), "{elsewhere}");
+}
+
+#[test]
 fn an_error_in_yaml_has_one_prefix_and_a_hint_that_helps() {
     let shell = Shell::new().with("crictl.yaml", "runtime-endpoint: [a\nb: c: d\n");
     let text = shell.run(&["config", "show"]);
@@ -86,6 +116,7 @@ fn objects_of_a_cluster_are_named_as_by_kubectl() {
     let run = |arguments: &[&str]| shell.run(&[&["controller"], arguments, &["--snapshot", "cluster.json"]].concat());
     assert_eq!(run(&["plan", "-o", "name"]), "deployment.apps/left\n", "what only waits is not deleted");
     assert_eq!(run(&["plan", "-o", "name", "-n", "other"]), "");
+    assert_eq!(run(&["plan", "-o", "name", "-n", "other", "-A"]), "deployment.apps/left\n");
 }
 
 #[test]
@@ -95,4 +126,6 @@ fn collect_prints_the_names_of_what_it_removed() {
     assert_eq!(names, "sandbox/s-job-0\n");
     assert_eq!(host.run(&["collect", "-o", "name", "--kind", "sandbox"]), names);
     assert_eq!(host.run(&["history", "-o", "name"]), names);
+    assert_eq!(host.run(&["history", "--namespace", "default", "-A", "-o", "name"]), names);
+    assert_eq!(host.run(&["history", "--namespace", "other"]), "no entry matches\n");
 }
