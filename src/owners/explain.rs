@@ -3,9 +3,34 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::findings::{Finding, of_deletion};
 use super::plan::{self, OwnerFinding, order};
 use super::world::{Object, World};
 use super::{ClusterSnapshot, Identity, ObjectMeta, OwnerGuards, ServedKind, Verdict};
+
+/// The short names of kubectl for kinds that have owners, dependents or finalizers in most clusters.
+const SHORT: [(&str, &str); 20] = [
+    ("cj", "CronJob"),
+    ("cm", "ConfigMap"),
+    ("crd", "CustomResourceDefinition"),
+    ("deploy", "Deployment"),
+    ("ds", "DaemonSet"),
+    ("ep", "Endpoints"),
+    ("hpa", "HorizontalPodAutoscaler"),
+    ("ing", "Ingress"),
+    ("netpol", "NetworkPolicy"),
+    ("no", "Node"),
+    ("ns", "Namespace"),
+    ("pdb", "PodDisruptionBudget"),
+    ("po", "Pod"),
+    ("pv", "PersistentVolume"),
+    ("pvc", "PersistentVolumeClaim"),
+    ("rc", "ReplicationController"),
+    ("rs", "ReplicaSet"),
+    ("sa", "ServiceAccount"),
+    ("sts", "StatefulSet"),
+    ("svc", "Service"),
+];
 
 /// What `kubegc controller why` shows about an object.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -16,6 +41,9 @@ pub struct ClusterExplanation {
     pub decision: String,
     /// Why, as in plans.
     pub reason: String,
+    /// What its deletion waits for: finalizers of others, and dependents. Absent if it is not being deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion: Option<Finding>,
     /// Its owners, and theirs.
     pub owners: Vec<OwnerNode>,
     /// Its dependents, and theirs.
@@ -56,12 +84,14 @@ pub fn explain(snapshot: &ClusterSnapshot, guards: &OwnerGuards, object: &Identi
     let mut above = vec![object.identity.clone()];
     let owners = owners(&world, object, &mut above);
     let dependents = dependents(&world, &object.identity, &mut above);
-    Some(ClusterExplanation { object: object.identity.clone(), decision, reason, owners, dependents })
+    let deletion = of_deletion(&world, object);
+    Some(ClusterExplanation { object: object.identity.clone(), decision, reason, deletion, owners, dependents })
 }
 
-/// Returns the objects of a snapshot that a name means: `KIND/NAME`, where the kind may also be the resource, in any
-/// case. Without a namespace, every object of that name.
+/// Returns the objects of a snapshot that a name means: `KIND/NAME`, where the kind may also be the resource or kubectl's
+/// short name, in any case. Without a namespace, every object of that name.
 pub fn find_objects(snapshot: &ClusterSnapshot, kind: &str, name: &str, namespace: Option<&str>) -> Vec<Identity> {
+    let kind = SHORT.iter().find(|(short, _)| short.eq_ignore_ascii_case(kind)).map_or(kind, |(_, kind)| kind);
     let is_kind = |served: &ServedKind| {
         let short = format!("{}.{}", served.kind.kind, served.kind.group());
         let names = [served.resource.clone(), served.kind.kind.to_string(), served.kind.to_string(), short];
@@ -134,6 +164,20 @@ mod tests {
     }
 
     #[test]
+    fn an_object_whose_deletion_waits_names_its_finalizers() {
+        let held = config_map("held");
+        let (identity, meta) = object(&held, &[]);
+        let finalizers = vec!["example.com/backup".to_owned()];
+        let since = Some(jiff::Timestamp::UNIX_EPOCH);
+        let deleting = super::super::ObjectMeta { deletion_timestamp: since, finalizers, ..meta };
+        let found = explain(&cluster(&[(identity, deleting)]), &OwnerGuards::default(), &held).unwrap();
+        let deletion = found.deletion.unwrap();
+        assert_eq!((deletion.finalizers, deletion.since), (vec!["example.com/backup".to_owned()], since));
+        let kept = explain(&cluster(&[object(&held, &[])]), &OwnerGuards::default(), &held).unwrap();
+        assert_eq!(kept.deletion, None);
+    }
+
+    #[test]
     fn a_circle_of_owners_ends() {
         let (a, b) = (config_map("a"), config_map("b"));
         let snapshot = cluster(&[object(&a, &[&b]), object(&b, &[&a])]);
@@ -147,7 +191,7 @@ mod tests {
     fn an_object_is_found_by_kind_or_resource_in_any_case() {
         let (one, other) = (config_map("x"), node("x"));
         let snapshot = cluster(&[object(&one, &[]), object(&other, &[])]);
-        for kind in ["ConfigMap", "configmaps", "CONFIGMAP", "ConfigMap.v1"] {
+        for kind in ["ConfigMap", "configmaps", "CONFIGMAP", "ConfigMap.v1", "cm"] {
             assert_eq!(find_objects(&snapshot, kind, "x", Some("ns1")), std::slice::from_ref(&one), "{kind}");
         }
         assert_eq!(find_objects(&snapshot, "ConfigMap", "x", Some("ns2")), []);

@@ -85,7 +85,8 @@ fn of_uid(world: &World<'_>, object: &Object<'_>) -> Option<Finding> {
     Some(Finding { found: Some(first.identity.clone()), ..Finding::about(FindingKind::SharedUid, object) })
 }
 
-fn of_deletion(world: &World<'_>, object: &Object<'_>) -> Option<Finding> {
+/// Returns what the deletion of an object waits for; `None` = it is not being deleted, or kubegc acts on it now.
+pub(super) fn of_deletion(world: &World<'_>, object: &Object<'_>) -> Option<Finding> {
     if !object.is_deleting() {
         return None;
     }

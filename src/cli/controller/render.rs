@@ -228,6 +228,9 @@ pub(super) fn why(answer: &Answer, paint: Paint) -> String {
     let found = &answer.explanation;
     let decision = format!("{}, {}", found.decision.replace('_', " "), found.reason.replace('_', " "));
     let mut text = format!("{}: {decision}\n", paint.bold(&format::printable(&found.object.to_string())));
+    if let Some(deletion) = &found.deletion {
+        let _ = writeln!(text, "Being deleted: {}", format::printable(&detail(deletion)));
+    }
     if !found.owners.is_empty() {
         text += "Owners:\n";
         owner_tree(&mut text, &found.owners, "");
