@@ -97,6 +97,14 @@ pub(super) fn with_kind(words: &[String]) -> Vec<String> {
     }
 }
 
+/// Returns the number of containers that have the word as their name and are not among the objects found: the word also
+/// names an image or a pod, which is more precise.
+pub(super) fn namesakes(snapshot: &Snapshot, word: &str, found: &[Found]) -> usize {
+    let is_found = |id: &str| found.iter().any(|found| found.kind == Kind::Container && found.id == id);
+    let containers = snapshot.listed_containers().into_iter().flatten();
+    containers.filter(|one| !word.is_empty() && one.name == word && !is_found(one.id.as_str())).count()
+}
+
 /// Finds the objects that the word refers to. Only the most precise matches count. An ID may be as the API server has it,
 /// with its runtime: `containerd://…`.
 pub(super) fn find(snapshot: &Snapshot, logs: &LogPolicy, word: &str) -> Finding {

@@ -12,12 +12,12 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::documents::Snapshots;
-use super::lookup::{Finding, Found, find, with_kind};
+use super::lookup::{Finding, Found, find, namesakes, with_kind};
 use super::namespace::{NamespaceArgs, of_namespace};
 use super::pods::{self, PodAnswer};
 use super::render::Paint;
 use super::session::{block_on, explain};
-use super::{CliError, ErrorKind, Output, candidates, format};
+use super::{CliError, ErrorKind, Format, Output, candidates, format};
 use crate::config::Loaded;
 use crate::model::{Seen, Snapshot};
 use crate::plan::{Explanation, Kind, Plan, PodKnowledge};
@@ -111,10 +111,21 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
         Finding::Nothing(similar) if pods.is_empty() => return Err(nothing(&what, &similar)),
         Finding::Nothing(_) => Vec::new(),
     };
+    let namesakes = namesakes(&place, &what, &found);
     let objects =
         found.into_iter().filter_map(|found| answer(found, &snapshot, &plan, loaded)).map(Box::new).map(Said::Object);
     let answers: Vec<_> = pods.into_iter().chain(objects).collect();
-    print(&answers, &plan, output)
+    print(&answers, &plan, output)?;
+    match output.format {
+        None | Some(Format::Table) if namesakes > 0 => output.page(&others(&what, namesakes)),
+        _ => Ok(()),
+    }
+}
+
+/// Names the containers that an image or a pod of the same name hides.
+fn others(what: &str, namesakes: usize) -> String {
+    let (count, verb) = (format::count(namesakes, "container"), if namesakes == 1 { "has" } else { "have" });
+    format!("\n{count} {verb} this name too: `kubegc why container/{}`\n", format::printable(what))
 }
 
 fn nothing(what: &str, similar: &[String]) -> CliError {

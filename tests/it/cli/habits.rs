@@ -76,6 +76,22 @@ fn namespaces_have_the_flags_of_kubectl() {
     assert!(elsewhere.contains("no container, sandbox, image, pod or path matches"), "{elsewhere}");
 }
 
+/// An image whose full name is the word is more precise than the containers with that name.
+#[test]
+fn why_says_that_containers_have_the_name_of_an_image_too() {
+    let mut snapshot = full_disk();
+    let kubegc::model::Seen::Seen(images) = &mut snapshot.images else { panic!("no images") };
+    let image = images.iter_mut().find(|image| image.tags == ["docker.io/library/busybox:1.36"]).unwrap();
+    image.tags = vec!["docker.io/library/worker:latest".to_owned()];
+    let shell = Shell::new().with("node.json", &serde_json::to_string(&snapshot).unwrap());
+    let why = |word: &str| shell.run(&["why", "--snapshot", "node.json", word]);
+    let image = why("worker");
+    assert!(image.starts_with("image docker.io/library/worker:latest"), "{image}");
+    assert!(image.ends_with("\n5 containers have this name too: `kubegc why container/worker`\n"), "{image}");
+    let containers = why("container/worker");
+    assert!(containers.starts_with("container worker ") && !containers.contains("this name too"), "{containers}");
+}
+
 #[test]
 fn an_error_in_yaml_has_one_prefix_and_a_hint_that_helps() {
     let shell = Shell::new().with("crictl.yaml", "runtime-endpoint: [a\nb: c: d\n");
