@@ -81,7 +81,15 @@ impl RemoveReason {
             .set_by("containers.evict_terminated_pods"),
             Self::OverUnitLimit { limit } => rule(
                 format!("over containers.max_per_pod_container ({limit})"),
-                format!("its pod has more than {} of this name, and this is one of the oldest", dead(*limit)),
+                match limit {
+                    0 => "kubegc keeps no dead container of this name in its pod".to_owned(),
+                    1 => "kubegc keeps only the newest dead container of this name in its pod, and this one is older"
+                        .to_owned(),
+                    limit => format!(
+                        "kubegc keeps only the newest {} of this name in its pod, and this one is older",
+                        dead(*limit)
+                    ),
+                },
                 "containers.max_per_pod_container is higher; a negative value is no limit",
             )
             .set_by("containers.max_per_pod_container"),

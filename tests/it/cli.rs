@@ -562,7 +562,7 @@ fn why_shows_the_rule_its_setting_and_what_changes_the_decision() {
     insta::assert_snapshot!(why("2ed73f98"), @"
     container worker 2ed73f9875cda0716b41f8d0e3c53ebed5e19b4c847eef768cd68600f419f2b1, exited, of pod shop/crash-7d9f4
       attempt 0, created 60m ago, finished 59m ago
-      remove: its pod has more than 1 dead container of this name, and this is one of the oldest
+      remove: kubegc keeps only the newest dead container of this name in its pod, and this one is older
       setting: containers.max_per_pod_container = 1 (built-in)
       changes when: containers.max_per_pod_container is higher; a negative value is no limit
 

@@ -293,7 +293,7 @@ fn why_explains_the_node() {
     insta::assert_snapshot!(host.run(&["why", "c-crash-4"]), @"
     container app c-crash-4, exited, of pod default/crash
       attempt 3, created 56m ago, exit code 0, finished 56m ago, logs 46B
-      keep: its pod has at most 1 dead container of this name
+      keep: kubegc keeps the newest dead container of this name in its pod, and this is it
       setting: containers.max_per_pod_container = 1 (built-in)
       changes when: its pod is deleted, a newer instance exits, or containers.max_per_pod_container is lower
 

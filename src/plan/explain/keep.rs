@@ -31,7 +31,13 @@ impl KeepReason {
             .set_by("min_age"),
             Self::WithinUnitLimit { limit } => rule(
                 format!("within containers.max_per_pod_container ({limit})"),
-                format!("its pod has at most {} of this name", dead(*limit)),
+                match limit {
+                    1 => "kubegc keeps the newest dead container of this name in its pod, and this is it".to_owned(),
+                    limit => format!(
+                        "kubegc keeps the newest {} of this name in its pod, and this is one of them",
+                        dead(*limit)
+                    ),
+                },
                 "its pod is deleted, a newer instance exits, or containers.max_per_pod_container is lower",
             )
             .set_by("containers.max_per_pod_container"),

@@ -92,6 +92,18 @@ fn why_says_that_containers_have_the_name_of_an_image_too() {
     assert!(containers.starts_with("container worker ") && !containers.contains("this name too"), "{containers}");
 }
 
+/// Two instances of one container have opposite decisions by one rule.
+#[test]
+fn why_does_not_contradict_itself_about_two_instances() {
+    let text = Shell::new().run(&["why", "--snapshot", FULL_DISK, "shop/crash-7d9f4/worker"]);
+    for rule in [
+        "remove: kubegc keeps only the newest dead container of this name in its pod, and this one is older\n",
+        "keep: kubegc keeps the newest dead container of this name in its pod, and this is it\n",
+    ] {
+        assert!(text.contains(rule), "{text}");
+    }
+}
+
 #[test]
 fn an_error_in_yaml_has_one_prefix_and_a_hint_that_helps() {
     let shell = Shell::new().with("crictl.yaml", "runtime-endpoint: [a\nb: c: d\n");
