@@ -177,7 +177,7 @@ pub enum KeepReason {
         /// `guards.gone_after`.
         gone_after_seconds: i64,
     },
-    /// Its pod is missing or terminated, but still has running containers (I11).
+    /// Its pod is missing or terminated, but still has a running container or a ready sandbox (I11).
     PodStillRuns {},
     /// Its pod is missing, but the kubelet still has its directory (I11).
     PodDirExists {},

@@ -376,7 +376,7 @@ fn the_kubelet_is_the_pod_source() {
     assert_eq!((list.source.as_str(), list.complete, list.pods.len()), ("kubelet", true, 1));
     assert_eq!(list.sources[0].chosen_by, "pods.source");
     let why = host.run(&["why", &endpoint, "--pod-source=kubelet", "default/crash"]);
-    assert!(why.contains("its pod still has running containers"), "{why}");
+    assert!(why.contains("its pod still has a running container or a ready sandbox"), "{why}");
 }
 
 #[test]

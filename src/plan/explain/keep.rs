@@ -198,9 +198,9 @@ impl KeepReason {
                 .set_by("guards.gone_after")
             }
             Self::PodStillRuns {} => guard(
-                "pod still has running containers",
-                "its pod still has running containers",
-                "all containers of the pod exit",
+                "running container or ready sandbox",
+                "its pod still has a running container or a ready sandbox",
+                "all containers of the pod exit and its sandboxes stop",
             ),
             Self::PodDirExists {} => guard(
                 "pod directory exists",
