@@ -43,7 +43,7 @@ enum Verb {
         #[arg(add = ArgValueCompleter::new(candidates::keys))]
         key: String,
     },
-    /// Print a commented configuration file with all defaults
+    /// Print a configuration file with all defaults as comments
     Default,
     /// Print the JSON Schema of a document
     Schema {

@@ -13,9 +13,20 @@ reports the errors in them. `kubegc config show` shows the settings in force and
 Durations have a unit: \"90s\", \"2m\", \"168h\", \"7d\". A negative limit means no limit.
 ";
 
-/// Returns the configuration file with all defaults, and a comment on each key.
+/// The beginning of the configuration file with all defaults.
+const DEFAULTS: &str = "\
+kubegc: all config keys with their defaults.
+
+A line without a space after # is a key with its default. Uncomment only what you change: a key that is set here
+overrides the kubelet's configuration (`--kubelet-config`) and the guards of the profile.
+
+";
+
+/// Returns the configuration file with all defaults as comments, and a comment on each key.
+///
+/// A file with all defaults as values would turn off `--kubelet-config`, and set each guard whatever the profile is.
 pub fn default_toml() -> String {
-    let header = comment(&format!("kubegc: all config keys with their defaults.\n\n{SOURCES}"));
+    let header = comment(&format!("{DEFAULTS}{SOURCES}"));
     header
         + &tables(|name, about, keys| {
             let heading = if name.is_empty() { String::new() } else { format!("{}[{name}]\n", comment(about)) };
@@ -51,7 +62,7 @@ fn tables(format: impl Fn(&str, &str, &[Key]) -> String) -> String {
 fn toml_key(key: &Key) -> String {
     let about: String = key.lines().filter(|line| !line.is_empty()).map(comment).collect();
     let flag = key.flag().map_or_else(String::new, |flag| format!("# Flag: --{flag}\n"));
-    format!("{about}{flag}{} = {}\n", key.leaf(), key.get(&Settings::default()))
+    format!("{about}{flag}#{} = {}\n", key.leaf(), key.get(&Settings::default()))
 }
 
 fn markdown_key(key: &Key) -> String {

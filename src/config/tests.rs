@@ -73,17 +73,33 @@ fn messages(text: &str) -> Vec<String> {
     faults.into_iter().map(|fault| ConfigFault { line: None, ..fault }.to_string()).collect()
 }
 
+/// Returns the file with all defaults, each key uncommented.
+fn uncommented() -> String {
+    let is_key = |line: &&str| line.starts_with('#') && !line.starts_with("# ") && *line != "#";
+    let lines = default_toml();
+    lines.lines().map(|line| if is_key(&line) { &line[1..] } else { line }.to_owned() + "\n").collect()
+}
+
 #[test]
 fn the_commented_file_says_what_the_code_says() {
-    assert_eq!(of_toml(&default_toml()).unwrap().settings, Settings::default());
+    assert_eq!(of_toml(&uncommented()).unwrap().settings, Settings::default());
     let mut layers = Layers::default();
-    layers.toml(Path::new("f"), &default_toml());
+    layers.toml(Path::new("f"), &uncommented());
     let written: BTreeSet<_> = layers.entries.iter().map(|entry| entry.key.as_str()).collect();
     let known: BTreeSet<_> = KEYS.iter().map(|key| key.name).collect();
     assert_eq!(written, known);
     for entry in &layers.entries {
         assert_eq!(entry.value, find(&entry.key).unwrap().get(&Settings::default()), "{}", entry.key);
     }
+}
+
+/// A key that is set would override the kubelet's configuration, and each guard the profile.
+#[test]
+fn the_commented_file_sets_no_key() {
+    let mut layers = Layers::default();
+    layers.toml(Path::new("f"), &default_toml());
+    assert_eq!(layers.entries.len(), 0, "{:?}", layers.entries);
+    assert_eq!(layers.faults, []);
 }
 
 #[test]
@@ -122,6 +138,7 @@ fn generated_lines_have_at_most_120_columns() {
 fn the_schema_holds_the_commented_file_and_refuses_others() {
     let schema = jsonschema::validator_for(&schema()).unwrap();
     let valid = |text: &str| schema.is_valid(&serde_json::to_value(text.parse::<toml::Table>().unwrap()).unwrap());
+    assert!(valid(&uncommented()));
     assert!(valid(&default_toml()));
     assert!(valid(""));
     assert!(!valid("colour = 1"));

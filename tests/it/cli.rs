@@ -433,6 +433,13 @@ fn the_default_file_changes_nothing() {
         document.into_iter().map(|(key, entry)| (key, entry["value"].clone())).collect::<Vec<_>>()
     };
     assert_eq!(values(&shown), values(&again));
+    let kubelet =
+        "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nimageGCHighThresholdPercent: 82\n";
+    let shell = Shell::new().with("kubegc.toml", &default).with("kubelet.yaml", kubelet);
+    let shown = shell.run(&["config", "show", "--kubelet-config", "kubelet.yaml", "--set", "profile=kubelet"]);
+    for line in ["high_threshold_percent = 82 ", "keep_foreign = false "] {
+        assert!(shown.contains(line), "the kubelet's file and the profile count\n{shown}");
+    }
 }
 
 #[test]
