@@ -80,6 +80,8 @@ pub struct Policy {
     pub images: ImagePolicy,
     /// The limits below which a disk has disk pressure, so that a pass removes everything unused.
     pub pressure: PressurePolicy,
+    /// Whether a disk has pressure now, so that everything unused is removed.
+    pub under_pressure: bool,
     /// What kubegc keeps although the kubelet would remove it.
     pub guards: Guards,
 }

@@ -95,7 +95,7 @@ impl<'a> Comparison<'a> {
     fn judge(&self, action: &Action) -> Result<Action, Denial> {
         let key = action.key();
         if let Some(fresh) = self.allowed.get(&key) {
-            let of_pod = matches!(fresh.reason, RemoveReason::PodGone {} | RemoveReason::PodTerminal {});
+            let of_pod = matches!(fresh.reason, RemoveReason::PodGone {} | RemoveReason::PodTerminal { .. });
             let reason = if of_pod { &fresh.reason } else { &action.reason };
             return Ok(Action { pod: fresh.pod.clone(), reason: reason.clone(), ..action.clone() });
         }

@@ -159,8 +159,8 @@ fn remove_whole_pods<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, s
     for slot in slots {
         let reason = match slot.status {
             PodStatus::Deleted => RemoveReason::PodGone {},
-            PodStatus::Exists { terminated: true } if context.policy.containers.evict_terminated_pods => {
-                RemoveReason::PodTerminal {}
+            PodStatus::Exists { terminated: true } if context.policy.evicts_terminated_pods() => {
+                context.policy.of_terminated_pod()
             }
             _ => continue,
         };

@@ -12,6 +12,9 @@ use std::time::Duration;
 use super::RemoveReason;
 use crate::model::{count_text, duration_text};
 
+/// When a reason that disk pressure alone causes changes.
+const NO_PRESSURE: &str = "there is no disk pressure, and no --pressure";
+
 /// What people read about a reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
@@ -73,7 +76,12 @@ impl RemoveReason {
             Self::PodGone {} => {
                 rule("pod deleted", "its pod is deleted", "the pod exists again").set_by("guards.gone_after")
             }
-            Self::PodTerminal {} => rule(
+            Self::PodTerminal { pressure: true } => rule(
+                "pod terminated (disk pressure)",
+                "its pod is terminated, and objects of terminated pods are removed under disk pressure",
+                NO_PRESSURE,
+            ),
+            Self::PodTerminal { pressure: false } => rule(
                 "pod terminated (containers.evict_terminated_pods)",
                 "its pod is terminated, and objects of terminated pods are removed",
                 "containers.evict_terminated_pods is false",
@@ -126,7 +134,12 @@ impl RemoveReason {
                 "a container uses it, images.keep matches it, or images.max_age is longer",
             )
             .set_by("images.max_age"),
-            Self::Unused {} => rule(
+            Self::Unused { pressure: true } => rule(
+                "unused (disk pressure)",
+                "it is unused, and all unused images are removed under disk pressure",
+                NO_PRESSURE,
+            ),
+            Self::Unused { pressure: false } => rule(
                 "unused (images.all_unused)",
                 "it is unused, and all unused images are to be removed",
                 "images.all_unused is false",

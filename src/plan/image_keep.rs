@@ -90,7 +90,7 @@ impl<'a> ImageRetention<'a> {
 
 /// Returns the pods whose images are kept. With `evict_terminated_pods`, a terminated pod no longer needs its images.
 fn protecting_pods<'a>(context: &Context<'a>) -> impl Iterator<Item = NamingPod<'a>> {
-    let (is_kept, evicts) = (context.policy.guards.keep_pod_images, context.policy.containers.evict_terminated_pods);
+    let (is_kept, evicts) = (context.policy.guards.keep_pod_images, context.policy.evicts_terminated_pods());
     naming_pods(context.snapshot).filter(move |(pod, _)| is_kept && !(evicts && pod.phase.is_terminal()))
 }
 

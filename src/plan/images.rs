@@ -82,9 +82,9 @@ fn decide_unused(context: &Context, builder: &mut PlanBuilder, candidates: Vec<C
     if let Some(reason) = why_untrusted(context.snapshot, &context.policy.guards) {
         return keep_all(builder, candidates.iter().map(|candidate| candidate.image), &reason);
     }
-    if policy.all_unused {
+    if let Some(reason) = context.policy.all_unused() {
         builder.images.triggered_by = Some(ImageTrigger::AllUnused);
-        return free(context, builder, candidates, i128::MAX, &RemoveReason::Unused {});
+        return free(context, builder, candidates, i128::MAX, &reason);
     }
     if policy.is_off() {
         return keep_all_off(context, builder, &candidates);

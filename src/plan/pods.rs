@@ -68,7 +68,7 @@ impl<'a> Pods<'a> {
             absent_since: absent.iter().map(|absence| (&absence.uid, absence.since)).collect(),
             untrusted: why_untrusted(snapshot, &policy.guards),
             guards: &policy.guards,
-            evicts_terminated: policy.containers.evict_terminated_pods,
+            evicts_terminated: policy.evicts_terminated_pods(),
             now: snapshot.taken_at,
         }
     }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Policy;
+use super::{Policy, RemoveReason};
 use crate::model::FileSystem;
 
 /// The limits for disk pressure. They apply to the image file system, the one of pod logs and the one of the kubelet.
@@ -107,10 +107,23 @@ impl Policy {
     /// and every unused image.
     #[must_use]
     pub fn under_pressure(&self) -> Self {
-        let mut policy = self.clone();
-        policy.containers.evict_terminated_pods = true;
-        policy.images.all_unused = true;
-        policy
+        Self { under_pressure: true, ..self.clone() }
+    }
+
+    /// Returns whether the objects of terminated pods are removed.
+    pub(super) fn evicts_terminated_pods(&self) -> bool {
+        self.containers.evict_terminated_pods || self.under_pressure
+    }
+
+    /// Returns the reason to remove an object of a terminated pod.
+    pub(super) fn of_terminated_pod(&self) -> RemoveReason {
+        RemoveReason::PodTerminal { pressure: !self.containers.evict_terminated_pods }
+    }
+
+    /// Returns the reason to remove every unused image, if they are to be removed.
+    pub(super) fn all_unused(&self) -> Option<RemoveReason> {
+        let pressure = !self.images.all_unused;
+        (self.images.all_unused || self.under_pressure).then_some(RemoveReason::Unused { pressure })
     }
 }
 
@@ -195,7 +208,21 @@ mod tests {
     #[test]
     fn under_pressure_terminated_pods_are_evicted_and_all_unused_images_removed() {
         let policy = Policy::default().under_pressure();
-        assert!(policy.containers.evict_terminated_pods && policy.images.all_unused);
+        assert!(policy.evicts_terminated_pods());
+        assert_eq!(policy.of_terminated_pod(), RemoveReason::PodTerminal { pressure: true });
+        assert_eq!(policy.all_unused(), Some(RemoveReason::Unused { pressure: true }));
         assert_eq!(policy.guards, Policy::default().guards, "the guards apply all the same");
+    }
+
+    /// A setting that removes the same objects without pressure is the reason with pressure too.
+    #[test]
+    fn a_setting_that_is_on_is_the_reason_under_pressure_too() {
+        let mut policy = Policy::default();
+        assert_eq!((policy.evicts_terminated_pods(), policy.all_unused()), (false, None));
+        (policy.containers.evict_terminated_pods, policy.images.all_unused) = (true, true);
+        for policy in [policy.under_pressure(), policy] {
+            assert_eq!(policy.of_terminated_pod(), RemoveReason::PodTerminal { pressure: false });
+            assert_eq!(policy.all_unused(), Some(RemoveReason::Unused { pressure: false }));
+        }
     }
 }

@@ -17,8 +17,12 @@ use crate::model::ContainerState;
 pub enum RemoveReason {
     /// The pod is deleted (I11).
     PodGone {},
-    /// The pod is terminated, and `containers.evict_terminated_pods` is set.
-    PodTerminal {},
+    /// The pod is terminated, and `containers.evict_terminated_pods` is set or a disk has pressure.
+    PodTerminal {
+        /// Whether the setting is off, so that the disk pressure is the reason.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pressure: bool,
+    },
     /// The pod has more dead instances of this container than allowed.
     OverUnitLimit {
         /// `containers.max_per_pod_container`.
@@ -47,8 +51,12 @@ pub enum RemoveReason {
         /// Seconds since its last use; `null` = never used, as in the kubelet.
         unused_seconds: Option<i64>,
     },
-    /// The image is unused, and all unused images are to be removed.
-    Unused {},
+    /// The image is unused, and `images.all_unused` is set or a disk has pressure.
+    Unused {
+        /// Whether the setting is off, so that the disk pressure is the reason.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pressure: bool,
+    },
 }
 
 /// The reason to keep an object. Reasons that only the profile `safe` uses are guards.

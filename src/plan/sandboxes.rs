@@ -67,8 +67,8 @@ fn decide_pod<'a>(
     let status = context.pods.status(pod, Completeness::NotRequired);
     let whole_pod = match status {
         PodStatus::Deleted => Some(RemoveReason::PodGone {}),
-        PodStatus::Exists { terminated: true } if context.policy.containers.evict_terminated_pods => {
-            Some(RemoveReason::PodTerminal {})
+        PodStatus::Exists { terminated: true } if context.policy.evicts_terminated_pods() => {
+            Some(context.policy.of_terminated_pod())
         }
         _ => None,
     };

@@ -560,6 +560,13 @@ fn flags_plan_as_under_disk_pressure() {
     assert_eq!(pressure.pressure, Some(Pressure::Asked {}));
     let text = shell.run(&["plan", "--snapshot", FULL_DISK, "--pressure"]);
     assert!(text.contains("\nPressure: requested by a flag: removing everything unused\n"), "{text}");
+    assert!(text.contains("  pod terminated (disk pressure)") && text.contains("  unused (disk pressure)"), "{text}");
+    for off in ["all_unused", "evict_terminated_pods"] {
+        assert!(!text.contains(off), "{off} is off\n{text}");
+    }
+    let set = ["--set", "images.all_unused=true"];
+    let text = shell.run(&[&["plan", "--snapshot", FULL_DISK, "--pressure"], &set[..]].concat());
+    assert!(text.contains("  unused (images.all_unused)"), "{text}");
 }
 
 #[test]

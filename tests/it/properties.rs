@@ -203,7 +203,7 @@ fn holds_i3(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
     }
     for action in of_kind(plan, Kind::Container) {
         let is_newest = newest.values().any(|container| container.id.as_str() == action.target.id());
-        let is_of_pod = matches!(action.reason, RemoveReason::PodGone {} | RemoveReason::PodTerminal {});
+        let is_of_pod = matches!(action.reason, RemoveReason::PodGone {} | RemoveReason::PodTerminal { .. });
         prop_assert!(!is_newest || is_of_pod, "{:?}", action);
     }
     Ok(())

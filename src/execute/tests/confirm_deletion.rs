@@ -132,7 +132,7 @@ async fn a_removal_for_another_reason_needs_no_lookup() {
     let because = |reason: RemoveReason, action: Action| Action { reason, ..action };
     let actions = vec![
         because(RemoveReason::OverUnitLimit { limit: 1 }, exited("c1")),
-        because(RemoveReason::PodTerminal {}, exited("c2")),
+        because(RemoveReason::PodTerminal { pressure: false }, exited("c2")),
         because(RemoveReason::Superseded {}, sandbox("s1")),
     ];
     assert_eq!(bench.carry_out(actions).await, ["c1 removed", "c2 removed", "s1 removed"]);
@@ -177,7 +177,7 @@ fn bench_with_image(phase: Phase, names: &str) -> (Bench, Action) {
     };
     bench.pods = Arc::new(Scripted { answer: |_| Seen::Seen(false), journal: Journal::default(), known: vec![known] });
     let target = Target::RemoveImage { id: "sha256:aa".into(), tags: vec![WEB.to_owned()], estimated_bytes: 0 };
-    (bench, Action { pod: None, reason: RemoveReason::Unused {}, ..action(target) })
+    (bench, Action { pod: None, reason: RemoveReason::Unused { pressure: false }, ..action(target) })
 }
 
 #[tokio::test]

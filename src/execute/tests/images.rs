@@ -30,7 +30,7 @@ fn image(name: &str, reason: RemoveReason) -> Action {
 }
 
 fn unused(name: &str) -> Action {
-    image(name, RemoveReason::Unused {})
+    image(name, RemoveReason::Unused { pressure: false })
 }
 
 fn for_space(name: &str) -> Action {

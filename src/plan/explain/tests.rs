@@ -12,6 +12,7 @@ fn removals() -> Value {
     json!([
         { "reason": "pod_gone" },
         { "reason": "pod_terminal" },
+        { "reason": "pod_terminal", "pressure": true },
         { "reason": "over_unit_limit", "limit": 3 },
         { "reason": "over_total_limit", "limit": 4 },
         { "reason": "superseded" },
@@ -20,6 +21,7 @@ fn removals() -> Value {
         { "reason": "age", "max_age_seconds": 7200, "unused_seconds": 10800 },
         { "reason": "age", "max_age_seconds": 7200, "unused_seconds": null },
         { "reason": "unused" },
+        { "reason": "unused", "pressure": true },
     ])
 }
 
