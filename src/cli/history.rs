@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::render::{Grid, object, reference};
+use super::render::{Grid, more_tags, object, reference};
 use super::{CliError, Format, Output, format, formats};
 use crate::config::Loaded;
 use crate::daemon::now;
@@ -303,7 +303,7 @@ fn removals_table(entries: &[HistoryEntry], wide: bool) -> String {
             second(entry.at),
             kind,
             id,
-            name,
+            name + &more_tags(&entry.tags),
             pod,
             entry.outcome.replace('_', " "),
             entry.freed_bytes.map(format::size).unwrap_or_default(),

@@ -55,6 +55,11 @@ pub(super) fn reference(kind: Kind, id: &str) -> String {
     format!("{}/{id}", kind.as_str().replace('_', "-"))
 }
 
+/// Formats the number of tags of an image except the first, which is its name; empty = there are no others.
+pub(super) fn more_tags(tags: &[String]) -> String {
+    if tags.len() > 1 { format!(" +{}", tags.len() - 1) } else { String::new() }
+}
+
 /// Formats the number of objects of each kind, as `4 containers and 1 image`; empty = there are none.
 fn counts(count: impl Fn(Kind) -> usize) -> String {
     let counts = Kind::ALL.into_iter().map(|kind| (kind, count(kind))).filter(|(_, count)| *count > 0);

@@ -52,10 +52,10 @@ fn actions(actions: &[Action], wide: bool) -> String {
     grid.text()
 }
 
-/// Formats the number of tags of an image except the first, which is its name.
+/// Formats the number of the other tags of an image that a plan removes.
 pub(super) fn more_tags(target: &Target) -> String {
     match target {
-        Target::RemoveImage { tags, .. } if tags.len() > 1 => format!(" +{}", tags.len() - 1),
+        Target::RemoveImage { tags, .. } => super::more_tags(tags),
         _ => String::new(),
     }
 }
