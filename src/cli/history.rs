@@ -1,6 +1,8 @@
 //! `kubegc history`.
 
-use std::collections::{BTreeMap, HashSet};
+mod sums;
+
+use std::collections::HashSet;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -54,19 +56,6 @@ struct RunView<'a> {
     run: &'a RunEntry,
     /// Oldest first.
     removals: &'a [HistoryEntry],
-}
-
-/// The removals of a day for one reason.
-#[derive(Serialize)]
-struct Sum {
-    /// The day, in UTC.
-    day: jiff::civil::Date,
-    kind: Kind,
-    /// The rule, as in plans.
-    reason: String,
-    removed: u64,
-    /// Reclaimed bytes, where measured for each object.
-    freed_bytes: u64,
 }
 
 /// A time as the user writes it.
@@ -170,7 +159,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
     match run.map(|number| store.run(number)).transpose()?.flatten() {
         Some(run) => one_run(&run, &store, output),
         None if args.runs => runs(args, &store, output),
-        None if args.sums => sums(args, &store, output),
+        None if args.sums => sums::print(args, &store, output),
         None if args.follow => follow(args, loaded, store, output),
         None => removals(args, &store, output),
     }
@@ -190,53 +179,6 @@ fn one_run(run: &RunEntry, store: &Store, output: &mut Output) -> Result<(), Cli
             output.page(&format!("{}\n{removals}", runs_table(std::slice::from_ref(run), wide)))
         }
     }
-}
-
-/// Prints the number of removals and the reclaimed bytes by day and reason, newest first.
-fn sums(args: &Args, store: &Store, output: &mut Output) -> Result<(), CliError> {
-    let entries = store.history(&HistoryFilter { limit: None, ..args.filter() })?;
-    let mut sums: BTreeMap<_, Sum> = BTreeMap::new();
-    for entry in entries.iter().filter(|entry| entry.outcome == "removed") {
-        let day = entry.at.to_zoned(jiff::tz::TimeZone::UTC).date();
-        let key = (std::cmp::Reverse(day), entry.kind, entry.reason.clone());
-        let new = || Sum { day, kind: entry.kind, reason: entry.reason.clone(), removed: 0, freed_bytes: 0 };
-        let sum = sums.entry(key).or_insert_with(new);
-        sum.removed += 1;
-        sum.freed_bytes += entry.freed_bytes.unwrap_or_default();
-    }
-    let sums: Vec<_> = sums.into_values().collect();
-    match output.format.unwrap_or(Format::Table) {
-        Format::Json => sums.iter().try_for_each(|sum| output.json(sum)),
-        Format::Yaml => output.yaml(&sums),
-        _ if sums.is_empty() => nothing(args.nothing(), output),
-        _ => output.page(&sums_table(&sums)),
-    }
-}
-
-fn sums_table(sums: &[Sum]) -> String {
-    let mut grid = Grid::new(&["DAY", "KIND", "REMOVED", "FREED", "WHY"]);
-    for sum in sums {
-        let kind = sum.kind.as_str().replace('_', " ");
-        let (removed, freed) = (sum.removed.to_string(), format::size(sum.freed_bytes));
-        grid.row([sum.day.to_string(), kind, removed, freed, rule(&sum.reason)]);
-    }
-    grid.text()
-}
-
-/// Returns the words of a rule without its values, which differ between the removals of a day.
-fn rule(reason: &str) -> String {
-    let words = match reason {
-        "pod_gone" => "pod deleted",
-        "pod_terminal" => "pod terminated",
-        "over_unit_limit" => "over containers.max_per_pod_container",
-        "over_total_limit" => "over containers.max_containers",
-        "superseded" => "pod has a newer sandbox",
-        "dangling" => "dangling symlink",
-        "space" => "disk usage",
-        "age" => "over images.max_age",
-        other => return other.replace('_', " "),
-    };
-    words.to_owned()
 }
 
 /// Prints new entries as they are recorded, oldest first. Interrupting the command ends it.

@@ -157,6 +157,22 @@ impl Store {
         })
     }
 
+    /// Returns when each run since then began, and the bytes that it measured as a whole and not for single objects, if any:
+    /// those of containers and sandboxes.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn step_bytes(&self, since: Timestamp) -> Result<Vec<(Timestamp, u64)>, StoreError> {
+        self.read("the runs", |connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT started_at, freed_bytes - (SELECT coalesce(sum(freed_bytes), 0) FROM removals WHERE run = runs.id)
+                     AS bytes FROM runs WHERE started_at >= ?1 AND bytes > 0",
+            )?;
+            let rows = statement.query_map([nanos(since)], |row| Ok((moment(row.get(0)?), count(row.get(1)?))))?;
+            rows.collect()
+        })
+    }
+
     /// Returns the newest runs, newest first.
     ///
     /// # Errors

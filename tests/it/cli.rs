@@ -629,10 +629,13 @@ fn why_has_json_output() {
 
 /// Creates a store with a run that carried out some actions of the plan.
 fn store(path: &std::path::Path, plan: &Plan) {
+    store_with(path, plan, Summary::default());
+}
+
+fn store_with(path: &std::path::Path, plan: &Plan, mut summary: Summary) {
     let mut store = Store::open(path).unwrap().store;
     let at = |second: i64| plan.taken_at + jiff::SignedDuration::from_secs(second);
     let run = store.begin_run(at(0), Scope::All, false).unwrap();
-    let mut summary = Summary::default();
     let outcomes = [
         (0, Outcome::Removed {}, None),
         (4, Outcome::Refused { refusal: Refusal::Ready }, None),

@@ -39,13 +39,34 @@ fn sums_count_removals_by_day_and_reason() {
     let shell = recorded();
     insta::assert_snapshot!(history(&shell, &["--sums"]), @"
     DAY         KIND       REMOVED  FREED     WHY
-    2026-11-21  container  1        0B        pod deleted
+    2026-11-21  container  1                  pod deleted
     2026-11-21  log dir    1        8.0KiB    pod deleted
     2026-11-21  image      1        200.0MiB  disk usage
     ");
     let image = r#"{"day":"2026-11-21","kind":"image","reason":"space","removed":1,"freed_bytes":209715200}"#;
     assert_eq!(history(&shell, &["--sums", "--kind", "image", "-o", "json"]), format!("{image}\n"));
     assert_eq!(history(&shell, &["--sums", "--since", "2026-11-22"]), "no entry matches\n");
+}
+
+/// The bytes of containers and sandboxes are in the run alone.
+#[test]
+fn sums_have_the_bytes_that_a_pass_measured_as_a_whole() {
+    let mut plan = decide(&full_disk(), &Policy::default(), Scope::All);
+    if let kubegc::plan::Target::RemoveImage { tags, .. } = &mut plan.actions[9].target {
+        *tags = vec!["a:1".to_owned(), "a:2".to_owned()];
+    }
+    let mut summary = Summary::default();
+    summary.add_step(kubegc::plan::Kind::Container, 101 << 20, Measure::Measured);
+    let shell = Shell::new();
+    store_with(&shell.path("kubegc.db"), &plan, summary);
+    let sums = history(&shell, &["--sums"]);
+    let row = "2026-11-21  container           101.0MiB  all containers and sandboxes (measured by pass)\n";
+    assert!(sums.contains(row) && sums.contains("container  1                  pod deleted\n"), "{sums}");
+    assert!(history(&shell, &["--sums", "--kind", "container"]).contains("101.0MiB"));
+    assert!(!history(&shell, &["--sums", "shop"]).contains("101.0MiB"), "the figure is about all");
+    let json = history(&shell, &["--sums", "-o", "json"]);
+    assert!(json.contains(r#""reason":"measured_by_pass","removed":0,"freed_bytes":105906176}"#), "{json}");
+    assert!(history(&shell, &[]).contains("  a:1 +1  "), "an image with its other tags");
 }
 
 #[test]
