@@ -13,7 +13,7 @@ use crate::cli::session::block_on;
 use crate::cli::{CliError, ErrorKind, Format, Output};
 use crate::controller::PodCollector;
 use crate::daemon::now;
-use crate::owners::{ActionWord, ClusterAction, ClusterPlan, FindingKind, plan};
+use crate::owners::{ActionWord, ClusterPlan, FindingKind, plan};
 
 /// Show what would be deleted because of owner references, and why
 ///
@@ -57,7 +57,9 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
         Format::Json => output.json(&plan)?,
         Format::Yaml => output.yaml(&plan)?,
         Format::Name => {
-            output.names(plan.actions.iter().filter(is_deletion).map(|action| render::name(&action.object)))?
+            // The other objects lose only a reference or a finalizer.
+            let deleted = plan.actions.iter().filter(|action| action.action == ActionWord::Delete);
+            output.names(deleted.map(|action| render::name(&action.object)))?;
         }
         format => output.text(&render::plan(&plan, format == Format::Wide, Paint { on: output.color }))?,
     }
@@ -88,11 +90,6 @@ fn pods(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliE
         _ => output.result(&plan, |wide| render_pods::plan(&plan, wide, paint))?,
     }
     source::all_listed(&plan.errors)
-}
-
-/// Returns whether the object is deleted. The others lose a reference or a finalizer.
-fn is_deletion(action: &&ClusterAction) -> bool {
-    action.action == ActionWord::Delete
 }
 
 fn keep_only(plan: &mut ClusterPlan, namespace: &str) {

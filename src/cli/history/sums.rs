@@ -45,8 +45,9 @@ pub(super) fn print(args: &Args, store: &Store, output: &mut Output) -> Result<(
         sums.add(entry);
     }
     if shows_steps(&filter) {
-        let steps = store.step_bytes(filter.since.unwrap_or(Timestamp::MIN))?;
-        steps.into_iter().for_each(|(at, bytes)| sums.add_step(at, bytes));
+        for (at, bytes) in store.step_bytes(filter.since.unwrap_or(Timestamp::MIN))? {
+            sums.add_step(at, bytes);
+        }
     }
     let sums: Vec<_> = sums.0.into_values().collect();
     match output.format.unwrap_or(Format::Table) {
