@@ -1,6 +1,8 @@
 //! Inputs after reports of people who operate clusters (`tests/data/cases`), and what is right for each.
 
 mod fake_api;
+mod hosts;
+mod shared_uid;
 
 use kubegc::model::Snapshot;
 use kubegc::plan::{KeepReason, Kind, Plan, Policy, Scope, decide};

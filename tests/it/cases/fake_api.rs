@@ -10,23 +10,30 @@ use super::{DATA, data};
 use crate::shell::Shell;
 
 /// The server of one scenario.
-struct Fake {
+pub(super) struct Fake {
     process: Child,
     output: BufReader<ChildStdout>,
-    shell: Shell,
-    address: String,
+    pub(super) shell: Shell,
+    pub(super) address: String,
 }
 
 impl Fake {
     fn start(scenario: &str) -> Self {
+        Self::of(&data(scenario))
+    }
+
+    /// Starts a server with a scenario that no file has.
+    pub(super) fn of(scenario: &str) -> Self {
+        let shell = Shell::new().with("scenario.json", scenario);
+        let scenario = shell.path("scenario.json");
         let mut server = Command::new("python3");
-        server.args(["fake_api.py", scenario, "--port", "0"]).current_dir(DATA);
+        server.arg("fake_api.py").arg(scenario).args(["--port", "0"]).current_dir(DATA);
         let mut process = server.stdout(Stdio::piped()).spawn().unwrap();
         let (mut output, mut first) = (BufReader::new(process.stdout.take().unwrap()), String::new());
         output.read_line(&mut first).unwrap();
         let address = first.trim_end().rsplit(' ').next().unwrap().to_owned();
         let kubeconfig = data("fake.kubeconfig").replace("http://127.0.0.1:18080", &address);
-        Self { process, output, shell: Shell::new().with("kubeconfig", &kubeconfig), address }
+        Self { process, output, shell: shell.with("kubeconfig", &kubeconfig), address }
     }
 
     /// Runs `kubegc controller` at this server.
@@ -35,7 +42,7 @@ impl Fake {
     }
 
     /// Ends the server, and returns what it has seen.
-    fn end(mut self) -> String {
+    pub(super) fn end(mut self) -> String {
         kill(Pid::from_raw(self.process.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
         let mut seen = String::new();
         self.output.read_to_string(&mut seen).unwrap();
