@@ -4,4 +4,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh build
-exec cargo run --profile demo --locked --quiet --no-default-features -- demo "$@"
+exec cargo run --profile demo --locked --quiet --no-default-features --features sim -- demo "$@"

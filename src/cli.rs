@@ -8,6 +8,7 @@ mod collect;
 mod completions;
 mod config;
 mod controller;
+#[cfg(feature = "sim")]
 mod demo;
 mod documents;
 mod error;
@@ -77,6 +78,7 @@ enum Verb {
     Status(status::Args),
     Config(config::Args),
     Controller(controller::Args),
+    #[cfg(feature = "sim")]
     Demo(demo::Args),
     Version(version::Args),
     Completions(completions::Args),
@@ -148,6 +150,7 @@ impl Cli {
             Verb::Status(args) => status::run(args, &load()?, output),
             Verb::Config(args) => config::run(args, load, output),
             Verb::Controller(args) => controller::run(args, self.global.files(environment), load, output),
+            #[cfg(feature = "sim")]
             Verb::Demo(args) => demo::run(args, output),
             Verb::Version(args) => version::run(args, &load()?, output),
             Verb::Completions(args) => completions::run(args, output),

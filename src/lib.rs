@@ -28,6 +28,7 @@ pub mod page;
 pub mod serve;
 
 pub mod cli;
+#[cfg(feature = "sim")]
 pub mod sim;
 
 #[cfg(test)]

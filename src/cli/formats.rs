@@ -38,6 +38,7 @@ fn of(verb: &Verb) -> (String, &'static [Format]) {
         Verb::Config(args) => args.formats(),
         Verb::Controller(args) => args.formats(),
         Verb::Run(_) => ("run", &[]),
+        #[cfg(feature = "sim")]
         Verb::Demo(_) => ("demo", &[]),
         Verb::Completions(_) => ("completions", &[]),
         Verb::Man(_) => ("man", &[]),

@@ -1101,6 +1101,7 @@ pub mod runtime_service_client {
     }
 }
 /// Generated server implementations.
+#[cfg(feature = "sim")]
 pub mod runtime_service_server {
     #![allow(
         unused_variables,
@@ -2262,6 +2263,7 @@ pub mod image_service_client {
     }
 }
 /// Generated server implementations.
+#[cfg(feature = "sim")]
 pub mod image_service_server {
     #![allow(
         unused_variables,

@@ -7,7 +7,9 @@ use std::path::Path;
 fn from_proto(root: &Path) -> String {
     let out = tempfile::tempdir().unwrap();
     let files = protox::compile([root.join("proto/cri.proto")], [root.join("proto")]).unwrap();
-    tonic_prost_build::configure().out_dir(out.path()).compile_fds(files).unwrap();
+    let configured = tonic_prost_build::configure().out_dir(out.path());
+    // Only the simulated node serves the CRI.
+    configured.server_mod_attribute(".", "#[cfg(feature = \"sim\")]").compile_fds(files).unwrap();
     std::fs::read_to_string(out.path().join("runtime.v1.rs")).unwrap()
 }
 

@@ -91,6 +91,8 @@ fn the_programs_of_a_release_plan_on_both_architectures() {
         {
             assert!(top.join(file).exists(), "{arch}: {file}");
         }
+        let demo = top.join("tree/usr/share/man/man1/kubegc-demo.1.gz");
+        assert!(!demo.exists(), "{arch}: the simulated node does not ship");
     }
 }
 
