@@ -391,7 +391,7 @@ settings! {
     /// Name of the Lease, with `--leader-elect`.
     "controller.lease_name": TEXT = controller.lease.name, flags ["leader-elect-resource-name"];
 
-    /// Longest wait of a start for the first list of each resource.
+    /// Longest wait at the start for the first list of each resource.
     "controller.first_lists": DURATION = controller.first_lists;
 
     /// Terminated pods to keep in the cluster. 0 = no limit.

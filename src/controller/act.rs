@@ -267,7 +267,7 @@ impl Checked {
         target(&self.item.identity, &self.resource, &self.uid)
     }
 
-    /// An object that is not there is as good as deleted: its uid was read a moment ago.
+    /// Counts an object that does not exist as deleted: its uid was read right before.
     pub(super) fn or_gone(&self, deleted: Result<Deleted, KubernetesError>) -> Result<DeleteResult, KubernetesError> {
         match deleted {
             Ok(Deleted::Unheld) => Ok(DeleteResult::Unheld),

@@ -1,4 +1,4 @@
-//! Orphaning: the dependents of an owner lose their reference, then the owner its finalizer `orphan`.
+//! Orphaning: removes the reference from each dependent, and then the finalizer `orphan` from the owner.
 
 use std::collections::HashSet;
 

@@ -51,7 +51,7 @@ impl Notifier {
 
     /// Reports that the service finishes the action in progress and then exits.
     pub fn stopping(&self) {
-        self.send("STOPPING=1\nSTATUS=finishing the action in hand");
+        self.send("STOPPING=1\nSTATUS=finishing the action in progress");
     }
 
     /// Answers the watchdog: the service works.
@@ -109,7 +109,7 @@ mod tests {
         notifier.stopping();
         assert_eq!(heard(&manager), "READY=1\nSTATUS=watching");
         assert_eq!(heard(&manager), "STATUS=one READY=0");
-        assert_eq!(heard(&manager), "STOPPING=1\nSTATUS=finishing the action in hand");
+        assert_eq!(heard(&manager), "STOPPING=1\nSTATUS=finishing the action in progress");
         notifier.watchdog();
         assert_eq!(heard(&manager), "WATCHDOG=1");
         notifier.reloading();

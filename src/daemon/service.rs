@@ -49,7 +49,7 @@ pub struct Requests {
 }
 
 /// Runs all loops until `stop`, or until `reload` returns other settings: it is called at each request for a reload, and
-/// reports its errors itself. The passes that run finish the action in hand, as at a shutdown, so that every pass has one
+/// reports its errors itself. The passes that run finish the action in progress, as at a shutdown, so that every pass has one
 /// policy. Returns the store, and the result of `reload`; `None` = stopped. `after` receives the result of each pass and
 /// must not delay the next one.
 pub async fn run<H: Remover, T>(

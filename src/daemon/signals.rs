@@ -95,7 +95,7 @@ impl Signals {
     pub async fn aborted(mut self) -> Signal {
         let first = self.end().await;
         let _ = self.first.0.set(first);
-        tracing::info!(signal = first.name(), "finishing the action in hand; a second signal aborts");
+        tracing::info!(signal = first.name(), "finishing the action in progress; a second signal aborts");
         self.stop.cancel();
         let second = self.end().await;
         tracing::warn!(signal = second.name(), "aborting");

@@ -50,7 +50,7 @@ pub struct EngineFigures {
     pub parked: usize,
     /// Objects that fail now.
     pub failing: usize,
-    /// How long the object has failed that fails the longest.
+    /// Time since the first of the failures in a row, for the object that has failed for the longest time.
     pub longest_failure: Duration,
     /// How long the foreground deletion has waited for dependents that waits the longest.
     pub longest_wait: Duration,

@@ -128,9 +128,9 @@ definitions! {
         "Objects that are checked again when the API server serves or lists something else";
     FAILING = Gauge "kubegc_controller_failing_objects" [] "Objects whose check or change fails now";
     LONGEST_FAILURE = Gauge "kubegc_controller_longest_failure_seconds" []
-        "How long the object has failed that fails the longest, or 0";
+        "Time since the first of the failures in a row, for the object that has failed for the longest time; 0 = none";
     LONGEST_WAIT = Gauge "kubegc_controller_longest_foreground_wait_seconds" []
-        "How long the foreground deletion has waited for its dependents that waits the longest, or 0";
+        "Age of the oldest foreground deletion that waits for its dependents; 0 = none";
     PAUSED = Gauge "kubegc_controller_paused_resources" [] "Resources whose deletions the brake has paused";
     CHANGES = Counter "kubegc_controller_changes" ["action", "result"] "Changes of objects by their owner references";
     UNRESOLVED = Counter "kubegc_controller_invalid_references" ["cause"]

@@ -38,7 +38,8 @@ pub enum OwnerState {
     /// The owner has no namespace of the dependent, but its uid is that of an object in another one. Only with the guard
     /// `keep_cross_namespace`; without it such an owner is absent.
     InOtherNamespace,
-    /// The owner was deleted with the policy orphan, and the dependent came late: it loses the reference and lives.
+    /// The owner was deleted with the policy orphan, and the dependent was created during that: its reference is removed, and it
+    /// is kept.
     Orphaned,
     /// The API server gave no answer that proves anything; the cause.
     Unverified(String),

@@ -104,7 +104,8 @@ pub fn doubtful_owners(snapshot: &ClusterSnapshot) -> Vec<Identity> {
     World::new(snapshot, &OwnerGuards::none()).doubtful()
 }
 
-/// Plans the cluster under these guards; those that need live reads or the time of a service have no part in it. A snapshot with its lists in another order gives the same plan.
+/// Plans the cluster under these guards. Guards that need a live read or a running service are not applied. The order of the
+/// lists in the snapshot does not change the plan.
 pub fn plan(snapshot: &ClusterSnapshot, guards: &OwnerGuards) -> ClusterPlan {
     let mut world = World::new(snapshot, guards);
     let (mut kept, findings) = (kept(&world), findings(&world));

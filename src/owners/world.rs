@@ -53,7 +53,7 @@ impl<'a> World<'a> {
             reads: snapshot.owners.iter().map(|read| (&read.owner, read)).collect(),
             keep_cross_namespace: guards.keep_cross_namespace,
         };
-        // Sorted, so that of an object that two groups serve always the same one counts: that of the core group.
+        // The core group first: if two groups serve one object, that of the core group counts.
         let mut resources: Vec<_> = snapshot.resources.iter().collect();
         resources.sort_by_key(|listed| (!listed.served.kind.group().is_empty(), &listed.served.kind));
         for listed in resources {

@@ -37,7 +37,7 @@ pub enum KubeletError {
         cause: String,
     },
     /// There is no connection, or it broke before the answer was complete.
-    #[error("cannot ask the kubelet for {path}: {cause}")]
+    #[error("cannot read {path} from the kubelet: {cause}")]
     Reach {
         /// The requested path.
         path: &'static str,
@@ -45,7 +45,7 @@ pub enum KubeletError {
         cause: String,
     },
     /// There was no complete answer in time.
-    #[error("cannot ask the kubelet for {path}: no answer within {seconds} s")]
+    #[error("cannot read {path} from the kubelet: no answer within {seconds} s")]
     Wait {
         /// The requested path.
         path: &'static str,
@@ -61,7 +61,7 @@ pub enum KubeletError {
         path: &'static str,
     },
     /// The kubelet denies permission (403).
-    #[error("may not ask the kubelet for {path}: grant `get` on {right}")]
+    #[error("may not read {path} from the kubelet: grant `get` on {right}")]
     Forbidden {
         /// The requested path.
         path: &'static str,

@@ -115,7 +115,7 @@ async fn what_is_missing_is_named() {
         (
             403,
             "Forbidden (user=x)",
-            "may not ask the kubelet for /pods: grant `get` on nodes/proxy (from Kubernetes 1.33 \
+            "may not read /pods from the kubelet: grant `get` on nodes/proxy (from Kubernetes 1.33 \
                                      nodes/pods is enough)",
         ),
         (500, "it broke\n", "the kubelet answers 500 for /pods: \"it broke\""),
@@ -127,7 +127,7 @@ async fn what_is_missing_is_named() {
     }
     kubelet.set_answer("/metrics", 403, "");
     let error = kubelet.client().process().await.unwrap_err().to_string();
-    assert_eq!(error, "may not ask the kubelet for /metrics: grant `get` on nodes/metrics");
+    assert_eq!(error, "may not read /metrics from the kubelet: grant `get` on nodes/metrics");
     kubelet.set_answer("/healthz", 500, "[-]syncloop failed: reason withheld");
     let error = kubelet.client().check_health().await.unwrap_err().to_string();
     assert_eq!(error, "the kubelet answers 500 for /healthz: \"[-]syncloop failed: reason withheld\"");
@@ -161,10 +161,10 @@ async fn a_kubelet_that_is_away_or_hangs_is_reported_in_time() {
     let kubelet = FakeKubelet::plain().await;
     let access = KubeletAccess { endpoint, ..kubelet.access() };
     let hangs = Kubelet::new(access.clone()).with_limit(Duration::from_millis(50));
-    assert_eq!(cause(&hangs).await, "cannot ask the kubelet for /pods: no answer within 0 s");
+    assert_eq!(cause(&hangs).await, "cannot read /pods from the kubelet: no answer within 0 s");
     drop(silent);
     let why = cause(&Kubelet::new(access)).await;
-    assert!(why.starts_with("cannot ask the kubelet for /pods: ") && why.contains("refused"), "{why}");
+    assert!(why.starts_with("cannot read /pods from the kubelet: ") && why.contains("refused"), "{why}");
 }
 
 #[tokio::test]

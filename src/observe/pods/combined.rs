@@ -43,7 +43,7 @@ impl CombinedPods {
     /// Logs which sources are in use, and why.
     pub fn log_sources(&self) {
         for entry in &self.entries {
-            tracing::info!(source = entry.source.name(), chosen_by = entry.chosen_by(""), "pods are learnt from");
+            tracing::info!(source = entry.source.name(), chosen_by = entry.chosen_by(""), "pod source");
         }
     }
 

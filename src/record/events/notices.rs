@@ -140,8 +140,8 @@ fn too_little_freed(pass: &Pass) -> Option<Notice> {
     let used = pass.plan.images.used_percent.unwrap_or_default();
     let message = format!(
         "Failed to free sufficient space by deleting unused images: {used} % of the image filesystem was used, {target} \
-         bytes were to be freed, {freed} bytes came back. What fills the disk is something else: images in use, logs, \
-         volumes, or files that containers wrote."
+         bytes were to be freed, {freed} bytes were reclaimed. Other data uses the disk: images in use, logs, volumes, or \
+         files that containers wrote."
     );
     Some(Notice::new(Reason::FreeDiskSpaceFailed, "", message))
 }
@@ -149,7 +149,7 @@ fn too_little_freed(pass: &Pass) -> Option<Notice> {
 fn images_removed(pass: &Pass) -> Option<Notice> {
     let (removed, freed) = (pass.summary.of(Kind::Image).removed, freed_by_images(pass));
     let images = if removed == 1 { "image" } else { "images" };
-    let message = format!("Removed {removed} unused {images}; {freed} bytes came back.");
+    let message = format!("Removed {removed} unused {images}; {freed} bytes reclaimed.");
     (removed > 0).then(|| Notice::new(Reason::ImagesRemoved, "", message))
 }
 

@@ -80,7 +80,7 @@ fn n5_a_kubeconfig_with_a_program_is_named_and_another_source_is_used() {
     assert!(text.starts_with("exit Some(1)\n") && text.contains("exec"), "{text}");
     assert!(text.contains("pods.exec_plugins = true"), "it says what to do: {text}");
     let kubelet = host.run(&[&auto[..], &["--set", "pods.kubelet_endpoint=http://127.0.0.1:1"]].concat());
-    assert!(kubelet.contains("cannot ask the kubelet for /pods") && kubelet.contains("refused"), "{kubelet}");
+    assert!(kubelet.contains("cannot read /pods from the kubelet") && kubelet.contains("refused"), "{kubelet}");
     assert!(!kubelet.contains("exec"), "{kubelet}");
 }
 

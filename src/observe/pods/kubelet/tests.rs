@@ -61,7 +61,7 @@ async fn a_list_is_complete_only_with_a_proof_that_the_kubelet_has_heard_of_its_
     let old = || (200, metrics("11:00:00", ""));
     let no = "it names no pod of the API server";
     let unheard = ", so it may not have heard from the API server since it started";
-    let forbidden = ", and its start time is unavailable: may not ask the kubelet for /metrics: grant `get` \
+    let forbidden = ", and its start time is unavailable: may not read /metrics from the kubelet: grant `get` \
                      on nodes/metrics";
     let rows = [
         ("a pod of the API server, long there", vec![pod("a", "api", "11:00:00")], (403, String::new()), None),
