@@ -1,5 +1,5 @@
 # Entry points; the logic is in scripts/.
-.PHONY: demo test test-fast test-node test-long test-random test-soak test-churn test-kills test-forests test-release node-up node-down check bench build deb release clean
+.PHONY: demo test test-fast test-node test-long test-random test-soak test-churn test-kills test-forests test-release fuzz node-up node-down check bench build deb release clean
 
 demo: ## build, then plan and collect on a simulated node in memory
 	scripts/demo.sh
@@ -42,6 +42,9 @@ test-forests: ## compare kubegc with kube-controller-manager on 600 random fores
 
 test-release: ## build the files of a release for both architectures, and test them; as root, in a clean checkout
 	scripts/test.sh release
+
+fuzz: ## feed random input to all that reads what comes from outside, 60 s each; needs a nightly compiler
+	scripts/fuzz.sh
 
 node-up: ## start a real node for experiments: etcd, kube-apiserver, kubelet, containerd; as root
 	scripts/node.sh up

@@ -1,0 +1,55 @@
+//! Answers of an API server. The first byte selects the code, the rest is the body.
+#![no_main]
+
+use std::convert::Infallible;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use kube::client::{Body, Client};
+use kubegc::kubernetes::{
+    ApiResource, ClusterNode, ClusterPod, Connection, Form, discover, list_metadata, list_objects, read_metadata,
+    read_node, server_version,
+};
+use libfuzzer_sys::fuzz_target;
+use tokio::runtime::{Builder, Runtime};
+use tower::service_fn;
+
+const LIMIT: Duration = Duration::from_secs(5);
+const CODES: [u16; 8] = [200, 200, 200, 200, 404, 403, 410, 500];
+
+static RUNTIME: LazyLock<Runtime> =
+    LazyLock::new(|| Builder::new_current_thread().enable_all().build().expect("tokio"));
+
+fn connection(code: u16, body: &[u8]) -> Connection {
+    let body = Bytes::copy_from_slice(body);
+    let service = service_fn(move |_: Request<Body>| {
+        let answer = Response::builder().status(code).body(Full::new(body.clone())).expect("an answer");
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    Connection::through(Client::new(service, "default"), "a test")
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((first, body)) = input.split_first() else { return };
+    let resource = ApiResource {
+        api_version: "apps/v1".to_owned(),
+        resource: "deployments".to_owned(),
+        kind: "Deployment".to_owned(),
+        namespaced: true,
+        verbs: vec!["list".to_owned()],
+        is_preferred: true,
+    };
+    RUNTIME.block_on(async {
+        let connection = connection(CODES[usize::from(first % 8)], body);
+        let _ = discover(&connection, LIMIT).await;
+        let _ = list_metadata(&connection, &resource, LIMIT).await;
+        let _ = list_objects::<ClusterPod>(&connection, &ApiResource::pods(), Form::Whole, LIMIT).await;
+        let _ = list_objects::<ClusterNode>(&connection, &ApiResource::nodes(), Form::Whole, LIMIT).await;
+        let _ = read_metadata(&connection, &resource, "shop", "web", LIMIT).await;
+        let _ = read_node(&connection, "node-1", LIMIT).await;
+        let _ = server_version(&connection, LIMIT).await;
+    });
+});
