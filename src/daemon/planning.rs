@@ -2,11 +2,10 @@
 
 use jiff::Timestamp;
 
-use super::revalidate::{self, Checked};
 use crate::config::Settings;
 use crate::model::{Memory, PodSourceName, Snapshot};
 use crate::observe::{Observer, StatusFor};
-use crate::plan::{AgeFrom, Kind, Plan, Policy, Pressure, Report, Scope, decide};
+use crate::plan::{AgeFrom, Kind, Plan, Policy, Pressure, Report, Revalidated, Scope, decide, revalidate};
 
 /// What a pass removes.
 #[derive(Clone, Debug)]
@@ -61,7 +60,7 @@ impl Planned {
             }
             PassKind::Saved(saved) => {
                 let snapshot = look_for(&saved, observer, taken_at, memory).await;
-                let Checked { plan, refused } = revalidate::check(*saved, &snapshot, policy);
+                let Revalidated { plan, refused } = revalidate(*saved, &snapshot, policy);
                 Self { scope: Scope::All, snapshot, plan, under_pressure: None, refused }
             }
         }

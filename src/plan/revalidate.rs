@@ -1,12 +1,12 @@
 //! Checks a saved plan against the current state of the node, and reports the actions that are not carried out.
 //!
-//! `plan::confirm` decides. An object that the node no longer has counts as already removed.
+//! [`confirm`] decides. An object that the node no longer has counts as already removed.
 
+use super::{Action, Confirmed, Denial, Measure, Outcome, Plan, Policy, Refusal, Report, confirm};
 use crate::model::Snapshot;
-use crate::plan::{self, Action, Confirmed, Denial, Measure, Outcome, Plan, Policy, Refusal, Report};
 
 /// A saved plan without the actions that no longer apply.
-pub struct Checked {
+pub struct Revalidated {
     /// The actions that still apply.
     pub plan: Plan,
     /// Reports of the other actions, with the reason in the note.
@@ -14,10 +14,10 @@ pub struct Checked {
 }
 
 /// Removes from `saved` the actions whose objects the node or the guards in force keep by now.
-pub fn check(saved: Plan, snapshot: &Snapshot, policy: &Policy) -> Checked {
-    let Confirmed { plan, denied } = plan::confirm(saved, snapshot, policy);
+pub fn revalidate(saved: Plan, snapshot: &Snapshot, policy: &Policy) -> Revalidated {
+    let Confirmed { plan, denied } = confirm(saved, snapshot, policy);
     let refused = denied.into_iter().map(|(action, denial)| report(action, denial)).collect();
-    Checked { plan, refused }
+    Revalidated { plan, refused }
 }
 
 fn report(action: Action, denial: Denial) -> Report {
@@ -67,14 +67,14 @@ mod tests {
 
     #[test]
     fn a_saved_plan_goes_on_where_nothing_changed() {
-        let checked = check(plan("exited"), &three("exited"), &Policy::default());
+        let checked = revalidate(plan("exited"), &three("exited"), &Policy::default());
         assert_eq!(ids(&checked.plan), ["mid", "old", "sha256:1"]);
         assert_eq!(checked.refused, []);
     }
 
     #[test]
     fn what_runs_by_now_is_refused_and_says_why() {
-        let checked = check(plan("exited"), &three("running"), &Policy::default());
+        let checked = revalidate(plan("exited"), &three("running"), &Policy::default());
         assert_eq!(ids(&checked.plan), ["mid", "sha256:1"]);
         assert_eq!(checked.refused.len(), 1);
         assert_eq!(checked.refused[0].note.as_deref(), Some("kept now: it is running"));
@@ -88,7 +88,7 @@ mod tests {
         policy.guards.gone_after = std::time::Duration::ZERO;
         let mut saved = plan("exited");
         saved.actions[1].pod = Some(PodRef { uid: "another".into(), ..PodRef::default() });
-        let checked = check(saved, &fresh, &policy);
+        let checked = revalidate(saved, &fresh, &policy);
         assert_eq!(checked.plan.actions[1].reason, RemoveReason::PodGone {});
         assert_eq!(checked.plan.actions[1].pod.as_ref().map(|pod| pod.uid.as_str()), Some("u"));
     }
@@ -100,19 +100,19 @@ mod tests {
         policy.containers.min_age = std::time::Duration::from_hours(24);
         policy.images.high_threshold_percent = 100;
         policy.images.min_age = std::time::Duration::from_hours(24);
-        let checked = check(plan("exited"), &three("exited"), &policy);
+        let checked = revalidate(plan("exited"), &three("exited"), &policy);
         assert_eq!(ids(&checked.plan), ["mid", "old", "sha256:1"]);
     }
 
     /// Checks a plan made without guards and limits against this node, under the default policy.
-    fn compared(node: &Snapshot) -> Checked {
+    fn compared(node: &Snapshot) -> Revalidated {
         let mut policy = Policy { guards: Guards::of(Profile::Kubelet), ..Policy::default() };
         policy.containers.max_per_pod_container = Some(0);
         policy.containers.max_containers = Some(0);
         let before = Snapshot { containers: crashed(), sandboxes: emptied(), ..node.clone() };
         let saved = decide(&before, &policy, Scope::All);
         assert_eq!(ids(&saved), ["old", "new", "s"]);
-        check(saved, node, &Policy::default())
+        revalidate(saved, node, &Policy::default())
     }
 
     /// Two dead instances of a container.
@@ -142,7 +142,7 @@ mod tests {
         Snapshot { containers: crashed(), sandboxes: emptied(), ..node }
     }
 
-    fn notes(checked: &Checked) -> Vec<&str> {
+    fn notes(checked: &Revalidated) -> Vec<&str> {
         checked.refused.iter().filter_map(|report| report.note.as_deref()).collect()
     }
 
@@ -181,7 +181,7 @@ mod tests {
         let policy = Policy { guards: Guards::of(Profile::Kubelet), ..Policy::default() };
         let saved = decide(&node, &policy, Scope::All);
         assert!(saved.actions.iter().all(|action| action.reason == RemoveReason::PodGone {}));
-        let checked = check(saved, &node, &Policy::default());
+        let checked = revalidate(saved, &node, &Policy::default());
         assert_eq!(ids(&checked.plan), [""; 0], "missing for the first time is not deleted");
         assert_eq!(checked.refused.len(), 4);
     }
