@@ -45,8 +45,6 @@ pub enum InvalidValue {
     NoSizeUnit,
     /// A directory of the system.
     SystemDirectory,
-    /// `kubelet-dir` as a pod source.
-    KubeletDir,
 }
 
 /// One fault.

@@ -190,8 +190,5 @@ fn wants(key: &Key, wrong: InvalidValue, value: &impl fmt::Display) -> String {
             format!("wants a unit: \"{number}MiB\" or \"{number}GiB\"")
         }
         InvalidValue::SystemDirectory => "is a directory of the system; choose another path".to_owned(),
-        InvalidValue::KubeletDir => {
-            "\"kubelet-dir\" is no pod source; set pods.require_kubelet_dirs = true instead".to_owned()
-        }
     }
 }

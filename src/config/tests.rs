@@ -528,12 +528,12 @@ fn sources_of_pods_are_written_as_words_with_commas() {
 }
 
 #[test]
-fn the_kubelets_directories_as_a_source_name_the_setting_that_requires_them() {
-    for text in ["kubelet-dir", "kube-api, kubelet-dir"] {
-        let wanted = format!(
-            "f: pods.source = \"{text}\": \"kubelet-dir\" is no pod source; set pods.require_kubelet_dirs = true instead"
-        );
-        assert_eq!(messages(&format!("pods.source = \"{text}\"")), [wanted]);
+fn pod_sources_may_be_a_list_of_toml() {
+    let sources = |text: &str| of_toml(text).map(|loaded| loaded.settings.pods.sources.iter().collect::<Vec<_>>());
+    let both = vec![PodSourceName::KubeApi, PodSourceName::Kubelet];
+    assert_eq!(sources("pods.source = [\"kube-api\", \"kubelet\"]").unwrap(), both);
+    for wrong in ["[]", "[\"auto\", \"kubelet\"]", "[7]"] {
+        assert!(sources(&format!("pods.source = {wrong}")).is_err(), "{wrong}");
     }
 }
 

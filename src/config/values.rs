@@ -195,8 +195,14 @@ pub(super) const POD_SOURCES: ValueType<PodSources> = ValueType {
     print: |sources| sources.iter().map(<&str>::from).collect::<Vec<_>>().join(",").into(),
     allowed: Allowed {
         text: allowed_pod_sources,
-        schema: || json!({"type": "string", "pattern": pod_sources_pattern()}),
-        takes: Value::is_str,
+        schema: || {
+            let words = json!({"enum": PodSourceName::VARIANTS});
+            json!({"anyOf": [
+                {"type": "string", "pattern": pod_sources_pattern()},
+                {"type": "array", "minItems": 1, "uniqueItems": true, "items": words},
+            ]})
+        },
+        takes: |value| value.is_str() || value.is_array(),
         may_be_empty: false,
     },
 };
@@ -258,13 +264,13 @@ fn bytes_text(bytes: u64) -> String {
     whole.map_or_else(plain, |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
-/// Parses words that are separated by commas and allowed together.
+/// Parses words that are allowed together: a list, or a text with commas between them.
 fn pod_sources(value: &Value) -> Result<PodSources, InvalidValue> {
-    let words = text(value)?.split(',').map(|word| match word.trim() {
-        "kubelet-dir" => Err(InvalidValue::KubeletDir),
-        word => word.parse().map_err(|_| InvalidValue::NotAllowed),
-    });
-    let sources = words.collect::<Result<_, _>>()?;
+    let one = [value.clone()];
+    let texts = value.as_array().map_or(&one[..], Vec::as_slice).iter().map(text);
+    let texts = texts.collect::<Result<Vec<_>, _>>()?;
+    let words = texts.iter().flat_map(|text| text.split(',')).map(|word| word.trim().parse());
+    let sources = words.collect::<Result<_, _>>().map_err(|_| InvalidValue::NotAllowed)?;
     PodSources::of(sources).ok_or(InvalidValue::NotAllowed)
 }
 
