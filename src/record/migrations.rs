@@ -8,9 +8,11 @@ use rusqlite::{Connection, TransactionBehavior};
 /// already have it: a changed entry does not change those files. To correct a step, add a later step. Times are
 /// nanoseconds since 1970 in UTC; `NULL` is the absent value of the same field in the model.
 pub(super) const MIGRATIONS: &[&str] = &[
-    // 1: the initial schema.
+    // 1: the schema of the first release.
     "CREATE TABLE facts (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
-     CREATE TABLE images (id TEXT NOT NULL PRIMARY KEY, first_seen INTEGER, last_used INTEGER) STRICT, WITHOUT ROWID;
+     CREATE TABLE images (
+         id TEXT NOT NULL PRIMARY KEY, first_seen INTEGER, last_used INTEGER, last_used_by TEXT
+     ) STRICT, WITHOUT ROWID;
      CREATE TABLE absences (uid TEXT NOT NULL PRIMARY KEY, since INTEGER NOT NULL) STRICT, WITHOUT ROWID;
      CREATE TABLE failures (
          key TEXT NOT NULL PRIMARY KEY, count INTEGER NOT NULL, retry_at INTEGER NOT NULL, error TEXT NOT NULL
@@ -20,7 +22,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
          started_at INTEGER NOT NULL, finished_at INTEGER, scope TEXT NOT NULL, dry INTEGER NOT NULL,
          removed INTEGER NOT NULL DEFAULT 0, already_gone INTEGER NOT NULL DEFAULT 0,
          refused INTEGER NOT NULL DEFAULT 0, failed INTEGER NOT NULL DEFAULT 0,
-         freed_bytes INTEGER NOT NULL DEFAULT 0, error TEXT
+         freed_bytes INTEGER NOT NULL DEFAULT 0, error TEXT, triggered_by TEXT
      ) STRICT;
      CREATE TABLE removals (
          id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
@@ -28,17 +30,11 @@ pub(super) const MIGRATIONS: &[&str] = &[
          kind TEXT NOT NULL, object TEXT NOT NULL, name TEXT, tags TEXT NOT NULL,
          pod_namespace TEXT, pod_name TEXT, pod_uid TEXT, age_seconds INTEGER,
          reason TEXT NOT NULL, reason_values TEXT NOT NULL,
-         outcome TEXT NOT NULL, detail TEXT, estimated_bytes INTEGER, freed_bytes INTEGER
+         outcome TEXT NOT NULL, detail TEXT, estimated_bytes INTEGER, freed_bytes INTEGER, proven_by TEXT
      ) STRICT;
      CREATE INDEX removals_by_time ON removals (at, id);
-     CREATE INDEX removals_by_run ON removals (run);",
-    // 2: the trigger of a run, and the source that confirmed a pod as deleted.
-    "ALTER TABLE runs ADD COLUMN triggered_by TEXT;
-     ALTER TABLE removals ADD COLUMN proven_by TEXT;",
-    // 3: the container that used an image last.
-    "ALTER TABLE images ADD COLUMN last_used_by TEXT;",
-    // 4: the use of file systems over time.
-    "CREATE TABLE usage (
+     CREATE INDEX removals_by_run ON removals (run);
+     CREATE TABLE usage (
          at INTEGER NOT NULL, mountpoint TEXT NOT NULL, capacity_bytes INTEGER NOT NULL,
          available_bytes INTEGER NOT NULL, inodes INTEGER, inodes_free INTEGER, PRIMARY KEY (at, mountpoint)
      ) STRICT, WITHOUT ROWID;",
