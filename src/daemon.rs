@@ -11,7 +11,6 @@ pub mod notify;
 mod planning;
 mod pressure;
 mod recording;
-mod revalidate;
 pub mod schedule;
 pub mod service;
 pub mod signals;

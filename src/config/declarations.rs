@@ -136,7 +136,7 @@ settings! {
     /// Keep the newest instance of each container of a pod until the pod is deleted.
     ///
     /// Without it the kubelet would run the container again.
-    "guards.keep_newest_of_unit": SWITCH = policy.guards.keep_newest_of_unit;
+    "guards.keep_newest_instance": SWITCH = policy.guards.keep_newest_instance;
 
     /// Keep younger containers that are created and not started: they may be about to start. 0 = off.
     "guards.created_grace": DURATION = policy.guards.created_grace;

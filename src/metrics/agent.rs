@@ -23,7 +23,7 @@ use crate::plan::{
 const BOUNDS: [f64; 8] = [0.1, 0.5, 2.0, 10.0, 30.0, 120.0, 600.0, 1800.0];
 /// The reasons to remove an object of each kind.
 const REASONS: [(Kind, &[&str]); 5] = [
-    (Kind::Container, &["pod_gone", "pod_terminal", "over_unit_limit", "over_total_limit"]),
+    (Kind::Container, &["pod_gone", "pod_terminal", "over_max_per_pod_container", "over_total_limit"]),
     (Kind::Sandbox, &["pod_gone", "pod_terminal", "superseded"]),
     (Kind::LogDir, &["pod_gone"]),
     (Kind::LogLink, &["dangling"]),

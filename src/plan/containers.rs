@@ -4,9 +4,9 @@
 //! count toward no limit. Containers of a slot are ordered by creation time alone, as in the kubelet; with equal times,
 //! by ID. [`super::instances`] says which one is the newest.
 //!
-//! Removes for `pod_gone`, `pod_terminal`, `over_unit_limit`, `over_total_limit`. Keeps for `running`,
-//! `younger_than_min_age`, `within_unit_limit`, `no_limit`, `list_incomplete`, and by the guards `foreign` (I5),
-//! `maybe_starting` (I4), `maybe_running`, `newest_of_unit` (I3), `backing_off`, and those of `pods`.
+//! Removes for `pod_gone`, `pod_terminal`, `over_max_per_pod_container`, `over_total_limit`. Keeps for `running`,
+//! `younger_than_min_age`, `within_max_per_pod_container`, `no_limit`, `list_incomplete`, and by the guards `foreign` (I5),
+//! `maybe_starting` (I4), `maybe_running`, `newest_instance` (I3), `backing_off`, and those of `pods`.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -83,7 +83,7 @@ pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
 /// their oldest container.
 fn slots<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, containers: &'a [Container]) -> Vec<Slot<'a>> {
     let guards = &context.policy.guards;
-    let newest = if guards.keep_newest_of_unit { newest(guards, containers) } else { HashSet::new() };
+    let newest = if guards.keep_newest_instance { newest(guards, containers) } else { HashSet::new() };
     let mut by_slot: HashMap<SlotKey, Vec<Dead>> = HashMap::new();
     for (position, container) in containers.iter().enumerate() {
         let dead = Dead::new(guards, container, position, newest.contains(&position));
@@ -123,7 +123,7 @@ fn why_kept(context: &Context, container: &Container) -> Option<KeepReason> {
     {
         return Some(KeepReason::MaybeStarting { created_grace_seconds: super::seconds(guards.created_grace) });
     }
-    if guards.keep_newest_of_unit && container.state == ContainerState::Unknown && may_run(context, container) {
+    if guards.keep_newest_instance && container.state == ContainerState::Unknown && may_run(context, container) {
         return Some(KeepReason::MaybeRunning {});
     }
     if !is_old_enough(context, counted_from(policy, container)) {
@@ -142,7 +142,7 @@ fn may_run(context: &Context, container: &Container) -> bool {
 /// Returns whether a container has the minimum age. With the guard, an unknown time is no age.
 fn is_old_enough(context: &Context, since: Timestamp) -> bool {
     let min_age = context.policy.containers.min_age;
-    let is_unknown = context.policy.guards.keep_newest_of_unit && instances::known(since).is_none();
+    let is_unknown = context.policy.guards.keep_newest_instance && instances::known(since).is_none();
     if is_unknown { min_age.is_zero() } else { super::is_older(context.now, since, min_age) }
 }
 
@@ -174,7 +174,7 @@ fn remove_whole_pods<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, s
 fn remove_over_slot_limit<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: &mut [Slot<'a>]) {
     let Some(limit) = context.policy.containers.max_per_pod_container else { return };
     for slot in slots {
-        remove_beyond(context, builder, slot, as_count(limit), &RemoveReason::OverUnitLimit { limit });
+        remove_beyond(context, builder, slot, as_count(limit), &RemoveReason::OverMaxPerPodContainer { limit });
     }
 }
 
@@ -243,7 +243,7 @@ fn remove_unless_newest<'a>(
     reason: &RemoveReason,
 ) {
     if dead.is_newest {
-        keep(builder, dead.container, KeepReason::NewestOfUnit {});
+        keep(builder, dead.container, KeepReason::NewestInstance {});
     } else {
         remove(context, builder, dead, reason.clone());
     }
@@ -253,7 +253,7 @@ fn remove_unless_newest<'a>(
 fn keep_rest<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: Vec<Slot<'a>>) {
     let limit = context.policy.containers.max_per_pod_container;
     for slot in slots {
-        let within = limit.map_or(KeepReason::NoLimit {}, |limit| KeepReason::WithinUnitLimit { limit });
+        let within = limit.map_or(KeepReason::NoLimit {}, |limit| KeepReason::WithinMaxPerPodContainer { limit });
         let reason = slot.status.guard().unwrap_or(within);
         for dead in slot.containers {
             keep(builder, dead.container, reason.clone());
@@ -283,7 +283,7 @@ fn slot_key(container: &Container) -> SlotKey<'_> {
 impl<'a> Dead<'a> {
     fn new(guards: &Guards, container: &'a Container, position: usize, is_newest: bool) -> Self {
         let created_at =
-            Some(container.created_at).filter(|at| !guards.keep_newest_of_unit || instances::known(*at).is_some());
+            Some(container.created_at).filter(|at| !guards.keep_newest_instance || instances::known(*at).is_some());
         // An unknown age is not a great one.
         let age_order = (created_at.unwrap_or(Timestamp::MAX), &container.id);
         Self { container, position, age_order, is_newest }

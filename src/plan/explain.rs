@@ -87,7 +87,7 @@ impl RemoveReason {
                 "containers.evict_terminated_pods is false",
             )
             .set_by("containers.evict_terminated_pods"),
-            Self::OverUnitLimit { limit } => rule(
+            Self::OverMaxPerPodContainer { limit } => rule(
                 format!("over containers.max_per_pod_container ({limit})"),
                 match limit {
                     0 => "kubegc keeps no dead container of this name in its pod".to_owned(),

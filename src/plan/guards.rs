@@ -40,8 +40,8 @@ pub enum Profile {
 /// The guards. 0 or `false` disables a guard.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guards {
-    /// `guards.keep_newest_of_unit` (I3)
-    pub keep_newest_of_unit: bool,
+    /// `guards.keep_newest_instance` (I3)
+    pub keep_newest_instance: bool,
     /// `guards.created_grace` (I4)
     pub created_grace: Duration,
     /// `guards.keep_foreign` (I5)
@@ -86,7 +86,7 @@ impl Guards {
     /// Returns all guards enabled.
     fn safe() -> Self {
         Self {
-            keep_newest_of_unit: true,
+            keep_newest_instance: true,
             created_grace: Duration::from_mins(10),
             keep_foreign: true,
             sandbox_grace: Duration::from_mins(1),
@@ -107,7 +107,7 @@ impl Guards {
     /// Returns all guards disabled.
     fn none() -> Self {
         Self {
-            keep_newest_of_unit: false,
+            keep_newest_instance: false,
             created_grace: Duration::ZERO,
             keep_foreign: false,
             sandbox_grace: Duration::ZERO,

@@ -2,7 +2,7 @@
 //!
 //! The kubelet orders by creation time alone. A runtime may not know that time: containerd with an empty status file lists a
 //! container that runs as UNKNOWN and created in 1970, and a clock may have gone back. So with the guard
-//! `keep_newest_of_unit` the attempt number orders, which the kubelet counts up, and where a known creation time
+//! `keep_newest_instance` the attempt number orders, which the kubelet counts up, and where a known creation time
 //! disagrees about the newest, both are kept.
 
 use std::collections::{HashMap, HashSet};
@@ -25,7 +25,7 @@ pub fn known(at: Timestamp) -> Option<Timestamp> {
 
 /// Returns where an instance is among those of its container or pod.
 pub(super) fn order<'a>(guards: &Guards, attempt: u32, created_at: Timestamp, id: &'a str) -> Order<'a> {
-    (if guards.keep_newest_of_unit { attempt } else { 0 }, created_at, id)
+    (if guards.keep_newest_instance { attempt } else { 0 }, created_at, id)
 }
 
 /// Returns the positions of the newest instance of each key by attempt and, if its creation time is known, of the newest one by

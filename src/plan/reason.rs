@@ -24,7 +24,7 @@ pub enum RemoveReason {
         pressure: bool,
     },
     /// The pod has more dead instances of this container than allowed.
-    OverUnitLimit {
+    OverMaxPerPodContainer {
         /// `containers.max_per_pod_container`.
         limit: u64,
     },
@@ -73,7 +73,7 @@ pub enum KeepReason {
         min_age_seconds: i64,
     },
     /// Its pod has no more dead instances of it than allowed.
-    WithinUnitLimit {
+    WithinMaxPerPodContainer {
         /// `containers.max_per_pod_container`.
         limit: u64,
     },
@@ -165,7 +165,7 @@ pub enum KeepReason {
 
     // --- guards ---
     /// It is the newest instance of its container: without it the kubelet would run the container again (I3).
-    NewestOfUnit {},
+    NewestInstance {},
     /// The runtime does not know its state, and nothing shows that its sandbox is stopped: it may run, and its removal would
     /// stop it.
     MaybeRunning {},

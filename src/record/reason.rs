@@ -19,8 +19,11 @@ mod tests {
 
     #[test]
     fn a_rule_is_one_word_and_its_values() {
-        let (word, values) = word_and_values(&RemoveReason::OverUnitLimit { limit: 1 });
-        assert_eq!((word.as_str(), Value::Object(values)), ("over_unit_limit", serde_json::json!({"limit": 1})));
+        let (word, values) = word_and_values(&RemoveReason::OverMaxPerPodContainer { limit: 1 });
+        assert_eq!(
+            (word.as_str(), Value::Object(values)),
+            ("over_max_per_pod_container", serde_json::json!({"limit": 1}))
+        );
         assert_eq!(word_and_values(&RemoveReason::PodGone {}), ("pod_gone".to_owned(), Map::new()));
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn container(id: &str) -> Action {
         pod: Some(PodRef { uid: "u1".into(), namespace: "default".to_owned(), name: "web-0".to_owned() }),
         age_seconds: Some(90),
         size_bytes: None,
-        reason: RemoveReason::OverUnitLimit { limit: 1 },
+        reason: RemoveReason::OverMaxPerPodContainer { limit: 1 },
     }
 }
 

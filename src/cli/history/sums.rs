@@ -83,7 +83,7 @@ fn rule(reason: &str) -> String {
     let words = match reason {
         "pod_gone" => "pod deleted",
         "pod_terminal" => "pod terminated",
-        "over_unit_limit" => "over containers.max_per_pod_container",
+        "over_max_per_pod_container" => "over containers.max_per_pod_container",
         "over_total_limit" => "over containers.max_containers",
         "superseded" => "pod has a newer sandbox",
         "dangling" => "dangling symlink",

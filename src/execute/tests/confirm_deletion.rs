@@ -131,7 +131,7 @@ async fn a_removal_for_another_reason_needs_no_lookup() {
     let (bench, journal) = bench(|_| Seen::Seen(true));
     let because = |reason: RemoveReason, action: Action| Action { reason, ..action };
     let actions = vec![
-        because(RemoveReason::OverUnitLimit { limit: 1 }, exited("c1")),
+        because(RemoveReason::OverMaxPerPodContainer { limit: 1 }, exited("c1")),
         because(RemoveReason::PodTerminal { pressure: false }, exited("c2")),
         because(RemoveReason::Superseded {}, sandbox("s1")),
     ];

@@ -104,7 +104,7 @@ fn an_action_that_is_carried_out_names_the_pod_and_the_reason_of_the_node() {
     for action in &mut saved.actions {
         action.pod = None;
         if action.reason == (RemoveReason::PodGone {}) {
-            action.reason = RemoveReason::OverUnitLimit { limit: 1 };
+            action.reason = RemoveReason::OverMaxPerPodContainer { limit: 1 };
         }
     }
     let Confirmed { plan, denied } = confirm(saved, &node(), &policy());

@@ -29,7 +29,7 @@ impl KeepReason {
                 "it is older, or min_age is shorter",
             )
             .set_by("min_age"),
-            Self::WithinUnitLimit { limit } => rule(
+            Self::WithinMaxPerPodContainer { limit } => rule(
                 format!("within containers.max_per_pod_container ({limit})"),
                 match limit {
                     1 => "kubegc keeps the newest dead container of this name in its pod, and this is it".to_owned(),
@@ -161,18 +161,18 @@ impl KeepReason {
             ),
 
             // --- guards ---
-            Self::NewestOfUnit {} => guard(
-                "newest instance (guards.keep_newest_of_unit)",
+            Self::NewestInstance {} => guard(
+                "newest instance (guards.keep_newest_instance)",
                 "it is the newest instance of this container: without it the kubelet would run the container again",
                 "its pod is deleted, or a newer instance exists",
             )
-            .set_by("guards.keep_newest_of_unit"),
+            .set_by("guards.keep_newest_instance"),
             Self::MaybeRunning {} => guard(
-                "possibly running (guards.keep_newest_of_unit)",
+                "possibly running (guards.keep_newest_instance)",
                 "the runtime does not know its state and nothing shows that its sandbox is stopped: it may run, and its removal would stop it",
                 "its sandbox is stopped, or the runtime knows its state again",
             )
-            .set_by("guards.keep_newest_of_unit"),
+            .set_by("guards.keep_newest_instance"),
             Self::MaybeStarting { created_grace_seconds } => guard(
                 format!("possibly starting (guards.created_grace = {})", time(*created_grace_seconds)),
                 format!("it was created less than {} ago and may be about to start", time(*created_grace_seconds)),

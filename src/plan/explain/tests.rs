@@ -13,7 +13,7 @@ fn removals() -> Value {
         { "reason": "pod_gone" },
         { "reason": "pod_terminal" },
         { "reason": "pod_terminal", "pressure": true },
-        { "reason": "over_unit_limit", "limit": 3 },
+        { "reason": "over_max_per_pod_container", "limit": 3 },
         { "reason": "over_total_limit", "limit": 4 },
         { "reason": "superseded" },
         { "reason": "dangling" },
@@ -31,7 +31,7 @@ fn keeps() -> Value {
     json!([
         { "reason": "running" },
         { "reason": "younger_than_min_age", "min_age_seconds": 60 },
-        { "reason": "within_unit_limit", "limit": 3 },
+        { "reason": "within_max_per_pod_container", "limit": 3 },
         { "reason": "no_limit" },
         { "reason": "ready" },
         { "reason": "has_containers", "containers": 5 },
@@ -55,7 +55,7 @@ fn keeps() -> Value {
         { "reason": "list_incomplete", "list": "containers" },
         { "reason": "possible_image_volume", "container": "c3" },
         { "reason": "image_volumes_unknown", "container": "c4" },
-        { "reason": "newest_of_unit" },
+        { "reason": "newest_instance" },
         { "reason": "maybe_running" },
         { "reason": "maybe_starting", "created_grace_seconds": 900 },
         { "reason": "foreign" },
@@ -127,5 +127,5 @@ fn the_guards_are_those_that_only_keep_more_than_the_kubelet() {
     let guards: Vec<_> =
         samples::<KeepReason>(keeps()).iter().filter(|one| one.is_guard()).map(KeepReason::kind).collect();
     let first = guards.first().copied();
-    assert_eq!((first, guards.len()), (Some("newest_of_unit"), 23), "{guards:?}");
+    assert_eq!((first, guards.len()), (Some("newest_instance"), 23), "{guards:?}");
 }

@@ -29,7 +29,7 @@ fn a_removal_is_remembered_with_its_reason_and_its_bytes() {
         {
             "run": 1, "at": at(41).to_string(), "kind": "container", "id": "c1", "name": "app",
             "pod": {"uid": "u1", "namespace": "default", "name": "web-0"}, "age_seconds": 90,
-            "reason": "over_unit_limit", "limit": 1, "outcome": "removed", "freed_bytes": 4096,
+            "reason": "over_max_per_pod_container", "limit": 1, "outcome": "removed", "freed_bytes": 4096,
             "proven_by": "kube-api",
         },
     ]);
@@ -249,9 +249,9 @@ fn an_outcome_is_logged_and_counted_in_one_place() {
     }
     summary.add_step(Kind::Container, 4096, Measure::Measured);
     let expected = r#"
- INFO removed kind="container" id="c1" name="app" pod=default/web-0 reason="over_unit_limit" values="limit=1" age_seconds=90 freed_bytes=4096 measure="measured"
+ INFO removed kind="container" id="c1" name="app" pod=default/web-0 reason="over_max_per_pod_container" values="limit=1" age_seconds=90 freed_bytes=4096 measure="measured"
  WARN could not be removed kind="image" id="sha256:bb" name="docker.io/library/a:1" reason="space" values="high_threshold_percent=85 used_percent=91" error="busy"
-DEBUG kept on recheck kind="container" id="c2" name="app" pod=default/web-0 reason="over_unit_limit" values="limit=1" age_seconds=90 refusal=its state changed
+DEBUG kept on recheck kind="container" id="c2" name="app" pod=default/web-0 reason="over_max_per_pod_container" values="limit=1" age_seconds=90 refusal=its state changed
 DEBUG already removed kind="image" id="sha256:cc" name="docker.io/library/a:1" reason="space" values="high_threshold_percent=85 used_percent=91"
 "#;
     assert_eq!(log, expected.trim_start_matches('\n'));

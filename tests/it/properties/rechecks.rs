@@ -66,7 +66,7 @@ fn some_guards() -> impl Strategy<Value = Guards> {
             gone_after,
             sandbox_grace,
             created_grace,
-            keep_newest_of_unit: newest,
+            keep_newest_instance: newest,
             keep_foreign: foreign,
             keep_unrecognized_logs: unrecognized,
             keep_pod_images: pod_images,

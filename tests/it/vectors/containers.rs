@@ -62,7 +62,7 @@ pub(super) fn is_named(snapshot: &Snapshot, plan: &Plan, id: &str, reason: &Keep
     let guarded =
         |id: &str, named: fn(&KeepReason) -> bool| plan.kept.iter().any(|kept| kept.id == id && named(&kept.reason));
     match reason {
-        KeepReason::WithinUnitLimit { .. } | KeepReason::NoLimit {} => {
+        KeepReason::WithinMaxPerPodContainer { .. } | KeepReason::NoLimit {} => {
             plan.kept.iter().any(|kept| matches!(kept.reason, KeepReason::MaybeStarting { .. }))
         }
         KeepReason::HasContainers { .. } => containers
@@ -74,7 +74,7 @@ pub(super) fn is_named(snapshot: &Snapshot, plan: &Plan, id: &str, reason: &Keep
 }
 
 fn is_doubtful(reason: &KeepReason) -> bool {
-    reason.is_guard() || matches!(reason, KeepReason::WithinUnitLimit { .. } | KeepReason::NoLimit {})
+    reason.is_guard() || matches!(reason, KeepReason::WithinMaxPerPodContainer { .. } | KeepReason::NoLimit {})
 }
 
 /// Returns what is left after the plan, with the failures of the case: a failed removal leaves its object.
