@@ -328,7 +328,7 @@ fn the_settings_in_force_are_shown_with_their_origins() {
     containers_root = "/var/log/containers"      # built-in
 
     [guards]
-    keep_newest_instance = false                  # profile kubelet
+    keep_newest_instance = false                 # profile kubelet
     created_grace = "0s"                         # profile kubelet
     keep_foreign = false                         # profile kubelet
     sandbox_grace = "0s"                         # profile kubelet

@@ -11,8 +11,13 @@ use crate::shell::Shell;
 fn host() -> (Shell, Sim) {
     let node = Node::new().now(Timestamp::now()).image("r.example/team/web:1", &[("base", MIB)]);
     let sim = Sim::start(node.pod("shop", "checkout-0", "u1").running("app", "r.example/team/web:1")).unwrap();
-    let config = format!("pods.source = \"none\"\nnode = \"n1\"\nruntime.endpoint = \"{}\"\n", sim.endpoint());
-    (Shell::new().with("kubegc.toml", &config), sim)
+    let shell = Shell::new();
+    let config = format!(
+        "pods.source = \"none\"\nnode = \"n1\"\nruntime.endpoint = \"{}\"\nstate.path = \"{}\"\n",
+        sim.endpoint(),
+        shell.path("kubegc.db").display()
+    );
+    (shell.with("kubegc.toml", &config), sim)
 }
 
 /// Completes the last of these words in a shell, and returns the candidates.
