@@ -41,12 +41,14 @@ mod services;
 #[cfg(test)]
 mod tests;
 mod view;
+mod wrong_facts;
 
 pub use defects::Defect;
 pub use fake_sockets::FakeSocket;
 pub use logs::LogPaths;
 pub use node::{Node, Streaming};
 pub use script::{Fault, RecordedCall, Rpc, Times};
+pub use wrong_facts::WrongFact;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard};

@@ -7,6 +7,7 @@ use tokio_stream::StreamExt;
 
 use super::garbage::Garbage;
 use super::runtime_service::Batches;
+use super::wrong_facts::{Facts, WrongFact};
 use crate::cri::generated as pb;
 
 /// A defect in an answer.
@@ -23,6 +24,8 @@ pub enum Defect {
     /// Every item has one field with an invalid value: control characters, a huge text, a time in the year 1677 or
     /// 2262, or an enum value that does not exist. The position of the item in the list determines the field.
     Garbage,
+    /// One fact of every item is wrong.
+    Wrong(WrongFact),
 }
 
 /// An answer that can have a defect.
@@ -32,7 +35,7 @@ pub(super) trait Spoil: Send + Sized + 'static {
 }
 
 /// An item of a list.
-pub(super) trait Item: Clone + Garbage {
+pub(super) trait Item: Clone + Garbage + Facts {
     /// Removes the id.
     fn drop_id(&mut self);
 }
@@ -45,6 +48,7 @@ fn spoil_list<T: Item>(items: &mut Vec<T>, defect: Defect) {
         Defect::WithoutId => items.iter_mut().step_by(2).for_each(Item::drop_id),
         Defect::Twice => *items = items.iter().flat_map(|item| [item.clone(), item.clone()]).collect(),
         Defect::Garbage => items.iter_mut().enumerate().for_each(|(place, item)| item.fill_with_garbage(place)),
+        Defect::Wrong(wrong) => items.iter_mut().for_each(|item| item.falsify(wrong)),
     }
 }
 
@@ -54,6 +58,7 @@ fn spoil_object<T: Item>(object: &mut Option<T>, defect: Defect) {
         (Defect::Empty, _) => *object = None,
         (Defect::WithoutId, Some(object)) => object.drop_id(),
         (Defect::Garbage, Some(object)) => object.fill_with_garbage(0),
+        (Defect::Wrong(wrong), Some(object)) => object.falsify(wrong),
         _ => {}
     }
 }
@@ -145,6 +150,7 @@ impl Spoil for pb::ListContainerStatsResponse {
                 let size = pb::UInt64Value { value: u64::MAX };
                 one.writable_layer = Some(pb::FilesystemUsage { used_bytes: Some(size), ..Default::default() });
             }),
+            Defect::Wrong(wrong) => stats.iter_mut().for_each(|one| one.falsify(wrong)),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::cri::generated as pb;
 use crate::model::{ContainerState, FileSystem, SandboxState};
 
 /// 2026-11-21T12:00:00Z, the initial time of the node.
-const NOON: i64 = 1_795_262_400;
+pub(super) const NOON: i64 = 1_795_262_400;
 
 /// The state of a node. Builder methods, calls, hooks and tests change it.
 #[derive(Debug)]
