@@ -241,7 +241,7 @@ impl RuntimeReader {
     pub async fn image_filesystem(&self) -> Result<Option<PathBuf>, CriError> {
         let request = pb::ImageFsInfoRequest {};
         let info: pb::ImageFsInfoResponse = self.ask(&self.images, IMAGE_FS_INFO, request).await?;
-        Ok(info.image_filesystems.into_iter().next().and_then(|usage| usage.fs_id).map(|id| id.mountpoint.into()))
+        first_mountpoint(info.image_filesystems)
     }
 
     /// Returns a directory on the file system of the containers' writable layers; `None` = the runtime reports none.
@@ -250,8 +250,7 @@ impl RuntimeReader {
     pub async fn container_filesystem(&self) -> Result<Option<PathBuf>, CriError> {
         let info: pb::ImageFsInfoResponse =
             self.ask_once(&self.images, IMAGE_FS_INFO, pb::ImageFsInfoRequest {}).await?;
-        let usage = info.container_filesystems.into_iter().chain(info.image_filesystems).next();
-        Ok(usage.and_then(|usage| usage.fs_id).map(|id| id.mountpoint.into()))
+        first_mountpoint(info.container_filesystems.into_iter().chain(info.image_filesystems))
     }
 
     /// Returns the bytes in the writable layer of each container that the runtime has measured. containerd measures
@@ -413,6 +412,17 @@ impl From<pb::ContainerStatus> for ContainerStatus {
             image_volumes: from.mounts.into_iter().filter_map(|mount| Some(mount.image?.image)).collect(),
         }
     }
+}
+
+/// Returns the mountpoint of the first file system, if there is one. An empty or relative path is an error, and not a
+/// path to remember: an empty one would be that of the root, and a relative one that of the process.
+fn first_mountpoint(usages: impl IntoIterator<Item = pb::FilesystemUsage>) -> Result<Option<PathBuf>, CriError> {
+    let id = usages.into_iter().next().and_then(|usage| usage.fs_id);
+    let Some(path) = id.map(|id| PathBuf::from(id.mountpoint)) else { return Ok(None) };
+    if path.is_absolute() {
+        return Ok(Some(path));
+    }
+    Err(CriError::defective(IMAGE_FS_INFO, format!("its mountpoint {path:?} is no absolute path")))
 }
 
 fn image_spec(name: &str) -> pb::ImageSpec {

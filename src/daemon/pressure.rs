@@ -124,7 +124,7 @@ mod tests {
     use crate::model::FileSystem;
     use crate::observe::ObserveError;
     use crate::serve::Progress;
-    use crate::sim::{Node, Sim};
+    use crate::sim::{Defect, Fault, Node, Rpc, Sim, Times, WrongFact};
 
     /// Returns the start times, in seconds, of the passes that respond to disk pressure. `short` defines whether a disk
     /// is under pressure at a time, and `removes` how many objects a pass removes. Each pass takes one second. Ordinary
@@ -190,6 +190,22 @@ mod tests {
         assert_eq!(short(|_| 9).await, (is("/images"), true));
         assert_eq!(short(|path| if path.ends_with("images") { 10 } else { 9 }).await, (is("/logs"), false));
         assert_eq!(short(|path| if path.ends_with("kubelet") { 9 } else { 10 }).await, (is("/kubelet"), false));
+    }
+
+    /// The monitor remembers the mountpoint.
+    #[tokio::test]
+    async fn a_mountpoint_that_is_no_absolute_path_is_not_remembered() {
+        for wrong in [WrongFact::EmptyPath, WrongFact::RelativePath] {
+            let sim = Sim::start(Node::new().image_mountpoint("/images")).unwrap();
+            sim.fault(Rpc::ImageFsInfo, Fault::Answer(Defect::Wrong(wrong)), Times::N(1));
+            let reader = RuntimeReader::new(&sim.endpoint(), &sim.endpoint(), CriOptions::default());
+            let policy = PressurePolicy { free_percent: 10, ..PressurePolicy::default() };
+            let absolute = |path: &Path| if path.is_absolute() { 9 } else { 100 };
+            let mut monitor = PressureMonitor::new(reader, Arc::new(Free(absolute)), Vec::new());
+            assert_eq!(monitor.look_at_images(&policy).await, None, "{wrong:?}");
+            let pressure = monitor.look_at_images(&policy).await.map(|pressure| pressure.to_string());
+            assert_eq!(pressure.as_deref(), Some("/images is 9 % free, pressure.free_percent = 10"), "{wrong:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
