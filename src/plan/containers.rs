@@ -56,8 +56,8 @@ struct Dead<'a> {
     container: &'a Container,
     /// Its position in the list.
     position: usize,
-    /// Sorts containers by age, oldest first.
-    age_order: (Timestamp, &'a ContainerId),
+    /// Sorts containers by age, oldest first. With the guard, the attempt orders those of equal or unknown ages.
+    age_order: (Timestamp, u32, &'a ContainerId),
     /// Whether the limits must not remove it: it is the newest instance of its slot in any state (I3).
     is_newest: bool,
 }
@@ -284,8 +284,10 @@ impl<'a> Dead<'a> {
     fn new(guards: &Guards, container: &'a Container, position: usize, is_newest: bool) -> Self {
         let created_at =
             Some(container.created_at).filter(|at| !guards.keep_newest_instance || instances::known(*at).is_some());
+        // The kubelet counts the attempt up. Its order by ID would be random.
+        let attempt = if guards.keep_newest_instance { container.attempt } else { 0 };
         // An unknown age is not a great one.
-        let age_order = (created_at.unwrap_or(Timestamp::MAX), &container.id);
+        let age_order = (created_at.unwrap_or(Timestamp::MAX), attempt, &container.id);
         Self { container, position, age_order, is_newest }
     }
 }

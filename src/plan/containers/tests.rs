@@ -80,7 +80,10 @@ fn the_attempt_orders_and_a_time_of_another_opinion_is_heeded() {
         ("where they disagree both are kept", back(), "a1: within_max_per_pod_container, a2: newest_instance", ""),
         ("with any limit", back().limits(0, None), "a1 a2: newest_instance", ""),
         ("an ID does not decide", node().pod("web").exited("web/app", "z1", 30).whose(attempt(1))
-            .exited("web/app", "a2", 30).whose(attempt(2)), "a2: newest_instance, z1: within_max_per_pod_container", ""),
+            .exited("web/app", "a2", 30).whose(attempt(2)), "a2: within_max_per_pod_container", "z1: over_max_per_pod_container"),
+        ("nor of unknown times", node().pod("web").exited("web/app", "z1", 0).whose(|z1| (z1.created_at, z1.attempt) = (Timestamp::UNIX_EPOCH, 1))
+            .exited("web/app", "a2", 0).whose(unknown_time).running("web/app", "a3", 1).whose(attempt(3)),
+            "a2: within_max_per_pod_container, a3: running", "z1: over_max_per_pod_container"),
         ("an unknown time is none", lost(), "a2: within_max_per_pod_container", "a1: over_max_per_pod_container"),
         ("it is no great age", lost().set(aged), "a1: within_max_per_pod_container, a2: younger_than_min_age", ""),
         ("with a ready sandbox it may run", running().ready("web", "s-web", 30),
