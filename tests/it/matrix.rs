@@ -23,6 +23,8 @@
 //! - If a runtime does not answer Version, the pass makes no further calls.
 //! - Garbage in creation times leaves no evidence for I3 and I4, so the cell does not assert them. Garbage in the log
 //!   path of a container leaves its log files behind.
+//! - A wrong fact keeps only what depends on it (`wrong_facts.rs`): an unknown creation time is that of a young object,
+//!   the newest one by time and the newest one by attempt are both kept, and a path that is not absolute is not used.
 //! - After a step of the clock the cell continues with the new time. Times in the future count as unknown, so
 //!   everything is removed within the two rounds, whatever year the clock shows.
 
@@ -34,10 +36,11 @@ mod protected;
 mod run;
 mod stage;
 mod store;
+mod wrong_facts;
 
 use std::collections::BTreeMap;
 
-use kubegc::sim::{Defect, Fault, Rpc, Streaming};
+use kubegc::sim::{Defect, Fault, Rpc, Streaming, WrongFact};
 use tonic::Code;
 
 use cell::{Cell, METHODS, SCOPES, cells, clock_cells, is_called, late};
@@ -48,7 +51,13 @@ fn faults() -> Vec<Fault> {
     let refusals = [Code::Unavailable, Code::PermissionDenied, Code::Internal].map(Fault::Fail);
     let defects = [Defect::Empty, Defect::Truncated, Defect::WithoutId, Defect::Twice, Defect::Garbage];
     let others = [Fault::Hang, late(), Fault::BreakOff];
-    refusals.into_iter().chain(others).chain(defects.map(Fault::Answer)).collect()
+    let wrong = wrong_facts::ALL.map(Defect::Wrong).into_iter();
+    refusals.into_iter().chain(others).chain(defects.into_iter().chain(wrong).map(Fault::Answer)).collect()
+}
+
+/// Runs the cells of a wrong fact.
+fn run_wrong(wrong: WrongFact) {
+    run_all(&format!("{wrong:?}"), cells(Fault::Answer(Defect::Wrong(wrong))));
 }
 
 /// Runs cells of calls or of clock steps.
@@ -153,6 +162,36 @@ fn items_that_are_listed_twice() {
 #[test]
 fn garbage_in_answers() {
     run_all("garbage", cells(Fault::Answer(Defect::Garbage)));
+}
+
+#[test]
+fn creation_times_in_1970() {
+    run_wrong(WrongFact::CreatedIn1970);
+}
+
+#[test]
+fn creation_times_that_are_equal() {
+    run_wrong(WrongFact::CreatedAtOnce);
+}
+
+#[test]
+fn creation_times_in_the_future() {
+    run_wrong(WrongFact::CreatedInFuture);
+}
+
+#[test]
+fn attempt_numbers_in_reverse_order() {
+    run_wrong(WrongFact::AttemptsReversed);
+}
+
+#[test]
+fn paths_that_are_empty() {
+    run_wrong(WrongFact::EmptyPath);
+}
+
+#[test]
+fn paths_that_are_relative() {
+    run_wrong(WrongFact::RelativePath);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use kubegc::sim::{Defect, Fault, Rpc, Streaming, Times};
+use kubegc::sim::{Defect, Fault, Rpc, Streaming, Times, WrongFact};
 use tonic::Code;
 
 use super::node::Size;
@@ -130,12 +130,28 @@ pub fn is_called(method: Rpc, scope: Scope) -> bool {
 /// Says whether an answer can have a defect.
 fn can_have(method: Rpc, fault: Fault) -> bool {
     let Fault::Answer(defect) = fault else { return true };
+    if let Defect::Wrong(wrong) = defect {
+        return has_fact(method, wrong);
+    }
     match method {
         Rpc::Version | Rpc::Status => matches!(defect, Defect::Empty | Defect::Garbage),
         Rpc::ContainerStatus | Rpc::ImageStatus => {
             matches!(defect, Defect::Empty | Defect::WithoutId | Defect::Garbage)
         }
         method => !method.changes(),
+    }
+}
+
+/// Says whether an answer has a fact.
+fn has_fact(method: Rpc, wrong: WrongFact) -> bool {
+    let is_list =
+        matches!(method, Rpc::ListContainers | Rpc::StreamContainers | Rpc::ListPodSandbox | Rpc::StreamPodSandboxes);
+    match wrong {
+        WrongFact::CreatedIn1970 | WrongFact::CreatedAtOnce | WrongFact::CreatedInFuture => {
+            is_list || method == Rpc::ContainerStatus
+        }
+        WrongFact::AttemptsReversed => is_list || matches!(method, Rpc::ContainerStatus | Rpc::ListContainerStats),
+        WrongFact::EmptyPath | WrongFact::RelativePath => matches!(method, Rpc::ContainerStatus | Rpc::ImageFsInfo),
     }
 }
 
@@ -213,6 +229,7 @@ fn name(fault: Fault) -> String {
     match fault {
         Fault::Fail(code) => format!("{code:?}"),
         Fault::Late(_) => "Late".to_owned(),
+        Fault::Answer(Defect::Wrong(wrong)) => format!("{wrong:?}"),
         Fault::Answer(defect) => format!("{defect:?}"),
         fault => format!("{fault:?}"),
     }

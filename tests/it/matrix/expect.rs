@@ -11,12 +11,13 @@ use super::node::GONE;
 use super::protected::{Things, Why, held, protected};
 use super::run::{Reference, Run};
 use super::stage::Kind;
+use super::wrong_facts;
 
-const CONTAINER: &str = "container ";
-const SANDBOX: &str = "sandbox ";
-const IMAGE: &str = "image ";
-const LOG_DIR: &str = "log pods/";
-const LOG_LINK: &str = "log containers/";
+pub const CONTAINER: &str = "container ";
+pub const SANDBOX: &str = "sandbox ";
+pub const IMAGE: &str = "image ";
+pub const LOG_DIR: &str = "log pods/";
+pub const LOG_LINK: &str = "log containers/";
 
 /// Expects that nothing protected was removed.
 pub fn kept(run: &mut Run, kind: Kind, removed: &Things, protected: &BTreeMap<String, Why>) {
@@ -42,8 +43,10 @@ pub fn removed_by_id(run: &mut Run, kind: Kind, before: &[pb::Container]) {
 pub fn untouched(run: &mut Run, reference: &Reference, method: Rpc, fault: Fault, often: Often) {
     let left = left(run, &reference.first, &reference.before);
     for kind in untouched_kinds(run.cell().scope, method, fault, often) {
-        let is_due =
-            |thing: &&String| thing.starts_with(kind) && !may_differ(run, thing) && !needs_sandboxes(method, thing);
+        let is_due = |thing: &&String| {
+            let waits = needs_sandboxes(method, thing) || wrong_facts::keeps(run.cell().scope, method, fault, thing);
+            thing.starts_with(kind) && !may_differ(run, thing) && !waits
+        };
         let mut of_kind = left.iter().filter(is_due);
         if let Some(first) = of_kind.next() {
             run.fail("untouched not collected", format!("{first} and {} more", of_kind.count()));
@@ -55,6 +58,14 @@ pub fn untouched(run: &mut Run, reference: &Reference, method: Rpc, fault: Fault
     let ends_its_kind = method == Rpc::RemoveImage && !matches!(fault, Fault::Fail(_) | Fault::Answer(_));
     if often == Often::Once && !own_kind(method).is_empty() && !ends_its_kind && of_own_kind > 1 {
         run.fail("one failure stops the rest", format!("{of_own_kind} left where one call failed"));
+    }
+}
+
+/// Expects that nothing was removed for whose removal a wrong fact is needed.
+pub fn unused_facts(run: &mut Run, reference: &Reference, method: Rpc, fault: Fault, often: Often) {
+    let lost = wrong_facts::lost(run, reference, method, fault, often);
+    if let Some(first) = lost.first() {
+        run.fail("wrong fact used", format!("{} things, as {first}", lost.len()));
     }
 }
 
@@ -88,6 +99,9 @@ pub fn left(run: &Run, reference: &Things, before: &Things) -> Things {
 
 /// Returns the kinds that are removed without this method.
 fn untouched_kinds(scope: Scope, method: Rpc, fault: Fault, often: Often) -> Vec<&'static str> {
+    if let Fault::Answer(Defect::Wrong(_)) = fault {
+        return wrong_facts::removable_kinds(scope, method);
+    }
     // A list that becomes much shorter proves nothing (I12).
     let falls = matches!(fault, Fault::Answer(Defect::Empty | Defect::Truncated));
     match method {
@@ -148,7 +162,7 @@ fn may_differ(run: &Run, thing: &str) -> bool {
         Trouble::Call { method, fault, .. } => methods.contains(&method) && fault == Fault::Answer(Defect::Garbage),
         _ => false,
     };
-    let wrong_log = has_garbage(&[Rpc::ContainerStatus]);
+    let wrong_log = has_garbage(&[Rpc::ContainerStatus]) || wrong_facts::hides_logs(run);
     if has_garbage(&[Rpc::ListPodSandbox, Rpc::StreamPodSandboxes]) && thing == format!("{IMAGE}{GONE}") {
         return true;
     }

@@ -93,6 +93,7 @@ async fn whole(cell: Cell, reference: &Reference) -> Vec<Failure> {
             run.stage.sim.fault(method, fault, often.times());
             run.rounds(often).await;
             expect::untouched(&mut run, reference, method, fault, often);
+            expect::unused_facts(&mut run, reference, method, fault, often);
             run.stage.sim.heal();
             run.stage.sim.listen_again().unwrap();
         }
