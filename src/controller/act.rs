@@ -105,7 +105,11 @@ impl Engine {
         let deleted = self.delete_now(&checked, propagation).await;
         self.brake_ends(&checked.item, &deleted);
         let Some(deleted) = deleted? else { return Ok(Next::Again) };
-        let deleted = self.confirmed(&checked, deleted).await;
+        let Some(deleted) = self.confirmed(&checked, deleted).await else {
+            self.changes.take_back();
+            self.failed(checked.item.identity, "its deletion was accepted, and has not begun".to_owned());
+            return Ok(Next::Again);
+        };
         self.deleted(&checked, propagation, reason.into(), deleted);
         Ok(Next::Done)
     }
@@ -173,14 +177,15 @@ impl Engine {
     }
 
     /// Reads whether an object is gone whose deletion was accepted. The monitors of a service show it without a call.
-    async fn confirmed(&self, checked: &Checked, result: DeleteResult) -> DeleteResult {
+    /// `None` = it is there, and is not being deleted.
+    async fn confirmed(&self, checked: &Checked, result: DeleteResult) -> Option<DeleteResult> {
         if self.has_monitors || !matches!(result, DeleteResult::Unheld) {
-            return result;
+            return Some(result);
         }
         match self.remains(checked.target()).await {
-            Ok(None) => DeleteResult::Gone,
-            Ok(Some(now)) => DeleteResult::Accepted(Box::new(now)),
-            Err(_) => DeleteResult::Unheld,
+            Ok(None) => Some(DeleteResult::Gone),
+            Ok(Some(now)) => now.deletion_timestamp.is_some().then(|| DeleteResult::Accepted(Box::new(now))),
+            Err(_) => Some(DeleteResult::Unheld),
         }
     }
 
@@ -196,6 +201,8 @@ impl Engine {
         let is_proven = matches!(result, DeleteResult::Gone | DeleteResult::AlreadyDeleted);
         let result = match result {
             _ if self.changes.is_dry_run() => ClusterResult::DryRun,
+            // Nothing shows yet that it does not exist, if the read after its deletion failed.
+            DeleteResult::Unheld if !self.has_monitors => ClusterResult::Accepted,
             DeleteResult::Unheld | DeleteResult::Gone => ClusterResult::Removed,
             DeleteResult::AlreadyDeleted => ClusterResult::AlreadyDeleted,
             DeleteResult::Accepted(held) => {

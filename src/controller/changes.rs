@@ -60,6 +60,11 @@ impl Changes {
         self.made.load(Ordering::Relaxed)
     }
 
+    /// Does not count a change that had no effect.
+    pub(super) fn take_back(&self) {
+        self.made.fetch_sub(1, Ordering::Relaxed);
+    }
+
     /// Returns whether nothing is changed.
     pub(super) fn is_dry_run(&self) -> bool {
         self.mode == Mode::DryRun
