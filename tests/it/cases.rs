@@ -1,6 +1,6 @@
 //! Inputs after reports of people who operate clusters (`tests/data/cases`), and what is right for each.
 
-mod fake_api;
+pub mod fake_api;
 mod hosts;
 mod shared_uid;
 

@@ -24,6 +24,7 @@ mod containerd_reader;
 mod containerd_rig;
 mod containerd_soak;
 mod contract;
+mod controller_matrix;
 mod disk_pressure;
 mod faults;
 mod first_hour;

@@ -13,9 +13,14 @@ What is odd about a scenario is in its file:
   list_version {"group/version/resource": "..."}   resourceVersion of lists; "" as some aggregated servers send
   notfound     {"group/version/resource": {"kind": "namespaces"}}    details of a 404 that differ from the usual ones
   throttle     {"first": N, "match": "substring", "retry_after": 1}  the first N requests of each path get a plain-text 429
+  rules        [{"verb": "LIST|GET|DELETE", "path": "end of the path", "skip": N, "first": N, "code": N, "body": {}, "retry_after": 1, "acts": false}]
+               after N that do not, the first N such requests get this answer, all if there is no "first"; with "acts" the deletion is made all the same
+  unlisted     ["name"]   objects that only a read of them shows
   delete_error {"group/version/resource": [code, reason, message]}
   generate     {"count": N, "annotation_bytes": N, "resource": "configmaps"}   N dangling objects with a large annotation
   readyz       [code, text]
+  tell         true   each end of an object is a line of the output at once
+  end_after    N      ends after N seconds, so that no client waits for ever
 At the end (Ctrl-C or SIGTERM) it prints what it saw: TCP connections, requests by verb, answers by code, rule violations.
 """
 import argparse, base64, copy, datetime, json, re, signal, sys, threading, time
@@ -64,6 +69,13 @@ class World:
         self.version += 1
         o["metadata"]["resourceVersion"] = str(self.version)
         self.events.append((self.version, key[0], kind, copy.deepcopy(o)))
+        if kind == "DELETED" and self.s.get("tell"): print(f"gone: {o['kind']}/{o['metadata']['name']}", flush=True)
+    def rule(self, verb, path):
+        for n, r in enumerate(self.s.get("rules", [])):
+            if r["verb"] == verb and path.endswith(r["path"]):
+                with self.lock:
+                    self.seen[("rule", n)] += 1
+                    if 0 < self.seen[("rule", n)] - r.get("skip", 0) <= r.get("first", sys.maxsize): return r
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -72,6 +84,7 @@ class Handler(BaseHTTPRequestHandler):
 
     # --- answers
     def answer(self, code, body, headers=(), kind="application/json"):
+        if self.instead: (code, body), self.instead = self.instead, None
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(code)
         self.send_header("Content-Type", kind); self.send_header("Content-Length", str(len(data)))
@@ -86,7 +99,7 @@ class Handler(BaseHTTPRequestHandler):
     # --- routing
     def route(self):
         w, u = self.world, urlsplit(self.path)
-        self.q = {k: v[-1] for k, v in parse_qs(u.query).items()}
+        self.q, self.instead = {k: v[-1] for k, v in parse_qs(u.query).items()}, None
         w.connections.add(self.client_address); w.verbs[self.command] += 1
         t = w.s.get("throttle")
         if t and t.get("match", "") in u.path:
@@ -114,9 +127,14 @@ class Handler(BaseHTTPRequestHandler):
         x = w.served.get(path)
         if not x: return self.answer(404, b"404 page not found\n", kind="text/plain")
         with_watch = self.q.get("watch") in ("1", "true")
+        r = w.rule("LIST", u.path) if not name and not with_watch else None
+        if r: return self.answer(r["code"], r["body"], self.wait(r))
         if self.command == "GET" and not name: return self.watch(path, x) if with_watch else self.list(path, x, ns)
         key = (path, ns or "", name)
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}") if self.command != "GET" else {}
+        r = w.rule(self.command, u.path)
+        if r and r.get("acts"): self.instead = (r["code"], r["body"])
+        elif r: return self.answer(r["code"], r["body"], self.wait(r))
         with w.lock:
             o = w.objects.get(key)
             ge = w.s.get("get_error", {}).get(w.gvr(x))
@@ -133,6 +151,9 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_DELETE = do_PATCH = do_POST = lambda self: self.route()
 
     # --- parts
+    @staticmethod
+    def wait(rule):
+        return [("Retry-After", str(rule["retry_after"]))] if "retry_after" in rule else []
     def discovery(self, path):
         groups = {}
         for x in self.world.s["serve"]:
@@ -150,7 +171,7 @@ class Handler(BaseHTTPRequestHandler):
     def list(self, path, x, ns):
         w = self.world
         with w.lock:
-            all_ = [o for (p, n, _), o in sorted(w.objects.items()) if p == path and (not ns or n == ns)]
+            all_ = [o for (p, n, name), o in sorted(w.objects.items()) if p == path and (not ns or n == ns) and name not in w.s.get("unlisted", [])]
             limit, at = int(self.q.get("limit", 0)) or len(all_) or 1, int(self.q.get("continue", 0) or 0)
             page, more = all_[at:at + limit], at + limit < len(all_)
             meta = {"resourceVersion": w.s.get("list_version", {}).get(w.gvr(x), str(w.version))}
@@ -252,6 +273,7 @@ if __name__ == "__main__":
     a = argparse.ArgumentParser(); a.add_argument("scenario"); a.add_argument("--port", type=int, default=18080); a.add_argument("--log", default="/dev/null"); a = a.parse_args()
     LOG = open(a.log, "a")
     w = Handler.world = World(json.load(open(a.scenario)))
+    signal.alarm(w.s.get("end_after", 0))
     ThreadingHTTPServer.handle_error = lambda *_: None      # a client that closes its connection is no news
     server = ThreadingHTTPServer(("127.0.0.1", a.port), Handler); server.daemon_threads = True
     def end(*_): threading.Thread(target=server.shutdown).start()
@@ -260,6 +282,7 @@ if __name__ == "__main__":
     server.serve_forever(0.1)
     print("TCP connections:", len(w.connections)); print("requests:", dict(w.verbs)); print("codes:", dict(w.codes))
     for n in w.notes: print(" ", n)
+    print("rules used:", sum(count for key, count in w.seen.items() if key[0] == "rule"))
     print("objects left:", sorted(f"{o['kind']}/{o['metadata']['name']}" + (" (deleting)" if o["metadata"].get("deletionTimestamp") else "") for o in w.objects.values())[:20])
     for v in w.violations: print("VIOLATION:", v)
     print("violations:", len(w.violations))

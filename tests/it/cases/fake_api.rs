@@ -5,19 +5,30 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::Value;
 
 use super::{DATA, data};
 use crate::shell::Shell;
 
 /// The server of one scenario.
-pub(super) struct Fake {
+pub struct Fake {
     process: Child,
     output: BufReader<ChildStdout>,
     pub(super) shell: Shell,
     pub(super) address: String,
 }
 
+/// A command that runs until it is stopped.
+pub struct Service(Child);
+
+// === impl Fake ===
+
 impl Fake {
+    /// Starts the server of a scenario.
+    pub fn play(scenario: &Value) -> Self {
+        Self::of(&scenario.to_string())
+    }
+
     fn start(scenario: &str) -> Self {
         Self::of(&data(scenario))
     }
@@ -37,13 +48,30 @@ impl Fake {
     }
 
     /// Runs `kubegc controller` at this server.
-    fn run(&self, arguments: &[&str]) -> String {
+    pub fn run(&self, arguments: &[&str]) -> String {
         self.shell.run(&[&["controller"], arguments, &["--kubeconfig", "kubeconfig"]].concat())
     }
 
+    /// Begins `kubegc controller` at this server.
+    pub fn begin(&self, arguments: &[&str]) -> Service {
+        let arguments = [&["controller"], arguments, &["--kubeconfig", "kubeconfig"]].concat();
+        let mut command = self.shell.command(&arguments);
+        Service(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// Waits for a line of the server.
+    pub fn wait_for(&mut self, wanted: &str) {
+        let mut line = String::new();
+        while line.trim_end() != wanted {
+            line.clear();
+            let read = self.output.read_line(&mut line).unwrap();
+            assert!(read > 0, "the server ended before the line {wanted:?}");
+        }
+    }
+
     /// Ends the server, and returns what it has seen.
-    pub(super) fn end(mut self) -> String {
-        kill(Pid::from_raw(self.process.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
+    pub fn end(mut self) -> String {
+        terminate(&self.process);
         let mut seen = String::new();
         self.output.read_to_string(&mut seen).unwrap();
         seen
@@ -55,6 +83,29 @@ impl Drop for Fake {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+// === impl Service ===
+
+impl Service {
+    /// Stops it in order, and returns its log.
+    pub fn stop(mut self) -> String {
+        terminate(&self.0);
+        let mut log = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        log
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn terminate(process: &Child) {
+    kill(Pid::from_raw(process.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
 }
 
 /// The content of the namespace holds it, so its owner waits.
