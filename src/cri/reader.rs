@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -418,11 +418,12 @@ impl From<pb::ContainerStatus> for ContainerStatus {
 /// path to remember: an empty one would be that of the root, and a relative one that of the process.
 fn first_mountpoint(usages: impl IntoIterator<Item = pb::FilesystemUsage>) -> Result<Option<PathBuf>, CriError> {
     let id = usages.into_iter().next().and_then(|usage| usage.fs_id);
-    let Some(path) = id.map(|id| PathBuf::from(id.mountpoint)) else { return Ok(None) };
-    if path.is_absolute() {
-        return Ok(Some(path));
+    match id.map(|id| id.mountpoint) {
+        Some(path) if !Path::new(&path).is_absolute() => {
+            Err(CriError::defective(IMAGE_FS_INFO, format!("its mountpoint {path:?} is no absolute path")))
+        }
+        path => Ok(path.map(PathBuf::from)),
     }
-    Err(CriError::defective(IMAGE_FS_INFO, format!("its mountpoint {path:?} is no absolute path")))
 }
 
 fn image_spec(name: &str) -> pb::ImageSpec {

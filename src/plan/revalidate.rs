@@ -1,6 +1,6 @@
 //! Checks a saved plan against the current state of the node, and reports the actions that are not carried out.
 //!
-//! [`confirm`] decides. An object that the node no longer has counts as already removed.
+//! [`confirm()`] decides. An object that the node no longer has counts as already removed.
 
 use super::{Action, Confirmed, Denial, Measure, Outcome, Plan, Policy, Refusal, Report, confirm};
 use crate::model::Snapshot;
