@@ -116,7 +116,7 @@ impl<H: Remover> Cycle<H> {
         stop: &CancellationToken,
         mut watch: impl FnMut(&Plan, &Report) + Send,
     ) -> Result<Pass, StoreError> {
-        let Planned { scope, snapshot, plan, under_pressure, refused } = planned;
+        let Planned { scope, snapshot, plan, refused } = planned;
         let (taken_at, learnt) = (snapshot.taken_at, Arc::new(update_memory(&snapshot, &self.settings.policy)));
         let (before, after) = (snapshot.memory, Arc::clone(&learnt));
         self.store.call(move |store| store.learn(&before, &after)).await?;
@@ -139,7 +139,7 @@ impl<H: Remover> Cycle<H> {
             self.logged.lock().unwrap_or_else(PoisonError::into_inner).insert(format!("{scope:?}"), logged);
         }
         let (reports, store) = recording.end(&plan, &summary).await?;
-        Ok(Pass { plan, reports, summary, under_pressure, store })
+        Ok(Pass { plan, reports, summary, store })
     }
 
     /// Shows how full the file systems are. Passes over images also record it: those over containers are five times as

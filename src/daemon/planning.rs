@@ -23,8 +23,6 @@ pub(super) struct Planned {
     pub scope: Scope,
     pub snapshot: Snapshot,
     pub plan: Plan,
-    /// The same under disk pressure, for the page; `None` = this is no regular pass.
-    pub under_pressure: Option<Box<Plan>>,
     /// Actions of a saved plan that are not carried out.
     pub refused: Vec<Report>,
 }
@@ -49,19 +47,18 @@ impl Planned {
         match kind {
             PassKind::Regular(scope) => {
                 let (snapshot, plan) = look_and_plan(observer, policy, scope, taken_at, memory).await;
-                let under_pressure = Some(Box::new(decide(&snapshot, &policy.under_pressure(), scope)));
-                Self { scope, snapshot, plan, under_pressure, refused: Vec::new() }
+                Self { scope, snapshot, plan, refused: Vec::new() }
             }
             PassKind::Pressure(pressure, scope) => {
                 let policy = policy.under_pressure();
                 let (snapshot, plan) = look_and_plan(observer, &policy, scope, taken_at, memory).await;
                 let plan = Plan { pressure: Some(pressure), ..plan };
-                Self { scope, snapshot, plan, under_pressure: None, refused: Vec::new() }
+                Self { scope, snapshot, plan, refused: Vec::new() }
             }
             PassKind::Saved(saved) => {
                 let snapshot = look_for(&saved, observer, taken_at, memory).await;
                 let Revalidated { plan, refused } = revalidate(*saved, &snapshot, policy);
-                Self { scope: Scope::All, snapshot, plan, under_pressure: None, refused }
+                Self { scope: Scope::All, snapshot, plan, refused }
             }
         }
     }

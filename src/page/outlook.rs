@@ -70,8 +70,8 @@ pub struct KeptFor {
 // === impl Outlook ===
 
 impl Outlook {
-    /// Makes an outlook of the plan of a pass and of the plan under disk pressure from the same snapshot. What the pass
-    /// removed is left out.
+    /// Makes an outlook of the plan of a pass. What the pass removed is left out. `under_pressure` is the plan under disk
+    /// pressure of the same snapshot, which `kubegc report` makes; a pass plans once.
     pub fn new(plan: &Plan, under_pressure: Option<&Plan>, reports: &[Report]) -> Self {
         let done: BTreeSet<_> = reports
             .iter()

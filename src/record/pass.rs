@@ -14,8 +14,6 @@ pub struct Pass {
     pub reports: Vec<Report>,
     /// The counts: outcomes, bytes, which actions were not begun and why, and how much space is still missing.
     pub summary: Summary,
-    /// What the same observations give under disk pressure; `None` = the pass was not a regular one.
-    pub under_pressure: Option<Box<Plan>>,
     /// How the store handled errors of its file. Without [`StoreNote::InMemory`] the pass is recorded in the file.
     pub store: Vec<StoreNote>,
 }

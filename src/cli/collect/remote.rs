@@ -57,7 +57,7 @@ pub(super) async fn collect(
     // The agent has logged the outcomes.
     done.reports.iter().for_each(|report| count_and_log_outcome(report, metrics, true));
     let PassDone { plan, reports, summary, .. } = done;
-    let pass = Ok(Pass { plan, reports, summary, under_pressure: None, store: Vec::new() });
+    let pass = Ok(Pass { plan, reports, summary, store: Vec::new() });
     count_pass(PassEnd { scope: args.scope.into(), duration: None, at: now() }, &pass, metrics);
     Ok(pass?)
 }

@@ -104,7 +104,7 @@ impl Monitoring {
             self.has_or_lacks(of.as_str(), fault.clone());
         }
         if let Ok(pass) = pass {
-            let outlook = Outlook::new(&pass.plan, pass.under_pressure.as_deref(), &pass.reports);
+            let outlook = Outlook::new(&pass.plan, None, &pass.reports);
             let mut known = self.outlooks.lock().unwrap_or_else(PoisonError::into_inner);
             known.retain(|of, _| scope != Scope::All && *of != Scope::All.as_str());
             known.insert(scope.as_str(), outlook);
