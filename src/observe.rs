@@ -127,7 +127,7 @@ impl Observer {
         &self.reader
     }
 
-    /// Takes one snapshot. The order matters (spec 8.2, races 5 and 21): an object that is compared with a later list
+    /// Takes one snapshot. The order matters: an object that is compared with a later list
     /// is listed before that list. So an object that is created in between appears in the list that protects it. Log
     /// entries come first, then pulls and images before the containers that use them, sandboxes before the containers
     /// in them, and pods last.

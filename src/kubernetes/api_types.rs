@@ -113,7 +113,7 @@ pub struct NodeInfo {
 
 impl ApiPod {
     /// Returns the uid that the CRI shows. The API contains a static pod as its mirror pod, whose own uid does not
-    /// occur on the node. An annotation contains the uid of the static pod (spec 3.4).
+    /// occur on the node. An annotation contains the uid of the static pod (`kubernetes.io/config.hash`).
     pub(super) fn cri_uid(&self) -> &str {
         let noted = self.metadata.annotations.as_ref().filter(|annotations| annotations.mirror.is_some());
         let noted = noted.and_then(|annotations| annotations.hash.as_deref().or(annotations.mirror.as_deref()));

@@ -14,8 +14,8 @@ use super::{
 /// A snapshot of the node: the result of each data source, and the memory of earlier passes.
 ///
 /// The lists are taken in this order: log directories and links, images, sandboxes, containers, pods. The later list
-/// includes an object that is created in between. A log directory is never newer than the pods it is compared with
-/// (races 5 and 21 of an outside agent).
+/// includes an object that is created in between. A log directory is never newer than the pods it is compared with, and an
+/// image never newer than the containers that use it.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Snapshot {
     /// Always `Snapshot`.

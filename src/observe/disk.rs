@@ -1,6 +1,6 @@
 //! Measures the usage of the image file system.
 //!
-//! The numbers are the same as the kubelet's (spec 6.10): blocks in units of `f_frsize`, and `f_bavail`, the blocks
+//! The numbers are the same as the kubelet's (1.36, from cAdvisor): blocks in units of `f_frsize`, and `f_bavail`, the blocks
 //! available to an ordinary user. So the blocks reserved for root count as used.
 
 use std::io;

@@ -1,4 +1,4 @@
-//! The usage of a disk, in the kubelet's integer arithmetic (spec 6.7).
+//! The usage of a disk, in the kubelet's integer arithmetic (1.36, `image_gc_manager.go`).
 
 use super::PlanError;
 use crate::model::FileSystem;

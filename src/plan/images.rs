@@ -216,7 +216,7 @@ fn remove(context: &Context, builder: &mut PlanBuilder, candidate: &Candidate, r
 // === impl ImagePolicy ===
 
 impl ImagePolicy {
-    /// Returns whether image removal is off. The kubelet does not start its loop then (spec 1.2).
+    /// Returns whether image removal is off. The kubelet does not start its loop then (1.36).
     pub fn is_off(&self) -> bool {
         self.high_threshold_percent >= 100 && self.max_age.is_zero() && !self.all_unused
     }

@@ -42,7 +42,7 @@ pub(super) enum PodStatus {
     Guarded(KeepReason),
 }
 
-/// Whether a step requires a complete list. The kubelet's sandbox step does not (spec 4).
+/// Whether a step requires a complete list. The kubelet's sandbox step does not (1.36).
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(super) enum Completeness {
     Required,

@@ -1,4 +1,4 @@
-//! Kubernetes events about passes, on the Node, as the kubelet emits them (spec 1.3, 6.7, 6.8).
+//! Kubernetes events about passes, on the Node, as the kubelet 1.36 emits them when its own collection fails.
 //!
 //! [`Notices`] decides which events a pass causes. [`Events`] has the task that writes them. [`start_recorder`] creates the queue from the passes to the
 //! [`EventRecorder`], which turns notices into events. A repeated notice raises the count of the existing event. A
