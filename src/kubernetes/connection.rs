@@ -227,6 +227,10 @@ impl Connection {
         limit: Duration,
         may_go_on: impl FnMut(usize) -> Result<(), KubernetesError>,
     ) -> Result<Vec<u8>, KubernetesError> {
+        if self.repeats > 0 {
+            // The exec plugin of a command may wait for a person to log in. That is no time of the request.
+            self.clients().await?;
+        }
         let limit = self.limit.unwrap_or(limit);
         let deadline = Deadline::after(limit);
         let response = self.open(Clients::calls, what, request, limit).await?;
@@ -256,11 +260,8 @@ impl Connection {
         request: Request<Vec<u8>>,
         limit: Duration,
     ) -> Result<Response<Body>, KubernetesError> {
-        let opening = Deadline::after(limit);
-        // The exec plugin of a command may wait for a person to log in.
-        let is_command = self.repeats > 0;
-        let clients = if is_command { self.clients().await? } else { opening.of(what, self.clients()).await? };
-        let deadline = if is_command { Deadline::after(limit) } else { opening };
+        let deadline = Deadline::after(limit);
+        let clients = deadline.of(what, self.clients()).await?;
         let sent = async {
             let sent = by(&clients).send(request.map(Body::from)).await;
             sent.map_err(|error| unreachable(what, &error))

@@ -247,6 +247,22 @@ async fn a_plugin_runs_again_when_its_token_is_refused_or_expired() {
     }
 }
 
+/// The limit of a request begins after the plugin of a command has ended, however long a person needed to log in.
+#[tokio::test]
+async fn a_slow_plugin_of_a_command_costs_no_time_of_the_request() {
+    let server = Server::start().await;
+    let script = server.write("plugin", &PLUGIN.replace("#!/bin/sh\n", "#!/bin/sh\nsleep 3\n"));
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    server.write("token", "first");
+    server.known.lock().unwrap().token = Some("first".to_owned());
+    let user = "exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin, interactiveMode: Never}";
+    let candidates = server.credentials(&server.authority, user);
+    let candidates = CredentialCandidates { plugins: ExecPlugins::ByPerson, ..candidates };
+    let request = Request::new("/api/v1/nodes").get("x", &GetParams::default()).unwrap();
+    let connection = Connection::new(candidates).repeating();
+    connection.request::<Value>("look", request, seconds(2)).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_server_that_another_authority_vouches_for_is_not_spoken_to() {
     let server = Server::start().await;
