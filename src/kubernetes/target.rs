@@ -114,7 +114,7 @@ fn check(user: &AuthInfo) -> Result<(), String> {
     Ok(())
 }
 
-/// Without TLS no credentials are sent, as in kubectl: whoever is on the way could read them.
+/// Without TLS no credentials are sent, as in kubectl: anyone on the network path could read them.
 fn without_credentials(user: AuthInfo) -> AuthInfo {
     AuthInfo {
         impersonate: user.impersonate,
