@@ -145,7 +145,7 @@ impl Row {
             served("tenant.example.com/v1", "Widget", "widgets", true),
         ];
         Fake::play(&json!({"serve": serve, "objects": objects, "unlisted": ["hidden"], "rules": self.rules,
-            "tell": true, "end_after": SERVER_SECONDS}))
+            "print_deletions": true, "end_after": SERVER_SECONDS}))
     }
 
     fn plans(&self) {

@@ -32,7 +32,7 @@ struct Row {
     env: &'static [(&'static str, &'static str)],
     /// Other files: name and text. A script is executable.
     files: Vec<(&'static str, &'static str)>,
-    /// No kubeconfig is written and named, but for `files`.
+    /// No kubeconfig is written and named. `files` may have one.
     without_file: bool,
 }
 
@@ -263,6 +263,12 @@ fn several(name: &'static str, flags: &'static [&'static str]) -> Row {
     }
 }
 
+/// A row whose kubeconfig is this text.
+fn whole(text: &'static str, name: &'static str, flags: &'static [&'static str]) -> Row {
+    let env = &[("KUBECONFIG", "HERE/kubeconfig")];
+    Row { env, files: vec![("kubeconfig", text)], without_file: true, ..flags_row(name, flags) }
+}
+
 fn flags_row(name: &'static str, flags: &'static [&'static str]) -> Row {
     Row { name, flags, ..Row::default() }
 }
@@ -278,42 +284,27 @@ fn several_kubeconfigs_count_as_one() {
         several("a user that does not exist", &["--user", "w"]),
         several("another cluster", &["--context", "x", "--cluster", "far", "--server", "127.0.0.1:PORT"]),
         several("a cluster that does not exist", &["--cluster", "w"]),
-        Row {
-            files: vec![(
-                "kubeconfig",
-                "current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:PORT'}}]\n",
-            )],
-            env: &[("KUBECONFIG", "HERE/kubeconfig")],
-            without_file: true,
-            ..row("a user that is not there", "")
-        },
-        Row {
-            files: vec![("kubeconfig", "current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n")],
-            env: &[("KUBECONFIG", "HERE/kubeconfig")],
-            without_file: true,
-            ..flags("a cluster that is not there", "", &["--user", "u"])
-        },
-        Row {
-            files: vec![(
-                "kubeconfig",
-                "current-context: w\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:PORT'}}]\n",
-            )],
-            env: &[("KUBECONFIG", "HERE/kubeconfig")],
-            without_file: true,
-            ..row("a current context that is not there", "")
-        },
-        Row {
-            files: vec![("kubeconfig", "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:PORT'}}]\n")],
-            env: &[("KUBECONFIG", "HERE/kubeconfig")],
-            without_file: true,
-            ..flags("a cluster without a context", "", &["--cluster", "c"])
-        },
-        Row {
-            files: vec![("kubeconfig", "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:PORT'}}]\n")],
-            env: &[("KUBECONFIG", "HERE/kubeconfig")],
-            without_file: true,
-            ..row("no context", "")
-        },
+        whole(
+            "current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:PORT'}}]\n",
+            "a user that is not there",
+            &[],
+        ),
+        whole(
+            "current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n",
+            "a cluster that is not there",
+            &["--user", "u"],
+        ),
+        whole(
+            "current-context: w\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:PORT'}}]\n",
+            "a current context that is not there",
+            &[],
+        ),
+        whole(
+            "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:PORT'}}]\n",
+            "a cluster without a context",
+            &["--cluster", "c"],
+        ),
+        whole("clusters: [{name: c, cluster: {server: 'http://127.0.0.1:PORT'}}]\n", "no context", &[]),
         several("a named file alone", &["--kubeconfig", "HERE/sub/b", "--server", "http://127.0.0.1:PORT"]),
         several("a named file that is missing", &["--kubeconfig", "HERE/nowhere"]),
         Row { env: &[], files: vec![("home/.kube/config", A)], without_file: true, ..row("the file at home", "") },
@@ -334,18 +325,12 @@ fn several_kubeconfigs_count_as_one() {
             ..flags("another server has its own name", "token: t", &["--server", "https://127.0.0.1:PORT"])
         },
         Row { files: vec![("kubeconfig", "")], without_file: true, ..row("no kubeconfig at all", "") },
-        Row {
-            files: vec![("kubeconfig", "{")],
-            env: &[("KUBECONFIG", "HERE/kubeconfig")],
-            without_file: true,
-            ..row("no YAML", "")
-        },
-        Row {
-            files: vec![("kubeconfig", "clusters: null\nusers: null\ncontexts: null\ncurrent-context: ''\n")],
-            env: &[("KUBECONFIG", "HERE/kubeconfig")],
-            without_file: true,
-            ..flags("empty lists", "", &["-s", "127.0.0.1:PORT"])
-        },
+        whole("{", "no YAML", &[]),
+        whole(
+            "clusters: null\nusers: null\ncontexts: null\ncurrent-context: ''\n",
+            "empty lists",
+            &["-s", "127.0.0.1:PORT"],
+        ),
     ]);
 }
 

@@ -69,7 +69,7 @@ class World:
         self.version += 1
         o["metadata"]["resourceVersion"] = str(self.version)
         self.events.append((self.version, key[0], kind, copy.deepcopy(o)))
-        if kind == "DELETED" and self.s.get("tell"): print(f"gone: {o['kind']}/{o['metadata']['name']}", flush=True)
+        if kind == "DELETED" and self.s.get("print_deletions"): print(f"gone: {o['kind']}/{o['metadata']['name']}", flush=True)
     def rule(self, verb, path):
         for n, r in enumerate(self.s.get("rules", [])):
             if r["verb"] == verb and path.endswith(r["path"]):

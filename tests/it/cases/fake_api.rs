@@ -1,7 +1,7 @@
 //! The scenarios that an API server of a few hundred lines plays (`fake_api.py`), on a port that the system chooses.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -14,12 +14,15 @@ use crate::shell::Shell;
 pub struct Fake {
     process: Child,
     output: BufReader<ChildStdout>,
-    pub(super) shell: Shell,
+    shell: Shell,
     pub(super) address: String,
 }
 
 /// A command that runs until it is stopped.
-pub struct Service(Child);
+pub struct Service {
+    process: Child,
+    log: BufReader<ChildStderr>,
+}
 
 // === impl Fake ===
 
@@ -33,8 +36,7 @@ impl Fake {
         Self::of(&data(scenario))
     }
 
-    /// Starts a server with a scenario that no file has.
-    pub(super) fn of(scenario: &str) -> Self {
+    fn of(scenario: &str) -> Self {
         let shell = Shell::new().with("scenario.json", scenario);
         let scenario = shell.path("scenario.json");
         let mut server = Command::new("python3");
@@ -56,7 +58,9 @@ impl Fake {
     pub fn begin(&self, arguments: &[&str]) -> Service {
         let arguments = [&["controller"], arguments, &["--kubeconfig", "kubeconfig"]].concat();
         let mut command = self.shell.command(&arguments);
-        Service(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
+        let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let log = BufReader::new(process.stderr.take().unwrap());
+        Service { process, log }
     }
 
     /// Waits for a line of the server.
@@ -88,19 +92,30 @@ impl Drop for Fake {
 // === impl Service ===
 
 impl Service {
-    /// Stops it in order, and returns its log.
+    /// Waits for a line of its log with all these words.
+    pub fn says(&mut self, words: &[&str]) {
+        let mut line = String::new();
+        while line.is_empty() || !words.iter().all(|word| line.contains(word)) {
+            line.clear();
+            let read = self.log.read_line(&mut line).unwrap();
+            assert!(read > 0, "the service ended before it logged {words:?}");
+        }
+    }
+
+    /// Stops it in order, and returns the rest of its log.
     pub fn stop(mut self) -> String {
-        terminate(&self.0);
+        terminate(&self.process);
         let mut log = String::new();
-        self.0.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        self.log.read_to_string(&mut log).unwrap();
+        assert!(self.process.wait().unwrap().success(), "{log}");
         log
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
