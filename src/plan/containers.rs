@@ -7,6 +7,10 @@
 //! Removes for `pod_gone`, `pod_terminal`, `over_max_per_pod_container`, `over_total_limit`. Keeps for `running`,
 //! `younger_than_min_age`, `within_max_per_pod_container`, `no_limit`, `list_incomplete`, and by the guards `foreign` (I5),
 //! `maybe_starting` (I4), `maybe_running`, `newest_instance` (I3), `backing_off`, and those of `pods`.
+//!
+//! The total limit never removes the newest instance of a slot (I3), so it can stay exceeded. A young CREATED
+//! container does not count toward the limit of its slot: the dead instance before it keeps its log until the new one
+//! has started.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};

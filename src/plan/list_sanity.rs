@@ -4,6 +4,8 @@
 //! fall in small steps is noticed too. The baseline is part of the memory, so all passes share it and it survives restarts.
 //! A shorter length becomes the new baseline after it lasted for `guards.fall_hold` and for [`PASSES`] passes. Where the
 //! baseline was lost with the store, nothing is trusted for `guards.fall_hold`.
+//!
+//! A fall of any list holds images, sandboxes and the objects of deleted pods. The limits of containers continue.
 
 use std::collections::HashSet;
 

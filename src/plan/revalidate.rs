@@ -1,6 +1,9 @@
 //! Checks a saved plan against the current state of the node, and reports the actions that are not carried out.
 //!
 //! [`confirm()`] decides. An object that the node no longer has counts as already removed.
+//!
+//! The pod in a saved plan is not trusted. Each action gets the pod of the fresh plan, so the live lookup concerns
+//! the pod to which the object belongs now.
 
 use super::{Action, Confirmed, Denial, Measure, Outcome, Plan, Policy, Refusal, Report, confirm};
 use crate::model::Snapshot;
