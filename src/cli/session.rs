@@ -14,7 +14,7 @@ use crate::daemon::node::LocalNode;
 use crate::daemon::{PressureMonitor, look_and_plan, now, recalled};
 use crate::model::{Memory, PodSourceName, PodSourceReport, Seen, Snapshot};
 use crate::observe::{Observer, StatusFor};
-use crate::plan::{Plan, Pressure, Scope, add_object_facts, decide};
+use crate::plan::{Plan, Pressure, Scope, decide};
 use crate::record::{Lock, LockError, STORE_LIMIT, SharedStore, Store, StoreError, read_within};
 
 /// The longest time to measure the log directories, for display.
@@ -65,13 +65,12 @@ async fn planned(loaded: &Loaded, scope: Scope, shown: &[StatusFor]) -> Result<(
     let Looking { observer, memory, pressure } = Looking::at(loaded, taken_at).await?;
     let policy = &loaded.settings.policy;
     let policy = if pressure.is_some() { &policy.under_pressure() } else { policy };
-    let (mut snapshot, plan) = look_and_plan(&observer, policy, scope, taken_at, memory).await;
+    let (mut snapshot, _) = look_and_plan(&observer, policy, scope, taken_at, memory).await;
     for what in shown {
         observer.fill_statuses(&mut snapshot, *what).await;
     }
     observer.measure_logs(&mut snapshot, MEASURING).await;
-    let mut plan = Plan { pressure, ..plan };
-    add_object_facts(&mut plan, &snapshot, policy);
+    let plan = Plan { pressure, ..decide(&snapshot, policy, scope) };
     Ok((snapshot, plan))
 }
 

@@ -22,7 +22,7 @@ use strum::{EnumString, IntoStaticStr, VariantNames};
 use super::instances;
 use super::plan_builder::{Context, PlanBuilder};
 use super::pods::{Completeness, PodStatus};
-use super::{Guards, KeepReason, Kind, RemoveReason, Target};
+use super::{Action, Guards, KeepReason, Kept, Kind, RemoveReason, Target};
 use crate::model::{Container, ContainerId, ContainerState, PodUid, Sandbox, SandboxState};
 
 /// Limits on dead containers (kubelet flags of the same meaning).
@@ -92,7 +92,7 @@ fn slots<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, containers: &
     for (position, container) in containers.iter().enumerate() {
         let dead = Dead::new(guards, container, position, newest.contains(&position));
         match why_kept(context, container) {
-            Some(reason) => keep(builder, container, reason),
+            Some(reason) => keep(context, builder, container, reason),
             None => by_slot.entry(slot_key(container)).or_default().push(dead),
         }
     }
@@ -151,7 +151,7 @@ fn is_old_enough(context: &Context, since: Timestamp) -> bool {
 }
 
 /// Returns the time from which the age counts.
-pub(super) fn counted_from(policy: &ContainerPolicy, container: &Container) -> Timestamp {
+fn counted_from(policy: &ContainerPolicy, container: &Container) -> Timestamp {
     match policy.age_from {
         AgeFrom::Created => container.created_at,
         AgeFrom::Finished => container.finished_at.unwrap_or(container.created_at),
@@ -247,7 +247,7 @@ fn remove_unless_newest<'a>(
     reason: &RemoveReason,
 ) {
     if dead.is_newest {
-        keep(builder, dead.container, KeepReason::NewestInstance {});
+        keep(context, builder, dead.container, KeepReason::NewestInstance {});
     } else {
         remove(context, builder, dead, reason.clone());
     }
@@ -260,22 +260,32 @@ fn keep_rest<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: Ve
         let within = limit.map_or(KeepReason::NoLimit {}, |limit| KeepReason::WithinMaxPerPodContainer { limit });
         let reason = slot.status.guard().unwrap_or(within);
         for dead in slot.containers {
-            keep(builder, dead.container, reason.clone());
+            keep(context, builder, dead.container, reason.clone());
         }
     }
 }
 
 fn remove<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dead: Dead<'a>, reason: RemoveReason) {
-    let Container { id, name, state, pod, created_at, .. } = dead.container;
+    let Container { id, name, state, pod, created_at, log_bytes, .. } = dead.container;
     let target = Target::RemoveContainer { id: id.clone(), name: name.clone(), state: *state };
-    let age = instances::known(*created_at).map(|created_at| context.age_seconds(created_at));
-    if builder.remove(target, pod.as_ref(), age, reason) {
+    let age_seconds = instances::known(*created_at).map(|created_at| context.age_seconds(created_at));
+    if builder.remove(Action { target, pod: pod.clone(), age_seconds, size_bytes: *log_bytes, reason }) {
         builder.note_removed(dead.position);
     }
 }
 
-fn keep(builder: &mut PlanBuilder, container: &Container, reason: KeepReason) {
-    builder.keep(Kind::Container, container.id.as_str(), Some(&container.name), container.pod.as_ref(), reason);
+/// The age is shown from where the rule counts it.
+fn keep(context: &Context, builder: &mut PlanBuilder, container: &Container, reason: KeepReason) {
+    let since = instances::known(counted_from(&context.policy.containers, container));
+    builder.keep(Kept {
+        kind: Kind::Container,
+        id: container.id.to_string(),
+        name: Some(&container.name).filter(|name| !name.is_empty()).cloned(),
+        pod: container.pod.clone(),
+        age_seconds: since.map(|since| context.age_seconds(since)),
+        size_bytes: container.log_bytes,
+        reason,
+    });
 }
 
 fn slot_key(container: &Container) -> SlotKey<'_> {
