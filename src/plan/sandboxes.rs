@@ -80,9 +80,9 @@ fn decide_pod<'a>(
         }
         _ => KeepReason::NewestSandbox {},
     };
-    let newest = instances::newest(sandboxes.iter().map(|sandbox| ((), order(&context.policy.guards, sandbox))));
+    let newest = instances::newest(sandboxes.iter().map(|sandbox| order(&context.policy.guards, sandbox)));
     for (rank, sandbox) in sandboxes.iter().enumerate().rev() {
-        let kept = (newest.contains(&rank) && whole_pod.is_none()).then(|| why_newest_kept.clone());
+        let kept = (newest.contains(&Some(rank)) && whole_pod.is_none()).then(|| why_newest_kept.clone());
         match active(containers_by_sandbox, sandbox).or(kept).or_else(|| guarded(context, sandbox)) {
             Some(reason) => keep(context, builder, sandbox, reason),
             None => remove(context, builder, sandbox, whole_pod.clone().unwrap_or(RemoveReason::Superseded {})),
