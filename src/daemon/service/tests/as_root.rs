@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::host_path::frozen_disk::{Frozen, apart_async, mount_disk, unmount};
 use crate::record::HistoryFilter;
+use crate::testing::frozen_disk::{Frozen, apart_async, mount_disk, unmount};
 
 /// The limit of one call of the store.
 const LIMIT: Duration = Duration::from_millis(300);
