@@ -6,7 +6,7 @@
 //! not stop the other actions, unless the runtime hangs ([`crate::plan::Halt`]). A shutdown request takes effect between
 //! actions. The action in progress ends and is reported within `stop_wait`.
 //!
-//! A dry run uses the same code with a remover that only records.
+//! A dry run uses the same code with a remover that has no effect.
 
 mod action_result;
 mod confirm_deletion;
@@ -23,7 +23,7 @@ mod space;
 mod tests;
 
 pub use logs::{LogError, LogFile, LogRoots, RemovedStats};
-pub use remover::{DryRun, LiveRemover, Remover};
+pub use remover::Remover;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -42,11 +42,11 @@ use space::Space;
 
 /// Carries out plans on one node.
 #[derive(Clone)]
-pub struct Executor<H> {
+pub struct Executor {
     /// Reads the current state of an object for the recheck right before its removal.
     pub reader: RuntimeReader,
-    /// Removes objects, or only records what would be removed.
-    pub remover: H,
+    /// Removes objects, or nothing in a dry run.
+    pub remover: Remover,
     /// The pod source, for live lookups and for the images that pods name.
     pub pods: Arc<dyn PodSource>,
     /// Measures the file systems of the images and of the writable layers.
@@ -91,8 +91,8 @@ pub trait ReportSink {
 }
 
 /// The execution of one plan.
-struct Run<'a, H> {
-    exec: &'a Executor<H>,
+struct Run<'a> {
+    exec: &'a Executor,
     plan: &'a Plan,
     stop: &'a CancellationToken,
     noted: Noted,
@@ -124,7 +124,7 @@ impl<F: FnMut(Report)> ReportSink for F {
 
 // === impl Executor ===
 
-impl<H: Remover> Executor<H> {
+impl Executor {
     /// Carries out a plan, and reports to `sink`. Actions that do not begin, because of a shutdown or because the runtime
     /// hangs, are counted in the summary and not reported.
     pub async fn carry_out(&self, plan: &Plan, stop: &CancellationToken, sink: &mut impl ReportSink) -> Summary {
@@ -144,7 +144,7 @@ impl<H: Remover> Executor<H> {
 
 // === impl Run ===
 
-impl<H: Remover> Run<'_, H> {
+impl Run<'_> {
     async fn planned(&mut self, sink: &mut impl ReportSink) {
         for action in &self.plan.actions {
             let kind = action.target.kind();
@@ -161,7 +161,7 @@ impl<H: Remover> Run<'_, H> {
     /// Removes fallback candidates while the measured free space is below its target (I9). A dry run skips this: it
     /// frees no space, so it would report all of them, while a real pass would stop earlier.
     async fn reserve(&mut self, sink: &mut impl ReportSink) {
-        if !H::IS_DRY && !self.is_overdue {
+        if !self.exec.remover.is_dry() && !self.is_overdue {
             for action in &self.plan.images.reserve {
                 if !self.is_still_short().await || !self.may_begin(Kind::Image).await {
                     break;
@@ -218,8 +218,8 @@ impl<H: Remover> Run<'_, H> {
     }
 
     /// Returns the result of a successful action, with the measured bytes.
-    fn removed(freed_bytes: Option<u64>) -> Done {
-        if H::IS_DRY {
+    fn removed(&self, freed_bytes: Option<u64>) -> Done {
+        if self.exec.remover.is_dry() {
             return Done::of(Outcome::WouldRemove {});
         }
         let measure = if freed_bytes.is_some() { Measure::Measured } else { Measure::Unknown };

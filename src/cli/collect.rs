@@ -21,7 +21,6 @@ use crate::config::{Loaded, Mode};
 use crate::daemon::schedule::Limits;
 use crate::daemon::signals::Signal;
 use crate::daemon::{Cycle, PassKind, now, signals};
-use crate::execute::Remover;
 use crate::metrics::{AgentMetrics, Exposition, write_text_file};
 use crate::plan::{Outcome, Plan, PlanError, Report, Summary};
 use crate::record::{Pass, StoreError, count_no_pass};
@@ -189,8 +188,8 @@ async fn limited(args: &Args, saved: Option<Plan>, loaded: &Loaded) -> Result<Pl
     args.only.limit(saved.unwrap_or(plan), &snapshot, &loaded.settings.policy)
 }
 
-async fn one_pass<H: Remover>(
-    cycle: Cycle<H>,
+async fn one_pass(
+    cycle: Cycle,
     args: &Args,
     saved: Option<Plan>,
     stop: &CancellationToken,

@@ -20,7 +20,6 @@ use super::connect::{Method, Socket};
 use super::generated as pb;
 use super::retry::Retry;
 use super::{CriError, CriOptions};
-use crate::metrics::CriCalls;
 
 pub(super) const VERSION: Method = Method("/runtime.v1.RuntimeService/Version");
 
@@ -60,11 +59,6 @@ impl Breaker {
         let answer_timeout = options.first_answer_timeout();
         let max_bytes = options.max_message_bytes;
         Self { runtime: runtime.clone(), answer_timeout, max_bytes, shared: Arc::default(), stage: None }
-    }
-
-    /// Returns the counts of calls of the reader.
-    pub(super) fn calls(&self) -> &CriCalls {
-        self.runtime.calls()
     }
 
     /// Returns the same breaker for one stage of a pass. `most_unanswered` limits the calls of each method that may

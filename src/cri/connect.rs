@@ -115,11 +115,6 @@ impl Socket {
         Self { calls: calls.clone(), ..self }
     }
 
-    /// Returns the counts of its calls.
-    pub fn calls(&self) -> &CriCalls {
-        &self.calls
-    }
-
     /// Makes a call and counts it. A call that is dropped counts as one without an answer in time.
     pub async fn counted<T>(&self, method: Method, call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
         let timer = self.calls.begin(method.name());

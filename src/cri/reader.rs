@@ -33,11 +33,11 @@ const IMAGE_FS_INFO: Method = Method("/runtime.v1.ImageService/ImageFsInfo");
 /// runtime does not stream.
 #[derive(Clone, Debug)]
 pub struct RuntimeReader {
-    runtime: Socket,
-    images: Socket,
-    options: CriOptions,
+    pub(super) runtime: Socket,
+    pub(super) images: Socket,
+    pub(super) options: CriOptions,
     unary_only: Arc<UnaryOnly>,
-    breaker: Breaker,
+    pub(super) breaker: Breaker,
 }
 
 /// The lists that this runtime does not stream, according to its answer to the first attempt.

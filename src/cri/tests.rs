@@ -27,6 +27,10 @@ fn reader(endpoint: &str, options: CriOptions) -> RuntimeReader {
     RuntimeReader::new(endpoint, endpoint, options)
 }
 
+fn writer(endpoint: &str, options: CriOptions) -> RuntimeWriter {
+    RuntimeWriter::new(&reader(endpoint, options), &InProgress::default())
+}
+
 async fn check(endpoint: &str) -> CriError {
     reader(endpoint, quick()).check().await.unwrap_err()
 }
@@ -273,7 +277,7 @@ async fn a_removal_that_is_no_longer_waited_for_goes_on() {
         script.to_vec()
     });
     let options = CriOptions { removal_timeout: Duration::from_millis(50), ..quick() };
-    let writer = RuntimeWriter::new(runtime.endpoint(), runtime.endpoint(), options);
+    let writer = writer(runtime.endpoint(), options);
     let error = within(writer.remove_image(&ImageId::from("sha256:aa"))).await.unwrap_err();
     assert!(matches!(error, CriError::Timeout { call: "RemoveImage", .. }), "{error}");
 
@@ -296,7 +300,7 @@ async fn a_removal_that_is_no_longer_waited_for_goes_on() {
 async fn a_removal_carries_no_deadline() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = Scripted::start(dir.path(), |_| vec![Step::Say(Vec::new())]);
-    let writer = RuntimeWriter::new(runtime.endpoint(), runtime.endpoint(), quick());
+    let writer = writer(runtime.endpoint(), quick());
     within(async {
         writer.stop_container(&"c1".into(), Duration::from_secs(3)).await.unwrap();
         writer.remove_container(&"c1".into()).await.unwrap();
@@ -315,7 +319,7 @@ async fn a_removal_of_what_is_gone_succeeds_and_any_other_error_is_reported() {
     for (code, succeeds) in [(Code::NotFound, true), (Code::Internal, false), (Code::Unavailable, false)] {
         let dir = tempfile::tempdir().unwrap();
         let runtime = Scripted::start(dir.path(), move |_| vec![Step::Fail(code)]);
-        let writer = RuntimeWriter::new(runtime.endpoint(), runtime.endpoint(), quick());
+        let writer = writer(runtime.endpoint(), quick());
         let answer = within(writer.remove_container(&"c1".into())).await;
         assert_eq!(answer.is_ok(), succeeds, "{code:?}: {answer:?}");
         assert_eq!(runtime.methods(), ["RemoveContainer"], "{code:?}: sent once");
@@ -324,11 +328,7 @@ async fn a_removal_of_what_is_gone_succeeds_and_any_other_error_is_reported() {
 
 #[tokio::test]
 async fn a_removal_does_not_wait_for_a_runtime_that_is_away() {
-    let writer = RuntimeWriter::new(
-        "/nonexistent/x.sock",
-        "/nonexistent/x.sock",
-        CriOptions { patience: Duration::from_hours(1), ..quick() },
-    );
+    let writer = writer("/nonexistent/x.sock", CriOptions { patience: Duration::from_hours(1), ..quick() });
     let error = within(writer.remove_container(&"c1".into())).await.unwrap_err();
     assert!(matches!(error, CriError::NoSocket { .. }), "{error}");
 }
@@ -337,7 +337,7 @@ async fn a_removal_does_not_wait_for_a_runtime_that_is_away() {
 async fn the_writer_survives_a_restart_of_the_runtime() {
     let dir = tempfile::tempdir().unwrap();
     let first = Scripted::start(dir.path(), |_| vec![Step::Say(Vec::new())]);
-    let writer = RuntimeWriter::new(first.endpoint(), first.endpoint(), quick());
+    let writer = writer(first.endpoint(), quick());
     within(writer.remove_container(&"c1".into())).await.unwrap();
     drop(first);
     let _second = Scripted::start(dir.path(), |_| vec![Step::Say(Vec::new())]);

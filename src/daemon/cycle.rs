@@ -18,8 +18,8 @@ use super::pressure::PressureMonitor;
 use super::recording::{Logged, Recording, Records, logged_as};
 use super::usage::file_systems;
 use crate::config::{Mode, Settings};
-use crate::cri::{Endpoint, RuntimeReader, RuntimeWriter};
-use crate::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Remover, ReportSink};
+use crate::cri::RuntimeWriter;
+use crate::execute::{ExecuteOptions, Executor, LogRoots, Remover, ReportSink};
 use crate::metrics::{AgentMetrics, UsageOf};
 use crate::model::{Memory, Snapshot};
 use crate::observe::Observer;
@@ -27,10 +27,10 @@ use crate::plan::{Plan, Pressure, Report, Scope, update_memory};
 use crate::record::{Pass, PassEnd, SharedStore, Store, StoreError, after_outcomes, count_pass};
 
 /// Runs GC passes on one node. Passes can overlap.
-pub struct Cycle<H> {
+pub struct Cycle {
     observer: Observer,
     settings: Settings,
-    executor: Executor<H>,
+    executor: Executor,
     /// Locked for one call at a time, never while a pass waits for anything else.
     store: SharedStore,
     /// The start of the agent's observations.
@@ -48,7 +48,7 @@ struct Running(Mutex<BTreeMap<&'static str, u32>>);
 
 // === impl Cycle ===
 
-impl<H: Remover> Cycle<H> {
+impl Cycle {
     /// Runs one pass. `watch` receives each report as soon as its action ends.
     ///
     /// # Errors
@@ -122,7 +122,7 @@ impl<H: Remover> Cycle<H> {
         self.store.call(move |store| store.learn(&before, &after)).await?;
         let watch = |report: &Report| watch(&plan, report);
         let to = Records { store: &self.store, clock: &self.clock, metrics: &self.metrics };
-        let mut recording = Recording::begin(to, watch, taken_at, scope, H::IS_DRY, self.logged(scope)).await?;
+        let mut recording = Recording::begin(to, watch, taken_at, scope, self.is_dry(), self.logged(scope)).await?;
         if let Some(pressure) = &plan.pressure {
             recording.set_trigger(pressure.to_string()).await?;
         }
@@ -134,7 +134,7 @@ impl<H: Remover> Cycle<H> {
             summary.add(report);
         }
         self.learn_outcomes(learnt, taken_at, &recording.reports).await?;
-        if H::IS_DRY {
+        if self.is_dry() {
             let logged = recording.reports.iter().map(|report| logged_as(&report.action)).collect();
             self.logged.lock().unwrap_or_else(PoisonError::into_inner).insert(format!("{scope:?}"), logged);
         }
@@ -194,51 +194,37 @@ impl<H: Remover> Cycle<H> {
     /// Sets where passes are counted, and shows the settings there.
     #[must_use]
     pub fn with_metrics(self, metrics: &AgentMetrics) -> Self {
-        let mode = if H::IS_DRY { Mode::Observe } else { Mode::Collect };
+        let mode = if self.is_dry() { Mode::Observe } else { Mode::Collect };
         metrics.in_force(mode.into(), self.settings.policy.profile.into(), self.settings.pods.sources.iter());
         Self { metrics: metrics.clone(), ..self }
     }
 }
 
-impl Cycle<LiveRemover> {
+impl Cycle {
     /// Creates a cycle that removes objects.
     pub fn live(settings: Settings, node: &LocalNode, store: impl Into<SharedStore>, started_at: Timestamp) -> Self {
-        let (Endpoint { runtime, images, .. }, options) = (&node.endpoint, settings.runtime.options.clone());
-        let writer = RuntimeWriter::new(runtime, images, options).with_removals(&node.removals);
-        let remover = |reader: &RuntimeReader, roots: &LogRoots| LiveRemover {
-            writer: writer.with_breaker(reader.breaker()),
-            roots: roots.clone(),
-        };
-        Self::with(remover, settings, node, store, started_at)
+        let cycle = Self::dry(settings, node, store, started_at);
+        let (writer, roots) =
+            (RuntimeWriter::new(&cycle.executor.reader, &node.removals), cycle.executor.roots.clone());
+        Self { executor: Executor { remover: Remover::Live { writer, roots }, ..cycle.executor }, ..cycle }
     }
-}
 
-impl Cycle<DryRun> {
     /// Creates a cycle that only records what it would remove.
     pub fn dry(settings: Settings, node: &LocalNode, store: impl Into<SharedStore>, started_at: Timestamp) -> Self {
-        Self::with(|_, _| DryRun::default(), settings, node, store, started_at)
-    }
-}
-
-impl<H> Cycle<H> {
-    fn with(
-        remover: impl FnOnce(&RuntimeReader, &LogRoots) -> H,
-        settings: Settings,
-        node: &LocalNode,
-        store: impl Into<SharedStore>,
-        started_at: Timestamp,
-    ) -> Self {
         let (observer, roots) = (node.observer(&settings), roots(&settings));
         // Both use one reader, so that the observations and the rechecks share the state of a runtime that hangs.
-        let reader = observer.reader().clone();
-        let remover = remover(&reader, &roots);
+        let (reader, image_names, remover) = (observer.reader().clone(), observer.image_names(), Remover::Dry);
         let (pods, disks) = (Arc::clone(&node.pods), Arc::clone(&node.disks));
         let options = options(&settings, node.space_settle);
-        let image_names = observer.image_names();
         let executor = Executor { reader, remover, pods, disks, image_names, roots, options };
         let (logged, running, metrics) = (Mutex::default(), Running::default(), AgentMetrics::default());
         let (store, clock) = (store.into(), clock::system());
         Self { observer, settings, executor, store, started_at, clock, logged, metrics, running }
+    }
+
+    /// Returns whether its passes remove nothing.
+    pub fn is_dry(&self) -> bool {
+        self.executor.remover.is_dry()
     }
 
     fn logged(&self, scope: Scope) -> Logged {

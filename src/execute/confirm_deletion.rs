@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::Run;
 use super::action_result::Done;
-use super::{Remover, Run};
 use crate::model::{PodRef, PodUid, Seen, pod_uid_of_dir};
 use crate::plan::{Action, Refusal, RemoveReason, Target};
 
@@ -28,7 +28,7 @@ pub(super) struct Answers {
 
 // === impl Run ===
 
-impl<H: Remover> Run<'_, H> {
+impl Run<'_> {
     /// Returns why an object of a deleted pod is kept. `None` = the action may proceed.
     pub(super) async fn pod_against(&mut self, action: &Action) -> Option<Done> {
         if !self.exec.options.asks_for_pods || action.reason != (RemoveReason::PodGone {}) {
@@ -61,7 +61,7 @@ impl<H: Remover> Run<'_, H> {
     }
 }
 
-impl<H> Run<'_, H> {
+impl Run<'_> {
     /// Returns the pod source that proved the pod of an action deleted, if that is the reason of the action.
     pub(super) fn proven_by(&self, action: &Action) -> Option<String> {
         let source = self.plan.pods.as_ref().map(|pods| pods.source.clone())?;

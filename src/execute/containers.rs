@@ -8,12 +8,12 @@
 use std::path::PathBuf;
 
 use super::action_result::{Done, ExecuteError};
-use super::{LogError, RemovedStats, Remover, Run};
+use super::{LogError, RemovedStats, Run};
 use crate::cri::ContainerStatus;
 use crate::model::{ContainerId, ContainerState, LinkTarget, PodRef, log_link_name};
 use crate::plan::{Action, Refusal};
 
-impl<H: Remover> Run<'_, H> {
+impl Run<'_> {
     /// Removes a container that is still in the planned state (I1).
     pub(super) async fn container(
         &mut self,
@@ -45,7 +45,7 @@ impl<H: Remover> Run<'_, H> {
         let mut removed = self.log_files(&status, pod, &mut left).await?;
         removed += self.link(pod, name, id, &mut left).await?;
         self.exec.remover.remove_container(id).await?;
-        if H::IS_DRY {
+        if self.exec.remover.is_dry() {
             self.noted.containers.insert(id.clone());
         }
         self.layers.add_logs(removed.bytes);

@@ -9,8 +9,8 @@
 
 use std::collections::BTreeMap;
 
+use super::Run;
 use super::action_result::ExecuteError;
-use super::{Remover, Run};
 use crate::cri::CriError;
 use crate::plan::{Halt, Kind};
 
@@ -23,7 +23,7 @@ pub(super) struct Unanswered(BTreeMap<Kind, u32>);
 
 // === impl Run ===
 
-impl<H: Remover> Run<'_, H> {
+impl Run<'_> {
     /// Returns whether an action of this kind may begin. Halts the pass if the runtime does not answer.
     pub(super) async fn may_begin(&mut self, kind: Kind) -> bool {
         if self.stop.is_cancelled() || self.halt_of(kind).is_some() {

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use super::Run;
 use super::action_result::{Done, ExecuteError};
-use super::{Remover, Run};
 use crate::cri::Only;
 use crate::model::{Container, ContainerState, Image, ImageId, Pod, PodRef};
 use crate::plan::{Action, Outcome, Refusal, RemoveReason};
@@ -13,7 +13,7 @@ use crate::plan::{Action, Outcome, Refusal, RemoveReason};
 /// checked for image volumes.
 const CLOCK_SLACK: Duration = Duration::from_mins(1);
 
-impl<H: Remover> Run<'_, H> {
+impl Run<'_> {
     /// Removes an image that is unused and not pinned (I6). An image planned for space is kept if enough space is free
     /// by then (I9).
     pub(super) async fn image(&mut self, action: &Action, id: &ImageId, tags: &[String]) -> Result<Done, ExecuteError> {
@@ -36,14 +36,14 @@ impl<H: Remover> Run<'_, H> {
             return Ok(Done { note: Some(format!("the pod {pod} names it")), ..Done::refused(Refusal::NamedByPod) });
         }
         self.exec.remover.remove_image(id).await?;
-        if H::IS_DRY {
-            return Ok(Self::removed(None));
+        if self.exec.remover.is_dry() {
+            return Ok(self.removed(None));
         }
         if self.exec.reader.image(id.as_str()).await?.is_some() {
             return Err(ExecuteError::VerifyImage { id: id.clone() });
         }
         let after = self.available().await;
-        Ok(Self::removed(after.zip(before).map(|(after, before)| after.saturating_sub(before))))
+        Ok(self.removed(after.zip(before).map(|(after, before)| after.saturating_sub(before))))
     }
 
     /// Returns whether any container in any state uses an image, by any of its names now or in the plan.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::action_result::Done;
-use super::{RemovedStats, Remover, Run};
+use super::{RemovedStats, Run};
 use crate::model::ContainerId;
 use crate::plan::{Action, Kind, Measure, Outcome, Report, Target};
 
@@ -99,7 +99,7 @@ impl Step {
 
 // === impl Run ===
 
-impl<H: Remover> Run<'_, H> {
+impl Run<'_> {
     /// Begins a step before the first container or sandbox, and ends it before any other kind of object.
     pub(super) async fn begin_or_end_step(&mut self, action: &Action) {
         match action.target.kind() {
@@ -109,7 +109,7 @@ impl<H: Remover> Run<'_, H> {
     }
 
     async fn begin_step(&mut self) {
-        if H::IS_DRY || self.layers.0.is_some() {
+        if self.exec.remover.is_dry() || self.layers.0.is_some() {
             return;
         }
         let sizes = self.exec.reader.writable_layers().await.unwrap_or_default();
@@ -161,6 +161,6 @@ impl<H: Remover> Run<'_, H> {
     pub(super) fn removed_container(&self, id: &ContainerId, logs: RemovedStats) -> Done {
         let freed_bytes = self.layers.size(id).map(|size| size + logs.bytes);
         let measure = if freed_bytes.is_some() { Measure::Estimated } else { Measure::Unknown };
-        if H::IS_DRY { Self::removed(None) } else { Done { freed_bytes, measure, ..Self::removed(None) } }
+        Done { freed_bytes, measure, ..self.removed(None) }
     }
 }

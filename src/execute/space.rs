@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Remover, Run};
+use super::Run;
 
 /// The file system of the images and the target for its free space.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Space {
 
 // === impl Run ===
 
-impl<H: Remover> Run<'_, H> {
+impl Run<'_> {
     /// Returns the available bytes on the file system of the images; `None` = could not be measured.
     pub(super) async fn available(&mut self) -> Option<u64> {
         if let Mountpoint::NotAsked = self.space.mountpoint {

@@ -20,7 +20,7 @@ fn reader(sim: &Sim) -> RuntimeReader {
 }
 
 fn writer(sim: &Sim) -> RuntimeWriter {
-    RuntimeWriter::new(&sim.endpoint(), &sim.endpoint(), options())
+    super::writer(&sim.endpoint(), options())
 }
 
 fn hang(sim: &Sim, methods: impl IntoIterator<Item = Rpc>) {

@@ -10,7 +10,6 @@ use super::super::{clock, node, signals};
 use super::*;
 use crate::config::{Intervals, Settings};
 use crate::cri::Endpoint;
-use crate::execute::LiveRemover;
 use crate::model::ListCounts;
 use crate::observe::{DiskFn, RuntimePods};
 use crate::plan::Outcome;
@@ -44,12 +43,12 @@ fn settings(sim: &Sim) -> Settings {
     settings
 }
 
-fn cycle(sim: &Sim, settings: Settings) -> Cycle<LiveRemover> {
+fn cycle(sim: &Sim, settings: Settings) -> Cycle {
     let store = Store::open(&settings.state.path).unwrap().store;
     cycle_with(sim, settings, store.into())
 }
 
-fn cycle_with(sim: &Sim, settings: Settings, store: SharedStore) -> Cycle<LiveRemover> {
+fn cycle_with(sim: &Sim, settings: Settings, store: SharedStore) -> Cycle {
     Cycle::live(settings, &local_node(sim), store, clock::now())
 }
 
