@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes the generated files again: config/default.toml and docs/configuration.md from the declarations of the settings,
-# src/cri/generated.rs from proto/cri.proto, docs/metrics.md from the definitions of the metrics, docs/screens.md from the
+# src/cri/generated.rs from proto, docs/metrics.md from the definitions of the metrics, docs/screens.md from the
 # output.
 set -euo pipefail
 cd "$(dirname "$0")/.."

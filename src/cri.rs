@@ -9,7 +9,7 @@ mod connect;
 mod convert;
 mod endpoint;
 mod error;
-/// The types and stubs of `proto/cri.proto`, written by `scripts/generate.sh`. Outside this module, only `sim` and the
+/// The types and stubs of `proto`, written by `scripts/generate.sh`. Outside this module, only `sim` and the
 /// tests use them.
 #[doc(hidden)]
 #[expect(clippy::all, clippy::pedantic, reason = "generated")]

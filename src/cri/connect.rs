@@ -83,6 +83,11 @@ impl Method {
     pub fn name(self) -> &'static str {
         self.0.rsplit('/').next().unwrap_or(self.0)
     }
+
+    /// Returns whether the image service has it.
+    pub fn is_of_images(self) -> bool {
+        self.0.contains(".ImageService/")
+    }
 }
 
 // === impl Socket ===

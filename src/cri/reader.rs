@@ -1,10 +1,9 @@
 //! The read calls of the CRI.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -33,19 +32,12 @@ const IMAGE_FS_INFO: Method = Method("/runtime.v1.ImageService/ImageFsInfo");
 /// runtime does not stream.
 #[derive(Clone, Debug)]
 pub struct RuntimeReader {
-    pub(super) runtime: Socket,
-    pub(super) images: Socket,
+    runtime: Socket,
+    images: Socket,
     pub(super) options: CriOptions,
-    unary_only: Arc<UnaryOnly>,
+    /// The calls that this runtime does not serve, of those that stream a list.
+    not_streamed: Arc<Mutex<HashSet<&'static str>>>,
     pub(super) breaker: Breaker,
-}
-
-/// The lists that this runtime does not stream, according to its answer to the first attempt.
-#[derive(Debug, Default)]
-struct UnaryOnly {
-    containers: AtomicBool,
-    sandboxes: AtomicBool,
-    images: AtomicBool,
 }
 
 /// Restricts a list to one object or to the objects that belong to it.
@@ -88,7 +80,7 @@ impl RuntimeReader {
     pub fn new(endpoint: &str, image_endpoint: &str, options: CriOptions) -> Self {
         let [runtime, images] = Socket::pair(endpoint, image_endpoint, options.answer_timeout);
         let breaker = Breaker::new(&runtime, &options);
-        Self { runtime, images, options, unary_only: Arc::default(), breaker }
+        Self { runtime, images, options, not_streamed: Arc::default(), breaker }
     }
 
     /// Returns the same reader, with its calls counted there, and those of the writer with its breaker.
@@ -120,7 +112,7 @@ impl RuntimeReader {
         if self.images.path() == self.runtime.path() {
             return Ok(());
         }
-        self.first_answer::<_, pb::ImageFsInfoResponse>(&self.images, IMAGE_FS_INFO, pb::ImageFsInfoRequest {}).await?;
+        self.first_answer::<_, pb::ImageFsInfoResponse>(IMAGE_FS_INFO, pb::ImageFsInfoRequest {}).await?;
         Ok(())
     }
 
@@ -143,7 +135,7 @@ impl RuntimeReader {
     /// Returns the sandbox image; `None` = the runtime does not report it, and only its pin identifies it.
     pub async fn sandbox_image(&self) -> Result<Option<String>, CriError> {
         let request = pb::StatusRequest { verbose: true };
-        match self.ask::<_, pb::StatusResponse>(&self.runtime, STATUS, request).await {
+        match self.ask::<_, pb::StatusResponse>(STATUS, request).await {
             Ok(answer) if answer.status.is_none() => Err(CriError::defective(STATUS, "it has no status")),
             Ok(status) => convert::sandbox_image(&status.info)
                 .map_err(|error| CriError::defective(STATUS, format!("its configuration: {error}"))),
@@ -187,32 +179,20 @@ impl RuntimeReader {
         self.image_list().await?.complete()
     }
 
-    pub(super) async fn all_containers(&self) -> Result<Received<Container>, CriError> {
-        self.all::<lists::Containers>(&self.runtime, &self.unary_only.containers).await
-    }
-
-    pub(super) async fn all_sandboxes(&self) -> Result<Received<Sandbox>, CriError> {
-        self.all::<lists::Sandboxes>(&self.runtime, &self.unary_only.sandboxes).await
-    }
-
-    pub(super) async fn all_images(&self) -> Result<Received<Image>, CriError> {
-        self.all::<lists::Images>(&self.images, &self.unary_only.images).await
-    }
-
     pub(super) async fn some_containers(&self, filter: pb::ContainerFilter) -> Result<Received<Container>, CriError> {
         let request = pb::ListContainersRequest { filter: Some(filter) };
-        self.some::<lists::Containers, _>(&self.runtime, request).await
+        self.some::<pb::LeanContainers, _>(request).await
     }
 
     pub(super) async fn some_sandboxes(&self, filter: pb::PodSandboxFilter) -> Result<Received<Sandbox>, CriError> {
         let request = pb::ListPodSandboxRequest { filter: Some(filter) };
-        self.some::<lists::Sandboxes, _>(&self.runtime, request).await
+        self.some::<pb::LeanSandboxes, _>(request).await
     }
 
     /// Returns one image by id, tag or digest; `None` = the image does not exist.
     pub async fn image(&self, name: &str) -> Result<Option<Image>, CriError> {
         let request = pb::ImageStatusRequest { image: Some(image_spec(name)), verbose: false };
-        let answer: pb::ImageStatusResponse = self.ask(&self.images, IMAGE_STATUS, request).await?;
+        let answer: pb::ImageStatusResponse = self.ask(IMAGE_STATUS, request).await?;
         match answer.image.map(convert::image) {
             Some(image) if image.id.is_empty() => {
                 Err(CriError::defective(IMAGE_STATUS, format!("the image {name} has no id")))
@@ -225,7 +205,7 @@ impl RuntimeReader {
     /// exist. An answer without a status, or with the status of another container, is an error.
     pub async fn container_status(&self, id: &ContainerId) -> Result<Option<ContainerStatus>, CriError> {
         let request = pb::ContainerStatusRequest { container_id: id.to_string(), verbose: false };
-        match self.ask::<_, pb::ContainerStatusResponse>(&self.runtime, CONTAINER_STATUS, request).await {
+        match self.ask::<_, pb::ContainerStatusResponse>(CONTAINER_STATUS, request).await {
             Ok(answer) => match answer.status.map(ContainerStatus::from) {
                 Some(status) if !status.id.is_empty() && status.id.as_str().starts_with(id.as_str()) => {
                     Ok(Some(status))
@@ -240,7 +220,7 @@ impl RuntimeReader {
     /// Returns where the images are stored: the first file system that the runtime reports.
     pub async fn image_filesystem(&self) -> Result<Option<PathBuf>, CriError> {
         let request = pb::ImageFsInfoRequest {};
-        let info: pb::ImageFsInfoResponse = self.ask(&self.images, IMAGE_FS_INFO, request).await?;
+        let info: pb::ImageFsInfoResponse = self.ask(IMAGE_FS_INFO, request).await?;
         first_mountpoint(info.image_filesystems)
     }
 
@@ -248,8 +228,7 @@ impl RuntimeReader {
     /// Runtimes before CRI 0.29 report it only as the images' file system. Waits at most the answer timeout, and does
     /// not retry.
     pub async fn container_filesystem(&self) -> Result<Option<PathBuf>, CriError> {
-        let info: pb::ImageFsInfoResponse =
-            self.ask_once(&self.images, IMAGE_FS_INFO, pb::ImageFsInfoRequest {}).await?;
+        let info: pb::ImageFsInfoResponse = self.ask_once(IMAGE_FS_INFO, pb::ImageFsInfoRequest {}).await?;
         first_mountpoint(info.container_filesystems.into_iter().chain(info.image_filesystems))
     }
 
@@ -257,7 +236,7 @@ impl RuntimeReader {
     /// them every 10 s. Waits at most the answer timeout, and does not retry.
     pub async fn writable_layers(&self) -> Result<BTreeMap<ContainerId, u64>, CriError> {
         let request = pb::ListContainerStatsRequest::default();
-        let list: pb::ListContainerStatsResponse = self.ask_once(&self.runtime, LIST_CONTAINER_STATS, request).await?;
+        let list: pb::ListContainerStatsResponse = self.ask_once(LIST_CONTAINER_STATS, request).await?;
         let size = |stats: pb::ContainerStats| {
             let layer = stats.writable_layer.filter(|layer| layer.timestamp != 0)?;
             Some((stats.attributes?.id.into(), layer.used_bytes?.value))
@@ -266,7 +245,7 @@ impl RuntimeReader {
     }
 
     async fn version(&self) -> Result<pb::VersionResponse, CriError> {
-        self.first_answer(&self.runtime, VERSION, pb::VersionRequest::default()).await
+        self.first_answer(VERSION, pb::VersionRequest::default()).await
     }
 
     /// Distinguishes a runtime that is too old from a server that is no runtime, with a call in the older version of
@@ -274,7 +253,7 @@ impl RuntimeReader {
     async fn without_v1(&self) -> CriError {
         let endpoint = self.runtime.path().to_path_buf();
         let request = pb::VersionRequest::default();
-        match self.first_answer::<_, pb::VersionResponse>(&self.runtime, OLD_VERSION, request).await {
+        match self.first_answer::<_, pb::VersionResponse>(OLD_VERSION, request).await {
             Ok(_) => CriError::OnlyV1alpha2 { endpoint },
             Err(_) => CriError::NotCri { endpoint },
         }
@@ -282,63 +261,65 @@ impl RuntimeReader {
 
     /// Receives a whole list, as a stream if the runtime supports it. Most servers limit a message to 16 MiB, but do
     /// not limit a stream.
-    async fn all<L: Listed>(&self, on: &Socket, unary_only: &AtomicBool) -> Result<Received<L::Item>, CriError> {
-        let max_bytes = self.options.max_message_bytes;
-        if !unary_only.load(Ordering::Relaxed) {
-            let limit = self.options.read_timeout;
-            match self.read(limit, on, L::STREAM, || lists::stream::<L>(on, max_bytes)).await {
-                Err(error) if error.is_unimplemented() => unary_only.store(true, Ordering::Relaxed),
+    pub(super) async fn all<L: Listed>(&self) -> Result<Received<L::Item>, CriError> {
+        let not_streamed = || self.not_streamed.lock().unwrap_or_else(PoisonError::into_inner);
+        if !not_streamed().contains(L::STREAM.0) {
+            let stream = || lists::stream::<L>(self.socket(L::STREAM), self.options.max_message_bytes);
+            match self.read(self.options.read_timeout, L::STREAM, stream).await {
+                Err(error) if error.is_unimplemented() => drop(not_streamed().insert(L::STREAM.0)),
                 list => return list?.checked(L::STREAM, L::id),
             }
         }
-        self.some::<L, ()>(on, ()).await
+        self.some::<L, ()>(()).await
     }
 
     /// Receives a list in one message.
-    async fn some<L: Listed, Q: Message + Clone + 'static>(
-        &self,
-        on: &Socket,
-        request: Q,
-    ) -> Result<Received<L::Item>, CriError> {
+    async fn some<L: Listed, Q: Message + Clone + 'static>(&self, request: Q) -> Result<Received<L::Item>, CriError> {
         let (limit, max_bytes) = (self.options.read_timeout, self.options.max_message_bytes);
-        let ask = || on.measured::<Q, L>(L::UNARY, request.clone(), max_bytes);
-        let Measured { message, bytes } = self.read(limit, on, L::UNARY, ask).await?;
+        let ask = || self.socket(L::UNARY).measured::<Q, L>(L::UNARY, request.clone(), max_bytes);
+        let Measured { message, bytes } = self.read(limit, L::UNARY, ask).await?;
         Received { items: message.into_items().collect(), bytes, streamed: false }.checked(L::UNARY, L::id)
     }
 
     /// Sends the first call to a service. Its time limit is shorter than that of other calls, so that a runtime that
     /// hangs is reported soon.
-    async fn first_answer<Q, A>(&self, on: &Socket, call: Method, request: Q) -> Result<A, CriError>
+    async fn first_answer<Q, A>(&self, call: Method, request: Q) -> Result<A, CriError>
     where
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
     {
-        let limit = self.options.first_answer_timeout();
-        let max_bytes = self.options.max_message_bytes;
-        match self.read(limit, on, call, || on.unary(call, request.clone(), max_bytes)).await {
-            Err(CriError::Timeout { call, seconds }) => {
-                Err(CriError::Unanswered { endpoint: on.path().to_path_buf(), call, seconds })
+        match self.ask_within(self.options.first_answer_timeout(), call, request).await {
+            Err(CriError::Timeout { call: name, seconds }) => {
+                Err(CriError::Unanswered { endpoint: self.socket(call).path().to_path_buf(), call: name, seconds })
             }
             answer => answer,
         }
     }
 
-    async fn ask<Q, A>(&self, on: &Socket, call: Method, request: Q) -> Result<A, CriError>
+    async fn ask<Q, A>(&self, call: Method, request: Q) -> Result<A, CriError>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
+    {
+        self.ask_within(self.options.read_timeout, call, request).await
+    }
+
+    async fn ask_within<Q, A>(&self, limit: Duration, call: Method, request: Q) -> Result<A, CriError>
     where
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
     {
         let max_bytes = self.options.max_message_bytes;
-        self.read(self.options.read_timeout, on, call, || on.unary(call, request.clone(), max_bytes)).await
+        self.read(limit, call, || self.socket(call).unary(call, request.clone(), max_bytes)).await
     }
 
     /// Sends a call that a pass can do without: one attempt, with the time limit of the first answer.
-    async fn ask_once<Q, A>(&self, on: &Socket, call: Method, request: Q) -> Result<A, CriError>
+    async fn ask_once<Q, A>(&self, call: Method, request: Q) -> Result<A, CriError>
     where
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
     {
-        let limit = self.options.first_answer_timeout();
+        let (limit, on) = (self.options.first_answer_timeout(), self.socket(call));
         match tokio::time::timeout(limit, on.unary(call, request, self.options.max_message_bytes)).await {
             Ok(answer) => answer.map_err(|status| on.error(call, status)),
             Err(_) => Err(CriError::Timeout { call: call.name(), seconds: limit.as_secs() }),
@@ -347,13 +328,7 @@ impl RuntimeReader {
 
     /// Repeats a call until the runtime answers or [`Retry`] allows no further attempt. `limit` applies to each
     /// attempt.
-    async fn read<T, F>(
-        &self,
-        limit: Duration,
-        on: &Socket,
-        call: Method,
-        attempt: impl Fn() -> F,
-    ) -> Result<T, CriError>
+    async fn read<T, F>(&self, limit: Duration, call: Method, attempt: impl Fn() -> F) -> Result<T, CriError>
     where
         F: Future<Output = Result<T, Status>>,
     {
@@ -361,7 +336,7 @@ impl RuntimeReader {
         loop {
             let error = match self.breaker.call(call, limit, attempt()).await {
                 Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(status)) => on.error(call, status),
+                Ok(Err(status)) => self.socket(call).error(call, status),
                 Err(error) => error,
             };
             let Some(wait) = retry.after(&error) else {
@@ -372,6 +347,11 @@ impl RuntimeReader {
             };
             tokio::time::sleep(wait).await;
         }
+    }
+
+    /// Returns the socket of the service that has a method.
+    pub(super) fn socket(&self, method: Method) -> &Socket {
+        if method.is_of_images() { &self.images } else { &self.runtime }
     }
 }
 

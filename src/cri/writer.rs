@@ -6,7 +6,7 @@ use prost::Message;
 use tonic::Status;
 
 use super::CriError;
-use super::connect::{Method, Socket};
+use super::connect::Method;
 use super::generated as pb;
 use super::in_progress::InProgress;
 use super::reader::RuntimeReader;
@@ -38,48 +38,40 @@ impl RuntimeWriter {
     pub async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), CriError> {
         let timeout = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
         let request = pb::StopContainerRequest { container_id: id.to_string(), timeout };
-        self.call(&self.reader.runtime, Method("/runtime.v1.RuntimeService/StopContainer"), id.as_str(), request).await
+        self.call(Method("/runtime.v1.RuntimeService/StopContainer"), id.as_str(), request).await
     }
 
     /// Removes a container. Succeeds if the container no longer exists.
     pub async fn remove_container(&self, id: &ContainerId) -> Result<(), CriError> {
         let request = pb::RemoveContainerRequest { container_id: id.to_string() };
-        self.call(&self.reader.runtime, Method("/runtime.v1.RuntimeService/RemoveContainer"), id.as_str(), request)
-            .await
+        self.call(Method("/runtime.v1.RuntimeService/RemoveContainer"), id.as_str(), request).await
     }
 
     /// Stops a sandbox and releases its network. Succeeds if the sandbox no longer exists.
     pub async fn stop_sandbox(&self, id: &SandboxId) -> Result<(), CriError> {
         let request = pb::StopPodSandboxRequest { pod_sandbox_id: id.to_string() };
-        self.call(&self.reader.runtime, Method("/runtime.v1.RuntimeService/StopPodSandbox"), id.as_str(), request).await
+        self.call(Method("/runtime.v1.RuntimeService/StopPodSandbox"), id.as_str(), request).await
     }
 
     /// Removes a sandbox. Succeeds if the sandbox no longer exists.
     pub async fn remove_sandbox(&self, id: &SandboxId) -> Result<(), CriError> {
         let request = pb::RemovePodSandboxRequest { pod_sandbox_id: id.to_string() };
-        self.call(&self.reader.runtime, Method("/runtime.v1.RuntimeService/RemovePodSandbox"), id.as_str(), request)
-            .await
+        self.call(Method("/runtime.v1.RuntimeService/RemovePodSandbox"), id.as_str(), request).await
     }
 
     /// Removes an image with all its tags. Succeeds if the image no longer exists.
     pub async fn remove_image(&self, id: &ImageId) -> Result<(), CriError> {
         let image = pb::ImageSpec { image: id.to_string(), ..pb::ImageSpec::default() };
         let request = pb::RemoveImageRequest { image: Some(image) };
-        self.call(&self.reader.images, Method("/runtime.v1.ImageService/RemoveImage"), id.as_str(), request).await
+        self.call(Method("/runtime.v1.ImageService/RemoveImage"), id.as_str(), request).await
     }
 
     /// Sends a call. If the connection broke, sends it once more at once: the runtime may have been restarted since the
     /// last call, and a removal can be repeated safely. Does not wait for an unavailable runtime, because the recheck
     /// before the call would no longer be fresh.
-    async fn call<Q: Message + Clone + 'static>(
-        &self,
-        on: &Socket,
-        call: Method,
-        id: &str,
-        request: Q,
-    ) -> Result<(), CriError> {
-        let answer = match self.wait(on, call, id, request.clone()).await {
-            Err(CriError::Broken { .. }) => self.wait(on, call, id, request).await,
+    async fn call<Q: Message + Clone + 'static>(&self, call: Method, id: &str, request: Q) -> Result<(), CriError> {
+        let answer = match self.wait(call, id, request.clone()).await {
+            Err(CriError::Broken { .. }) => self.wait(call, id, request).await,
             answer => answer,
         };
         match answer {
@@ -89,26 +81,21 @@ impl RuntimeWriter {
     }
 
     /// Sends a call in its own task and waits for it within the limit for removals. The task outlives the wait.
-    async fn wait<Q: Message + 'static>(
-        &self,
-        on: &Socket,
-        call: Method,
-        id: &str,
-        request: Q,
-    ) -> Result<(), CriError> {
+    async fn wait<Q: Message + 'static>(&self, call: Method, id: &str, request: Q) -> Result<(), CriError> {
         let Some(removal) = self.in_progress.begin(id) else {
             return Err(CriError::InProgress { call: call.name(), id: id.to_owned() });
         };
-        let (socket, max_bytes) = (on.clone(), self.reader.options.max_message_bytes);
+        let RuntimeReader { options, breaker, .. } = &self.reader;
+        let (socket, max_bytes) = (self.reader.socket(call).clone(), options.max_message_bytes);
+        let sending = socket.clone();
         let sent = tokio::spawn(async move {
             let _until_answered = removal;
-            socket.unary::<Q, ()>(call, request, max_bytes).await
+            sending.unary::<Q, ()>(call, request, max_bytes).await
         });
-        let limit = self.reader.options.removal_timeout;
-        match tokio::time::timeout(limit, sent).await {
-            Ok(Ok(answer)) => answer.map_err(|status| on.error(call, status)),
-            Ok(Err(broken)) => Err(on.error(call, Status::internal(broken.to_string()))),
-            Err(_) => Err(self.reader.breaker.unanswered(call, limit)),
+        match tokio::time::timeout(options.removal_timeout, sent).await {
+            Ok(Ok(answer)) => answer.map_err(|status| socket.error(call, status)),
+            Ok(Err(broken)) => Err(socket.error(call, Status::internal(broken.to_string()))),
+            Err(_) => Err(breaker.unanswered(call, options.removal_timeout)),
         }
     }
 }
