@@ -13,12 +13,9 @@ use crate::cri::{self, CriError, CriOptions, RuntimeReader};
 use crate::daemon::node::LocalNode;
 use crate::daemon::{PressureMonitor, look_and_plan, now, recalled};
 use crate::model::{Memory, PodSourceName, PodSourceReport, Seen, Snapshot};
-use crate::observe::{Observer, StatusFor};
+use crate::observe::{Needs, Observer};
 use crate::plan::{Plan, Pressure, Scope, add_object_facts, decide};
 use crate::record::{Lock, LockError, STORE_LIMIT, SharedStore, Store, StoreError, read_within};
-
-/// The longest time to measure the log directories, for display.
-const MEASURING: Duration = Duration::from_secs(2);
 
 /// Runs a command that waits for the runtime and for signals. One thread is enough, because it waits most of the time.
 /// Background work that hangs, such as access to an unresponsive disk, does not delay the exit.
@@ -45,31 +42,29 @@ pub(super) async fn node(loaded: &Loaded) -> Result<LocalNode, CliError> {
 /// Takes a snapshot of this node and plans what the agent would do now: under disk pressure it removes everything unused. It
 /// changes nothing, not even the memory.
 pub(super) async fn look(loaded: &Loaded, scope: Scope) -> Result<(Snapshot, Plan), CliError> {
-    planned(loaded, scope, &[]).await
+    planned(loaded, scope, Needs::default()).await
 }
 
 /// Takes a snapshot with the lists alone, for completions.
 pub(super) async fn lists(loaded: &Loaded) -> Result<Snapshot, CliError> {
     let taken_at = now();
     let Looking { observer, memory, .. } = Looking::at(loaded, taken_at).await?;
-    Ok(observer.observe(taken_at, memory).await)
+    Ok(observer.snapshot(Needs::default(), taken_at, memory).await)
 }
 
 /// As [`look`], with the exit of each exited container.
 pub(super) async fn explain(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
-    planned(loaded, Scope::All, &[StatusFor::Ends]).await
+    planned(loaded, Scope::All, Needs { ends: true, ..Needs::default() }).await
 }
 
-async fn planned(loaded: &Loaded, scope: Scope, shown: &[StatusFor]) -> Result<(Snapshot, Plan), CliError> {
+/// As [`look`]. `shown` has the parts of the snapshot for display, without effect on the plan.
+async fn planned(loaded: &Loaded, scope: Scope, shown: Needs) -> Result<(Snapshot, Plan), CliError> {
     let taken_at = now();
     let Looking { observer, memory, pressure } = Looking::at(loaded, taken_at).await?;
     let policy = &loaded.settings.policy;
     let policy = if pressure.is_some() { &policy.under_pressure() } else { policy };
     let (mut snapshot, plan) = look_and_plan(&observer, policy, scope, taken_at, memory).await;
-    for what in shown {
-        observer.fill_statuses(&mut snapshot, *what).await;
-    }
-    observer.measure_logs(&mut snapshot, MEASURING).await;
+    observer.fill(&mut snapshot, Needs { log_sizes: true, ..shown }).await;
     let mut plan = Plan { pressure, ..plan };
     add_object_facts(&mut plan, &snapshot, policy);
     Ok((snapshot, plan))
@@ -90,12 +85,7 @@ pub(super) async fn warn_without_history(settings: &Settings, format: Option<For
 pub(super) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
     let taken_at = now();
     let Looking { observer, memory, .. } = Looking::at(loaded, taken_at).await?;
-    let mut snapshot = observer.observe(taken_at, memory).await;
-    for what in [StatusFor::Ends, StatusFor::ImageVolumes] {
-        observer.fill_statuses(&mut snapshot, what).await;
-    }
-    observer.resolve_image_names(&mut snapshot).await;
-    observer.measure_logs(&mut snapshot, MEASURING).await;
+    let snapshot = observer.snapshot(Needs::ALL, taken_at, memory).await;
     let plan = decide(&snapshot, &loaded.settings.policy, Scope::All);
     Ok((snapshot, plan))
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::config::Settings;
 use crate::model::{Memory, PodSourceName, Snapshot};
-use crate::observe::{Observer, StatusFor};
+use crate::observe::{Needs, Observer};
 use crate::plan::{AgeFrom, Kind, Plan, Policy, Pressure, Report, Revalidated, Scope, decide, revalidate};
 
 /// What a pass removes.
@@ -56,22 +56,12 @@ impl Planned {
                 Self { scope, snapshot, plan, refused: Vec::new() }
             }
             PassKind::Saved(saved) => {
-                let snapshot = look_for(&saved, observer, taken_at, memory).await;
+                let snapshot = observer.snapshot(needs_of_saved(&saved), taken_at, memory).await;
                 let Revalidated { plan, refused } = revalidate(*saved, &snapshot, policy);
                 Self { scope: Scope::All, snapshot, plan, refused }
             }
         }
     }
-}
-
-/// Observes what the recheck of a saved plan needs.
-async fn look_for(saved: &Plan, observer: &Observer, taken_at: Timestamp, memory: Memory) -> Snapshot {
-    let mut snapshot = observer.observe(taken_at, memory).await;
-    if saved.actions.iter().chain(&saved.images.reserve).any(|action| action.target.kind() == Kind::Image) {
-        observer.resolve_image_names(&mut snapshot).await;
-        observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
-    }
-    snapshot
 }
 
 /// Returns the memory for a pass. If the pod source is `none`, no new pod list replaces the remembered one, so the
@@ -83,8 +73,7 @@ pub fn recalled(memory: Memory, settings: &Settings) -> Memory {
     memory
 }
 
-/// Observes the node and plans. A pass over images reads the image volumes of each container that is new to the
-/// observer, even if no image is to be removed: the memory counts an image that is mounted now as used now.
+/// Observes the node and plans.
 pub async fn look_and_plan(
     observer: &Observer,
     policy: &Policy,
@@ -92,16 +81,26 @@ pub async fn look_and_plan(
     taken_at: Timestamp,
     memory: Memory,
 ) -> (Snapshot, Plan) {
-    let mut snapshot = observer.observe(taken_at, memory).await;
-    if policy.containers.age_from == AgeFrom::Finished {
-        observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
-    }
-    if scope != Scope::Containers {
-        observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
-    }
-    if scope != Scope::Containers && policy.guards.keep_pod_images {
-        observer.resolve_image_names(&mut snapshot).await;
-    }
+    let snapshot = observer.snapshot(needs(policy, scope), taken_at, memory).await;
     let plan = decide(&snapshot, policy, scope);
     (snapshot, plan)
+}
+
+/// Returns what a pass needs to observe. A pass over images reads the image volumes of each container that is new to the
+/// observer, even if no image is to be removed: the memory counts an image that is mounted now as used now.
+fn needs(policy: &Policy, scope: Scope) -> Needs {
+    let has_images = scope != Scope::Containers;
+    Needs {
+        ends: policy.containers.age_from == AgeFrom::Finished,
+        image_volumes: has_images,
+        image_names: has_images && policy.guards.keep_pod_images,
+        log_sizes: false,
+    }
+}
+
+/// Returns what the recheck of a saved plan needs to observe.
+fn needs_of_saved(plan: &Plan) -> Needs {
+    let mut actions = plan.actions.iter().chain(&plan.images.reserve);
+    let has_images = actions.any(|action| action.target.kind() == Kind::Image);
+    Needs { image_volumes: has_images, image_names: has_images, ..Needs::default() }
 }

@@ -16,7 +16,7 @@ use kubegc::model::{
     Confirms, Container, ContainerState, EntryKind, LinkTarget, Pod, PodList, PodRef, Sandbox, SandboxState, Seen,
     Snapshot,
 };
-use kubegc::observe::{DiskFn, Observer, Places, PodSource, StatusFor};
+use kubegc::observe::{DiskFn, Needs, Observer, Places, PodSource};
 use kubegc::plan::{Guards, Outcome, Plan, Policy, Report, Scope, decide};
 use kubegc::sim::{GIB, MIB, Node, Sim};
 use proptest::prelude::*;
@@ -106,8 +106,7 @@ impl Bench {
         let observer = self.observer();
         let mut memory = node.memory.clone();
         memory.last_counts = None;
-        let mut snapshot = observer.observe(now(), memory).await;
-        observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+        let snapshot = observer.snapshot(Needs { image_volumes: true, ..Needs::default() }, now(), memory).await;
         let plan = decide(&snapshot, &self.policy, Scope::All);
         let dry = carried_out(&self.executor(Remover::Dry), &plan).await;
         let writer = RuntimeWriter::new(&self.reader(), &InProgress::default());
