@@ -98,7 +98,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
             count_no_pass(&metrics, args.scope.into());
             write_metrics(args, loaded, &metrics)?;
         }
-        Ok((pass?, first.get()))
+        Ok((pass?, first.get().copied()))
     })?;
     let written = write_metrics(args, loaded, &metrics);
     print(&pass, args, loaded, output)?;

@@ -54,7 +54,7 @@ pub fn run(
     let (notifier, progress) = (Notifier::to(environment.notify_socket.as_deref()), Progress::default());
     block_on(async {
         let (signals, stop, reload) = signals::listen()?;
-        let request_reload = signals.request_reload();
+        let request_reload = reload.clone();
         tokio::select! {
             // The order of the branches is the signal, the message to the service manager, the service. In another
             // order a service that stops immediately sends no message.

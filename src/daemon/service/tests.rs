@@ -196,14 +196,14 @@ async fn a_reload_waits_for_a_removal_that_hangs_within_its_limit_and_does_not_s
     let moment = Duration::from_millis(100);
     let limits = Limits { hold_up: moment, shutdown: moment, stall: NEVER };
     let (signals, stop, reload) = signals::listen().unwrap();
-    let request = signals.request_reload();
+    let requester = reload.clone();
     let mut requests = Requests { reload, inbox: Inbox::closed(clock::now()), progress: Progress::default() };
     let cycle = Cycle::live(settings.clone(), &node, store, clock::now());
     let first = async {
         let service = run(cycle, &limits, &stop, &mut requests, || Some("other settings"), |_, _| {});
         tokio::join!(service, async {
             sim.await_call(Rpc::RemoveContainer).await.unwrap();
-            request.send();
+            requester.request();
         })
     };
     let ((store, reloaded), ()) =
