@@ -40,6 +40,9 @@ use status::{StatusFor, Statuses};
 /// The most calls of one method that may time out in one observation (I14).
 const MOST_UNANSWERED: u32 = 2;
 
+/// A list for the pod sources.
+type Shown<'a, T> = Cow<'a, Seen<Vec<T>>>;
+
 /// The longest time to measure the log directories.
 const MEASURING: Duration = Duration::from_secs(2);
 
@@ -308,14 +311,14 @@ fn not_seen(snapshot: &mut Snapshot, error: &CriError) {
 
 /// Returns the lists for the pod sources. These use running objects only, so an incomplete list that shows all running
 /// objects is sufficient.
-fn for_pods(snapshot: &Snapshot) -> (Cow<'_, Seen<Vec<Container>>>, Cow<'_, Seen<Vec<Sandbox>>>) {
+fn for_pods(snapshot: &Snapshot) -> (Shown<'_, Container>, Shown<'_, Sandbox>) {
     let Snapshot { containers, sandboxes, partial, list_bytes, .. } = snapshot;
     let shown = list_bytes.shows_all_that_runs();
     (running(containers, partial.containers.as_ref(), shown), running(sandboxes, partial.sandboxes.as_ref(), shown))
 }
 
 /// Returns the list, or its received part if that contains all running objects.
-fn running<'a, T: Clone>(list: &'a Seen<Vec<T>>, partial: Option<&Vec<T>>, shown: bool) -> Cow<'a, Seen<Vec<T>>> {
+fn running<'a, T: Clone>(list: &'a Seen<Vec<T>>, partial: Option<&Vec<T>>, shown: bool) -> Shown<'a, T> {
     match partial {
         Some(partial) if shown => Cow::Owned(Seen::Seen(partial.clone())),
         _ => Cow::Borrowed(list),

@@ -168,7 +168,7 @@ impl Read for Recorded {
 }
 
 fn line_breaks(text: &[u8]) -> usize {
-    text.iter().filter(|byte| **byte == b'\n').count()
+    text.split(|byte| *byte == b'\n').skip(1).count()
 }
 
 #[cfg(test)]

@@ -9,10 +9,11 @@ use jiff::Timestamp;
 use super::error::warn;
 use super::{CliError, ErrorKind, Format};
 use crate::config::{Loaded, Settings};
-use crate::cri::{self, CriError, CriOptions, RuntimeReader};
+use crate::cri::CriError;
+use crate::daemon::agent::AgentError;
 use crate::daemon::node::LocalNode;
 use crate::daemon::{PressureMonitor, look_and_plan, now, recalled};
-use crate::model::{Memory, PodSourceName, PodSourceReport, Seen, Snapshot};
+use crate::model::{Memory, Snapshot};
 use crate::observe::{Needs, Observer};
 use crate::plan::{Plan, Pressure, Scope, add_object_facts, decide};
 use crate::record::{Lock, LockError, STORE_LIMIT, SharedStore, Store, StoreError, read_within};
@@ -24,19 +25,6 @@ pub(super) fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Re
     let done = runtime.block_on(work);
     runtime.shutdown_background();
     done
-}
-
-/// Finds the runtime and checks whether it answers.
-pub(super) async fn node(loaded: &Loaded) -> Result<LocalNode, CliError> {
-    let settings = &loaded.settings;
-    let candidates = loaded.candidates();
-    let endpoint = cri::resolve(&candidates, &settings.runtime.options).await?;
-    let chosen_by = candidates.runtime.as_ref().map_or("well-known sockets", |named| &named.named_by);
-    let options = CriOptions { patience: Duration::ZERO, ..settings.runtime.options.clone() };
-    let reader = RuntimeReader::new(&endpoint.runtime, &endpoint.images, options);
-    reader.check().await?;
-    tracing::info!(endpoint = endpoint.runtime, chosen_by, "runtime found");
-    Ok(LocalNode::of_host(settings, endpoint))
 }
 
 /// Takes a snapshot of this node and plans what the agent would do now: under disk pressure it removes everything unused. It
@@ -103,7 +91,7 @@ struct Looking {
 impl Looking {
     async fn at(loaded: &Loaded, taken_at: Timestamp) -> Result<Self, CliError> {
         let settings = &loaded.settings;
-        let node = node(loaded).await?;
+        let node = LocalNode::find(loaded).await?;
         let mut store = memory_only(settings).await?;
         let started_at = begun(&store)?;
         let memory = recalled(store.recall(started_at, taken_at)?, settings);
@@ -166,36 +154,6 @@ pub(super) fn all_seen(plan: &Plan) -> Result<(), CliError> {
     blind.map_or(Ok(()), |error| Err(CliError::message(ErrorKind::Partial, error.to_string())))
 }
 
-/// Returns why pod sources that the settings name, or that `auto` found, are unavailable, each with its address.
-/// Without them no pod counts as deleted, so a command that says nothing would look as if nothing was to be removed.
-pub(super) fn failed_sources(plan: &Plan, settings: &Settings) -> Option<String> {
-    let sources = &settings.pods.sources;
-    if sources.contains(PodSourceName::None) {
-        return None;
-    }
-    let causes: Vec<_> = match &plan.pods {
-        // The cause of `auto` says it itself.
-        Seen::NotSeen(cause) if sources.contains(PodSourceName::Auto) => vec![cause.clone()],
-        Seen::NotSeen(cause) => {
-            let names: Vec<&str> = sources.iter().map(Into::into).collect();
-            vec![format!("pod source {}{} unavailable: {cause}", names.join(", "), address(&names, settings))]
-        }
-        Seen::Seen(known) => known.sources.iter().filter_map(|source| missing(source, settings)).collect(),
-    };
-    (!causes.is_empty()).then(|| format!("{}; no pod counts as deleted", causes.join("; ")))
-}
-
-fn missing(source: &PodSourceReport, settings: &Settings) -> Option<String> {
-    let cause = source.missing.as_ref()?;
-    Some(format!("pod source {}{} unavailable: {cause}", source.name, address(&[&source.name], settings)))
-}
-
-/// Returns the address of the kubelet, which its errors do not contain.
-fn address(names: &[&str], settings: &Settings) -> String {
-    let is_kubelet = names.contains(&<&str>::from(PodSourceName::Kubelet));
-    if is_kubelet { format!(" ({})", settings.pods.kubelet.endpoint) } else { String::new() }
-}
-
 impl From<CriError> for CliError {
     fn from(error: CriError) -> Self {
         let kind = match &error {
@@ -204,6 +162,17 @@ impl From<CriError> for CliError {
             _ => ErrorKind::Internal,
         };
         Self::new(kind, error)
+    }
+}
+
+impl From<AgentError> for CliError {
+    fn from(error: AgentError) -> Self {
+        match error {
+            AgentError::Signals(error) => error.into(),
+            AgentError::Lock(error) => error.into(),
+            AgentError::Store(error) => error.into(),
+            AgentError::Runtime(error) => error.into(),
+        }
     }
 }
 

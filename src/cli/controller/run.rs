@@ -8,13 +8,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::source::Source;
 use crate::cli::collect::is_dry;
-use crate::cli::reload::{CONFIGURATION, load_again, needing_restart};
 use crate::cli::session::block_on;
 use crate::cli::{CliError, ErrorKind};
 use crate::config::{ConfigFiles, Loaded, Settings};
 use crate::controller::{Attention, Candidate, OwnersService, PodNotice, PodsService, ResourceFilter, ResourceName};
 use crate::daemon::file_watch::FileWatch;
 use crate::daemon::now;
+use crate::daemon::reload::{CONFIGURATION, load_again, needing_restart};
 use crate::daemon::signals::{self, Reload};
 use crate::kubernetes::Connection;
 use crate::metrics::ControllerMetrics;

@@ -195,7 +195,7 @@ async fn a_reload_waits_for_a_removal_that_hangs_within_its_limit_and_does_not_s
     let store = Store::open(&settings.state.path).unwrap().store;
     let moment = Duration::from_millis(100);
     let limits = Limits { hold_up: moment, shutdown: moment, stall: NEVER };
-    let (signals, stop, reload) = signals::listen().unwrap();
+    let (_signals, stop, reload) = signals::listen().unwrap();
     let requester = reload.clone();
     let mut requests = Requests { reload, inbox: Inbox::closed(clock::now()), progress: Progress::default() };
     let cycle = Cycle::live(settings.clone(), &node, store, clock::now());
