@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::cri::{CriError, List, RuntimeReader};
+use crate::cri::{CriError, List, RuntimeReader, check_alone};
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{
     Container, FileSystem, ListBytes, ListReceipt, LogDir, Memory, Partial, PodUid, Runtime, Sandbox, Seen, Snapshot,
@@ -229,7 +229,7 @@ impl Observer {
     /// The runtime is unreachable. It gets one call: each further call would only wait for the same error.
     async fn ask_runtime(&self, to: &mut Snapshot) -> Result<(), CriError> {
         let reader = self.reader.limited(MOST_UNANSWERED);
-        reader.check_alone(&self.places.host, &self.places.other_sockets).await?;
+        check_alone(&reader, &self.places.host, &self.places.other_sockets).await?;
         let runtime = match reader.runtime().await {
             Err(error) if error.is_unreachable() => return Err(error),
             answer => Seen::from(answer),

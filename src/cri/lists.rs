@@ -3,15 +3,14 @@
 //! Of the labels, which stay encoded, only those that identify the pod are decoded. Tests compare the messages with those of
 //! `proto/cri.proto`.
 
-use prost::Message;
 use tonic::{Code, Status};
 
-use super::connect::{Method, Socket};
+use super::connect::{Answer, Method, Socket};
 use super::{CriError, convert, generated as pb};
 use crate::model;
 
 /// The answer to a list call.
-pub trait Listed: Message + Default + 'static {
+pub trait Listed: Answer {
     /// The model type of one entry.
     type Item;
     /// The call that returns the whole list in one message.
@@ -110,10 +109,10 @@ async fn receive<L: Listed>(socket: &Socket, limit: usize) -> Result<Received<L:
     let mut batches = socket.stream::<(), L>(L::STREAM, (), limit).await?;
     let mut received = Received { items: Vec::new(), bytes: 0, streamed: true };
     let mut begun = false;
-    while let Some(batch) = batches.message().await.map_err(|status| broken_off(status, begun))? {
+    while let Some((batch, bytes)) = batches.message().await.map_err(|status| broken_off(status, begun))? {
         begun = true;
-        received.bytes += batch.bytes;
-        received.items.extend(batch.message.into_items());
+        received.bytes += bytes;
+        received.items.extend(batch.into_items());
     }
     Ok(received)
 }
@@ -129,6 +128,8 @@ fn broken_off(status: Status, begun: bool) -> Status {
 
 #[cfg(test)]
 mod tests {
+    use prost::Message;
+
     use super::*;
 
     fn map(entries: &[(&str, &str)]) -> std::collections::HashMap<String, String> {

@@ -1,26 +1,24 @@
 //! The read calls of the CRI.
 
+mod send;
+
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
-use prost::Message;
 use tokio::time::Instant;
-use tonic::Status;
 
-use super::breaker::{Breaker, VERSION};
-use super::connect::{Measured, Method, Socket};
+use super::breaker::Breaker;
+use super::connect::{Method, Socket};
 use super::generated as pb;
-use super::lists::{self, Listed, Received};
-use super::retry::Retry;
-use super::{CriError, CriOptions, convert, endpoint};
-use crate::host_path::HostFs;
+use super::lists::Received;
+use super::{CriError, CriOptions, convert};
 use crate::metrics::CriCalls;
 use crate::model::{Container, ContainerId, ContainerState, Image, PodRef, PodUid, Runtime, Sandbox, SandboxId};
 
+pub(super) const VERSION: Method = Method("/runtime.v1.RuntimeService/Version");
 const OLD_VERSION: Method = Method("/runtime.v1alpha2.RuntimeService/Version");
 const STATUS: Method = Method("/runtime.v1.RuntimeService/Status");
 const CONTAINER_STATUS: Method = Method("/runtime.v1.RuntimeService/ContainerStatus");
@@ -32,7 +30,7 @@ const IMAGE_FS_INFO: Method = Method("/runtime.v1.ImageService/ImageFsInfo");
 /// runtime does not stream.
 #[derive(Clone, Debug)]
 pub struct RuntimeReader {
-    runtime: Socket,
+    pub(super) runtime: Socket,
     images: Socket,
     pub(super) options: CriOptions,
     /// The calls that this runtime does not serve, of those that stream a list.
@@ -79,15 +77,13 @@ impl RuntimeReader {
     /// with or without `unix://`. The first call connects. Must be called within a tokio runtime.
     pub fn new(endpoint: &str, image_endpoint: &str, options: CriOptions) -> Self {
         let [runtime, images] = Socket::pair(endpoint, image_endpoint, options.answer_timeout);
-        let breaker = Breaker::new(&runtime, &options);
-        Self { runtime, images, options, not_streamed: Arc::default(), breaker }
+        Self { runtime, images, options, not_streamed: Arc::default(), breaker: Breaker::default() }
     }
 
-    /// Returns the same reader, with its calls counted there, and those of the writer with its breaker.
+    /// Returns the same reader, with its calls counted there, and those of its writer.
     #[must_use]
     pub fn with_calls(self, calls: &CriCalls) -> Self {
-        let (runtime, images) = (self.runtime.with_calls(calls), self.images.with_calls(calls));
-        Self { breaker: Breaker::new(&runtime, &self.options), runtime, images, ..self }
+        Self { runtime: self.runtime.with_calls(calls), images: self.images.with_calls(calls), ..self }
     }
 
     /// Returns the same reader for one stage of a pass. `most_unanswered` limits the calls of each method that may
@@ -98,9 +94,12 @@ impl RuntimeReader {
         Self { breaker: self.breaker.limited(most_unanswered), ..self.clone() }
     }
 
-    /// Returns the breaker, which records whether the runtime hangs.
-    pub fn breaker(&self) -> &Breaker {
-        &self.breaker
+    /// Checks that the runtime does not hang, with a probe if it is suspect.
+    ///
+    /// # Errors
+    /// The cause of the hang: the runtime does not answer the probe, or did not answer one in this stage.
+    pub async fn check_suspicion(&self) -> Result<(), String> {
+        self.breaker.admit(VERSION, self.probe()).await
     }
 
     /// Checks whether a usable runtime is there, and returns the cause if not. Commands call this first.
@@ -114,15 +113,6 @@ impl RuntimeReader {
         }
         self.first_answer::<_, pb::ImageFsInfoResponse>(IMAGE_FS_INFO, pb::ImageFsInfoRequest {}).await?;
         Ok(())
-    }
-
-    /// Checks that no runtime has come to another well-known socket since this one was selected: the kubelet's may have
-    /// started later.
-    ///
-    /// # Errors
-    /// One has.
-    pub async fn check_alone(&self, host: &HostFs, others: &[PathBuf]) -> Result<(), CriError> {
-        endpoint::check_alone(host, self.runtime.path(), others, &self.options).await
     }
 
     /// Returns the name, the version and the socket of the runtime.
@@ -257,101 +247,6 @@ impl RuntimeReader {
             Ok(_) => CriError::OnlyV1alpha2 { endpoint },
             Err(_) => CriError::NotCri { endpoint },
         }
-    }
-
-    /// Receives a whole list, as a stream if the runtime supports it. Most servers limit a message to 16 MiB, but do
-    /// not limit a stream.
-    pub(super) async fn all<L: Listed>(&self) -> Result<Received<L::Item>, CriError> {
-        let not_streamed = || self.not_streamed.lock().unwrap_or_else(PoisonError::into_inner);
-        if !not_streamed().contains(L::STREAM.0) {
-            let stream = || lists::stream::<L>(self.socket(L::STREAM), self.options.max_message_bytes);
-            match self.read(self.options.read_timeout, L::STREAM, stream).await {
-                Err(error) if error.is_unimplemented() => drop(not_streamed().insert(L::STREAM.0)),
-                list => return list?.checked(L::STREAM, L::id),
-            }
-        }
-        self.some::<L, ()>(()).await
-    }
-
-    /// Receives a list in one message.
-    async fn some<L: Listed, Q: Message + Clone + 'static>(&self, request: Q) -> Result<Received<L::Item>, CriError> {
-        let (limit, max_bytes) = (self.options.read_timeout, self.options.max_message_bytes);
-        let ask = || self.socket(L::UNARY).measured::<Q, L>(L::UNARY, request.clone(), max_bytes);
-        let Measured { message, bytes } = self.read(limit, L::UNARY, ask).await?;
-        Received { items: message.into_items().collect(), bytes, streamed: false }.checked(L::UNARY, L::id)
-    }
-
-    /// Sends the first call to a service. Its time limit is shorter than that of other calls, so that a runtime that
-    /// hangs is reported soon.
-    async fn first_answer<Q, A>(&self, call: Method, request: Q) -> Result<A, CriError>
-    where
-        Q: Message + Clone + 'static,
-        A: Message + Default + 'static,
-    {
-        match self.ask_within(self.options.first_answer_timeout(), call, request).await {
-            Err(CriError::Timeout { call: name, seconds }) => {
-                Err(CriError::Unanswered { endpoint: self.socket(call).path().to_path_buf(), call: name, seconds })
-            }
-            answer => answer,
-        }
-    }
-
-    async fn ask<Q, A>(&self, call: Method, request: Q) -> Result<A, CriError>
-    where
-        Q: Message + Clone + 'static,
-        A: Message + Default + 'static,
-    {
-        self.ask_within(self.options.read_timeout, call, request).await
-    }
-
-    async fn ask_within<Q, A>(&self, limit: Duration, call: Method, request: Q) -> Result<A, CriError>
-    where
-        Q: Message + Clone + 'static,
-        A: Message + Default + 'static,
-    {
-        let max_bytes = self.options.max_message_bytes;
-        self.read(limit, call, || self.socket(call).unary(call, request.clone(), max_bytes)).await
-    }
-
-    /// Sends a call that a pass can do without: one attempt, with the time limit of the first answer.
-    async fn ask_once<Q, A>(&self, call: Method, request: Q) -> Result<A, CriError>
-    where
-        Q: Message + Clone + 'static,
-        A: Message + Default + 'static,
-    {
-        let (limit, on) = (self.options.first_answer_timeout(), self.socket(call));
-        match tokio::time::timeout(limit, on.unary(call, request, self.options.max_message_bytes)).await {
-            Ok(answer) => answer.map_err(|status| on.error(call, status)),
-            Err(_) => Err(CriError::Timeout { call: call.name(), seconds: limit.as_secs() }),
-        }
-    }
-
-    /// Repeats a call until the runtime answers or [`Retry`] allows no further attempt. `limit` applies to each
-    /// attempt.
-    async fn read<T, F>(&self, limit: Duration, call: Method, attempt: impl Fn() -> F) -> Result<T, CriError>
-    where
-        F: Future<Output = Result<T, Status>>,
-    {
-        let mut retry = Retry::new(self.breaker.patience(call, self.options.patience));
-        loop {
-            let error = match self.breaker.call(call, limit, attempt()).await {
-                Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(status)) => self.socket(call).error(call, status),
-                Err(error) => error,
-            };
-            let Some(wait) = retry.after(&error) else {
-                if error.is_away() {
-                    self.breaker.waited_in_vain(call);
-                }
-                return Err(error);
-            };
-            tokio::time::sleep(wait).await;
-        }
-    }
-
-    /// Returns the socket of the service that has a method.
-    pub(super) fn socket(&self, method: Method) -> &Socket {
-        if method.is_of_images() { &self.images } else { &self.runtime }
     }
 }
 

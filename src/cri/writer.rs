@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use prost::Message;
 use tonic::Status;
 
 use super::CriError;
-use super::connect::Method;
+use super::connect::{Method, Sent};
 use super::generated as pb;
 use super::in_progress::InProgress;
 use super::reader::RuntimeReader;
@@ -69,7 +68,7 @@ impl RuntimeWriter {
     /// Sends a call. If the connection broke, sends it once more at once: the runtime may have been restarted since the
     /// last call, and a removal can be repeated safely. Does not wait for an unavailable runtime, because the recheck
     /// before the call would no longer be fresh.
-    async fn call<Q: Message + Clone + 'static>(&self, call: Method, id: &str, request: Q) -> Result<(), CriError> {
+    async fn call<Q: Sent>(&self, call: Method, id: &str, request: Q) -> Result<(), CriError> {
         let answer = match self.wait(call, id, request.clone()).await {
             Err(CriError::Broken { .. }) => self.wait(call, id, request).await,
             answer => answer,
@@ -81,7 +80,7 @@ impl RuntimeWriter {
     }
 
     /// Sends a call in its own task and waits for it within the limit for removals. The task outlives the wait.
-    async fn wait<Q: Message + 'static>(&self, call: Method, id: &str, request: Q) -> Result<(), CriError> {
+    async fn wait<Q: Sent>(&self, call: Method, id: &str, request: Q) -> Result<(), CriError> {
         let Some(removal) = self.in_progress.begin(id) else {
             return Err(CriError::InProgress { call: call.name(), id: id.to_owned() });
         };

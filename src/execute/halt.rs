@@ -29,7 +29,7 @@ impl Run<'_> {
         if self.stop.is_cancelled() || self.halt_of(kind).is_some() {
             return false;
         }
-        if let Err(cause) = self.exec.reader.breaker().check().await {
+        if let Err(cause) = self.exec.reader.check_suspicion().await {
             self.summary.halts.push(Halt { kind: None, cause, not_begun: 0 });
             return false;
         }
