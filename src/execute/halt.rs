@@ -7,19 +7,13 @@
 //!
 //! Objects whose removal failed have a back-off (`record::after_outcomes`), so the next pass begins with other objects.
 
-use std::collections::BTreeMap;
-
-use super::Run;
 use super::action_result::ExecuteError;
+use super::run::Run;
 use crate::cri::CriError;
 use crate::plan::{Halt, Kind};
 
 /// The number of actions of one kind without an answer that ends the removals of that kind.
 const MOST_UNANSWERED: u32 = 2;
-
-/// The number of calls without an answer so far, per kind.
-#[derive(Debug, Default)]
-pub(super) struct Unanswered(BTreeMap<Kind, u32>);
 
 // === impl Run ===
 
@@ -50,7 +44,7 @@ impl Run<'_> {
         if !hang.is_hang() {
             return;
         }
-        let count = self.unanswered.0.entry(kind).or_default();
+        let count = self.unanswered.entry(kind).or_default();
         *count += 1;
         let is_unmeasured = matches!(hang, CriError::Timeout { call: "RemoveImage", .. });
         if *count >= MOST_UNANSWERED || is_unmeasured {

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use super::Run;
 use super::action_result::{Done, ExecuteError};
+use super::run::Run;
 use crate::cri::Only;
 use crate::model::{Container, ContainerState, Image, ImageId, Pod, PodRef};
 use crate::plan::{Action, Outcome, Refusal, RemoveReason};
@@ -17,7 +17,7 @@ impl Run<'_> {
     /// Removes an image that is unused and not pinned (I6). An image planned for space is kept if enough space is free
     /// by then (I9).
     pub(super) async fn image(&mut self, action: &Action, id: &ImageId, tags: &[String]) -> Result<Done, ExecuteError> {
-        let before = self.available().await;
+        let before = self.space.available(self.exec).await;
         if matches!(action.reason, RemoveReason::Space { .. }) && self.space.is_enough(before) {
             return Ok(Done::of(Outcome::NotNeeded {}));
         }
@@ -42,7 +42,7 @@ impl Run<'_> {
         if self.exec.reader.image(id.as_str()).await?.is_some() {
             return Err(ExecuteError::VerifyImage { id: id.clone() });
         }
-        let after = self.available().await;
+        let after = self.space.available(self.exec).await;
         Ok(self.removed(after.zip(before).map(|(after, before)| after.saturating_sub(before))))
     }
 

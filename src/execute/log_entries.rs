@@ -4,8 +4,9 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 
+use super::LogError;
 use super::action_result::{Done, ExecuteError};
-use super::{LogError, Run};
+use super::run::Run;
 use crate::cri::Only;
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{ContainerId, ContainerState, EntryKind, LinkTarget, PodUid, container_id_of_link, pod_uid_of_dir};

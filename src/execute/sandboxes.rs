@@ -1,7 +1,7 @@
 //! Removes sandboxes.
 
-use super::Run;
 use super::action_result::{Done, ExecuteError};
+use super::run::Run;
 use crate::cri::Only;
 use crate::model::{SandboxId, SandboxState};
 use crate::plan::Refusal;

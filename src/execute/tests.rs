@@ -18,12 +18,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use super::*;
 use crate::cri::{CriOptions, InProgress, RuntimeWriter};
 use crate::host_path::HostFs;
 use crate::model::{ContainerState, PodRef, Seen};
 use crate::observe::{DiskFn, NoPods};
-use crate::plan::{ImageSummary, LogPolicy, PlanKind, Profile, RemoveReason};
+use crate::plan::{
+    Action, ImageSummary, LogPolicy, Measure, Outcome, Plan, PlanKind, Profile, Refusal, RemoveReason, Summary, Target,
+};
 use crate::sim::{Node, Rpc, Sim};
 
 const WEB: &str = "docker.io/library/web:1";
