@@ -23,5 +23,4 @@ pub mod watchdog;
 pub use clock::{Clock, now};
 pub use cycle::Cycle;
 pub use failed_sources::failed_sources;
-pub use planning::{PassKind, look_and_plan, recalled};
-pub use pressure::PressureMonitor;
+pub use planning::PassKind;

@@ -205,10 +205,9 @@ async fn one_pass(
         None => cycle.pressure().await,
         asked => asked,
     };
-    let kind = match (saved, pressure) {
-        (Some(plan), _) => PassKind::Saved(Box::new(plan)),
-        (None, Some(pressure)) => PassKind::Pressure(pressure, args.scope.into()),
-        (None, None) => PassKind::Regular(args.scope.into()),
+    let kind = match saved {
+        Some(plan) => PassKind::Saved(Box::new(plan)),
+        None => PassKind::of(pressure, args.scope.into()),
     };
     let pass = cycle.pass(kind, stop, show).await;
     bar.finish_and_clear();

@@ -1,6 +1,5 @@
 //! Access to this node: finds the runtime, opens the store, takes a snapshot.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -12,10 +11,10 @@ use crate::config::{Loaded, Settings};
 use crate::cri::CriError;
 use crate::daemon::agent::AgentError;
 use crate::daemon::node::LocalNode;
-use crate::daemon::{PressureMonitor, look_and_plan, now, recalled};
-use crate::model::{Memory, Snapshot};
-use crate::observe::{Needs, Observer};
-use crate::plan::{Plan, Pressure, Scope, add_object_facts, decide};
+use crate::daemon::{Cycle, now};
+use crate::model::Snapshot;
+use crate::observe::Needs;
+use crate::plan::{Plan, Scope, decide};
 use crate::record::{Lock, LockError, STORE_LIMIT, SharedStore, Store, StoreError, read_within};
 
 /// Runs a command that waits for the runtime and for signals. One thread is enough, because it waits most of the time.
@@ -30,32 +29,33 @@ pub(super) fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Re
 /// Takes a snapshot of this node and plans what the agent would do now: under disk pressure it removes everything unused. It
 /// changes nothing, not even the memory.
 pub(super) async fn look(loaded: &Loaded, scope: Scope) -> Result<(Snapshot, Plan), CliError> {
-    planned(loaded, scope, Needs::default()).await
-}
-
-/// Takes a snapshot with the lists alone, for completions.
-pub(super) async fn lists(loaded: &Loaded) -> Result<Snapshot, CliError> {
-    let taken_at = now();
-    let Looking { observer, memory, .. } = Looking::at(loaded, taken_at).await?;
-    Ok(observer.snapshot(Needs::default(), taken_at, memory).await)
+    Ok(dry_cycle(loaded).await?.look(scope, Needs { log_sizes: true, ..Needs::default() }).await?)
 }
 
 /// As [`look`], with the exit of each exited container.
 pub(super) async fn explain(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
-    planned(loaded, Scope::All, Needs { ends: true, ..Needs::default() }).await
+    Ok(dry_cycle(loaded).await?.look(Scope::All, Needs { ends: true, log_sizes: true, ..Needs::default() }).await?)
 }
 
-/// As [`look`]. `shown` has the parts of the snapshot for display, without effect on the plan.
-async fn planned(loaded: &Loaded, scope: Scope, shown: Needs) -> Result<(Snapshot, Plan), CliError> {
-    let taken_at = now();
-    let Looking { observer, memory, pressure } = Looking::at(loaded, taken_at).await?;
-    let policy = &loaded.settings.policy;
-    let policy = if pressure.is_some() { &policy.under_pressure() } else { policy };
-    let (mut snapshot, plan) = look_and_plan(&observer, policy, scope, taken_at, memory).await;
-    observer.fill(&mut snapshot, Needs { log_sizes: true, ..shown }).await;
-    let mut plan = Plan { pressure, ..plan };
-    add_object_facts(&mut plan, &snapshot, policy);
+/// Takes a snapshot with the lists alone, for completions.
+pub(super) async fn lists(loaded: &Loaded) -> Result<Snapshot, CliError> {
+    Ok(dry_cycle(loaded).await?.snapshot(Needs::default()).await?)
+}
+
+/// Takes a snapshot with everything that a plan with any policy needs, and makes a plan with the policy in force, which
+/// shows what is unavailable.
+pub(super) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
+    let snapshot = dry_cycle(loaded).await?.snapshot(Needs::ALL).await?;
+    let plan = decide(&snapshot, &loaded.settings.policy, Scope::All);
     Ok((snapshot, plan))
+}
+
+/// Returns a cycle that changes nothing: it has a copy of the store.
+async fn dry_cycle(loaded: &Loaded) -> Result<Cycle, CliError> {
+    let node = LocalNode::find(loaded).await?;
+    let store = memory_only(&loaded.settings).await?;
+    let started_at = begun(&store)?;
+    Ok(Cycle::dry(loaded.settings.clone(), &node, store, started_at))
 }
 
 /// Prints a warning if there is no history yet: then each image was first seen now and each pod is missing since now. A
@@ -66,39 +66,6 @@ pub(super) async fn warn_without_history(settings: &Settings, format: Option<For
         warn(NO_HISTORY);
     }
     Ok(())
-}
-
-/// Takes a snapshot with everything that a plan with any policy needs, and makes a plan with the policy in force, which
-/// shows what is unavailable.
-pub(super) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
-    let taken_at = now();
-    let Looking { observer, memory, .. } = Looking::at(loaded, taken_at).await?;
-    let snapshot = observer.snapshot(Needs::ALL, taken_at, memory).await;
-    let plan = decide(&snapshot, &loaded.settings.policy, Scope::All);
-    Ok((snapshot, plan))
-}
-
-/// What a look at this node begins with.
-struct Looking {
-    observer: Observer,
-    memory: Memory,
-    /// The disk pressure to which the agent would respond.
-    pressure: Option<Pressure>,
-}
-
-// === impl Looking ===
-
-impl Looking {
-    async fn at(loaded: &Loaded, taken_at: Timestamp) -> Result<Self, CliError> {
-        let settings = &loaded.settings;
-        let node = LocalNode::find(loaded).await?;
-        let mut store = memory_only(settings).await?;
-        let started_at = begun(&store)?;
-        let memory = recalled(store.recall(started_at, taken_at)?, settings);
-        let mut monitor = PressureMonitor::of(settings, node.reader(settings), Arc::clone(&node.disks));
-        let pressure = monitor.look(&settings.policy.pressure).await;
-        Ok(Self { observer: node.observer(settings), memory, pressure })
-    }
 }
 
 /// The warning for a node without a store.

@@ -1,11 +1,15 @@
 //! The life cycle of the agent: it waits for the lock of the node and for the runtime, and then runs the loops, again after
 //! each reload of the settings, until a signal stops it.
 
+mod error;
 mod monitoring;
 mod reload;
 mod start;
 
-use std::io;
+pub use error::AgentError;
+pub use monitoring::PageOf;
+pub use reload::Load;
+
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -22,35 +26,12 @@ use super::service::{self, Requests};
 use super::signals::{self, Reload, Signal};
 use super::{Cycle, now, watchdog};
 use crate::config::{Environment, Loaded, Mode, Settings};
-use crate::cri::{CriError, InProgress};
+use crate::cri::InProgress;
 use crate::model::size_text;
-use crate::page::Outlook;
 use crate::plan::Scope;
 use crate::record::events::Events;
-use crate::record::{Lock, LockError, Pass, SharedStore, StoreError};
+use crate::record::{Lock, Pass, SharedStore, StoreError};
 use crate::serve::{Inbox, Progress};
-
-/// Loads the settings again. The error is the text of their faults.
-pub type Load<'a> = &'a mut dyn FnMut() -> Result<Loaded, String>;
-/// Makes the page for people, of what the last passes show of the next ones or why nothing is known of them.
-pub type PageOf = fn(&Settings, Result<Outlook, String>) -> String;
-
-/// Why an agent cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum AgentError {
-    /// The system refuses a handler of signals.
-    #[error(transparent)]
-    Signals(#[from] io::Error),
-    /// The lock of the node cannot be taken.
-    #[error(transparent)]
-    Lock(#[from] LockError),
-    /// The store cannot be used.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The runtime cannot be used.
-    #[error(transparent)]
-    Runtime(#[from] CriError),
-}
 
 /// An agent that holds the lock of its node: what stays over all reloads of the settings.
 struct Agent<'a> {
@@ -196,14 +177,14 @@ impl Agent<'_> {
             events.announce(now(), scope, pass);
         };
         let reload = || reloads.reload(notifier, monitoring);
-        let ended = if settings.mode == Mode::Observe {
+        let cycle = if settings.mode == Mode::Observe {
             tracing::warn!("mode = \"observe\": passes remove nothing");
-            let cycle = Cycle::dry(settings.clone(), node, store, *started_at).with_metrics(&monitoring.metrics);
-            service::run(cycle, &limits, stop, requests, reload, after).await
+            Cycle::dry(settings.clone(), node, store, *started_at)
         } else {
-            let cycle = Cycle::live(settings.clone(), node, store, *started_at).with_metrics(&monitoring.metrics);
-            service::run(cycle, &limits, stop, requests, reload, after).await
+            Cycle::live(settings.clone(), node, store, *started_at)
         };
+        let cycle = cycle.with_metrics(&monitoring.metrics);
+        let ended = service::run(cycle, &limits, stop, requests, reload, after).await;
         events.end().await;
         ended
     }

@@ -2,8 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::config::Settings;
-use crate::model::{Memory, PodSourceName, Snapshot};
+use crate::model::{Memory, Snapshot};
 use crate::observe::{Needs, Observer};
 use crate::plan::{AgeFrom, Kind, Plan, Policy, Pressure, Report, Revalidated, Scope, decide, revalidate};
 
@@ -30,6 +29,11 @@ pub(super) struct Planned {
 // === impl PassKind ===
 
 impl PassKind {
+    /// Returns the kind of the next pass over these objects.
+    pub fn of(pressure: Option<Pressure>, scope: Scope) -> Self {
+        pressure.map_or(Self::Regular(scope), |pressure| Self::Pressure(pressure, scope))
+    }
+
     /// Returns the kinds of objects.
     pub fn scope(&self) -> Scope {
         match self {
@@ -44,46 +48,20 @@ impl PassKind {
 impl Planned {
     /// Observes the node and plans a pass of this kind.
     pub async fn of(kind: PassKind, observer: &Observer, policy: &Policy, taken_at: Timestamp, memory: Memory) -> Self {
-        match kind {
-            PassKind::Regular(scope) => {
-                let (snapshot, plan) = look_and_plan(observer, policy, scope, taken_at, memory).await;
-                Self { scope, snapshot, plan, refused: Vec::new() }
-            }
-            PassKind::Pressure(pressure, scope) => {
-                let policy = policy.under_pressure();
-                let (snapshot, plan) = look_and_plan(observer, &policy, scope, taken_at, memory).await;
-                let plan = Plan { pressure: Some(pressure), ..plan };
-                Self { scope, snapshot, plan, refused: Vec::new() }
-            }
+        let (pressure, scope) = match kind {
+            PassKind::Regular(scope) => (None, scope),
+            PassKind::Pressure(pressure, scope) => (Some(pressure), scope),
             PassKind::Saved(saved) => {
                 let snapshot = observer.snapshot(needs_of_saved(&saved), taken_at, memory).await;
                 let Revalidated { plan, refused } = revalidate(*saved, &snapshot, policy);
-                Self { scope: Scope::All, snapshot, plan, refused }
+                return Self { scope: Scope::All, snapshot, plan, refused };
             }
-        }
+        };
+        let policy = if pressure.is_some() { &policy.under_pressure() } else { policy };
+        let snapshot = observer.snapshot(needs(policy, scope), taken_at, memory).await;
+        let plan = Plan { pressure, ..decide(&snapshot, policy, scope) };
+        Self { scope, snapshot, plan, refused: Vec::new() }
     }
-}
-
-/// Returns the memory for a pass. If the pod source is `none`, no new pod list replaces the remembered one, so the
-/// images that its pods named are removed from the memory.
-pub fn recalled(memory: Memory, settings: &Settings) -> Memory {
-    if settings.pods.sources.contains(PodSourceName::None) {
-        return Memory { named_images: None, ..memory };
-    }
-    memory
-}
-
-/// Observes the node and plans.
-pub async fn look_and_plan(
-    observer: &Observer,
-    policy: &Policy,
-    scope: Scope,
-    taken_at: Timestamp,
-    memory: Memory,
-) -> (Snapshot, Plan) {
-    let snapshot = observer.snapshot(needs(policy, scope), taken_at, memory).await;
-    let plan = decide(&snapshot, policy, scope);
-    (snapshot, plan)
 }
 
 /// Returns what a pass needs to observe. A pass over images reads the image volumes of each container that is new to the

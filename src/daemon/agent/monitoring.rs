@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::PageOf;
 use crate::config::Settings;
 use crate::daemon::reload::CONFIGURATION;
 use crate::daemon::{failed_sources, now};
@@ -12,6 +11,9 @@ use crate::page::{Outlook, STYLE_HASH};
 use crate::plan::{PlanError, Scope};
 use crate::record::{Pass, StoreError};
 use crate::serve::{AgentState, Health, Inbox, Live, Pages, Progress, ReportPage, Server};
+
+/// Makes the page for people, of what the last passes show of the next ones or why nothing is known of them.
+pub type PageOf = fn(&Settings, Result<Outlook, String>) -> String;
 
 /// What the service waits for before it is ready.
 pub(super) const RUNTIME: &str = "runtime";

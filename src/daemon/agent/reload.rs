@@ -1,10 +1,12 @@
 //! Loads the settings of the agent again.
 
-use super::Load;
 use super::monitoring::Monitoring;
 use crate::config::{Loaded, MetricsSettings, Settings, StateSettings};
 use crate::daemon::notify::Notifier;
 use crate::daemon::reload::{NOT_RELOADED, differing, load_again, needing_restart};
+
+/// Loads the settings again. The error is the text of their faults.
+pub type Load<'a> = &'a mut dyn FnMut() -> Result<Loaded, String>;
 
 /// The settings in force, and how they are loaded again.
 pub(super) struct Reloads<'a> {
