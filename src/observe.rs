@@ -10,6 +10,7 @@ mod error;
 mod image_names;
 mod log_sizes;
 mod logs;
+mod needs;
 mod pods;
 mod status;
 
@@ -17,6 +18,7 @@ pub use disk::{DiskFn, Disks, HostDisks};
 pub use error::ObserveError;
 pub use image_names::ImageNames;
 pub use logs::link_target;
+pub use needs::Needs;
 pub use pods::{NoPods, PodSource, PodSourceOptions, RuntimePods};
 
 use std::borrow::Cow;
@@ -35,7 +37,7 @@ use crate::model::{
 };
 use clock_skew::ClockSkew;
 use pods::PodDirs;
-use status::{StatusFor, Statuses};
+use status::Statuses;
 
 /// The most calls of one method that may time out in one observation (I14).
 const MOST_UNANSWERED: u32 = 2;
@@ -45,19 +47,6 @@ type Shown<'a, T> = Cow<'a, Seen<Vec<T>>>;
 
 /// The longest time to measure the log directories.
 const MEASURING: Duration = Duration::from_secs(2);
-
-/// The parts of a snapshot that need calls of their own. Each is left out unless it is wanted.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Needs {
-    /// When the exited containers finished.
-    pub ends: bool,
-    /// The images that containers have mounted as volumes (I6).
-    pub image_volumes: bool,
-    /// The images to which the names in pods resolve (I6).
-    pub image_names: bool,
-    /// The sizes of the log directories, for display: as many as can be measured in 2 s.
-    pub log_sizes: bool,
-}
 
 /// Paths on the host, and what must exist there.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,13 +75,6 @@ pub struct Observer {
     statuses: Statuses,
     clock_skew: ClockSkew,
     image_names: Arc<ImageNames>,
-}
-
-// === impl Needs ===
-
-impl Needs {
-    /// All parts.
-    pub const ALL: Self = Self { ends: true, image_volumes: true, image_names: true, log_sizes: true };
 }
 
 // === impl Places ===
@@ -146,11 +128,8 @@ impl Observer {
     /// Adds parts to a snapshot.
     pub async fn fill(&self, snapshot: &mut Snapshot, needs: Needs) {
         let reader = self.reader.limited(MOST_UNANSWERED);
-        if needs.ends {
-            self.statuses.fill(&reader, snapshot, StatusFor::Ends).await;
-        }
-        if needs.image_volumes {
-            self.statuses.fill(&reader, snapshot, StatusFor::ImageVolumes).await;
+        if needs.ends || needs.image_volumes {
+            self.statuses.fill(&reader, snapshot, needs).await;
         }
         if needs.image_names {
             self.image_names.resolve(&reader, snapshot).await;
