@@ -30,7 +30,6 @@ mod overrides;
 mod plan;
 mod pods;
 mod reason_text;
-mod reload;
 mod render;
 mod report;
 mod run;

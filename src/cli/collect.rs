@@ -15,13 +15,13 @@ use super::only::OnlyArgs;
 use super::overrides::Overrides;
 use super::plan::ScopeArg;
 use super::render::{self, Detail, Paint};
-use super::session::{begun, block_on, failed_sources, lock_and_open, look, memory_only, node, warn_without_history};
+use super::session::{begun, block_on, lock_and_open, look, memory_only, warn_without_history};
 use super::{CliError, ErrorKind, Format, Output, format, one_document};
 use crate::config::{Loaded, Mode};
+use crate::daemon::node::LocalNode;
 use crate::daemon::schedule::Limits;
 use crate::daemon::signals::Signal;
-use crate::daemon::{Cycle, PassKind, now, signals};
-use crate::execute::Remover;
+use crate::daemon::{Cycle, PassKind, failed_sources, now, signals};
 use crate::metrics::{AgentMetrics, Exposition, write_text_file};
 use crate::plan::{Outcome, Plan, PlanError, Report, Summary};
 use crate::record::{Pass, StoreError, count_no_pass};
@@ -99,7 +99,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
             count_no_pass(&metrics, args.scope.into());
             write_metrics(args, loaded, &metrics)?;
         }
-        Ok((pass?, first.get()))
+        Ok((pass?, first.get().copied()))
     })?;
     let written = write_metrics(args, loaded, &metrics);
     print(&pass, args, loaded, output)?;
@@ -164,7 +164,7 @@ async fn collect(
     if is_dry(args.dry_run, loaded) {
         let store = memory_only(&settings).await?;
         let started_at = begun(&store)?;
-        let node = node(loaded).await?.counted(metrics.calls());
+        let node = LocalNode::find(loaded).await?.counted(metrics.calls());
         let cycle = Cycle::dry(settings, &node, store, started_at).with_metrics(metrics);
         return Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?);
     }
@@ -175,7 +175,7 @@ async fn collect(
         opened => opened?,
     };
     let begun_at = store.call(|store| store.begun_at()).await?;
-    let node = node(loaded).await?.counted(metrics.calls());
+    let node = LocalNode::find(loaded).await?.counted(metrics.calls());
     let cycle = Cycle::live(settings, &node, store, begun_at.unwrap_or_else(now)).with_metrics(metrics);
     if let Some(limit) = args.wait {
         wait::for_ages(&cycle, args.scope.into(), limit, stop).await?;
@@ -189,8 +189,8 @@ async fn limited(args: &Args, saved: Option<Plan>, loaded: &Loaded) -> Result<Pl
     args.only.limit(saved.unwrap_or(plan), &snapshot, &loaded.settings.policy)
 }
 
-async fn one_pass<H: Remover>(
-    cycle: Cycle<H>,
+async fn one_pass(
+    cycle: Cycle,
     args: &Args,
     saved: Option<Plan>,
     stop: &CancellationToken,
@@ -205,10 +205,9 @@ async fn one_pass<H: Remover>(
         None => cycle.pressure().await,
         asked => asked,
     };
-    let kind = match (saved, pressure) {
-        (Some(plan), _) => PassKind::Saved(Box::new(plan)),
-        (None, Some(pressure)) => PassKind::Pressure(pressure, args.scope.into()),
-        (None, None) => PassKind::Regular(args.scope.into()),
+    let kind = match saved {
+        Some(plan) => PassKind::Saved(Box::new(plan)),
+        None => PassKind::of(pressure, args.scope.into()),
     };
     let pass = cycle.pass(kind, stop, show).await;
     bar.finish_and_clear();

@@ -16,9 +16,9 @@ use super::{CliError, ErrorKind, Output, format};
 use crate::config::Settings;
 use crate::cri::Endpoint;
 use crate::daemon::node::LocalNode;
-use crate::daemon::{Cycle, PassKind, look_and_plan, now};
+use crate::daemon::{Cycle, PassKind, now};
 use crate::model::{FileSystem, Memory, PodList, Seen};
-use crate::observe::{DiskFn, PodSource};
+use crate::observe::{DiskFn, Needs, PodSource};
 use crate::plan::{Plan, Scope};
 use crate::record::Store;
 use crate::sim::Sim;
@@ -55,14 +55,12 @@ async fn show(sim: &Sim, pods: PodList, memory: &Memory, output: &mut Output) ->
     store.learn(&Memory::default(), memory)?;
 
     title("A node in memory", &Inventory::of(sim), paint, output)?;
-    let policy = &settings.policy;
-    let memory = store.memory(now())?;
-    let (_, plan) = look_and_plan(&node.observer(&settings), policy, Scope::All, now(), memory).await;
+    let cycle = Cycle::live(settings, &node, store, now());
+    let (_, plan) = cycle.look(Scope::All, Needs::default()).await?;
     // The socket of the simulated runtime says nothing.
     let plan = Plan { endpoint: String::new(), ..plan };
     output.page(&format!("\n{}\n{}\n", paint.bold("$ kubegc plan"), render::plan(&plan, false, paint)))?;
 
-    let cycle = Cycle::live(settings, &node, store, now());
     let pass = cycle.pass(PassKind::Regular(Scope::All), &CancellationToken::new(), |_, _| {}).await?;
     output.page(&format!(
         "{}\n{}\n",

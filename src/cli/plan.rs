@@ -9,9 +9,10 @@ use super::error::warn;
 use super::only::OnlyArgs;
 use super::overrides::Overrides;
 use super::render::{self, Paint};
-use super::session::{all_seen, block_on, failed_sources, look, warn_without_history};
+use super::session::{all_seen, block_on, look, warn_without_history};
 use super::{CliError, ErrorKind, Format, Output};
 use crate::config::Loaded;
+use crate::daemon::failed_sources;
 use crate::model::Snapshot;
 use crate::plan::{Plan, Scope, decide, unmatched_patterns};
 

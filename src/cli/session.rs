@@ -1,6 +1,5 @@
 //! Access to this node: finds the runtime, opens the store, takes a snapshot.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -9,16 +8,14 @@ use jiff::Timestamp;
 use super::error::warn;
 use super::{CliError, ErrorKind, Format};
 use crate::config::{Loaded, Settings};
-use crate::cri::{self, CriError, CriOptions, RuntimeReader};
+use crate::cri::CriError;
+use crate::daemon::agent::AgentError;
 use crate::daemon::node::LocalNode;
-use crate::daemon::{PressureMonitor, look_and_plan, now, recalled};
-use crate::model::{Memory, PodSourceName, PodSourceReport, Seen, Snapshot};
-use crate::observe::{Observer, StatusFor};
-use crate::plan::{Plan, Pressure, Scope, decide};
+use crate::daemon::{Cycle, now};
+use crate::model::Snapshot;
+use crate::observe::Needs;
+use crate::plan::{Plan, Scope, decide};
 use crate::record::{Lock, LockError, STORE_LIMIT, SharedStore, Store, StoreError, read_within};
-
-/// The longest time to measure the log directories, for display.
-const MEASURING: Duration = Duration::from_secs(2);
 
 /// Runs a command that waits for the runtime and for signals. One thread is enough, because it waits most of the time.
 /// Background work that hangs, such as access to an unresponsive disk, does not delay the exit.
@@ -29,49 +26,36 @@ pub(super) fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Re
     done
 }
 
-/// Finds the runtime and checks whether it answers.
-pub(super) async fn node(loaded: &Loaded) -> Result<LocalNode, CliError> {
-    let settings = &loaded.settings;
-    let candidates = loaded.candidates();
-    let endpoint = cri::resolve(&candidates, &settings.runtime.options).await?;
-    let chosen_by = candidates.runtime.as_ref().map_or("well-known sockets", |named| &named.named_by);
-    let options = CriOptions { patience: Duration::ZERO, ..settings.runtime.options.clone() };
-    let reader = RuntimeReader::new(&endpoint.runtime, &endpoint.images, options);
-    reader.check().await?;
-    tracing::info!(endpoint = endpoint.runtime, chosen_by, "runtime found");
-    Ok(LocalNode::of_host(settings, endpoint))
-}
-
 /// Takes a snapshot of this node and plans what the agent would do now: under disk pressure it removes everything unused. It
 /// changes nothing, not even the memory.
 pub(super) async fn look(loaded: &Loaded, scope: Scope) -> Result<(Snapshot, Plan), CliError> {
-    planned(loaded, scope, &[]).await
-}
-
-/// Takes a snapshot with the lists alone, for completions.
-pub(super) async fn lists(loaded: &Loaded) -> Result<Snapshot, CliError> {
-    let taken_at = now();
-    let Looking { observer, memory, .. } = Looking::at(loaded, taken_at).await?;
-    Ok(observer.observe(taken_at, memory).await)
+    Ok(dry_cycle(loaded).await?.look(scope, Needs { log_sizes: true, ..Needs::default() }).await?)
 }
 
 /// As [`look`], with the exit of each exited container.
 pub(super) async fn explain(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
-    planned(loaded, Scope::All, &[StatusFor::Ends]).await
+    Ok(dry_cycle(loaded).await?.look(Scope::All, Needs { ends: true, log_sizes: true, ..Needs::default() }).await?)
 }
 
-async fn planned(loaded: &Loaded, scope: Scope, shown: &[StatusFor]) -> Result<(Snapshot, Plan), CliError> {
-    let taken_at = now();
-    let Looking { observer, memory, pressure } = Looking::at(loaded, taken_at).await?;
-    let policy = &loaded.settings.policy;
-    let policy = if pressure.is_some() { &policy.under_pressure() } else { policy };
-    let (mut snapshot, _) = look_and_plan(&observer, policy, scope, taken_at, memory).await;
-    for what in shown {
-        observer.fill_statuses(&mut snapshot, *what).await;
-    }
-    observer.measure_logs(&mut snapshot, MEASURING).await;
-    let plan = Plan { pressure, ..decide(&snapshot, policy, scope) };
+/// Takes a snapshot with the lists alone, for completions.
+pub(super) async fn lists(loaded: &Loaded) -> Result<Snapshot, CliError> {
+    Ok(dry_cycle(loaded).await?.snapshot(Needs::default()).await?)
+}
+
+/// Takes a snapshot with everything that a plan with any policy needs, and makes a plan with the policy in force, which
+/// shows what is unavailable.
+pub(super) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
+    let snapshot = dry_cycle(loaded).await?.snapshot(Needs::ALL).await?;
+    let plan = decide(&snapshot, &loaded.settings.policy, Scope::All);
     Ok((snapshot, plan))
+}
+
+/// Returns a cycle that changes nothing: it has a copy of the store.
+async fn dry_cycle(loaded: &Loaded) -> Result<Cycle, CliError> {
+    let node = LocalNode::find(loaded).await?;
+    let store = memory_only(&loaded.settings).await?;
+    let started_at = begun(&store)?;
+    Ok(Cycle::dry(loaded.settings.clone(), &node, store, started_at))
 }
 
 /// Prints a warning if there is no history yet: then each image was first seen now and each pod is missing since now. A
@@ -82,44 +66,6 @@ pub(super) async fn warn_without_history(settings: &Settings, format: Option<For
         warn(NO_HISTORY);
     }
     Ok(())
-}
-
-/// Takes a snapshot with everything that a plan with any policy needs, and makes a plan with the policy in force, which
-/// shows what is unavailable.
-pub(super) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
-    let taken_at = now();
-    let Looking { observer, memory, .. } = Looking::at(loaded, taken_at).await?;
-    let mut snapshot = observer.observe(taken_at, memory).await;
-    for what in [StatusFor::Ends, StatusFor::ImageVolumes] {
-        observer.fill_statuses(&mut snapshot, what).await;
-    }
-    observer.resolve_image_names(&mut snapshot).await;
-    observer.measure_logs(&mut snapshot, MEASURING).await;
-    let plan = decide(&snapshot, &loaded.settings.policy, Scope::All);
-    Ok((snapshot, plan))
-}
-
-/// What a look at this node begins with.
-struct Looking {
-    observer: Observer,
-    memory: Memory,
-    /// The disk pressure to which the agent would respond.
-    pressure: Option<Pressure>,
-}
-
-// === impl Looking ===
-
-impl Looking {
-    async fn at(loaded: &Loaded, taken_at: Timestamp) -> Result<Self, CliError> {
-        let settings = &loaded.settings;
-        let node = node(loaded).await?;
-        let mut store = memory_only(settings).await?;
-        let started_at = begun(&store)?;
-        let memory = recalled(store.recall(started_at, taken_at)?, settings);
-        let mut monitor = PressureMonitor::of(settings, node.reader(settings), Arc::clone(&node.disks));
-        let pressure = monitor.look(&settings.policy.pressure).await;
-        Ok(Self { observer: node.observer(settings), memory, pressure })
-    }
 }
 
 /// The warning for a node without a store.
@@ -175,36 +121,6 @@ pub(super) fn all_seen(plan: &Plan) -> Result<(), CliError> {
     blind.map_or(Ok(()), |error| Err(CliError::message(ErrorKind::Partial, error.to_string())))
 }
 
-/// Returns why pod sources that the settings name, or that `auto` found, are unavailable, each with its address.
-/// Without them no pod counts as deleted, so a command that says nothing would look as if nothing was to be removed.
-pub(super) fn failed_sources(plan: &Plan, settings: &Settings) -> Option<String> {
-    let sources = &settings.pods.sources;
-    if sources.contains(PodSourceName::None) {
-        return None;
-    }
-    let causes: Vec<_> = match &plan.pods {
-        // The cause of `auto` says it itself.
-        Seen::NotSeen(cause) if sources.contains(PodSourceName::Auto) => vec![cause.clone()],
-        Seen::NotSeen(cause) => {
-            let names: Vec<&str> = sources.iter().map(Into::into).collect();
-            vec![format!("pod source {}{} unavailable: {cause}", names.join(", "), address(&names, settings))]
-        }
-        Seen::Seen(known) => known.sources.iter().filter_map(|source| missing(source, settings)).collect(),
-    };
-    (!causes.is_empty()).then(|| format!("{}; no pod counts as deleted", causes.join("; ")))
-}
-
-fn missing(source: &PodSourceReport, settings: &Settings) -> Option<String> {
-    let cause = source.missing.as_ref()?;
-    Some(format!("pod source {}{} unavailable: {cause}", source.name, address(&[&source.name], settings)))
-}
-
-/// Returns the address of the kubelet, which its errors do not contain.
-fn address(names: &[&str], settings: &Settings) -> String {
-    let is_kubelet = names.contains(&<&str>::from(PodSourceName::Kubelet));
-    if is_kubelet { format!(" ({})", settings.pods.kubelet.endpoint) } else { String::new() }
-}
-
 impl From<CriError> for CliError {
     fn from(error: CriError) -> Self {
         let kind = match &error {
@@ -213,6 +129,17 @@ impl From<CriError> for CliError {
             _ => ErrorKind::Internal,
         };
         Self::new(kind, error)
+    }
+}
+
+impl From<AgentError> for CliError {
+    fn from(error: AgentError) -> Self {
+        match error {
+            AgentError::Signals(error) => error.into(),
+            AgentError::Lock(error) => error.into(),
+            AgentError::Store(error) => error.into(),
+            AgentError::Runtime(error) => error.into(),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::session::{self, block_on};
 use super::{CliError, ErrorKind, Output, format, pods, reason_text};
 use crate::config::{Loaded, Settings};
-use crate::daemon::now;
+use crate::daemon::{failed_sources, now};
 use crate::model::{FileSystem, ListBytes, Runtime, Seen, Snapshot};
 use crate::plan::{Plan, PodKnowledge, Scope};
 use crate::record::{Lock, RunEntry};
@@ -88,7 +88,7 @@ fn once(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let mut status = Status::begin(loaded)?;
     let trouble = match looked {
         Ok((snapshot, plan)) => {
-            status.failed_sources = session::failed_sources(&plan, &loaded.settings);
+            status.failed_sources = failed_sources(&plan, &loaded.settings);
             status.observed(snapshot, plan);
             None
         }

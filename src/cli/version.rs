@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
-use super::session::{block_on, node};
+use super::session::block_on;
 use super::{CliError, Output};
 use crate::config::Loaded;
+use crate::daemon::node::LocalNode;
 use crate::model::{Runtime, Seen};
 
 /// Show the versions of kubegc, the CRI and the runtime
@@ -26,7 +27,7 @@ struct Versions {
 
 /// Prints the versions. Without a runtime, its version is unavailable, and that is no failure.
 pub fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let runtime = block_on(async { Ok(node(loaded).await?.reader(&loaded.settings).runtime().await?) });
+    let runtime = block_on(async { Ok(LocalNode::find(loaded).await?.reader(&loaded.settings).runtime().await?) });
     let runtime = runtime.map_or_else(|error| Seen::NotSeen(error.to_string()), Seen::Seen);
     let version = env!("CARGO_PKG_VERSION");
     let commit = option_env!("KUBEGC_COMMIT").filter(|commit| !commit.is_empty());

@@ -336,7 +336,13 @@ fn the_socket_that_the_search_finds_is_shown_with_its_origin() {
     assert_eq!(shown(&set(&["runtime.endpoint=unix:///run/a.sock"]), Ok(found)), named);
     let missing = [
         (CriError::NoEndpoint { tried: vec!["/run/b.sock".to_owned()] }, "no runtime found"),
-        (CriError::Refused { endpoint: "/run/b.sock".into() }, "/run/b.sock: nothing listens on this socket"),
+        (
+            CriError::Unconnected {
+                endpoint: "/run/b.sock".into(),
+                cause: std::io::ErrorKind::ConnectionRefused.into(),
+            },
+            "/run/b.sock: nothing listens on this socket",
+        ),
     ];
     for (error, cause) in missing {
         let missed = shown(&Typed::default(), Err(error));

@@ -49,15 +49,10 @@ fn result(pass: &Result<Pass, StoreError>, next_at: Option<Timestamp>) -> PassSt
             let (removed, would_remove, failed) = (total.removed, total.would_remove, total.failed);
             PassState { ended_at, next_at, removed, would_remove, failed, freed_bytes, errors }
         }
-        Err(error) => PassState {
-            ended_at,
-            next_at,
-            removed: 0,
-            would_remove: 0,
-            failed: 0,
-            freed_bytes: 0,
-            errors: vec![error.to_string()],
-        },
+        Err(error) => {
+            let (removed, would_remove, failed, freed_bytes) = Default::default();
+            PassState { ended_at, next_at, removed, would_remove, failed, freed_bytes, errors: vec![error.to_string()] }
+        }
     }
 }
 

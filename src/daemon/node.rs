@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::clock;
-use crate::config::{KubeletSettings, Settings};
-use crate::cri::{Endpoint, InProgress, RuntimeReader};
+use crate::config::{KubeletSettings, Loaded, Settings};
+use crate::cri::{self, CriError, CriOptions, Endpoint, InProgress, RuntimeReader};
 use crate::host_path::HostFs;
 use crate::kubernetes::{Connection, CredentialCandidates, ExecPlugins, KubeletAccess};
 use crate::metrics::CriCalls;
@@ -36,6 +36,20 @@ impl LocalNode {
     pub fn new(endpoint: Endpoint, disks: Arc<dyn Disks>, pods: Arc<dyn PodSource>) -> Self {
         let (calls, removals) = (CriCalls::default(), InProgress::default());
         Self { endpoint, disks, pods, space_settle: Duration::ZERO, calls, removals }
+    }
+
+    /// Finds the runtime of this host and checks whether it answers.
+    ///
+    /// # Errors
+    /// No usable runtime was found, or it does not answer. There is no wait for one that starts.
+    pub async fn find(loaded: &Loaded) -> Result<Self, CriError> {
+        let (settings, candidates) = (&loaded.settings, loaded.candidates());
+        let endpoint = cri::resolve(&candidates, &settings.runtime.options).await?;
+        let chosen_by = candidates.runtime.as_ref().map_or("well-known sockets", |named| &named.named_by);
+        let options = CriOptions { patience: Duration::ZERO, ..settings.runtime.options.clone() };
+        RuntimeReader::new(&endpoint.runtime, &endpoint.images, options).check().await?;
+        tracing::info!(endpoint = endpoint.runtime, chosen_by, "runtime found");
+        Ok(Self::of_host(settings, endpoint))
     }
 
     /// Returns the node for this host.

@@ -15,7 +15,6 @@ use super::planning::PassKind;
 use super::pressure::{PressureBackoff, PressureMonitor};
 use super::schedule::{self, Job, Limits, PassResult};
 use super::signals::Reload;
-use crate::execute::Remover;
 use crate::plan::{Plan, Pressure, PressurePolicy, Report, Scope};
 use crate::record::{Pass, SharedStore, StoreError, log_pass};
 use crate::serve::{Inbox, Live, Order, PassEvent, PassRequest, Progress};
@@ -24,8 +23,8 @@ use crate::serve::{Inbox, Live, Order, PassEvent, PassRequest, Progress};
 const REQUESTED: &str = "requested pass";
 
 /// The shared state of the loops. A borrow never lasts across an await.
-struct Service<'a, H, A> {
-    cycle: Cycle<H>,
+struct Service<'a, A> {
+    cycle: Cycle,
     stop: &'a CancellationToken,
     hold_up: Duration,
     after: RefCell<A>,
@@ -52,8 +51,8 @@ pub struct Requests {
 /// reports its errors itself. The passes that run finish the action in progress, as at a shutdown, so that every pass has one
 /// policy. Returns the store, and the result of `reload`; `None` = stopped. `after` receives the result of each pass and
 /// must not delay the next one.
-pub async fn run<H: Remover, T>(
-    cycle: Cycle<H>,
+pub async fn run<T>(
+    cycle: Cycle,
     limits: &Limits,
     stop: &CancellationToken,
     requests: &mut Requests,
@@ -84,9 +83,8 @@ pub async fn run<H: Remover, T>(
 
 // === impl Service ===
 
-impl<H, A> Service<'_, H, A>
+impl<A> Service<'_, A>
 where
-    H: Remover,
     A: FnMut(Scope, &Result<Pass, StoreError>),
 {
     async fn job(&self, job: Job) -> PassResult {
@@ -213,8 +211,7 @@ where
         tracing::info!(?scope, pressure, saved_plan = plan.is_some(), "pass requested by a command");
         let (kind, scope) = match plan {
             Some(plan) => (PassKind::Saved(plan), Scope::All),
-            None if pressure => (PassKind::Pressure(Pressure::Asked {}, scope), scope),
-            None => (PassKind::Regular(scope), scope),
+            None => (PassKind::of(pressure.then_some(Pressure::Asked {}), scope), scope),
         };
         let sink = events.clone();
         let watch = move |plan: &Plan, report: &Report| {
@@ -224,7 +221,7 @@ where
         let pass = self.shown(kind, scope, watch).await;
         self.ended(scope, &pass);
         // A command that was interrupted no longer listens.
-        let _ = events.send(live::done(pass, H::IS_DRY));
+        let _ = events.send(live::done(pass, self.cycle.is_dry()));
     }
 }
 

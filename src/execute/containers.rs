@@ -8,12 +8,13 @@
 use std::path::PathBuf;
 
 use super::action_result::{Done, ExecuteError};
-use super::{LogError, RemovedStats, Remover, Run};
+use super::run::Run;
+use super::{LogError, RemovedStats};
 use crate::cri::ContainerStatus;
 use crate::model::{ContainerId, ContainerState, LinkTarget, PodRef, log_link_name};
-use crate::plan::{Action, Refusal};
+use crate::plan::{Action, Measure, Refusal};
 
-impl<H: Remover> Run<'_, H> {
+impl Run<'_> {
     /// Removes a container that is still in the planned state (I1).
     pub(super) async fn container(
         &mut self,
@@ -45,11 +46,18 @@ impl<H: Remover> Run<'_, H> {
         let mut removed = self.log_files(&status, pod, &mut left).await?;
         removed += self.link(pod, name, id, &mut left).await?;
         self.exec.remover.remove_container(id).await?;
-        if H::IS_DRY {
+        if self.exec.remover.is_dry() {
             self.noted.containers.insert(id.clone());
         }
         self.layers.add_logs(removed.bytes);
         Ok(Done { note: (!left.is_empty()).then(|| left.join("; ")), ..self.removed_container(id, removed) })
+    }
+
+    /// Returns the result of the removal of a container.
+    fn removed_container(&self, id: &ContainerId, logs: RemovedStats) -> Done {
+        let freed_bytes = self.layers.size(id).map(|size| size + logs.bytes);
+        let measure = if freed_bytes.is_some() { Measure::Estimated } else { Measure::Unknown };
+        Done { freed_bytes, measure, ..self.removed(None) }
     }
 
     /// Removes the log files. A container without a log path has no log files.

@@ -7,29 +7,23 @@
 //!
 //! Objects whose removal failed have a back-off (`record::after_outcomes`), so the next pass begins with other objects.
 
-use std::collections::BTreeMap;
-
 use super::action_result::ExecuteError;
-use super::{Remover, Run};
+use super::run::Run;
 use crate::cri::CriError;
 use crate::plan::{Halt, Kind};
 
 /// The number of actions of one kind without an answer that ends the removals of that kind.
 const MOST_UNANSWERED: u32 = 2;
 
-/// The number of calls without an answer so far, per kind.
-#[derive(Debug, Default)]
-pub(super) struct Unanswered(BTreeMap<Kind, u32>);
-
 // === impl Run ===
 
-impl<H: Remover> Run<'_, H> {
+impl Run<'_> {
     /// Returns whether an action of this kind may begin. Halts the pass if the runtime does not answer.
     pub(super) async fn may_begin(&mut self, kind: Kind) -> bool {
         if self.stop.is_cancelled() || self.halt_of(kind).is_some() {
             return false;
         }
-        if let Err(cause) = self.exec.reader.breaker().check().await {
+        if let Err(cause) = self.exec.reader.check_suspicion().await {
             self.summary.halts.push(Halt { kind: None, cause, not_begun: 0 });
             return false;
         }
@@ -50,7 +44,7 @@ impl<H: Remover> Run<'_, H> {
         if !hang.is_hang() {
             return;
         }
-        let count = self.unanswered.0.entry(kind).or_default();
+        let count = self.unanswered.entry(kind).or_default();
         *count += 1;
         let is_unmeasured = matches!(hang, CriError::Timeout { call: "RemoveImage", .. });
         if *count >= MOST_UNANSWERED || is_unmeasured {

@@ -4,14 +4,15 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 
+use super::LogError;
 use super::action_result::{Done, ExecuteError};
-use super::{LogError, Remover, Run};
+use super::run::Run;
 use crate::cri::Only;
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{ContainerId, ContainerState, EntryKind, LinkTarget, PodUid, container_id_of_link, pod_uid_of_dir};
 use crate::plan::Refusal;
 
-impl<H: Remover> Run<'_, H> {
+impl Run<'_> {
     /// Removes the log directory of a pod that has no sandbox or container in the runtime and no directory of the
     /// kubelet (I11).
     pub(super) async fn log_dir(&mut self, path: &Path) -> Result<Done, ExecuteError> {
@@ -34,7 +35,7 @@ impl<H: Remover> Run<'_, H> {
             return Ok(Done::refused(Refusal::HasContainers));
         }
         match self.exec.remover.remove_log_dir(&name).await {
-            Ok(removed) => Ok(Self::removed(Some(removed.bytes))),
+            Ok(removed) => Ok(self.removed(Some(removed.bytes))),
             Err(error) => Done::refused_if_foreign(error),
         }
     }
@@ -56,7 +57,7 @@ impl<H: Remover> Run<'_, H> {
             return Ok(Done::refused(Refusal::InUseLink));
         }
         match self.exec.remover.remove_log_link(&name).await {
-            Ok(removed) => Ok(Self::removed(Some(removed.bytes))),
+            Ok(removed) => Ok(self.removed(Some(removed.bytes))),
             Err(error) => Done::refused_if_foreign(error),
         }
     }

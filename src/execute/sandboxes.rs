@@ -1,12 +1,12 @@
-//! Removes sandboxes. A sandbox is stopped first, which releases its network, and then removed.
+//! Removes sandboxes.
 
 use super::action_result::{Done, ExecuteError};
-use super::{Remover, Run};
+use super::run::Run;
 use crate::cri::Only;
 use crate::model::{SandboxId, SandboxState};
 use crate::plan::Refusal;
 
-impl<H: Remover> Run<'_, H> {
+impl Run<'_> {
     /// Removes a sandbox that is not ready and has no containers (I1). The removal of a sandbox also removes its
     /// containers, so the containers are listed last, right before it.
     pub(super) async fn sandbox(&mut self, id: &SandboxId) -> Result<Done, ExecuteError> {
@@ -20,11 +20,10 @@ impl<H: Remover> Run<'_, H> {
         if containers.iter().any(|container| !self.noted.containers.contains(&container.id)) {
             return Ok(Done::refused(Refusal::HasContainers));
         }
-        self.exec.remover.stop_sandbox(id).await?;
         self.exec.remover.remove_sandbox(id).await?;
-        if H::IS_DRY {
+        if self.exec.remover.is_dry() {
             self.noted.sandboxes.insert(id.clone());
         }
-        Ok(Self::removed(None))
+        Ok(self.removed(None))
     }
 }

@@ -10,6 +10,8 @@ use crate::cri::CriOptions;
 use crate::model::ContainerId;
 use crate::sim::{Fault, MIB, Node, Rpc, Sim, Streaming, Times};
 
+const ENDS: Needs = Needs { ends: true, image_volumes: false, image_names: false, log_sizes: false };
+const VOLUMES: Needs = Needs { image_volumes: true, ends: false, ..ENDS };
 const NOON: &str = "2026-11-21T12:00:00Z";
 
 fn noon() -> Timestamp {
@@ -399,7 +401,7 @@ async fn a_status_is_asked_once_and_its_volumes_are_remembered() {
         let mut snapshot = observer.observe(noon(), Memory::default()).await;
         let running = id(&sim, "web-0", "app");
         assert_eq!(volumes(&snapshot, &running), [""; 0]);
-        observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+        observer.fill(&mut snapshot, VOLUMES).await;
         assert_eq!(volumes(&snapshot, &running), [sim.state().image_id("docker.io/library/data:1").unwrap()]);
         assert_eq!(snapshot.image_uses, Seen::Seen(()));
     }
@@ -412,7 +414,7 @@ async fn a_container_that_is_gone_is_no_error() {
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
     sim.fault(Rpc::ContainerStatus, Fault::Fail(Code::NotFound), Times::N(1));
-    observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+    observer.fill(&mut snapshot, VOLUMES).await;
     assert_eq!(snapshot.image_uses, Seen::Seen(()));
     assert_eq!(snapshot.containers.as_ref().unwrap().len(), 2);
 }
@@ -433,7 +435,7 @@ async fn a_status_that_fails_leaves_the_volumes_of_its_container_unknown_and_of_
         sim.fault_of(Rpc::ContainerStatus, broken.as_str(), Fault::Fail(Code::Internal), Times::N(1));
         let observer = super::tests::observer(&sim);
         let mut snapshot = observer.observe(noon(), Memory::default()).await;
-        observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+        observer.fill(&mut snapshot, VOLUMES).await;
         for id in [&first, &second] {
             assert_eq!(unknown_volumes(&snapshot, id).is_some(), id == broken);
             assert_eq!(volumes(&snapshot, id).len(), usize::from(id != broken));
@@ -442,7 +444,7 @@ async fn a_status_that_fails_leaves_the_volumes_of_its_container_unknown_and_of_
         assert_eq!(snapshot.image_uses, Seen::Seen(()));
     }
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
-    observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+    observer.fill(&mut snapshot, VOLUMES).await;
     assert_eq!(unknown_volumes(&snapshot, &first), None, "known as soon as the status answers");
 }
 
@@ -459,7 +461,7 @@ async fn an_end_that_cannot_be_had_is_unknown_for_its_own_container_alone() {
     sim.fault_of(Rpc::ContainerStatus, &broken, Fault::Fail(Code::Internal), Times::Forever);
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
-    observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
+    observer.fill(&mut snapshot, ENDS).await;
     let mut ends: Vec<_> = snapshot.containers.as_ref().unwrap().iter().filter_map(|c| c.finished_at).collect();
     ends.sort();
     assert_eq!(ends, ["2026-11-21T11:00:00Z".parse().unwrap(), noon()]);
@@ -476,7 +478,7 @@ async fn statuses_that_hang_cost_one_deadline() {
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
     sim.fault(Rpc::ContainerStatus, Fault::Hang, Times::Forever);
-    observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+    observer.fill(&mut snapshot, VOLUMES).await;
     let containers = snapshot.containers.as_ref().unwrap();
     assert!(containers.iter().all(|container| container.image_volumes_unknown.is_some()));
     assert_eq!(sim.calls_of(Rpc::ContainerStatus).len(), 16);
@@ -487,11 +489,11 @@ async fn containers_that_are_gone_are_forgotten() {
     let sim = Sim::start(node().pod("default", "web-1", "u3").created("app", "docker.io/library/web:1")).unwrap();
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
-    observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+    observer.fill(&mut snapshot, VOLUMES).await;
     assert_eq!(observer.statuses.len(), 2);
     let Seen::Seen(containers) = &mut snapshot.containers else { unreachable!() };
     containers.retain(|container| container.name == "app" && container.state == crate::model::ContainerState::Running);
-    observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+    observer.fill(&mut snapshot, VOLUMES).await;
     assert_eq!(observer.statuses.len(), 1);
 }
 
@@ -501,7 +503,7 @@ async fn ends_are_asked_of_exited_containers_alone_and_once() {
     let observer = observer(&sim);
     for _ in 0..2 {
         let mut snapshot = observer.observe(noon(), Memory::default()).await;
-        observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
+        observer.fill(&mut snapshot, ENDS).await;
         let ends: Vec<_> = snapshot.containers.as_ref().unwrap().iter().filter_map(|c| c.finished_at).collect();
         assert_eq!(ends, ["2026-11-21T11:30:00Z".parse().unwrap()]);
     }
@@ -513,11 +515,11 @@ async fn a_container_that_ended_since_its_status_was_asked_is_asked_again() {
     let sim = Sim::start(node()).unwrap();
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
-    observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+    observer.fill(&mut snapshot, VOLUMES).await;
     let ended = id(&sim, "web-0", "app");
     sim.state().end_container(ended.as_str(), 0);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
-    observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
+    observer.fill(&mut snapshot, ENDS).await;
     assert!(snapshot.containers.as_ref().unwrap().iter().all(|container| container.finished_at.is_some()));
     assert_eq!(sim.calls_of(Rpc::ContainerStatus).len(), 3, "the running one twice, the exited one once");
 }
@@ -528,7 +530,7 @@ async fn an_end_that_cannot_be_had_is_now_at_the_latest() {
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
     sim.fault(Rpc::ContainerStatus, Fault::Fail(Code::Internal), Times::Forever);
-    observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
+    observer.fill(&mut snapshot, ENDS).await;
     let ends: Vec<_> = snapshot.containers.as_ref().unwrap().iter().filter_map(|c| c.finished_at).collect();
     assert_eq!(ends, [noon()]);
     assert_eq!(snapshot.image_uses, Seen::Seen(()));

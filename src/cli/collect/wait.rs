@@ -8,7 +8,6 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::CliError;
 use crate::cli::error::warn;
 use crate::daemon::Cycle;
-use crate::execute::Remover;
 use crate::plan::{Scope, wait_for_ages};
 
 /// Added to each wait: the next observation must be later than the age, not at the same time.
@@ -17,8 +16,8 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Observes the node and waits, until nothing is too young to be decided, at most for `limit`. After the first wait there
 /// may be another: a pod counts as missing only when a runtime that has just started is trusted.
-pub(super) async fn for_ages<H: Remover>(
-    cycle: &Cycle<H>,
+pub(super) async fn for_ages(
+    cycle: &Cycle,
     scope: Scope,
     limit: Duration,
     stop: &CancellationToken,

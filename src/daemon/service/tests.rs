@@ -10,7 +10,6 @@ use super::super::{clock, node, signals};
 use super::*;
 use crate::config::{Intervals, Settings};
 use crate::cri::Endpoint;
-use crate::execute::LiveRemover;
 use crate::model::ListCounts;
 use crate::observe::{DiskFn, RuntimePods};
 use crate::plan::Outcome;
@@ -44,12 +43,12 @@ fn settings(sim: &Sim) -> Settings {
     settings
 }
 
-fn cycle(sim: &Sim, settings: Settings) -> Cycle<LiveRemover> {
+fn cycle(sim: &Sim, settings: Settings) -> Cycle {
     let store = Store::open(&settings.state.path).unwrap().store;
     cycle_with(sim, settings, store.into())
 }
 
-fn cycle_with(sim: &Sim, settings: Settings, store: SharedStore) -> Cycle<LiveRemover> {
+fn cycle_with(sim: &Sim, settings: Settings, store: SharedStore) -> Cycle {
     Cycle::live(settings, &local_node(sim), store, clock::now())
 }
 
@@ -196,15 +195,15 @@ async fn a_reload_waits_for_a_removal_that_hangs_within_its_limit_and_does_not_s
     let store = Store::open(&settings.state.path).unwrap().store;
     let moment = Duration::from_millis(100);
     let limits = Limits { hold_up: moment, shutdown: moment, stall: NEVER };
-    let (signals, stop, reload) = signals::listen().unwrap();
-    let request = signals.request_reload();
+    let (_signals, stop, reload) = signals::listen().unwrap();
+    let requester = reload.clone();
     let mut requests = Requests { reload, inbox: Inbox::closed(clock::now()), progress: Progress::default() };
     let cycle = Cycle::live(settings.clone(), &node, store, clock::now());
     let first = async {
         let service = run(cycle, &limits, &stop, &mut requests, || Some("other settings"), |_, _| {});
         tokio::join!(service, async {
             sim.await_call(Rpc::RemoveContainer).await.unwrap();
-            request.send();
+            requester.request();
         })
     };
     let ((store, reloaded), ()) =

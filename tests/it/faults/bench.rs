@@ -11,7 +11,6 @@ use kubegc::config::Settings;
 use kubegc::cri::Endpoint;
 use kubegc::daemon::node::LocalNode as Place;
 use kubegc::daemon::{Cycle, PassKind, now};
-use kubegc::execute::LiveRemover;
 use kubegc::model::{Absence, ImageMemory, Memory, Phase, Pod, PodList};
 use kubegc::observe::DiskFn;
 use kubegc::plan::{Outcome, Scope};
@@ -40,7 +39,7 @@ const BOUND: Duration = Duration::from_secs(30);
 /// A node with an agent.
 pub struct Bench {
     pub sim: Sim,
-    cycle: Cycle<LiveRemover>,
+    cycle: Cycle,
 }
 
 // === impl Bench ===
@@ -179,7 +178,7 @@ fn past(sim: &Sim) -> Memory {
     }
 }
 
-fn cycle(sim: &Sim, limit: Duration) -> Cycle<LiveRemover> {
+fn cycle(sim: &Sim, limit: Duration) -> Cycle {
     let settings = settings(sim, limit);
     let store = Store::open(&settings.state.path).unwrap().store;
     let endpoint = Endpoint::at(sim.endpoint());

@@ -10,7 +10,6 @@ use kubegc::config::Settings;
 use kubegc::cri::Endpoint;
 use kubegc::daemon::node::LocalNode as Place;
 use kubegc::daemon::{Cycle, PassKind};
-use kubegc::execute::LiveRemover;
 use kubegc::model::PodList;
 use kubegc::observe::DiskFn;
 use kubegc::plan::{Pattern, Pressure, Scope};
@@ -32,7 +31,7 @@ pub struct Stage {
     pub sim: Sim,
     pub clock: Arc<TestClock>,
     pub pods: PodList,
-    cycle: Option<Cycle<LiveRemover>>,
+    cycle: Option<Cycle>,
 }
 
 /// A pass as the service makes it.

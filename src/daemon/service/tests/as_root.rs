@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::host_path::frozen_disk::{Frozen, apart_async, mount_disk, unmount};
 use crate::record::HistoryFilter;
+use crate::testing::frozen_disk::{Frozen, apart_async, mount_disk, unmount};
 
 /// The limit of one call of the store.
 const LIMIT: Duration = Duration::from_millis(300);
@@ -56,7 +56,7 @@ fn a_shutdown_ends_in_its_bound_while_the_state_disk_is_frozen() {
 }
 
 /// Returns a node, its state directory on a disk of its own, and its cycle.
-fn on_a_disk() -> (Sim, PathBuf, Cycle<LiveRemover>) {
+fn on_a_disk() -> (Sim, PathBuf, Cycle) {
     let sim = sim();
     let (settings, dir) = (settings(&sim), sim.dir().join("state"));
     std::fs::create_dir(&dir).unwrap();
@@ -66,6 +66,6 @@ fn on_a_disk() -> (Sim, PathBuf, Cycle<LiveRemover>) {
     (sim, dir, cycle)
 }
 
-async fn regular(cycle: &Cycle<LiveRemover>, scope: Scope) -> Pass {
+async fn regular(cycle: &Cycle, scope: Scope) -> Pass {
     cycle.pass(PassKind::Regular(scope), &CancellationToken::new(), |_, _| {}).await.unwrap()
 }

@@ -5,9 +5,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::error::AgentError;
 use super::monitoring::{Monitoring, RUNTIME};
-use crate::cli::session::node;
-use crate::cli::{CliError, ErrorKind};
 use crate::config::{KEYS, Loaded, Origin, Settings};
 use crate::daemon::node::LocalNode;
 use crate::daemon::notify::Notifier;
@@ -29,7 +28,7 @@ pub(super) async fn await_lock(
     settings: &Settings,
     stop: &CancellationToken,
     notifier: &Notifier,
-) -> Result<Option<(Lock, SharedStore)>, CliError> {
+) -> Result<Option<(Lock, SharedStore)>, AgentError> {
     let mut is_logged = false;
     loop {
         let mut lock = match Lock::take(&settings.state.lock, "run") {
@@ -76,17 +75,17 @@ pub(super) async fn wait_for_node(
     notifier: &Notifier,
     monitoring: &Monitoring,
     is_start: bool,
-) -> Result<Option<LocalNode>, CliError> {
+) -> Result<Option<LocalNode>, AgentError> {
     let (mut waits, mut logged_at) = (WAITS, None);
     loop {
         let found = tokio::select! {
             () = stop.cancelled() => return Ok(None),
-            found = node(loaded) => found,
+            found = LocalNode::find(loaded) => found,
         };
         let error = match found {
             Ok(node) => return Ok(Some(node)),
-            Err(error) if error.kind() == ErrorKind::Runtime || !is_start => error,
-            Err(error) => return Err(error),
+            Err(error) if error.is_unreachable() || !is_start => error,
+            Err(error) => return Err(error.into()),
         };
         monitoring.health.lacks(RUNTIME, error.to_string());
         if waits == WAITS {
