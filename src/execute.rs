@@ -4,7 +4,7 @@
 //! some seconds old or was read from a file. If the object changed in a way that forbids its removal, the action is
 //! refused (I1, I6, I7, I11). An object that no longer exists counts as success. A failed action is reported and does
 //! not stop the other actions, unless the runtime hangs ([`crate::plan::Halt`]). A shutdown request takes effect between
-//! actions. The action in progress ends and is reported within `stop_wait`.
+//! actions. The actions in progress end and are reported within `stop_wait`.
 //!
 //! A dry run uses the same code with a remover that has no effect.
 
@@ -18,6 +18,7 @@ mod log_entries;
 mod logs;
 mod remover;
 mod sandboxes;
+mod side_by_side;
 mod space;
 #[cfg(test)]
 mod tests;
@@ -27,7 +28,7 @@ pub use remover::Remover;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -38,6 +39,7 @@ use crate::observe::{Disks, ImageNames, PodSource};
 use crate::plan::{Action, Kind, Measure, Outcome, Plan, Refusal, Report, Summary, Target};
 use action_result::{Done, ExecuteError};
 use layers::LayerSizes;
+use side_by_side::Outlet;
 use space::Space;
 
 /// Carries out plans on one node.
@@ -83,11 +85,11 @@ pub struct ExecuteOptions {
     pub stop_wait: Duration,
 }
 
-/// Receives each report as soon as its action ends. The next action begins after it, so that a kill loses no more than
-/// the record of the action in progress (I10).
+/// Receives each report as soon as its action ends. The next action of its pod begins after it, so that a kill loses no
+/// more than the records of the actions in progress (I10).
 pub trait ReportSink {
-    /// Takes one report.
-    fn take(&mut self, report: Report) -> impl Future<Output = ()> + Send;
+    /// Takes reports, in the order in which the actions ended.
+    fn take(&mut self, reports: Vec<Report>) -> impl Future<Output = ()> + Send;
 }
 
 /// The execution of one plan.
@@ -95,11 +97,17 @@ struct Run<'a> {
     exec: &'a Executor,
     plan: &'a Plan,
     stop: &'a CancellationToken,
-    noted: Noted,
-    pods_asked: confirm_deletion::Answers,
     space: Space,
+    state: Mutex<State>,
+}
+
+/// What the actions have found and done so far. Locked for as long as it is read or written.
+#[derive(Default)]
+struct State {
+    noted: Noted,
+    lookups: confirm_deletion::Answers,
     unanswered: halt::Unanswered,
-    /// Whether the action in progress had no answer when `stop_wait` ended.
+    /// Whether an action in progress had no answer when `stop_wait` ended.
     is_overdue: bool,
     layers: LayerSizes,
     summary: Summary,
@@ -116,8 +124,8 @@ struct Noted {
 // === impl ReportSink ===
 
 impl<F: FnMut(Report)> ReportSink for F {
-    fn take(&mut self, report: Report) -> impl Future<Output = ()> + Send {
-        self(report);
+    fn take(&mut self, reports: Vec<Report>) -> impl Future<Output = ()> + Send {
+        reports.into_iter().for_each(self);
         std::future::ready(())
     }
 }
@@ -128,52 +136,57 @@ impl Executor {
     /// Carries out a plan, and reports to `sink`. Actions that do not begin, because of a shutdown or because the runtime
     /// hangs, are counted in the summary and not reported.
     pub async fn carry_out(&self, plan: &Plan, stop: &CancellationToken, sink: &mut impl ReportSink) -> Summary {
-        let space = Space::new(plan.images.stop_at_available_bytes);
-        let (noted, pods_asked) = (Noted::default(), confirm_deletion::Answers::default());
         // This module counts the time-outs for each kind of object, so the limit of the reader on unanswered calls is
         // off.
         let exec = &Self { reader: self.reader.limited(u32::MAX), ..self.clone() };
-        let (layers, unanswered, is_overdue, summary) = Default::default();
-        let mut run = Run { exec, plan, stop, noted, pods_asked, space, unanswered, is_overdue, layers, summary };
-        run.planned(sink).await;
-        run.reserve(sink).await;
-        run.summary.halts.retain(|halt| halt.not_begun > 0);
-        run.summary
+        let (space, state) = (Space::new(plan.images.stop_at_available_bytes), Mutex::default());
+        let run = Run { exec, plan, stop, space, state };
+        let outlet = Outlet::new(sink);
+        run.planned(&outlet).await;
+        run.reserve(&outlet).await;
+        let mut summary = std::mem::take(&mut run.state().summary);
+        summary.halts.retain(|halt| halt.not_begun > 0);
+        summary
     }
 }
 
 // === impl Run ===
 
 impl Run<'_> {
-    async fn planned(&mut self, sink: &mut impl ReportSink) {
-        for action in &self.plan.actions {
-            let kind = action.target.kind();
-            if self.may_begin(kind).await {
-                self.begin_or_end_step(action).await;
-                self.act(action, sink).await;
-            } else {
-                self.not_begun(kind);
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn planned(&self, outlet: &Outlet<'_, impl ReportSink>) {
+        for actions in self.plan.actions.chunk_by(|one, next| one.target.kind() == next.target.kind()) {
+            if let Some(first) = actions.first()
+                && self.may_begin(first.target.kind()).await
+            {
+                self.begin_or_end_step(first).await;
             }
+            self.side_by_side(actions, outlet).await;
         }
         self.end_step().await;
     }
 
     /// Removes fallback candidates while the measured free space is below its target (I9). A dry run skips this: it
     /// frees no space, so it would report all of them, while a real pass would stop earlier.
-    async fn reserve(&mut self, sink: &mut impl ReportSink) {
-        if !self.exec.remover.is_dry() && !self.is_overdue {
+    async fn reserve(&self, outlet: &Outlet<'_, impl ReportSink>) {
+        let is_overdue = self.state().is_overdue;
+        if !self.exec.remover.is_dry() && !is_overdue {
             for action in &self.plan.images.reserve {
                 if !self.is_still_short().await || !self.may_begin(Kind::Image).await {
                     break;
                 }
-                self.act(action, sink).await;
+                outlet.take(self.act(action).await).await;
             }
-            self.summary.shortfall_bytes = self.shortfall().await.unwrap_or_default();
+            let shortfall = self.shortfall().await.unwrap_or_default();
+            self.state().summary.shortfall_bytes = shortfall;
         }
-        self.summary.is_stopped = self.stop.is_cancelled();
+        self.state().summary.is_stopped = self.stop.is_cancelled();
     }
 
-    async fn act(&mut self, action: &Action, sink: &mut impl ReportSink) {
+    async fn act(&self, action: &Action) -> Report {
         let (stop, wait) = (self.stop, self.exec.options.stop_wait);
         let result = tokio::select! {
             biased;
@@ -184,13 +197,14 @@ impl Run<'_> {
         let Done { outcome, freed_bytes, measure, note } = done;
         let proven_by = self.proven_by(action);
         let report = Report { action: action.clone(), outcome, freed_bytes, measure, proven_by, note };
-        self.layers.count(&report);
-        self.summary.add(&report);
-        sink.take(report).await;
+        let mut state = self.state();
+        state.layers.count(&report);
+        state.summary.add(&report);
+        report
     }
 
-    fn failed(&mut self, action: &Action, error: &ExecuteError) -> Done {
-        self.is_overdue |= matches!(error, ExecuteError::Shutdown { .. });
+    fn failed(&self, action: &Action, error: &ExecuteError) -> Done {
+        self.state().is_overdue |= matches!(error, ExecuteError::Shutdown { .. });
         self.note_hang(action.target.kind(), error);
         match error {
             ExecuteError::AskRuntime(error) if error.is_removal_in_progress() => {
@@ -200,7 +214,7 @@ impl Run<'_> {
         }
     }
 
-    async fn recheck_and_remove(&mut self, action: &Action) -> Result<Done, ExecuteError> {
+    async fn recheck_and_remove(&self, action: &Action) -> Result<Done, ExecuteError> {
         if self.exec.remover.is_in_progress(&action.target.id()) {
             return Ok(Done::refused(Refusal::RemovalInProgress));
         }

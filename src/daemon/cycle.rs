@@ -127,7 +127,7 @@ impl Cycle {
             recording.set_trigger(pressure.to_string()).await?;
         }
         for report in &refused {
-            recording.take(report.clone()).await;
+            recording.take(vec![report.clone()]).await;
         }
         let mut summary = self.executor.carry_out(&plan, stop, &mut recording).await;
         for report in &refused {

@@ -30,7 +30,7 @@ pub(super) struct Answers {
 
 impl Run<'_> {
     /// Returns why an object of a deleted pod is kept. `None` = the action may proceed.
-    pub(super) async fn pod_against(&mut self, action: &Action) -> Option<Done> {
+    pub(super) async fn pod_against(&self, action: &Action) -> Option<Done> {
         if !self.exec.options.asks_for_pods || action.reason != (RemoveReason::PodGone {}) {
             return None;
         }
@@ -41,23 +41,31 @@ impl Run<'_> {
         }
     }
 
-    async fn still_exists(&mut self, pod: &PodRef) -> Seen<bool> {
-        if let Some(answer) = self.pods_asked.of_pods.get(&pod.uid) {
-            return answer.clone();
-        }
-        if self.pods_asked.waited >= MOST_WAITED {
-            let seconds = self.pods_asked.waited.as_secs();
-            return Seen::NotSeen(format!(
-                "not looked up: earlier lookups of this pass took {seconds} s without an answer"
-            ));
+    async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
+        let known = self.state().lookups.of(pod);
+        if let Some(answer) = known {
+            return answer;
         }
         let begun = Instant::now();
         let answer = self.exec.pods.still_exists(pod).await;
+        let lookups = &mut self.state().lookups;
         if let Seen::NotSeen(_) = answer {
-            self.pods_asked.waited += begun.elapsed();
+            lookups.waited += begun.elapsed();
         }
-        self.pods_asked.of_pods.insert(pod.uid.clone(), answer.clone());
+        lookups.of_pods.insert(pod.uid.clone(), answer.clone());
         answer
+    }
+}
+
+// === impl Answers ===
+
+impl Answers {
+    /// Returns the answer about a pod, if there is one or no more lookups are made.
+    fn of(&self, pod: &PodRef) -> Option<Seen<bool>> {
+        let seconds = self.waited.as_secs();
+        let waited_too_long = (self.waited >= MOST_WAITED)
+            .then(|| format!("not looked up: earlier lookups of this pass took {seconds} s without an answer"));
+        self.of_pods.get(&pod.uid).cloned().or(waited_too_long.map(Seen::NotSeen))
     }
 }
 

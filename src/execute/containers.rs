@@ -16,7 +16,7 @@ use crate::plan::{Action, Refusal};
 impl Run<'_> {
     /// Removes a container that is still in the planned state (I1).
     pub(super) async fn container(
-        &mut self,
+        &self,
         action: &Action,
         id: &ContainerId,
         name: &str,
@@ -46,9 +46,9 @@ impl Run<'_> {
         removed += self.link(pod, name, id, &mut left).await?;
         self.exec.remover.remove_container(id).await?;
         if self.exec.remover.is_dry() {
-            self.noted.containers.insert(id.clone());
+            self.state().noted.containers.insert(id.clone());
         }
-        self.layers.add_logs(removed.bytes);
+        self.state().layers.add_logs(removed.bytes);
         Ok(Done { note: (!left.is_empty()).then(|| left.join("; ")), ..self.removed_container(id, removed) })
     }
 

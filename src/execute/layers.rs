@@ -101,15 +101,15 @@ impl Step {
 
 impl Run<'_> {
     /// Begins a step before the first container or sandbox, and ends it before any other kind of object.
-    pub(super) async fn begin_or_end_step(&mut self, action: &Action) {
+    pub(super) async fn begin_or_end_step(&self, action: &Action) {
         match action.target.kind() {
             Kind::Container | Kind::Sandbox => self.begin_step().await,
             _ => self.end_step().await,
         }
     }
 
-    async fn begin_step(&mut self) {
-        if self.exec.remover.is_dry() || self.layers.0.is_some() {
+    async fn begin_step(&self) {
+        if self.exec.remover.is_dry() || self.state().layers.0.is_some() {
             return;
         }
         let sizes = self.exec.reader.writable_layers().await.unwrap_or_default();
@@ -119,12 +119,13 @@ impl Run<'_> {
             None => None,
         };
         let step = Step { before, sizes, log_bytes: 0, expected: 0, is_complete: true, removed: [0; 2] };
-        self.layers.0 = Some(step);
+        self.state().layers.0 = Some(step);
     }
 
     /// Measures the bytes that a step reclaimed, if it removed something.
-    pub(super) async fn end_step(&mut self) {
-        let Some(step) = self.layers.0.take() else { return };
+    pub(super) async fn end_step(&self) {
+        let step = self.state().layers.0.take();
+        let Some(step) = step else { return };
         let kind = match step.removed {
             [0, 0] => return,
             [0, _] => Kind::Sandbox,
@@ -132,7 +133,7 @@ impl Run<'_> {
         };
         let reclaimed = self.reclaimed(&step).await;
         let (bytes, measure) = step.figure(reclaimed, self.shares_disk(&step).await);
-        self.summary.add_step(kind, bytes, measure);
+        self.state().summary.add_step(kind, bytes, measure);
     }
 
     /// Returns the bytes that became available since the step began, after the runtime had time to delete the layers.
@@ -159,7 +160,7 @@ impl Run<'_> {
 
     /// Returns the result of the removal of a container.
     pub(super) fn removed_container(&self, id: &ContainerId, logs: RemovedStats) -> Done {
-        let freed_bytes = self.layers.size(id).map(|size| size + logs.bytes);
+        let freed_bytes = self.state().layers.size(id).map(|size| size + logs.bytes);
         let measure = if freed_bytes.is_some() { Measure::Estimated } else { Measure::Unknown };
         Done { freed_bytes, measure, ..self.removed(None) }
     }

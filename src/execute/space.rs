@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use tokio::sync::OnceCell;
+
 use super::Run;
 
 /// The file system of the images and the target for its free space.
@@ -9,22 +11,15 @@ use super::Run;
 pub(super) struct Space {
     /// The available bytes that are enough; 0 = no amount is enough.
     target: u64,
-    mountpoint: Mountpoint,
-}
-
-/// The mountpoint of the images, as the runtime reports it at the first measurement.
-#[derive(Debug)]
-enum Mountpoint {
-    NotAsked,
-    Known(PathBuf),
-    NotTold,
+    /// The mountpoint of the images; `None` = the runtime reports none. It is requested at the first measurement.
+    mountpoint: OnceCell<Option<PathBuf>>,
 }
 
 // === impl Space ===
 
 impl Space {
     pub(super) fn new(target: u64) -> Self {
-        Self { target, mountpoint: Mountpoint::NotAsked }
+        Self { target, mountpoint: OnceCell::new() }
     }
 
     /// Returns whether the measured bytes reach the target. `false` if the space could not be measured: the plan's own
@@ -43,19 +38,14 @@ impl Space {
 
 impl Run<'_> {
     /// Returns the available bytes on the file system of the images; `None` = could not be measured.
-    pub(super) async fn available(&mut self) -> Option<u64> {
-        if let Mountpoint::NotAsked = self.space.mountpoint {
-            self.space.mountpoint = match self.exec.reader.image_filesystem().await {
-                Ok(Some(path)) => Mountpoint::Known(path),
-                Ok(None) | Err(_) => Mountpoint::NotTold,
-            };
-        }
-        let Mountpoint::Known(path) = &self.space.mountpoint else { return None };
+    pub(super) async fn available(&self) -> Option<u64> {
+        let request = async || self.exec.reader.image_filesystem().await.ok().flatten();
+        let path = self.space.mountpoint.get_or_init(request).await.as_ref()?;
         self.exec.disks.measure(path).await.ok().map(|disk| disk.available_bytes)
     }
 
     /// Measures how many bytes are missing to reach the target; `None` = no target, or not measured.
-    pub(super) async fn shortfall(&mut self) -> Option<u64> {
+    pub(super) async fn shortfall(&self) -> Option<u64> {
         if self.space.target == 0 {
             return None;
         }
@@ -65,7 +55,7 @@ impl Run<'_> {
 
     /// Returns whether the free space is still below the target after the settle time. `false` if it could not be
     /// measured: fallback candidates are removed only for a measured need.
-    pub(super) async fn is_still_short(&mut self) -> bool {
+    pub(super) async fn is_still_short(&self) -> bool {
         let is_short = |shortfall: Option<u64>| shortfall.is_some_and(|bytes| bytes > 0);
         if !is_short(self.shortfall().await) {
             return false;
