@@ -121,3 +121,51 @@ fn lanes(actions: &[Action], most: usize) -> Vec<Vec<&Action>> {
     }
     lanes
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    #[test]
+    fn quick_answers_permit_more_removals_and_slow_ones_fewer() {
+        let turns = Turns::new(3);
+        let after = |took: Duration| {
+            turns.end(turns.free.try_acquire().unwrap(), took);
+            turns.free.available_permits()
+        };
+        assert_eq!([Duration::ZERO; 4].map(after), [2, 3, 3, 3]);
+        assert_eq!([SLOW; 4].map(after), [2, 1, 1, 1]);
+    }
+
+    /// Waits in the first call until it may go on.
+    struct Slow(Arc<Notify>, Vec<usize>);
+
+    impl ReportSink for Slow {
+        async fn take(&mut self, reports: Vec<Report>) {
+            if self.1.is_empty() {
+                self.0.notified().await;
+            }
+            self.1.push(reports.len());
+        }
+    }
+
+    #[tokio::test]
+    async fn reports_that_wait_are_written_together() {
+        let report: Report = serde_json::from_value(serde_json::json!({
+            "action": { "action": "remove_sandbox", "id": "s", "reason": "superseded" }, "outcome": "removed",
+        }))
+        .unwrap();
+        let go_on = Arc::new(Notify::new());
+        let mut sink = Slow(Arc::clone(&go_on), Vec::new());
+        let outlet = Outlet::new(&mut sink);
+        let release = async { go_on.notify_one() };
+        let take = || outlet.take(report.clone());
+        tokio::join!(take(), take(), take(), release);
+        drop(outlet);
+        assert_eq!(sink.1, [1, 2]);
+    }
+}
