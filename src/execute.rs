@@ -4,7 +4,7 @@
 //! some seconds old or was read from a file. If the object changed in a way that forbids its removal, the action is
 //! refused (I1, I6, I7, I11). An object that no longer exists counts as success. A failed action is reported and does
 //! not stop the other actions, unless the runtime hangs ([`crate::plan::Halt`]). A shutdown request takes effect between
-//! actions. The action in progress ends and is reported within `stop_wait`.
+//! actions. The actions in progress end and are reported within `stop_wait`.
 //!
 //! A dry run uses the same code with a remover that has no effect.
 
@@ -19,6 +19,7 @@ mod logs;
 mod remover;
 mod run;
 mod sandboxes;
+mod side_by_side;
 mod space;
 #[cfg(test)]
 mod tests;
@@ -77,18 +78,18 @@ pub struct ExecuteOptions {
     pub stop_wait: Duration,
 }
 
-/// Receives each report as soon as its action ends. The next action begins after it, so that a kill loses no more than
-/// the record of the action in progress (I10).
+/// Receives each report as soon as its action ends. The next action of its pod begins after it, so that a kill loses no
+/// more than the records of the actions in progress (I10).
 pub trait ReportSink {
-    /// Takes one report.
-    fn take(&mut self, report: Report) -> impl Future<Output = ()> + Send;
+    /// Takes reports, in the order in which the actions ended.
+    fn take(&mut self, reports: Vec<Report>) -> impl Future<Output = ()> + Send;
 }
 
 // === impl ReportSink ===
 
 impl<F: FnMut(Report)> ReportSink for F {
-    fn take(&mut self, report: Report) -> impl Future<Output = ()> + Send {
-        self(report);
+    fn take(&mut self, reports: Vec<Report>) -> impl Future<Output = ()> + Send {
+        reports.into_iter().for_each(self);
         std::future::ready(())
     }
 }

@@ -23,7 +23,7 @@ use crate::execute::{ExecuteOptions, Executor, LogRoots, Remover, ReportSink};
 use crate::metrics::{AgentMetrics, UsageOf};
 use crate::model::{Memory, PodSourceName, Snapshot};
 use crate::observe::{Needs, Observer};
-use crate::plan::{Plan, Pressure, Report, Scope, add_object_facts, update_memory};
+use crate::plan::{Plan, Pressure, Report, Scope, update_memory};
 use crate::record::{Pass, PassEnd, SharedStore, Store, StoreError, after_outcomes, count_pass};
 
 /// Runs GC passes on one node. Passes can overlap.
@@ -73,17 +73,17 @@ impl Cycle {
         stop: &CancellationToken,
         watch: impl FnMut(&Plan, &Report) + Send,
     ) -> Result<Pass, StoreError> {
-        let planned = self.planned(kind).await?;
+        let planned = self.planned(kind, Needs::default()).await?;
         self.metrics.observed(&planned.snapshot);
         self.show_usage(&planned).await?;
         self.carry_out(planned, stop, watch).await
     }
 
-    /// Observes the node and plans a pass.
-    async fn planned(&self, kind: PassKind) -> Result<Planned, StoreError> {
+    /// Observes the node and plans a pass. `shown` has more parts of the snapshot, for display.
+    async fn planned(&self, kind: PassKind, shown: Needs) -> Result<Planned, StoreError> {
         let taken_at = (self.clock)();
         let memory = self.memory(taken_at).await?;
-        Ok(Planned::of(kind, &self.observer, &self.settings.policy, taken_at, memory).await)
+        Ok(Planned::of(kind, shown, &self.observer, &self.settings.policy, taken_at, memory).await)
     }
 
     /// Returns what the passes before remembered.
@@ -112,11 +112,7 @@ impl Cycle {
     /// As [`Self::pass`].
     pub async fn look(&self, scope: Scope, shown: Needs) -> Result<(Snapshot, Plan), StoreError> {
         let kind = PassKind::of(self.pressure().await, scope);
-        let Planned { mut snapshot, mut plan, .. } = self.planned(kind).await?;
-        self.observer.fill(&mut snapshot, shown).await;
-        let policy = &self.settings.policy;
-        let policy = if plan.pressure.is_some() { &policy.under_pressure() } else { policy };
-        add_object_facts(&mut plan, &snapshot, policy);
+        let Planned { snapshot, plan, .. } = self.planned(kind, shown).await?;
         Ok((snapshot, plan))
     }
 
@@ -126,7 +122,7 @@ impl Cycle {
     /// # Errors
     /// As [`Self::pass`].
     pub async fn learn(&self, scope: Scope) -> Result<(Snapshot, Memory, Plan), StoreError> {
-        let Planned { snapshot, plan, .. } = self.planned(PassKind::Regular(scope)).await?;
+        let Planned { snapshot, plan, .. } = self.planned(PassKind::Regular(scope), Needs::default()).await?;
         let (before, after) = (snapshot.memory.clone(), update_memory(&snapshot, &self.settings.policy));
         let learnt = after.clone();
         self.store.call(move |store| store.learn(&before, &learnt)).await?;
@@ -150,9 +146,7 @@ impl Cycle {
         if let Some(pressure) = &plan.pressure {
             recording.set_trigger(pressure.to_string()).await?;
         }
-        for report in &refused {
-            recording.take(report.clone()).await;
-        }
+        recording.take(refused.clone()).await;
         let mut summary = self.executor.carry_out(&plan, stop, &mut recording).await;
         for report in &refused {
             summary.add(report);

@@ -46,8 +46,15 @@ impl PassKind {
 // === impl Planned ===
 
 impl Planned {
-    /// Observes the node and plans a pass of this kind.
-    pub async fn of(kind: PassKind, observer: &Observer, policy: &Policy, taken_at: Timestamp, memory: Memory) -> Self {
+    /// Observes the node and plans a pass of this kind. `shown` has more parts of the snapshot, for display.
+    pub async fn of(
+        kind: PassKind,
+        shown: Needs,
+        observer: &Observer,
+        policy: &Policy,
+        taken_at: Timestamp,
+        memory: Memory,
+    ) -> Self {
         let (pressure, scope) = match kind {
             PassKind::Regular(scope) => (None, scope),
             PassKind::Pressure(pressure, scope) => (Some(pressure), scope),
@@ -58,7 +65,7 @@ impl Planned {
             }
         };
         let policy = if pressure.is_some() { &policy.under_pressure() } else { policy };
-        let snapshot = observer.snapshot(needs(policy, scope), taken_at, memory).await;
+        let snapshot = observer.snapshot(needs(policy, scope).and(shown), taken_at, memory).await;
         let plan = Plan { pressure, ..decide(&snapshot, policy, scope) };
         Self { scope, snapshot, plan, refused: Vec::new() }
     }

@@ -75,17 +75,20 @@ impl<'a, W> Recording<'a, W> {
 }
 
 impl<W: FnMut(&Report) + Send> ReportSink for Recording<'_, W> {
-    /// Records one outcome. An error of the store does not stop the pass: the removal has already happened, and the log
-    /// contains it.
-    async fn take(&mut self, report: Report) {
-        (self.watch)(&report);
-        count_and_log_outcome(&report, self.metrics, self.known.contains(&logged_as(&report.action)));
+    /// Records outcomes. An error of the store does not stop the pass: the removals have already happened, and the log
+    /// contains them.
+    async fn take(&mut self, reports: Vec<Report>) {
+        for report in &reports {
+            (self.watch)(report);
+            count_and_log_outcome(report, self.metrics, self.known.contains(&logged_as(&report.action)));
+        }
         if !self.dry {
-            let (id, at, recorded) = (self.id, (self.clock)(), report.clone());
-            let recorded = self.store.call(move |store| store.record(id, at, &recorded)).await;
+            let (id, at, recorded) = (self.id, (self.clock)(), reports.clone());
+            let record = move |store: &mut Store| recorded.iter().try_for_each(|report| store.record(id, at, report));
+            let recorded = self.store.call(record).await;
             self.trouble = self.trouble.take().or(recorded.err());
         }
-        self.reports.push(report);
+        self.reports.extend(reports);
     }
 }
 

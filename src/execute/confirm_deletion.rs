@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::action_result::Done;
-use super::run::Run;
+use super::run::{Run, State};
 use crate::model::{PodRef, Seen, pod_uid_of_dir};
 use crate::plan::{Action, Refusal, RemoveReason, Target};
 
@@ -21,7 +21,7 @@ const MOST_WAITED: Duration = Duration::from_secs(30);
 
 impl Run<'_> {
     /// Returns why an object of a deleted pod is kept. `None` = the action may proceed.
-    pub(super) async fn pod_against(&mut self, action: &Action) -> Option<Done> {
+    pub(super) async fn pod_against(&self, action: &Action) -> Option<Done> {
         if !self.exec.options.asks_for_pods || action.reason != (RemoveReason::PodGone {}) {
             return None;
         }
@@ -32,23 +32,31 @@ impl Run<'_> {
         }
     }
 
-    async fn still_exists(&mut self, pod: &PodRef) -> Seen<bool> {
-        if let Some(answer) = self.lookups.get(&pod.uid) {
-            return answer.clone();
-        }
-        if self.lookups_waited >= MOST_WAITED {
-            let seconds = self.lookups_waited.as_secs();
-            return Seen::NotSeen(format!(
-                "not looked up: earlier lookups of this pass took {seconds} s without an answer"
-            ));
+    async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
+        let known = self.state().known(pod);
+        if let Some(answer) = known {
+            return answer;
         }
         let begun = Instant::now();
         let answer = self.exec.pods.still_exists(pod).await;
+        let mut state = self.state();
         if let Seen::NotSeen(_) = answer {
-            self.lookups_waited += begun.elapsed();
+            state.lookups_waited += begun.elapsed();
         }
-        self.lookups.insert(pod.uid.clone(), answer.clone());
+        state.lookups.insert(pod.uid.clone(), answer.clone());
         answer
+    }
+}
+
+// === impl State ===
+
+impl State {
+    /// Returns the answer about a pod, if there is one or no more lookups are made.
+    fn known(&self, pod: &PodRef) -> Option<Seen<bool>> {
+        let seconds = self.lookups_waited.as_secs();
+        let waited_too_long = (self.lookups_waited >= MOST_WAITED)
+            .then(|| format!("not looked up: earlier lookups of this pass took {seconds} s without an answer"));
+        self.lookups.get(&pod.uid).cloned().or(waited_too_long.map(Seen::NotSeen))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::plan::{Action, Measure, Refusal};
 impl Run<'_> {
     /// Removes a container that is still in the planned state (I1).
     pub(super) async fn container(
-        &mut self,
+        &self,
         action: &Action,
         id: &ContainerId,
         name: &str,
@@ -47,15 +47,15 @@ impl Run<'_> {
         removed += self.link(pod, name, id, &mut left).await?;
         self.exec.remover.remove_container(id).await?;
         if self.exec.remover.is_dry() {
-            self.noted.containers.insert(id.clone());
+            self.state().noted.containers.insert(id.clone());
         }
-        self.layers.add_logs(removed.bytes);
+        self.state().layers.add_logs(removed.bytes);
         Ok(Done { note: (!left.is_empty()).then(|| left.join("; ")), ..self.removed_container(id, removed) })
     }
 
     /// Returns the result of the removal of a container.
     fn removed_container(&self, id: &ContainerId, logs: RemovedStats) -> Done {
-        let freed_bytes = self.layers.size(id).map(|size| size + logs.bytes);
+        let freed_bytes = self.state().layers.size(id).map(|size| size + logs.bytes);
         let measure = if freed_bytes.is_some() { Measure::Estimated } else { Measure::Unknown };
         Done { freed_bytes, measure, ..self.removed(None) }
     }

@@ -16,7 +16,7 @@ const CLOCK_SLACK: Duration = Duration::from_mins(1);
 impl Run<'_> {
     /// Removes an image that is unused and not pinned (I6). An image planned for space is kept if enough space is free
     /// by then (I9).
-    pub(super) async fn image(&mut self, action: &Action, id: &ImageId, tags: &[String]) -> Result<Done, ExecuteError> {
+    pub(super) async fn image(&self, action: &Action, id: &ImageId, tags: &[String]) -> Result<Done, ExecuteError> {
         let before = self.space.available(self.exec).await;
         if matches!(action.reason, RemoveReason::Space { .. }) && self.space.is_enough(before) {
             return Ok(Done::of(Outcome::NotNeeded {}));
@@ -51,7 +51,7 @@ impl Run<'_> {
         let tags = image.tags.iter().chain(tags).cloned().collect();
         let image = Image { tags, ..image.clone() };
         let mut containers = self.exec.reader.containers(Only::All).await?;
-        containers.retain(|container| !self.noted.containers.contains(&container.id));
+        containers.retain(|container| !self.state().noted.containers.contains(&container.id));
         let is_this = |name: &Option<String>| name.as_deref().is_some_and(|name| image.is_named(name));
         if containers.iter().any(|container| is_this(&container.image_id) || is_this(&container.image)) {
             return Ok(true);

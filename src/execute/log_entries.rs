@@ -15,7 +15,7 @@ use crate::plan::Refusal;
 impl Run<'_> {
     /// Removes the log directory of a pod that has no sandbox or container in the runtime and no directory of the
     /// kubelet (I11).
-    pub(super) async fn log_dir(&mut self, path: &Path) -> Result<Done, ExecuteError> {
+    pub(super) async fn log_dir(&self, path: &Path) -> Result<Done, ExecuteError> {
         let name = match self.exec.roots.dir_name(path) {
             Ok(name) => name,
             Err(error) => return Done::refused_if_foreign(error),
@@ -42,7 +42,7 @@ impl Run<'_> {
 
     /// Removes a dangling log symlink whose container exited or no longer exists. The symlink of a running container
     /// can also be dangling, between the two steps of a log rotation.
-    pub(super) async fn log_link(&mut self, path: &Path) -> Result<Done, ExecuteError> {
+    pub(super) async fn log_link(&self, path: &Path) -> Result<Done, ExecuteError> {
         let name = match self.exec.roots.link_name(path) {
             Ok(name) => name,
             Err(error) => return Done::refused_if_foreign(error),
@@ -72,18 +72,18 @@ impl Run<'_> {
     async fn may_still_write(&self, link: &OsStr) -> Result<bool, ExecuteError> {
         let Some(id) = container_id_of_link(&link.to_string_lossy()) else { return Ok(false) };
         let status = self.exec.reader.container_status(&id).await?;
-        let is_left = |id: &ContainerId| !self.noted.containers.contains(id);
+        let is_left = |id: &ContainerId| !self.state().noted.containers.contains(id);
         Ok(status.is_some_and(|status| status.state != ContainerState::Exited && is_left(&status.id)))
     }
 
     async fn is_in_runtime(&self, uid: &PodUid) -> Result<bool, ExecuteError> {
         let reader = &self.exec.reader;
         let sandboxes = reader.sandboxes(Only::Pod(uid.clone())).await?;
-        if sandboxes.iter().any(|sandbox| !self.noted.sandboxes.contains(&sandbox.id)) {
+        if sandboxes.iter().any(|sandbox| !self.state().noted.sandboxes.contains(&sandbox.id)) {
             return Ok(true);
         }
         let containers = reader.containers(Only::Pod(uid.clone())).await?;
-        Ok(containers.iter().any(|container| !self.noted.containers.contains(&container.id)))
+        Ok(containers.iter().any(|container| !self.state().noted.containers.contains(&container.id)))
     }
 
     /// Returns whether the kubelet has a directory for a pod. The kubelet creates it before the log directory of the

@@ -10,6 +10,7 @@ mod images;
 mod logs;
 mod run;
 mod sandboxes;
+mod side_by_side;
 mod space;
 
 use std::collections::BTreeMap;

@@ -20,4 +20,15 @@ pub struct Needs {
 impl Needs {
     /// All parts.
     pub const ALL: Self = Self { ends: true, image_volumes: true, image_names: true, log_sizes: true };
+
+    /// Returns the parts that one or the other wants.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            ends: self.ends || other.ends,
+            image_volumes: self.image_volumes || other.image_volumes,
+            image_names: self.image_names || other.image_names,
+            log_sizes: self.log_sizes || other.log_sizes,
+        }
+    }
 }
