@@ -38,6 +38,7 @@ mod session;
 mod snapshot;
 mod status;
 mod suggestions;
+mod values;
 mod version;
 mod why;
 

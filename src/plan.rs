@@ -106,11 +106,7 @@ pub enum Scope {
 impl Scope {
     /// Returns the word in documents and logs.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Containers => "containers",
-            Self::Images => "images",
-            Self::All => "all",
-        }
+        self.into()
     }
 }
 

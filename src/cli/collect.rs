@@ -13,17 +13,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::only::OnlyArgs;
 use super::overrides::Overrides;
-use super::plan::ScopeArg;
-use super::render::{self, Detail, Paint};
+use super::render::{self, Detail, reference};
 use super::session::{begun, block_on, failed_sources, lock_and_open, look, memory_only, node, warn_without_history};
-use super::{CliError, ErrorKind, Format, Output, format, one_document};
+use super::{CliError, ErrorKind, Output, format, one_document};
 use crate::config::{Loaded, Mode};
 use crate::daemon::schedule::Limits;
 use crate::daemon::signals::Signal;
 use crate::daemon::{Cycle, PassKind, now, signals};
 use crate::execute::Remover;
 use crate::metrics::{AgentMetrics, Exposition, write_text_file};
-use crate::plan::{Outcome, Plan, PlanError, Report, Summary};
+use crate::plan::{Outcome, Plan, PlanError, Report, Scope, Summary};
 use crate::record::{Pass, StoreError, count_no_pass};
 
 /// Make one GC pass: remove what `plan` shows
@@ -42,7 +41,7 @@ pub struct Args {
     max_age: Duration,
     /// Object kinds to collect
     #[arg(long, value_enum, default_value = "all")]
-    scope: ScopeArg,
+    scope: Scope,
     #[command(flatten)]
     only: OnlyArgs,
     #[command(flatten)]
@@ -96,7 +95,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
             () = async { stop.cancelled().await; tokio::time::sleep(shutdown).await } => Err(overdue(shutdown)),
         };
         if pass.as_ref().is_err_and(|error| error.kind() == ErrorKind::Runtime) {
-            count_no_pass(&metrics, args.scope.into());
+            count_no_pass(&metrics, args.scope);
             write_metrics(args, loaded, &metrics)?;
         }
         Ok((pass?, first.get()))
@@ -178,14 +177,14 @@ async fn collect(
     let node = node(loaded).await?.counted(metrics.calls());
     let cycle = Cycle::live(settings, &node, store, begun_at.unwrap_or_else(now)).with_metrics(metrics);
     if let Some(limit) = args.wait {
-        wait::for_ages(&cycle, args.scope.into(), limit, stop).await?;
+        wait::for_ages(&cycle, args.scope, limit, stop).await?;
     }
     Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?)
 }
 
 /// Returns a plan of the objects that the flags name. It is carried out like a saved plan, so every guard applies again.
 async fn limited(args: &Args, saved: Option<Plan>, loaded: &Loaded) -> Result<Plan, CliError> {
-    let (snapshot, plan) = look(loaded, args.scope.into()).await?;
+    let (snapshot, plan) = look(loaded, args.scope).await?;
     args.only.limit(saved.unwrap_or(plan), &snapshot, &loaded.settings.policy)
 }
 
@@ -207,8 +206,8 @@ async fn one_pass<H: Remover>(
     };
     let kind = match (saved, pressure) {
         (Some(plan), _) => PassKind::Saved(Box::new(plan)),
-        (None, Some(pressure)) => PassKind::Pressure(pressure, args.scope.into()),
-        (None, None) => PassKind::Regular(args.scope.into()),
+        (None, Some(pressure)) => PassKind::Pressure(pressure, args.scope),
+        (None, None) => PassKind::Regular(args.scope),
     };
     let pass = cycle.pass(kind, stop, show).await;
     bar.finish_and_clear();
@@ -228,18 +227,16 @@ fn print(pass: &Pass, args: &Args, loaded: &Loaded, output: &mut Output) -> Resu
     let (kept, errors) = (pass.kept(), &pass.plan.errors);
     let (reports, summary) = (&pass.reports, &pass.summary);
     let document = Collection { kind: "Collection", version: 1, dry_run, reports, summary, kept, errors };
-    let paint = Paint { on: output.color };
+    let paint = output.paint;
     let detail = |wide| match (args.quiet, wide) {
         (true, _) => Detail::Totals,
         (false, true) => Detail::Wide,
         (false, false) => Detail::Objects,
     };
-    if output.format == Some(Format::Name) {
-        let removed = |report: &&Report| matches!(report.outcome, Outcome::Removed {} | Outcome::WouldRemove {});
-        let targets = pass.reports.iter().filter(removed).map(|report| &report.action.target);
-        return output.names(targets.map(|target| render::reference(target.kind(), &target.id())));
-    }
-    output.result(&document, |wide| render::collection(pass, detail(wide), paint))
+    let removed = |report: &&Report| matches!(report.outcome, Outcome::Removed {} | Outcome::WouldRemove {});
+    let targets = pass.reports.iter().filter(removed).map(|report| &report.action.target);
+    let names = targets.map(|target| reference(target.kind(), &target.id()));
+    output.list(&document, names, |wide| render::collection(pass, detail(wide), paint))
 }
 
 /// Returns an error if a part of the pass failed: cron and scripts check only the exit status.

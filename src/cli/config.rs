@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::collect::Collection;
 use super::controller::Answer;
 use super::images::Images;
-use super::render::Grid;
+use super::render::table;
 use super::session::block_on;
 use super::{CliError, ErrorKind, Format, Output, candidates, format, formats};
 use crate::config::{ConfigError, ConfigFault, KEYS, Loaded};
@@ -191,11 +191,10 @@ fn show(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
         Some(Format::Json) => output.pretty_json(&loaded.to_json()),
         Some(Format::Yaml) => output.yaml(&loaded.to_json()),
         Some(Format::Table | Format::Wide | Format::Name | Format::Html) => {
-            let mut grid = Grid::new(&["KEY", "VALUE", "ORIGIN"]);
-            for key in KEYS {
-                grid.row([key.name.to_owned(), key.get(&loaded.settings).to_string(), loaded.origin(key).to_string()]);
-            }
-            output.text(&grid.text())
+            let rows = KEYS.iter().map(|key| {
+                [key.name.to_owned(), key.get(&loaded.settings).to_string(), loaded.origin(key).to_string()]
+            });
+            output.text(&table(["KEY", "VALUE", "ORIGIN"], rows))
         }
     }
 }

@@ -46,7 +46,7 @@ pub fn run(Args {}: &Args, output: &mut Output) -> Result<(), CliError> {
 }
 
 async fn show(sim: &Sim, pods: PodList, memory: &Memory, output: &mut Output) -> Result<(), CliError> {
-    let paint = Paint { on: output.color };
+    let paint = output.paint;
     let settings = settings(sim);
     let endpoint = Endpoint::at(sim.endpoint());
     let disks = Arc::new(DiskFn(sim.disk_reader()));

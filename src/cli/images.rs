@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::documents::Snapshots;
-use super::render::{Grid, Screen, reference};
+use super::render::{Screen, reference, table};
 use super::session::{all_seen, block_on, look};
-use super::{CliError, Format, Output, format};
+use super::{CliError, Output, format};
 use crate::config::Loaded;
 use crate::model::{FileSystem, Image, ImageMemory, Seen, Snapshot};
 use crate::plan::{ImageUsers, KeepReason, Kind, Plan, Policy, Scope, images};
@@ -106,10 +106,11 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
         None => block_on(look(loaded, Scope::All))?,
     };
     let images = Images::new(&snapshot, &plan, policy, args.sort_by);
-    match output.format {
-        _ if args.quiet => output.names(images.entries.iter().map(|image| image.id.clone()))?,
-        Some(Format::Name) => output.names(images.entries.iter().map(|image| reference(Kind::Image, &image.id)))?,
-        _ => output.result(&images, |wide| images.text(wide))?,
+    let ids = images.entries.iter().map(|image| image.id.as_str());
+    if args.quiet {
+        output.names(ids.map(str::to_owned))?;
+    } else {
+        output.list(&images, ids.map(|id| reference(Kind::Image, id)), |wide| images.text(wide))?;
     }
     all_seen(&plan)
 }
@@ -145,12 +146,9 @@ impl Images {
     }
 
     fn text(&self, wide: bool) -> String {
-        let mut grid =
-            Grid::new(&["NAME", "ID", "SIZE", "FIRST SEEN", "LAST USED", "USED BY", "TAGS", "PINNED", "DECISION"]);
-        for image in &self.entries {
-            grid.row(image.row(self.at, wide));
-        }
-        format!("{}\n{}\n", grid.text(), self.sum())
+        let titles = ["NAME", "ID", "SIZE", "FIRST SEEN", "LAST USED", "USED BY", "TAGS", "PINNED", "DECISION"];
+        let rows = self.entries.iter().map(|image| image.row(self.at, wide));
+        format!("{}\n{}\n", table(titles, rows), self.sum())
     }
 
     /// Formats the numbers that answer what fills the disk.

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use clap_complete::ArgValueCompleter;
 
-use super::history::KindArg;
 use super::lookup::{Finding, find, with_kind};
 use super::namespace::NamespaceArgs;
 use super::{CliError, ErrorKind, candidates};
@@ -19,7 +18,7 @@ pub struct OnlyArgs {
     objects: Vec<String>,
     /// Only objects of these kinds
     #[arg(long, value_enum, value_delimiter = ',')]
-    kind: Vec<KindArg>,
+    kind: Vec<Kind>,
     #[command(flatten)]
     namespace: NamespaceArgs,
 }
@@ -42,7 +41,7 @@ impl OnlyArgs {
         }
         let named = self.named(snapshot, policy)?;
         let is_named = |kind: Kind, id: &str| self.objects.is_empty() || named.contains(&(kind, id.to_owned()));
-        let is_of_kind = |kind| self.kind.is_empty() || self.kind.iter().any(|wanted| Kind::from(*wanted) == kind);
+        let is_of_kind = |kind| self.kind.is_empty() || self.kind.contains(&kind);
         let is_in = |pod: Option<&crate::model::PodRef>| match self.namespace.get() {
             Some(namespace) => pod.is_some_and(|pod| pod.namespace == namespace),
             None => true,

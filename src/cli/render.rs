@@ -6,11 +6,12 @@ mod plan;
 mod screen;
 
 use super::format;
+use super::values::word;
 use crate::model::{PodRef, container_of_link, short_id};
 use crate::plan::Kind;
 
 pub(super) use collection::{Detail, collection};
-pub(super) use grid::Grid;
+pub(super) use grid::table;
 pub(super) use plan::plan;
 pub(super) use screen::Screen;
 
@@ -52,7 +53,7 @@ fn log_name(kind: Kind, name: &str) -> [String; 4] {
 /// Formats the kind and the id of an object, as `why` and `collect` accept them: `image/sha256:…`, `log-dir/NAME`.
 pub(super) fn reference(kind: Kind, id: &str) -> String {
     let id = if matches!(kind, Kind::LogDir | Kind::LogLink) { id.rsplit('/').next().unwrap_or(id) } else { id };
-    format!("{}/{id}", kind.as_str().replace('_', "-"))
+    format!("{}/{id}", word(kind))
 }
 
 /// Formats the number of tags of an image except the first, which is its name; empty = there are no others.

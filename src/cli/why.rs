@@ -245,7 +245,7 @@ fn setting(kind: Kind, name: &str, loaded: &Loaded) -> Option<Setting> {
 }
 
 fn print(answers: &[Said], plan: &Plan, output: &mut Output) -> Result<(), CliError> {
-    let paint = Paint { on: output.color };
+    let paint = output.paint;
     output.result(&answers, |_| text(answers, plan, paint))
 }
 

@@ -25,11 +25,8 @@ pub(super) async fn collect(
         let message = "the running agent makes the pass, with its own settings; flags for rules have no effect on it";
         return Err(CliError::message(ErrorKind::Usage, message).hint("change the configuration and reload the agent"));
     }
-    let request = PassRequest {
-        scope: args.scope.into(),
-        pressure: args.what_if.pressure().is_some(),
-        plan: saved.map(Box::new),
-    };
+    let request =
+        PassRequest { scope: args.scope, pressure: args.what_if.pressure().is_some(), plan: saved.map(Box::new) };
     let bar = progress();
     let show = |planned: usize, report: &Report| {
         bar.set_length(planned as u64);
@@ -58,7 +55,7 @@ pub(super) async fn collect(
     done.reports.iter().for_each(|report| count_and_log_outcome(report, metrics, true));
     let PassDone { plan, reports, summary, .. } = done;
     let pass = Ok(Pass { plan, reports, summary, store: Vec::new() });
-    count_pass(PassEnd { scope: args.scope.into(), duration: None, at: now() }, &pass, metrics);
+    count_pass(PassEnd { scope: args.scope, duration: None, at: now() }, &pass, metrics);
     Ok(pass?)
 }
 

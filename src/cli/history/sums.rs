@@ -11,9 +11,9 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use super::{Args, nothing};
-use crate::cli::render::Grid;
-use crate::cli::{CliError, Format, Output, format};
+use super::Args;
+use crate::cli::render::table;
+use crate::cli::{CliError, Output, format};
 use crate::plan::Kind;
 use crate::record::{HistoryEntry, HistoryFilter, Store};
 
@@ -50,12 +50,10 @@ pub(super) fn print(args: &Args, store: &Store, output: &mut Output) -> Result<(
         }
     }
     let sums: Vec<_> = sums.0.into_values().collect();
-    match output.format.unwrap_or(Format::Table) {
-        Format::Json => sums.iter().try_for_each(|sum| output.json(sum)),
-        Format::Yaml => output.yaml(&sums),
-        _ if sums.is_empty() => nothing(args.nothing(), output),
-        _ => output.page(&table(&sums)),
-    }
+    output.entries(&sums, [], |_| match sums.as_slice() {
+        [] => args.nothing().to_owned(),
+        sums => rows(sums),
+    })
 }
 
 /// Returns whether the objects that are measured by pass are all among those that the filter selects.
@@ -67,15 +65,14 @@ fn day(at: Timestamp) -> Date {
     at.to_zoned(TimeZone::UTC).date()
 }
 
-fn table(sums: &[Sum]) -> String {
-    let mut grid = Grid::new(&["DAY", "KIND", "REMOVED", "FREED", "WHY"]);
-    for sum in sums {
+fn rows(sums: &[Sum]) -> String {
+    let rows = sums.iter().map(|sum| {
         let kind = sum.kind.as_str().replace('_', " ");
         let removed = if sum.reason == BY_PASS { String::new() } else { sum.removed.to_string() };
         let freed = sum.freed_bytes.map(format::size).unwrap_or_default();
-        grid.row([sum.day.to_string(), kind, removed, freed, rule(&sum.reason)]);
-    }
-    grid.text()
+        [sum.day.to_string(), kind, removed, freed, rule(&sum.reason)]
+    });
+    table(["DAY", "KIND", "REMOVED", "FREED", "WHY"], rows)
 }
 
 /// Returns the words of a rule without its values, which differ between the removals of a day.

@@ -1,7 +1,7 @@
 //! Formats the result of a pass for display.
 
 use super::plan::more_tags;
-use super::{Grid, Paint, counts, line, object};
+use super::{Paint, counts, line, object, table};
 use crate::cli::{format, reason_text};
 use crate::plan::{Action, Kind, Measure, Outcome, Report, Summary};
 use crate::record::Pass;
@@ -22,16 +22,16 @@ pub(in crate::cli) fn collection(pass: &Pass, detail: Detail, paint: Paint) -> S
     let wide = detail == Detail::Wide;
     let mut text = if detail == Detail::Totals { String::new() } else { details(&pass.reports, wide) };
     let removed = if pass.summary.total().would_remove > 0 { "WOULD REMOVE" } else { "REMOVED" };
-    let mut grid = Grid::new(&["KIND", removed, "ALREADY REMOVED", "REFUSED", "FAILED", "NOT NEEDED", "FREED"]);
-    for (&kind, tally) in &pass.summary.outcomes {
+    let rows = pass.summary.outcomes.iter().map(|(&kind, tally)| {
         let freed = freed(pass.summary.freed_bytes.get(&kind).copied(), pass.summary.measure.get(&kind).copied());
         let numbers =
             [tally.removed + tally.would_remove, tally.already_gone, tally.refused, tally.failed, tally.not_needed];
         let [removed, gone, refused, failed, not_needed] = numbers.map(|number| number.to_string());
-        grid.row([kind.noun().to_owned(), removed, gone, refused, failed, not_needed, freed]);
-    }
+        [kind.noun().to_owned(), removed, gone, refused, failed, not_needed, freed]
+    });
+    let titles = ["KIND", removed, "ALREADY REMOVED", "REFUSED", "FAILED", "NOT NEEDED", "FREED"];
     if !pass.reports.is_empty() {
-        text += &grid.text();
+        text += &table(titles, rows);
         text.push('\n');
     }
     let errors = pass.plan.errors.iter().map(reason_text::plan_error);
@@ -41,13 +41,11 @@ pub(in crate::cli) fn collection(pass: &Pass, detail: Detail, paint: Paint) -> S
 }
 
 fn details(reports: &[Report], wide: bool) -> String {
-    let mut grid = Grid::new(&["KIND", "ID", "NAME", "POD", "OUTCOME", "FREED", "WHY"]);
     let is_shown = |report: &&Report| wide || report.outcome != (Outcome::NotNeeded {});
-    let shown: Vec<_> = reports.iter().filter(is_shown).collect();
-    for report in &shown {
+    let rows = reports.iter().filter(is_shown).map(|report| {
         let Action { target, pod, .. } = &report.action;
         let [kind, id, name, pod] = object(target.kind(), &target.id(), target.name(), pod.as_ref(), wide);
-        grid.row([
+        [
             kind,
             id,
             name + &more_tags(target),
@@ -55,9 +53,11 @@ fn details(reports: &[Report], wide: bool) -> String {
             report.outcome.kind().replace('_', " "),
             freed(report.freed_bytes, (report.outcome == (Outcome::Removed {})).then_some(report.measure)),
             why(report),
-        ]);
-    }
-    if shown.is_empty() { String::new() } else { grid.text() + "\n" }
+        ]
+    });
+    let rows: Vec<_> = rows.collect();
+    let titles = ["KIND", "ID", "NAME", "POD", "OUTCOME", "FREED", "WHY"];
+    if rows.is_empty() { String::new() } else { table(titles, rows) + "\n" }
 }
 
 /// Formats a number of bytes, and how it was determined unless it was measured. `measure` is that of removed objects

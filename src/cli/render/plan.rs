@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{Grid, Paint, counts, line, object};
+use super::{Paint, counts, line, object, table};
 use crate::cli::{format, pods, reason_text};
 use crate::plan::{Action, ImageSummary, ImageTrigger, Kept, Kind, Plan, Target};
+
+const TITLES: [&str; 7] = ["KIND", "ID", "NAME", "POD", "AGE", "SIZE", "WHY"];
 
 /// Formats the plan as a table. With `wide`, it names every kept object and shortens no name.
 pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
@@ -35,11 +37,10 @@ pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
 }
 
 fn actions(actions: &[Action], wide: bool) -> String {
-    let mut grid = Grid::new(&["KIND", "ID", "NAME", "POD", "AGE", "SIZE", "WHY"]);
-    for action in actions {
+    let rows = actions.iter().map(|action| {
         let target = &action.target;
         let [kind, id, name, pod] = object(target.kind(), &target.id(), target.name(), action.pod.as_ref(), wide);
-        grid.row([
+        [
             kind,
             id,
             name + &more_tags(target),
@@ -47,9 +48,9 @@ fn actions(actions: &[Action], wide: bool) -> String {
             action.age_seconds.map(format::age).unwrap_or_default(),
             action.bytes().map(format::size).unwrap_or_default(),
             action.reason.explain().phrase.into_owned(),
-        ]);
-    }
-    grid.text()
+        ]
+    });
+    table(TITLES, rows)
 }
 
 /// Formats the number of the other tags of an image that a plan removes.
@@ -80,8 +81,7 @@ fn kept(kept: &[Kept]) -> String {
 fn all_kept(plan: &Plan) -> String {
     let mut kept: Vec<_> = plan.kept.iter().collect();
     kept.sort_by_key(|one| (one.kind, one.pod.as_ref().map(ToString::to_string), &one.name, &one.id));
-    let mut grid = Grid::new(&["KIND", "ID", "NAME", "POD", "AGE", "SIZE", "WHY"]);
-    for one in kept {
+    let rows = kept.into_iter().map(|one| {
         let reason = one.reason.explain();
         let [kind, id, name, pod] = object(one.kind, &one.id, one.name.as_deref(), one.pod.as_ref(), true);
         let to_go = one.seconds_to_go(plan.taken_at).map(|seconds| format!(", {} to go", format::age(seconds)));
@@ -89,9 +89,9 @@ fn all_kept(plan: &Plan) -> String {
         let why = reason.detail.map_or(why.clone(), |detail| format!("{why}: {detail}"));
         let age = one.age_seconds.map(format::age).unwrap_or_default();
         let size = one.size_bytes.map(format::size).unwrap_or_default();
-        grid.row([kind, id, name, pod, age, size, why]);
-    }
-    grid.text()
+        [kind, id, name, pod, age, size, why]
+    });
+    table(TITLES, rows)
 }
 
 fn images(images: &ImageSummary, has_image: bool, paint: Paint) -> String {
