@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use clap_complete::ArgValueCompleter;
 
-use super::lookup::{Finding, find, with_kind};
+use super::lookup::{Finding, ambiguous, find, nothing, with_kind};
 use super::namespace::NamespaceArgs;
-use super::{CliError, ErrorKind, candidates};
+use super::{CliError, candidates};
 use crate::model::Snapshot;
 use crate::plan::{Action, Kept, Kind, Plan, Policy};
 
@@ -63,19 +63,8 @@ impl OnlyArgs {
         for word in &with_kind(&self.objects) {
             match find(snapshot, &policy.logs, word) {
                 Finding::Objects(found) => named.extend(found.into_iter().map(|found| (found.kind, found.id))),
-                Finding::Ambiguous(candidates) => {
-                    let error = format!("{word:?} matches {} objects: {}", candidates.len(), candidates.join(", "));
-                    return Err(CliError::message(ErrorKind::Usage, error).hint("name one of them"));
-                }
-                Finding::Nothing(similar) => {
-                    let error = format!("no container, sandbox, image, pod or path matches {word:?}");
-                    let error = CliError::message(ErrorKind::Usage, error);
-                    return Err(if similar.is_empty() {
-                        error
-                    } else {
-                        error.hint(format!("similar names: {}", similar.join(", ")))
-                    });
-                }
+                Finding::Ambiguous(candidates) => return Err(ambiguous(word, &candidates)),
+                Finding::Nothing(similar) => return Err(nothing(word, &similar)),
             }
         }
         Ok(named)

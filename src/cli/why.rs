@@ -12,15 +12,15 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::documents::Snapshots;
-use super::lookup::{Finding, Found, find, namesakes, with_kind};
+use super::lookup::{Finding, Found, ambiguous, find, namesakes, nothing, with_kind};
 use super::namespace::{NamespaceArgs, of_namespace};
 use super::pods::{self, PodAnswer};
 use super::render::Paint;
 use super::session::{block_on, explain};
-use super::{CliError, ErrorKind, Format, Output, candidates, format};
+use super::{CliError, ErrorKind, Format, Output, candidates, format, values};
 use crate::config::Loaded;
 use crate::model::{Seen, Snapshot};
-use crate::plan::{Explanation, Kind, Plan, PodKnowledge};
+use crate::plan::{Kind, Plan, PodKnowledge};
 use facts::{Facts, seconds_to_go};
 
 /// Explain why an object is kept or removed
@@ -38,9 +38,6 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
 }
-
-/// The candidates that an error lists.
-const CANDIDATES: usize = 20;
 
 /// One answer.
 #[derive(Debug, Serialize)]
@@ -64,7 +61,7 @@ struct Answer {
     rule: String,
     setting: Option<Setting>,
     /// When the decision changes.
-    change: String,
+    change: &'static str,
     /// Seconds until the decision changes by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds_to_go: Option<i64>,
@@ -128,42 +125,33 @@ fn others(what: &str, namesakes: usize) -> String {
     format!("\n{count} {verb} this name too: `kubegc why container/{}`\n", format::printable(what))
 }
 
-fn nothing(what: &str, similar: &[String]) -> CliError {
-    let error = format!("no container, sandbox, image, pod or path matches {what:?}");
-    let error = CliError::message(ErrorKind::Usage, error);
-    match similar {
-        [] => error.hint("name an id or its beginning, an image, a pod, NAMESPACE/POD/CONTAINER, or a log path"),
-        similar => error.hint(format!("similar names: {}", similar.join(", "))),
-    }
-}
-
-fn ambiguous(what: &str, candidates: &[String]) -> CliError {
-    let count = candidates.len();
-    let shown = candidates.iter().take(CANDIDATES).map(|one| format!("\n  {}", format::printable(one)));
-    let more = if count > CANDIDATES { format!("\n  and {} more", count - CANDIDATES) } else { String::new() };
-    let message = format!("{what:?} matches {count} objects:{}{more}", shown.collect::<String>());
-    CliError::message(ErrorKind::Usage, message).hint("name one of them")
-}
-
 /// Returns the decision of the plan about an object.
 fn answer(found: Found, snapshot: &Snapshot, plan: &Plan, loaded: &Loaded) -> Option<Answer> {
     let is_it = |kind, id: &str| kind == found.kind && id == found.id;
-    let action = |(action, decision): (&crate::plan::Action, _)| {
-        let is_it = is_it(action.target.kind(), &action.target.id());
-        is_it.then(|| (decision, serde_json::to_value(&action.reason), action.reason.explain(), action.pod.is_some()))
-    };
     let removed = plan.actions.iter().map(|action| (action, Decision::Remove));
     let next = plan.images.reserve.iter().map(|action| (action, Decision::NextInLine));
-    let mut kept = plan.kept.iter().filter(|kept| is_it(kept.kind, &kept.id));
-    let said = removed.chain(next).find_map(action).or_else(|| {
-        let kept = kept.next()?;
-        Some((Decision::Keep, serde_json::to_value(&kept.reason), kept.reason.explain(), kept.pod.is_some()))
-    });
-    let (decision, reason, explanation, is_of_pod) = said?;
-    let (facts, seconds_to_go) = (Facts::of(&found, snapshot), seconds_to_go(&found, snapshot, plan));
-    let answer = Answer::new(found, decision, reason.unwrap_or_default(), explanation, loaded);
-    let answer = Answer { seconds_to_go, facts, ..answer };
-    Some(if is_of_pod { answer.with_pods(plan) } else { answer })
+    let action = removed.chain(next).find(|(action, _)| is_it(action.target.kind(), &action.target.id()));
+    let kept = plan.kept.iter().find(|kept| is_it(kept.kind, &kept.id));
+    let (decision, reason, said, pod) = match (action, kept) {
+        (Some((action, decision)), _) => {
+            (decision, serde_json::to_value(&action.reason), action.reason.explain(), &action.pod)
+        }
+        (None, Some(kept)) => (Decision::Keep, serde_json::to_value(&kept.reason), kept.reason.explain(), &kept.pod),
+        (None, None) => return None,
+    };
+    Some(Answer {
+        decision,
+        reason: reason.unwrap_or_default(),
+        rule: said.rule.into_owned(),
+        setting: said.setting.and_then(|name| setting(found.kind, name, loaded)),
+        change: said.change,
+        seconds_to_go: kept.and_then(|kept| seconds_to_go(kept, snapshot)),
+        facts: Facts::of(found.object, snapshot),
+        pods: pod.is_some().then(|| plan.pods.clone()),
+        kind: found.kind,
+        id: found.id,
+        title: found.title,
+    })
 }
 
 // === impl Args ===
@@ -175,7 +163,7 @@ impl Args {
             [word] => Ok(word.clone()),
             words => {
                 let message = format!("no kind {:?}", words.first().map_or("", String::as_str));
-                let kinds: Vec<_> = Kind::ALL.iter().map(|kind| kind.as_str().replace('_', "-")).collect();
+                let kinds = Kind::ALL.map(values::word);
                 Err(CliError::message(ErrorKind::Usage, message).hint(format!("kinds are pod, {}", kinds.join(", "))))
             }
         }
@@ -197,18 +185,6 @@ impl Said {
 // === impl Answer ===
 
 impl Answer {
-    fn new(found: Found, decision: Decision, reason: Json, said: Explanation, loaded: &Loaded) -> Self {
-        let setting = said.setting.and_then(|name| setting(found.kind, name, loaded));
-        let Found { kind, id, title, .. } = found;
-        let (rule, change) = (said.rule.into_owned(), said.change.to_owned());
-        let (facts, seconds_to_go) = (Facts::default(), None);
-        Self { kind, id, title, decision, reason, rule, setting, change, seconds_to_go, facts, pods: None }
-    }
-
-    fn with_pods(self, plan: &Plan) -> Self {
-        Self { pods: Some(plan.pods.clone()), ..self }
-    }
-
     /// Formats the object and its facts.
     fn heading(&self, now: Timestamp) -> String {
         let lines = self.facts.lines(self.kind, now).into_iter().map(|line| format!("  {line}"));
