@@ -12,11 +12,10 @@ mod controller;
 mod demo;
 mod documents;
 mod error;
-mod examples;
-mod exit_status;
 mod format;
 mod formats;
 mod global;
+mod help;
 mod history;
 mod images;
 mod logging;
@@ -89,7 +88,7 @@ enum Verb {
 /// Parses the command line, runs the command and reports errors.
 pub fn main() -> ExitCode {
     completions::answer_shell();
-    let command = exit_status::documented(Cli::command());
+    let command = help::with_help(Cli::command(), "");
     let matches = command.clone().try_get_matches();
     let matches = matches.unwrap_or_else(|error| suggestions::with_meant(error, &command, std::env::args_os()).exit());
     let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
