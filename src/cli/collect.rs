@@ -6,14 +6,14 @@ mod wait;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::only::OnlyArgs;
 use super::overrides::Overrides;
-use super::render::{self, Detail, reference};
+use super::render::{self, Detail, progress, reference};
 use super::session::{begun, block_on, failed_sources, lock_and_open, look, memory_only, node, warn_without_history};
 use super::{CliError, ErrorKind, Output, format, one_document};
 use crate::config::{Loaded, Mode};
@@ -57,6 +57,9 @@ pub struct Args {
     #[arg(short, long)]
     quiet: bool,
 }
+
+/// The progress bar of a pass.
+const PROGRESS: &str = "{bar:30} {pos}/{len} {wide_msg}";
 
 /// The result of a pass, for programs.
 #[derive(JsonSchema, Serialize)]
@@ -194,12 +197,8 @@ async fn one_pass<H: Remover>(
     saved: Option<Plan>,
     stop: &CancellationToken,
 ) -> Result<Pass, StoreError> {
-    let bar = progress();
-    let show = |plan: &Plan, report: &Report| {
-        bar.set_length(plan.actions.len() as u64);
-        bar.set_message(report.action.target.id());
-        bar.inc(1);
-    };
+    let bar = progress(0, PROGRESS);
+    let show = |plan: &Plan, report: &Report| advance(&bar, plan.actions.len(), report);
     let pressure = match args.what_if.pressure() {
         None => cycle.pressure().await,
         asked => asked,
@@ -215,10 +214,11 @@ async fn one_pass<H: Remover>(
     pass
 }
 
-/// Returns a progress bar. It is drawn on standard error, and only on a terminal.
-fn progress() -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {wide_msg}");
-    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+/// Shows that one of the planned actions is done.
+fn advance(bar: &ProgressBar, planned: usize, report: &Report) {
+    bar.set_length(planned as u64);
+    bar.set_message(report.action.target.id());
+    bar.inc(1);
 }
 
 /// Prints the result of the pass.

@@ -5,6 +5,8 @@ mod grid;
 mod plan;
 mod screen;
 
+use indicatif::{ProgressBar, ProgressStyle};
+
 use super::format;
 use super::values::word;
 use crate::model::{PodRef, container_of_link, short_id};
@@ -66,6 +68,12 @@ fn counts(count: impl Fn(Kind) -> usize) -> String {
     let counts = Kind::ALL.into_iter().map(|kind| (kind, count(kind))).filter(|(_, count)| *count > 0);
     let counts: Vec<_> = counts.map(|(kind, count)| format::count(count, kind.noun())).collect();
     format::list(&counts)
+}
+
+/// Returns a progress bar. It is drawn on standard error, and only on a terminal.
+pub(super) fn progress(length: u64, template: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(length).with_style(style)
 }
 
 /// Formats a line of text from the node with a title.

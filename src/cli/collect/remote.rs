@@ -2,8 +2,9 @@
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Args, observing, progress};
+use super::{Args, PROGRESS, advance, observing};
 use crate::cli::error::warn;
+use crate::cli::render::progress;
 use crate::cli::{CliError, ErrorKind};
 use crate::config::Loaded;
 use crate::daemon::now;
@@ -27,12 +28,8 @@ pub(super) async fn collect(
     }
     let request =
         PassRequest { scope: args.scope, pressure: args.what_if.pressure().is_some(), plan: saved.map(Box::new) };
-    let bar = progress();
-    let show = |planned: usize, report: &Report| {
-        bar.set_length(planned as u64);
-        bar.set_message(report.action.target.id());
-        bar.inc(1);
-    };
+    let bar = progress(0, PROGRESS);
+    let show = |planned: usize, report: &Report| advance(&bar, planned, report);
     let socket = loaded.settings.state.socket();
     let done = tokio::select! {
         done = request_pass(&socket, &request, show) => done,

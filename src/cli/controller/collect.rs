@@ -53,7 +53,8 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
 
 fn objects(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
     let options = CollectOptions { dry_run, max_objects: args.max, timeout: args.timeout };
-    let bar = progress();
+    let bar = ProgressBar::new_spinner();
+    bar.enable_steady_tick(Duration::from_millis(200));
     let shown = bar.clone();
     let watch = move |outcome: &ClusterOutcome| {
         shown.set_message(outcome.object.to_string());
@@ -124,11 +125,4 @@ fn verdict(report: &ClusterReport, args: &Args) -> Result<(), CliError> {
         [] => Ok(()),
         faults => Err(CliError::message(ErrorKind::Partial, faults.join("; "))),
     }
-}
-
-/// Returns a spinner. It is drawn on standard error, and only on a terminal.
-fn progress() -> ProgressBar {
-    let bar = ProgressBar::new_spinner();
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
 }
