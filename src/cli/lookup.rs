@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use super::namespace::NamespaceArgs;
 use super::{CliError, ErrorKind, format, values};
 use crate::model::{
-    Container, Image, LogDir, LogLink, PodRef, Sandbox, SandboxState, Snapshot, full_image_name, log_dir_name,
+    Container, Image, LogDir, LogLink, Pod, PodRef, Sandbox, SandboxState, Snapshot, full_image_name, log_dir_name,
     log_link_name, pod_of_dir, short_id,
 };
 use crate::plan::{Kind, LogPolicy};
@@ -23,6 +24,13 @@ const SIMILAR: f64 = 0.75;
 const SUGGESTIONS: usize = 3;
 /// The candidates that an error lists.
 const CANDIDATES: usize = 20;
+
+/// The objects to search: those of a node, or of one namespace on it.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) namespace: &'a NamespaceArgs,
+}
 
 /// An object of the node.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -113,29 +121,6 @@ pub(super) fn with_kind(words: &[String]) -> Vec<String> {
     }
 }
 
-/// Returns the number of containers that have the word as their name and are not among the objects found: the word also
-/// names an image or a pod, which is more precise.
-pub(super) fn namesakes(snapshot: &Snapshot, word: &str, found: &[Found]) -> usize {
-    let is_found = |one: &Container| found.iter().any(|found| found.object == Object::Container(one));
-    let containers = snapshot.listed_containers().into_iter().flatten();
-    containers.filter(|one| !word.is_empty() && one.name == word && !is_found(one)).count()
-}
-
-/// Finds the objects that the word refers to. Only the most precise matches count. An ID may be as the API server has it,
-/// with its runtime: `containerd://…`.
-pub(super) fn find<'a>(snapshot: &'a Snapshot, logs: &LogPolicy, word: &str) -> Finding<'a> {
-    let word = word.split_once("://").map_or(word, |(_, id)| id);
-    let words = [Word::with_kind(word, logs), Some(Word { text: word, kind: None, logs })];
-    let matches = words.into_iter().flatten().map(|word| matches(snapshot, &word)).find(|found| !found.is_empty());
-    let Some(mut matches) = matches else { return Finding::Nothing(similar(snapshot, word)) };
-    let best = matches.iter().map(|(precision, _)| *precision).min();
-    matches.retain(|(precision, _)| Some(*precision) == best);
-    let mut found: Vec<_> = matches.into_iter().map(|(_, found)| found).collect();
-    found.sort_by(|a, b| (a.kind, &a.label, &a.id).cmp(&(b.kind, &b.label, &b.id)));
-    let subjects: HashSet<_> = found.iter().map(|found| &found.subject).collect();
-    if subjects.len() > 1 { Finding::Ambiguous(candidates(&found)) } else { Finding::Objects(found) }
-}
-
 /// Returns the error for a word that refers to several pods or images.
 pub(super) fn ambiguous(word: &str, candidates: &[String]) -> CliError {
     let count = candidates.len();
@@ -163,57 +148,91 @@ fn candidates(found: &[Found]) -> Vec<String> {
     names.collect::<BTreeSet<_>>().into_iter().cloned().collect()
 }
 
-/// Returns every match of a word, with its precision.
-fn matches<'a>(snapshot: &'a Snapshot, word: &Word) -> Vec<(Precision, Found<'a>)> {
-    let found = objects(snapshot).filter_map(|(object, pod)| {
-        let precision = word.matches(object, pod.as_deref())?;
-        Some((precision, Found::new(object, pod.as_deref(), word.logs)))
-    });
-    found.collect()
-}
+// === impl Place ===
 
-/// Returns the objects of the node, each with its pod. The pod of a log link is that of its container.
-fn objects(snapshot: &Snapshot) -> impl Iterator<Item = (Object<'_>, Option<Cow<'_, PodRef>>)> {
-    let containers = snapshot.listed_containers().into_iter().flatten();
-    let sandboxes = snapshot.listed_sandboxes().into_iter().flatten();
-    let dirs = snapshot.log_dirs.as_ref().into_iter().flatten();
-    let links = snapshot.log_links.as_ref().into_iter().flatten();
-    let images = snapshot.images.as_ref().into_iter().flatten();
-    let pods: HashMap<_, _> = containers.clone().map(|one| (link_of(one), one.pod.as_ref())).collect();
-    let pod_of_link = move |link: &LogLink| pods.get(&link.name).copied().flatten().map(Cow::Borrowed);
-    let found = containers.map(|one| (Object::Container(one), one.pod.as_ref().map(Cow::Borrowed)));
-    let found = found.chain(sandboxes.map(|one| (Object::Sandbox(one), one.pod.as_ref().map(Cow::Borrowed))));
-    let found = found.chain(dirs.map(|dir| (Object::LogDir(dir), pod_of_dir(&dir.name).map(Cow::Owned))));
-    let found = found.chain(links.map(move |link| (Object::LogLink(link), pod_of_link(link))));
-    found.chain(images.map(|image| (Object::Image(image), None)))
-}
-
-/// Returns the names on the node that are most similar to a word.
-fn similar(snapshot: &Snapshot, word: &str) -> Vec<String> {
-    let names = names(snapshot);
-    let score = |name: &String| {
-        strsim::jaro_winkler(word, name.rsplit('/').next().unwrap_or(name)).max(strsim::jaro_winkler(word, name))
-    };
-    let mut scored: Vec<_> =
-        names.iter().map(|name| (score(name), name)).filter(|(score, _)| *score >= SIMILAR).collect();
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    scored.into_iter().take(SUGGESTIONS).map(|(_, name)| name.clone()).collect()
-}
-
-/// Returns the names of the node's pods, containers and images, for suggestions and completions.
-pub(super) fn names(snapshot: &Snapshot) -> BTreeSet<String> {
-    let listed = snapshot.pods.as_ref().into_iter().flat_map(|list| &list.pods);
-    let mut names: BTreeSet<_> = listed.map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
-    for (object, pod) in objects(snapshot) {
-        match (object, &pod) {
-            (Object::Image(image), _) => names.extend(image.tags.iter().cloned()),
-            (Object::Container(one), Some(pod)) => names.extend([format!("{pod}/{}", one.name)]),
-            _ => {}
-        }
-        names.extend(pod.map(|pod| pod.to_string()));
+impl<'a> Place<'a> {
+    /// Finds the objects that the word refers to. Only the most precise matches count. An ID may be as the API server has it,
+    /// with its runtime: `containerd://…`.
+    pub(super) fn find(self, logs: &LogPolicy, word: &str) -> Finding<'a> {
+        let word = word.split_once("://").map_or(word, |(_, id)| id);
+        let words = [Word::with_kind(word, logs), Some(Word { text: word, kind: None, logs })];
+        let matches = words.into_iter().flatten().map(|word| self.matches(&word)).find(|found| !found.is_empty());
+        let Some(mut matches) = matches else { return Finding::Nothing(self.similar(word)) };
+        let best = matches.iter().map(|(precision, _)| *precision).min();
+        matches.retain(|(precision, _)| Some(*precision) == best);
+        let mut found: Vec<_> = matches.into_iter().map(|(_, found)| found).collect();
+        found.sort_by(|a, b| (a.kind, &a.label, &a.id).cmp(&(b.kind, &b.label, &b.id)));
+        let subjects: HashSet<_> = found.iter().map(|found| &found.subject).collect();
+        if subjects.len() > 1 { Finding::Ambiguous(candidates(&found)) } else { Finding::Objects(found) }
     }
-    names.retain(|name| name.len() > 1);
-    names
+
+    /// Returns the number of containers that have the word as their name and are not among the objects found: the word also
+    /// names an image or a pod, which is more precise.
+    pub(super) fn namesakes(self, word: &str, found: &[Found]) -> usize {
+        let has_name = |object| matches!(object, Object::Container(one) if !word.is_empty() && one.name == word);
+        let named = self.objects().filter(|(object, _)| has_name(*object));
+        named.filter(|(object, _)| found.iter().all(|found| found.object != *object)).count()
+    }
+
+    /// Returns every match of a word, with its precision.
+    fn matches(self, word: &Word) -> Vec<(Precision, Found<'a>)> {
+        let found = self.objects().filter_map(|(object, pod)| {
+            let precision = word.matches(object, pod.as_deref())?;
+            Some((precision, Found::new(object, pod.as_deref(), word.logs)))
+        });
+        found.collect()
+    }
+
+    /// Returns the objects of the node, each with its pod. The pod of a log link is that of its container.
+    fn objects(self) -> impl Iterator<Item = (Object<'a>, Option<Cow<'a, PodRef>>)> {
+        let Self { snapshot, namespace } = self;
+        let containers = snapshot.listed_containers().into_iter().flatten();
+        let sandboxes = snapshot.listed_sandboxes().into_iter().flatten();
+        let dirs = snapshot.log_dirs.as_ref().into_iter().flatten();
+        let links = snapshot.log_links.as_ref().into_iter().flatten();
+        let images = snapshot.images.as_ref().into_iter().flatten();
+        let pods: HashMap<_, _> = containers.clone().map(|one| (link_of(one), one.pod.as_ref())).collect();
+        let pod_of_link = move |link: &LogLink| pods.get(&link.name).copied().flatten().map(Cow::Borrowed);
+        let found = containers.map(|one| (Object::Container(one), one.pod.as_ref().map(Cow::Borrowed)));
+        let found = found.chain(sandboxes.map(|one| (Object::Sandbox(one), one.pod.as_ref().map(Cow::Borrowed))));
+        let found = found.chain(dirs.map(|dir| (Object::LogDir(dir), pod_of_dir(&dir.name).map(Cow::Owned))));
+        let found = found.chain(links.map(move |link| (Object::LogLink(link), pod_of_link(link))));
+        let found = found.chain(images.map(|image| (Object::Image(image), None)));
+        found.filter(|(_, pod)| namespace.includes(pod.as_deref()))
+    }
+
+    /// Returns the names on the node that are most similar to a word.
+    fn similar(self, word: &str) -> Vec<String> {
+        let names = self.names();
+        let score = |name: &String| {
+            strsim::jaro_winkler(word, name.rsplit('/').next().unwrap_or(name)).max(strsim::jaro_winkler(word, name))
+        };
+        let mut scored: Vec<_> =
+            names.iter().map(|name| (score(name), name)).filter(|(score, _)| *score >= SIMILAR).collect();
+        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+        scored.into_iter().take(SUGGESTIONS).map(|(_, name)| name.clone()).collect()
+    }
+
+    /// Returns the names of the node's pods, containers and images, for suggestions and completions.
+    pub(super) fn names(self) -> BTreeSet<String> {
+        let mut names: BTreeSet<_> = self.pods().map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
+        for (object, pod) in self.objects() {
+            match (object, &pod) {
+                (Object::Image(image), _) => names.extend(image.tags.iter().cloned()),
+                (Object::Container(one), Some(pod)) => names.extend([format!("{pod}/{}", one.name)]),
+                _ => {}
+            }
+            names.extend(pod.map(|pod| pod.to_string()));
+        }
+        names.retain(|name| name.len() > 1);
+        names
+    }
+
+    /// Returns the pods of the pod sources.
+    pub(super) fn pods(self) -> impl Iterator<Item = &'a Pod> {
+        let pods = self.snapshot.pods.as_ref().into_iter().flat_map(|list| &list.pods);
+        pods.filter(move |pod| self.namespace.get().is_none_or(|namespace| pod.namespace == namespace))
+    }
 }
 
 // === impl Word ===
@@ -417,8 +436,13 @@ mod tests {
         node
     }
 
+    fn place(snapshot: &Snapshot) -> Place<'_> {
+        static ALL: NamespaceArgs = NamespaceArgs { namespace: None, all_namespaces: false };
+        Place { snapshot, namespace: &ALL }
+    }
+
     fn kinds(word: &str) -> Vec<&'static str> {
-        match find(&node(), &LogPolicy::default(), word) {
+        match place(&node()).find(&LogPolicy::default(), word) {
             Finding::Objects(found) => found.iter().map(|found| found.kind.as_str()).collect(),
             Finding::Ambiguous(_) => vec!["ambiguous"],
             Finding::Nothing(_) => Vec::new(),
@@ -484,7 +508,7 @@ mod tests {
             all[0].id = "s1".into();
             all
         });
-        assert!(matches!(find(&node, &LogPolicy::default(), "s1"), Finding::Objects(found) if found.len() == 1));
+        assert!(matches!(place(&node).find(&LogPolicy::default(), "s1"), Finding::Objects(found) if found.len() == 1));
     }
 
     #[test]
@@ -496,7 +520,7 @@ mod tests {
             all
         });
         let logs = LogPolicy::default();
-        let find = |word| find(&node, &logs, word);
+        let find = |word| place(&node).find(&logs, word);
         let candidates = ["default/web-0/app (container c1234567)", "default/web-1/app (container c7654321)"];
         assert_eq!(find("app"), Finding::Ambiguous(candidates.map(str::to_owned).to_vec()));
         let near = ["default/web-0", "default/web-1", "default/web-0/app"].map(str::to_owned);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use clap_complete::ArgValueCompleter;
 
-use super::lookup::{Finding, ambiguous, find, nothing, with_kind};
+use super::lookup::{Finding, Place, ambiguous, nothing, with_kind};
 use super::namespace::NamespaceArgs;
 use super::{CliError, candidates};
 use crate::model::Snapshot;
@@ -42,17 +42,15 @@ impl OnlyArgs {
         let named = self.named(snapshot, policy)?;
         let is_named = |kind: Kind, id: &str| self.objects.is_empty() || named.contains(&(kind, id.to_owned()));
         let is_of_kind = |kind| self.kind.is_empty() || self.kind.contains(&kind);
-        let is_in = |pod: Option<&crate::model::PodRef>| match self.namespace.get() {
-            Some(namespace) => pod.is_some_and(|pod| pod.namespace == namespace),
-            None => true,
-        };
         let is_meant = |action: &Action| {
             let kind = action.target.kind();
-            is_of_kind(kind) && is_in(action.pod.as_ref()) && is_named(kind, &action.target.id())
+            is_of_kind(kind) && self.namespace.includes(action.pod.as_ref()) && is_named(kind, &action.target.id())
         };
         plan.actions.retain(is_meant);
         plan.images.reserve.retain(is_meant);
-        let is_meant = |kept: &Kept| is_of_kind(kept.kind) && is_in(kept.pod.as_ref()) && is_named(kept.kind, &kept.id);
+        let is_meant = |kept: &Kept| {
+            is_of_kind(kept.kind) && self.namespace.includes(kept.pod.as_ref()) && is_named(kept.kind, &kept.id)
+        };
         plan.kept.retain(is_meant);
         Ok(plan)
     }
@@ -61,7 +59,7 @@ impl OnlyArgs {
     fn named(&self, snapshot: &Snapshot, policy: &Policy) -> Result<HashSet<(Kind, String)>, CliError> {
         let mut named = HashSet::new();
         for word in &with_kind(&self.objects) {
-            match find(snapshot, &policy.logs, word) {
+            match (Place { snapshot, namespace: &NamespaceArgs::default() }).find(&policy.logs, word) {
                 Finding::Objects(found) => named.extend(found.into_iter().map(|found| (found.kind, found.id))),
                 Finding::Ambiguous(candidates) => return Err(ambiguous(word, &candidates)),
                 Finding::Nothing(similar) => return Err(nothing(word, &similar)),

@@ -2,7 +2,6 @@
 
 mod facts;
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -12,8 +11,8 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::documents::Snapshots;
-use super::lookup::{Finding, Found, ambiguous, find, namesakes, nothing, with_kind};
-use super::namespace::{NamespaceArgs, of_namespace};
+use super::lookup::{Finding, Found, Place, ambiguous, nothing, with_kind};
+use super::namespace::NamespaceArgs;
 use super::pods::{self, PodAnswer};
 use super::render::Paint;
 use super::session::{block_on, explain};
@@ -96,19 +95,16 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
         None => block_on(explain(loaded))?,
     };
     let what = args.word()?;
-    let place = args
-        .namespace
-        .get()
-        .map_or(Cow::Borrowed(&snapshot), |namespace| Cow::Owned(of_namespace(snapshot.clone(), namespace)));
+    let place = Place { snapshot: &snapshot, namespace: &args.namespace };
     let word = what.strip_prefix("pod/").unwrap_or(&what);
-    let pods: Vec<_> = pods::answers(&place, word, &plan).into_iter().map(Said::Pod).collect();
-    let found = match find(&place, &policy.logs, &what) {
+    let pods: Vec<_> = pods::answers(place.pods(), word, &plan).into_iter().map(Said::Pod).collect();
+    let found = match place.find(&policy.logs, &what) {
         Finding::Objects(found) => found,
         Finding::Ambiguous(candidates) => return Err(ambiguous(&what, &candidates)),
         Finding::Nothing(similar) if pods.is_empty() => return Err(nothing(&what, &similar)),
         Finding::Nothing(_) => Vec::new(),
     };
-    let namesakes = namesakes(&place, &what, &found);
+    let namesakes = place.namesakes(&what, &found);
     let objects =
         found.into_iter().filter_map(|found| answer(found, &snapshot, &plan, loaded)).map(Box::new).map(Said::Object);
     let answers: Vec<_> = pods.into_iter().chain(objects).collect();
