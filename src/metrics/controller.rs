@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::agent::number;
 use super::definitions::*;
-use super::registry::{Counters, Labels, Metrics};
+use super::registry::{Counters, Metrics};
 use super::text::Exposition;
+use super::values::{Labels, number};
 
 /// The name of the queue in the metrics.
 const QUEUE: (&str, &str) = ("name", "garbage_collector");

@@ -10,10 +10,8 @@ use prometheus_client::registry::{Metric, Registry};
 
 use super::definitions::Definition;
 use super::text::{self, Exposition};
-use super::values::Values;
+use super::values::{Labels, Values};
 
-/// The labels of a sample. Values are words of kubegc, which are known at compile time.
-pub(super) type Labels = Vec<(&'static str, &'static str)>;
 /// A counter with labels.
 pub(super) type Counters = Family<Labels, Counter>;
 /// A histogram with labels.

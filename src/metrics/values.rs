@@ -11,14 +11,21 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics;
 
 use super::definitions::{Definition, MetricType};
-use super::registry::Labels;
 
+/// The labels of a sample. Values are words of kubegc, which are known at compile time.
+pub(super) type Labels = Vec<(&'static str, &'static str)>;
 /// The samples of a metric, by the part of kubegc that sets them.
 type Parts = BTreeMap<&'static str, Vec<(Labels, f64)>>;
 
 /// All such values of a process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Values(Arc<Mutex<BTreeMap<&'static str, (Definition, Parts)>>>);
+
+/// Converts a value to the type of metrics. Sizes below 8 PiB stay exact.
+#[expect(clippy::cast_precision_loss, reason = "metrics are floating-point numbers")]
+pub(super) fn number(value: u64) -> f64 {
+    value as f64
+}
 
 // === impl Values ===
 
