@@ -33,7 +33,6 @@ mod pods;
 mod pressure;
 mod reason;
 mod report;
-mod revalidate;
 mod sandboxes;
 mod selection;
 mod summary;
@@ -56,7 +55,6 @@ pub use pattern::{Pattern, unmatched_patterns};
 pub use pressure::{Pressure, PressurePolicy};
 pub use reason::{KeepReason, RemoveReason};
 pub use report::{FailureCause, Measure, Outcome, Refusal, Report};
-pub use revalidate::{Revalidated, revalidate};
 pub use summary::{Counts, Halt, Summary};
 pub use update_memory::update_memory;
 

@@ -86,7 +86,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
     let loaded = &args.what_if.applied(loaded);
     let needs_history = args.wait.is_none() && args.plan.is_none();
     let (shutdown, metrics) = (Limits::default().shutdown, AgentMetrics::default());
-    let (pass, interrupted_by) = block_on(async {
+    let (pass, written, interrupted_by) = block_on(async {
         if needs_history {
             warn_without_history(&loaded.settings, output.format).await?;
         }
@@ -99,11 +99,11 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
         };
         if pass.as_ref().is_err_and(|error| error.kind() == ErrorKind::Runtime) {
             count_no_pass(&metrics, args.scope);
-            write_metrics(args, loaded, &metrics)?;
+            write_metrics(args, loaded, &metrics).await?;
         }
-        Ok((pass?, first.get()))
+        let (pass, written) = (pass?, write_metrics(args, loaded, &metrics).await);
+        Ok((pass, written, first.get()))
     })?;
-    let written = write_metrics(args, loaded, &metrics);
     print(&pass, args, loaded, output)?;
     written?;
     if is_dry(args.dry_run, loaded) && !args.dry_run {
@@ -113,9 +113,9 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
 }
 
 /// Writes the file with the metrics, if one is set. A dry run is no pass of the node.
-fn write_metrics(args: &Args, loaded: &Loaded, metrics: &AgentMetrics) -> Result<(), CliError> {
+async fn write_metrics(args: &Args, loaded: &Loaded, metrics: &AgentMetrics) -> Result<(), CliError> {
     let Some(file) = loaded.settings.metrics.file.as_deref().filter(|_| !args.dry_run) else { return Ok(()) };
-    let written = write_text_file(file, &metrics.text(Exposition::Prometheus));
+    let written = write_text_file(file, &metrics.text(Exposition::Prometheus)).await;
     written.map_err(|error| CliError::new(ErrorKind::Partial, error))
 }
 

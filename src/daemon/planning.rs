@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::config::Settings;
 use crate::model::{Memory, PodSourceName, Snapshot};
 use crate::observe::{Observer, StatusFor};
-use crate::plan::{AgeFrom, Kind, Plan, Policy, Pressure, Report, Revalidated, Scope, decide, revalidate};
+use crate::plan::{AgeFrom, Confirmed, Kind, Plan, Policy, Pressure, Report, Scope, confirm, decide};
 
 /// What a pass removes.
 #[derive(Clone, Debug)]
@@ -57,7 +57,8 @@ impl Planned {
             }
             PassKind::Saved(saved) => {
                 let snapshot = look_for(&saved, observer, taken_at, memory).await;
-                let Revalidated { plan, refused } = revalidate(*saved, &snapshot, policy);
+                let Confirmed { plan, denied } = confirm(*saved, &snapshot, policy);
+                let refused = denied.into_iter().map(|(action, denial)| denial.report(action)).collect();
                 Self { scope: Scope::All, snapshot, plan, refused }
             }
         }
