@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::only::OnlyArgs;
 use super::overrides::Overrides;
-use super::render::{self, Detail, progress, reference};
+use super::render::{self, progress, reference};
 use super::session::{begun, block_on, failed_sources, lock_and_open, look, memory_only, node, warn_without_history};
 use super::{CliError, ErrorKind, Output, format, one_document};
 use crate::config::{Loaded, Mode};
@@ -201,7 +201,7 @@ async fn one_pass<H: Remover>(
     let show = |plan: &Plan, report: &Report| advance(&bar, plan.actions.len(), report);
     let pressure = match args.what_if.pressure() {
         None => cycle.pressure().await,
-        asked => asked,
+        requested => requested,
     };
     let kind = match (saved, pressure) {
         (Some(plan), _) => PassKind::Saved(Box::new(plan)),
@@ -228,15 +228,12 @@ fn print(pass: &Pass, args: &Args, loaded: &Loaded, output: &mut Output) -> Resu
     let (reports, summary) = (&pass.reports, &pass.summary);
     let document = Collection { kind: "Collection", version: 1, dry_run, reports, summary, kept, errors };
     let paint = output.paint;
-    let detail = |wide| match (args.quiet, wide) {
-        (true, _) => Detail::Totals,
-        (false, true) => Detail::Wide,
-        (false, false) => Detail::Objects,
-    };
     let removed = |report: &&Report| matches!(report.outcome, Outcome::Removed {} | Outcome::WouldRemove {});
     let targets = pass.reports.iter().filter(removed).map(|report| &report.action.target);
     let names = targets.map(|target| reference(target.kind(), &target.id()));
-    output.list(&document, names, |wide| render::collection(pass, detail(wide), paint))
+    output.list(&document, names, |wide| {
+        if args.quiet { render::totals(pass, paint) } else { render::collection(pass, wide, paint) }
+    })
 }
 
 /// Returns an error if a part of the pass failed: cron and scripts check only the exit status.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use super::render::{self, Detail, Paint};
+use super::render::{self, Paint};
 use super::session::block_on;
 use super::{CliError, ErrorKind, Output, format};
 use crate::config::Settings;
@@ -64,11 +64,7 @@ async fn show(sim: &Sim, pods: PodList, memory: &Memory, output: &mut Output) ->
 
     let cycle = Cycle::live(settings, &node, store, now());
     let pass = cycle.pass(PassKind::Regular(Scope::All), &CancellationToken::new(), |_, _| {}).await?;
-    output.page(&format!(
-        "{}\n{}\n",
-        paint.bold("$ kubegc collect"),
-        render::collection(&pass, Detail::Objects, paint)
-    ))?;
+    output.page(&format!("{}\n{}\n", paint.bold("$ kubegc collect"), render::collection(&pass, false, paint)))?;
     title("The node after", &Inventory::of(sim), paint, output)?;
     output.text("\nOn a real node, as root: kubegc plan   (changes nothing)\n")
 }

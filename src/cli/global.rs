@@ -83,9 +83,7 @@ impl Global {
             set: self.set.clone(),
         }
     }
-}
 
-impl Global {
     /// Adds the `--set` flags before the command to those after it.
     ///
     /// If a flag is given both before and after the command, clap keeps only those after it. `--set` may be repeated,

@@ -258,9 +258,9 @@ fn live_pass(scope: &str, pass: &PassState, now: Timestamp) -> String {
 fn pass(run: &RunEntry, now: Timestamp) -> String {
     let age = format::age(now.duration_since(run.started_at).as_secs());
     let dry = if run.dry { ", dry run" } else { "" };
-    let trouble = run.error.as_ref().map_or_else(String::new, |error| format!("; {error}"));
+    let error = run.error.as_ref().map_or_else(String::new, |error| format!("; {error}"));
     let (removed, failed, freed) = (run.removed, run.failed, format::size(run.freed_bytes));
-    format!("{}{dry}, {age} ago: removed {removed}, failed {failed}, reclaimed {freed}{trouble}", run.scope)
+    format!("{}{dry}, {age} ago: removed {removed}, failed {failed}, reclaimed {freed}{error}", run.scope)
 }
 
 fn newest_of_each_scope(runs: Vec<RunEntry>) -> Vec<RunEntry> {

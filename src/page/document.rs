@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use serde::Serialize;
 
-use super::chart::{self, Level, Mark, Point, Span};
+use super::chart::{self, Mark, Span};
 use super::outlook::{Outlook, Removals};
 use crate::model::{FileSystem, count_text, size_text};
 use crate::record::{HistoryEntry, RunEntry, UsageSample};
@@ -99,11 +99,10 @@ impl Document {
 
     fn disk(&self, mountpoint: &Path, samples: &[&UsageSample]) -> Markup {
         let Some(last) = samples.last().map(|sample| &sample.file_system) else { return html! {} };
-        let points: Vec<_> =
-            samples.iter().map(|sample| Point { at: sample.at, percent: used(&sample.file_system) }).collect();
-        let highest = points.iter().map(|point| point.percent).fold(0.0, f64::max);
+        let points: Vec<_> = samples.iter().map(|sample| (sample.at, used(&sample.file_system))).collect();
+        let highest = points.iter().map(|(_, percent)| *percent).fold(0.0, f64::max);
         let Facts { high_percent, low_percent, at, .. } = self.facts;
-        let levels = [Level { class: "high", percent: high_percent }, Level { class: "low", percent: low_percent }];
+        let levels = [("high", high_percent), ("low", low_percent)];
         let span = Span { from: Past::usage_since(at), to: at };
         let used_now = format!("{:.0} % used, at most {highest:.0} %", used(last));
         let description =

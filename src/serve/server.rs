@@ -153,7 +153,7 @@ async fn answer(request: Request<Incoming>, shared: Shared) -> Result<Answer, In
 
 impl Shared {
     fn state(&self) -> AgentState {
-        AgentState { metrics_address: self.listening.read(), ..self.live.read() }
+        AgentState { metrics_address: self.listening.borrow().clone(), ..self.live.read() }
     }
 }
 

@@ -6,21 +6,14 @@ use crate::cli::{format, reason_text};
 use crate::plan::{Action, Kind, Measure, Outcome, Report, Summary};
 use crate::record::Pass;
 
-/// How much of a pass to print.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::cli) enum Detail {
-    /// The totals only (`-q`).
-    Totals,
-    /// One line for each object, then the totals.
-    Objects,
-    /// The same with all columns, also for images whose removal was not needed.
-    Wide,
+/// Formats each object with its result, then the totals. With `wide`, it names images whose removal was not needed too.
+pub(in crate::cli) fn collection(pass: &Pass, wide: bool, paint: Paint) -> String {
+    details(&pass.reports, wide) + &totals(pass, paint)
 }
 
-/// Formats each object with its result, then the counts by kind, then the sum.
-pub(in crate::cli) fn collection(pass: &Pass, detail: Detail, paint: Paint) -> String {
-    let wide = detail == Detail::Wide;
-    let mut text = if detail == Detail::Totals { String::new() } else { details(&pass.reports, wide) };
+/// Formats the counts by kind, then the sum.
+pub(in crate::cli) fn totals(pass: &Pass, paint: Paint) -> String {
+    let mut text = String::new();
     let removed = if pass.summary.total().would_remove > 0 { "WOULD REMOVE" } else { "REMOVED" };
     let rows = pass.summary.outcomes.iter().map(|(&kind, tally)| {
         let freed = freed(pass.summary.freed_bytes.get(&kind).copied(), pass.summary.measure.get(&kind).copied());
@@ -103,17 +96,17 @@ fn sum(pass: &Pass, paint: Paint) -> String {
     };
     let (things, kept) = (counts(count), pass.kept());
     let total = pass.summary.total();
-    let troubles = troubles(&pass.summary);
+    let not_removed = not_removed(&pass.summary);
     if things.is_empty() {
-        return format!("{}{} {kept} kept.", paint.bold("Nothing removed."), paint.red(&troubles));
+        return format!("{}{} {kept} kept.", paint.bold("Nothing removed."), paint.red(&not_removed));
     }
     let word = if total.would_remove > 0 { "Would be removed:" } else { "Removed:" };
     let reclaimed = paint.green(&reclaimed(&pass.summary));
-    format!("{} {things}{reclaimed}.{} {kept} kept.", paint.bold(word), paint.red(&troubles))
+    format!("{} {things}{reclaimed}.{} {kept} kept.", paint.bold(word), paint.red(&not_removed))
 }
 
 /// Formats what was not removed, as ` 2 refused, 1 failed.`; empty = nothing.
-fn troubles(summary: &Summary) -> String {
+fn not_removed(summary: &Summary) -> String {
     let total = summary.total();
     let counts = [(total.refused, "refused"), (total.failed, "failed"), (summary.not_begun, "not begun")];
     let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}"));

@@ -8,6 +8,7 @@ use super::{Paint, counts, line, object, table};
 use crate::cli::{format, pods, reason_text};
 use crate::plan::{Action, ImageSummary, ImageTrigger, Kept, Kind, Plan, Target};
 
+/// The columns of removals and of kept objects.
 const TITLES: [&str; 7] = ["KIND", "ID", "NAME", "POD", "AGE", "SIZE", "WHY"];
 
 /// Formats the plan as a table. With `wide`, it names every kept object and shortens no name.
