@@ -28,7 +28,6 @@ mod output;
 mod overrides;
 mod plan;
 mod pods;
-mod reason_text;
 mod reload;
 mod render;
 mod report;

@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::session::{self, block_on};
-use super::{CliError, ErrorKind, Output, format, pods, reason_text};
+use super::{CliError, ErrorKind, Output, format, pods};
 use crate::config::{Loaded, Settings};
 use crate::daemon::now;
-use crate::model::{FileSystem, ListBytes, Runtime, Seen, Snapshot};
+use crate::model::{FileSystem, ListBytes, ListReceipt, Runtime, Seen, Snapshot};
 use crate::plan::{Plan, PodKnowledge, Scope};
 use crate::record::{Lock, RunEntry};
 use crate::serve::{AgentState, PassState, RunningPass, agent_state};
@@ -128,7 +128,7 @@ impl Status {
     fn large_lists(&self) -> impl Iterator<Item = String> {
         let sizes = &self.list_bytes;
         let large = sizes.receipts().filter(|(_, receipt)| sizes.is_near_limit(receipt));
-        large.map(|(list, receipt)| reason_text::large_list(list, receipt, sizes.limit))
+        large.map(|(list, receipt)| large_list(list, receipt, sizes.limit))
     }
 
     /// Formats the agent, as `pid 123, run, up 3h, mode collect, profile safe`.
@@ -153,7 +153,7 @@ impl Status {
     fn last_passes(&self) -> Box<dyn Iterator<Item = String> + '_> {
         match self.live.as_ref().filter(|live| !live.passes.is_empty()) {
             Some(live) => Box::new(live.passes.iter().map(|(scope, pass)| live_pass(scope, pass, self.at))),
-            None => Box::new(self.last_runs.iter().map(|run| pass(run, self.at))),
+            None => Box::new(self.last_runs.iter().map(|run| stored_pass(run, self.at))),
         }
     }
 
@@ -202,6 +202,20 @@ fn seen<T>(looked: &Looked, part: impl FnOnce(&Snapshot, &Plan) -> Seen<T>) -> S
     }
 }
 
+/// Warns of a list that soon does not fit into one message, or no longer does.
+fn large_list(list: &str, receipt: &ListReceipt, limit: u64) -> String {
+    let size = format!(
+        "list of {list} is {}, usual limit on one message is {}",
+        format::size(receipt.bytes),
+        format::size(limit)
+    );
+    let hint = "hint: lower containers.max_containers, or raise max_send_message_size in the runtime's configuration";
+    match &receipt.refused {
+        Some(cause) => format!("{size}; received in parts: {cause}; {hint}"),
+        None => format!("{size}; the kubelet fails above it; {hint}"),
+    }
+}
+
 /// Formats the runtime, as `containerd v2.1.4 at /run/containerd/containerd.sock`.
 fn runtime_text(runtime: &Runtime) -> String {
     format!("{} {} at {}", runtime.name, runtime.version, runtime.endpoint)
@@ -244,23 +258,25 @@ fn next_text(live: &AgentState, now: Timestamp) -> String {
 
 /// Formats the last pass of the agent over one scope.
 fn live_pass(scope: &str, pass: &PassState, now: Timestamp) -> String {
+    let errors = pass.errors.iter().map(|error| format!("; {error}")).collect::<Vec<_>>().concat();
     let age = format::age(now.duration_since(pass.ended_at).as_secs());
-    let errors: Vec<_> = pass.errors.iter().map(|error| format!("; {error}")).collect();
-    let errors = errors.concat();
-    if pass.would_remove > 0 {
-        return format!("{scope}, {age} ago: would remove {}{errors}", pass.would_remove);
+    match pass.would_remove {
+        0 => pass_text(scope, &age, (pass.removed as u64, pass.failed as u64, pass.freed_bytes), &errors),
+        count => format!("{scope}, {age} ago: would remove {count}{errors}"),
     }
-    let (removed, failed, freed) = (pass.removed, pass.failed, format::size(pass.freed_bytes));
-    format!("{scope}, {age} ago: removed {removed}, failed {failed}, reclaimed {freed}{errors}")
 }
 
-/// Formats one run: `images, 12s ago: removed 3, failed 1, freed 1.2GiB`.
-fn pass(run: &RunEntry, now: Timestamp) -> String {
-    let age = format::age(now.duration_since(run.started_at).as_secs());
-    let dry = if run.dry { ", dry run" } else { "" };
+/// Formats one run.
+fn stored_pass(run: &RunEntry, now: Timestamp) -> String {
     let error = run.error.as_ref().map_or_else(String::new, |error| format!("; {error}"));
-    let (removed, failed, freed) = (run.removed, run.failed, format::size(run.freed_bytes));
-    format!("{}{dry}, {age} ago: removed {removed}, failed {failed}, reclaimed {freed}{error}", run.scope)
+    let scope = format!("{}{}", run.scope, if run.dry { ", dry run" } else { "" });
+    let age = format::age(now.duration_since(run.started_at).as_secs());
+    pass_text(&scope, &age, (run.removed, run.failed, run.freed_bytes), &error)
+}
+
+/// Formats a pass: `images, 12s ago: removed 3, failed 1, reclaimed 1.2GiB`.
+fn pass_text(scope: &str, age: &str, (removed, failed, bytes): (u64, u64, u64), errors: &str) -> String {
+    format!("{scope}, {age} ago: removed {removed}, failed {failed}, reclaimed {}{errors}", format::size(bytes))
 }
 
 fn newest_of_each_scope(runs: Vec<RunEntry>) -> Vec<RunEntry> {

@@ -11,10 +11,9 @@ use strum::VariantArray as _;
 
 use super::calls::CriCalls;
 use super::definitions::*;
-use super::registry::{Counters, Histograms, Metrics};
+use super::registry::{Counters, Histograms, Labels, Metrics, number};
 use super::text::Exposition;
 use super::usage::{self, UsageOf};
-use super::values::{Labels, number};
 use crate::model::{FileSystem, PodSourceName, PodSourceReport, Seen, Snapshot};
 use crate::plan::{
     Action, FailureCause, KeepReason, Kind, Outcome, Plan, PodKnowledge, Policy, Report, Scope, Summary,

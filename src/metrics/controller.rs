@@ -6,9 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::definitions::*;
-use super::registry::{Counters, Metrics};
+use super::registry::{Counters, Labels, Metrics, number};
 use super::text::Exposition;
-use super::values::{Labels, number};
 
 /// The name of the queue in the metrics.
 const QUEUE: (&str, &str) = ("name", "garbage_collector");

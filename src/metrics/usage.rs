@@ -1,7 +1,7 @@
 //! How full the file systems are, and at which usage kubegc responds.
 
 use super::definitions::*;
-use super::values::{Labels, Values, number};
+use super::registry::{Labels, Values, number};
 use crate::model::FileSystem;
 use crate::plan::{Policy, PressurePolicy};
 

@@ -1,8 +1,8 @@
 //! Formats the result of a pass for display.
 
-use super::plan::more_tags;
+use super::plan::{more_tags, plan_error};
 use super::{Paint, counts, line, object, table};
-use crate::cli::{format, reason_text};
+use crate::cli::format;
 use crate::plan::{Action, Kind, Measure, Outcome, Report, Summary};
 use crate::record::Pass;
 
@@ -27,7 +27,7 @@ pub(in crate::cli) fn totals(pass: &Pass, paint: Paint) -> String {
         text += &table(titles, rows);
         text.push('\n');
     }
-    let errors = pass.plan.errors.iter().map(reason_text::plan_error);
+    let errors = pass.plan.errors.iter().map(plan_error);
     let errors = errors.chain(pass.summary.halts.iter().map(ToString::to_string));
     text.extend(errors.map(|error| line(&paint.red("Error:"), &error)));
     text + &sum(pass, paint) + "\n"

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::{Paint, counts, line, object, table};
-use crate::cli::{format, pods, reason_text};
-use crate::plan::{Action, ImageSummary, ImageTrigger, Kept, Kind, Plan, Target};
+use crate::cli::{format, pods};
+use crate::plan::{Action, ImageSummary, ImageTrigger, Kept, Kind, ListNote, Plan, PlanError, Pressure, Target};
 
 /// The columns of removals and of kept objects.
 const TITLES: [&str; 7] = ["KIND", "ID", "NAME", "POD", "AGE", "SIZE", "WHY"];
@@ -24,16 +24,16 @@ pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
         text.push('\n');
     }
     if let Some(pressure) = &plan.pressure {
-        text += &line(&paint.yellow("Pressure:"), &reason_text::pressure(pressure));
+        text += &line(&paint.yellow("Pressure:"), &pressure_text(pressure));
     }
     if !plan.endpoint.is_empty() {
         text += &line("Runtime:", &plan.endpoint);
     }
     text += &line("Pods:", &pods::sources_of(plan));
-    text.extend(plan.lists.iter().map(|note| line(&paint.yellow("Lists:"), &reason_text::list_note(note))));
+    text.extend(plan.lists.iter().map(|note| line(&paint.yellow("Lists:"), &list_note(note))));
     let has_image = plan.actions.iter().any(|action| action.target.kind() == Kind::Image);
     text += &images(&plan.images, has_image, paint);
-    text.extend(plan.errors.iter().map(|error| line(&paint.red("Error:"), &reason_text::plan_error(error))));
+    text.extend(plan.errors.iter().map(|error| line(&paint.red("Error:"), &plan_error(error))));
     text + &summary(plan, paint) + "\n"
 }
 
@@ -130,5 +130,37 @@ fn estimate(target: &Target) -> u64 {
     match target {
         Target::RemoveImage { estimated_bytes, .. } => *estimated_bytes,
         _ => 0,
+    }
+}
+
+/// Returns why a pass removes everything unused.
+fn pressure_text(pressure: &Pressure) -> String {
+    match pressure {
+        Pressure::Asked {} => "requested by a flag: removing everything unused".to_owned(),
+        Pressure::FreeBytes { mountpoint, free_bytes, limit_bytes } => {
+            let (free, limit) = (format::size(*free_bytes), format::size(*limit_bytes));
+            format!("{} has {free} free, pressure.free_bytes = {limit}", mountpoint.display())
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Describes how a list was received that does not fit into one message.
+fn list_note(note: &ListNote) -> String {
+    let ListNote { list, parts, bytes, complete, cause } = note;
+    let incomplete = if *complete { "" } else { "; parts are missing" };
+    let parts = format::count(*parts, "part");
+    format!("{list} received in {parts} of {} together{incomplete}: {cause}", format::size(*bytes))
+}
+
+/// Returns why a step failed.
+pub(super) fn plan_error(error: &PlanError) -> String {
+    match error {
+        PlanError::FreeDiskSpaceFailed { target_bytes, estimated_bytes, used_percent } => format!(
+            "image disk usage is {used_percent}%: {} must be freed, and all removable images have {}",
+            format::size(*target_bytes),
+            format::size(*estimated_bytes)
+        ),
+        other => other.to_string(),
     }
 }
