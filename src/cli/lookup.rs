@@ -337,18 +337,10 @@ fn ends_in(name: &str, end: &str) -> bool {
 /// Returns whether a table may show a name as this text: each part of the name has the ends of a part of the text.
 fn is_shortened(text: &str, name: &str) -> bool {
     let pieces: Vec<_> = text.split(CUT).collect();
-    let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return false };
-    if !name.starts_with(first) || !name.ends_with(last) || name.len() < first.len() + last.len() {
-        return false;
-    }
-    let mut rest = name.get(first.len()..name.len() - last.len()).unwrap_or_default();
-    pieces.get(1..pieces.len() - 1).unwrap_or_default().iter().all(|piece| match rest.find(piece) {
-        Some(at) => {
-            rest = rest.get(at + piece.len()..).unwrap_or_default();
-            true
-        }
-        None => false,
-    })
+    let [first, between @ .., last] = pieces.as_slice() else { return false };
+    let rest = name.strip_prefix(first).and_then(|rest| rest.strip_suffix(last));
+    let after = |rest| between.iter().try_fold(rest, |rest: &str, piece| Some(rest.split_once(piece)?.1));
+    rest.and_then(after).is_some()
 }
 
 // === impl Object ===
