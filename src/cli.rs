@@ -3,7 +3,6 @@
 //! Each command has one file, with an `Args` struct whose doc comments are the help text, and one function. Unit tests
 //! here cover output formats only: decisions are in `plan`, and the meaning of flags is in `config`.
 
-mod candidates;
 mod collect;
 mod completions;
 mod config;

@@ -12,7 +12,7 @@ use super::controller::Answer;
 use super::images::Images;
 use super::render::table;
 use super::session::block_on;
-use super::{CliError, ErrorKind, Format, Output, candidates, format, formats};
+use super::{CliError, ErrorKind, Format, Output, completions, format, formats};
 use crate::config::{ConfigError, ConfigFault, KEYS, Loaded};
 use crate::controller::{ClusterReport, ClusterStatus, PodReport};
 use crate::cri;
@@ -40,7 +40,7 @@ enum Verb {
     /// Explain a setting: its meaning, values, default and origin
     Explain {
         /// Key, as `images.min_age`
-        #[arg(add = ArgValueCompleter::new(candidates::keys))]
+        #[arg(add = ArgValueCompleter::new(completions::keys))]
         key: String,
     },
     /// Print a configuration file with all defaults as comments

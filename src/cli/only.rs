@@ -6,7 +6,7 @@ use clap_complete::ArgValueCompleter;
 
 use super::lookup::{Finding, Place, ambiguous, nothing, with_kind};
 use super::namespace::NamespaceArgs;
-use super::{CliError, candidates};
+use super::{CliError, completions};
 use crate::model::Snapshot;
 use crate::plan::{Action, Kept, Kind, Plan, Policy};
 
@@ -14,7 +14,7 @@ use crate::plan::{Action, Kept, Kind, Plan, Policy};
 #[derive(Debug, clap::Args)]
 pub struct OnlyArgs {
     /// Only these objects: `KIND/NAME`, `KIND NAME...`, or what `why` accepts
-    #[arg(value_name = "OBJECT", add = ArgValueCompleter::new(candidates::objects))]
+    #[arg(value_name = "OBJECT", add = ArgValueCompleter::new(completions::objects))]
     objects: Vec<String>,
     /// Only objects of these kinds
     #[arg(long, value_enum, value_delimiter = ',')]

@@ -16,7 +16,7 @@ use super::namespace::NamespaceArgs;
 use super::pods::{self, PodAnswer};
 use super::render::Paint;
 use super::session::{block_on, explain};
-use super::{CliError, ErrorKind, Format, Output, candidates, format, values};
+use super::{CliError, ErrorKind, Format, Output, completions, format, values};
 use crate::config::Loaded;
 use crate::model::{Seen, Snapshot};
 use crate::plan::{Kind, Plan, PodKnowledge};
@@ -29,7 +29,7 @@ pub struct Args {
     ///
     /// Everything that a table shows is accepted: `pod/NAME` or `pod NAME`, `NAMESPACE/POD/CONTAINER`, an image without its registry,
     /// the beginning of an id, a name that the table has shortened. If several objects match, they are listed.
-    #[arg(required = true, num_args = 1..=2, add = ArgValueCompleter::new(candidates::objects))]
+    #[arg(required = true, num_args = 1..=2, add = ArgValueCompleter::new(completions::objects))]
     what: Vec<String>,
     #[command(flatten)]
     namespace: NamespaceArgs,
