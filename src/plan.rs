@@ -36,7 +36,6 @@ mod pods;
 mod pressure;
 mod reason;
 mod report;
-mod revalidate;
 mod sandboxes;
 mod selection;
 mod summary;
@@ -58,7 +57,6 @@ pub use pattern::{Pattern, unmatched_patterns};
 pub use pressure::{Pressure, PressurePolicy};
 pub use reason::{KeepReason, RemoveReason};
 pub use report::{FailureCause, Measure, Outcome, Refusal, Report};
-pub use revalidate::{Revalidated, revalidate};
 pub use summary::{Counts, Halt, Summary};
 pub use update_memory::update_memory;
 
@@ -108,11 +106,7 @@ pub enum Scope {
 impl Scope {
     /// Returns the word in documents and logs.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Containers => "containers",
-            Self::Images => "images",
-            Self::All => "all",
-        }
+        self.into()
     }
 }
 

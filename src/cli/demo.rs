@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use super::render::{self, Detail, Paint};
+use super::render::{self, Paint};
 use super::session::block_on;
 use super::{CliError, ErrorKind, Output, format};
 use crate::config::Settings;
@@ -46,7 +46,7 @@ pub fn run(Args {}: &Args, output: &mut Output) -> Result<(), CliError> {
 }
 
 async fn show(sim: &Sim, pods: PodList, memory: &Memory, output: &mut Output) -> Result<(), CliError> {
-    let paint = Paint { on: output.color };
+    let paint = output.paint;
     let settings = settings(sim);
     let endpoint = Endpoint::at(sim.endpoint());
     let disks = Arc::new(DiskFn(sim.disk_reader()));
@@ -62,11 +62,7 @@ async fn show(sim: &Sim, pods: PodList, memory: &Memory, output: &mut Output) ->
     output.page(&format!("\n{}\n{}\n", paint.bold("$ kubegc plan"), render::plan(&plan, false, paint)))?;
 
     let pass = cycle.pass(PassKind::Regular(Scope::All), &CancellationToken::new(), |_, _| {}).await?;
-    output.page(&format!(
-        "{}\n{}\n",
-        paint.bold("$ kubegc collect"),
-        render::collection(&pass, Detail::Objects, paint)
-    ))?;
+    output.page(&format!("{}\n{}\n", paint.bold("$ kubegc collect"), render::collection(&pass, false, paint)))?;
     title("The node after", &Inventory::of(sim), paint, output)?;
     output.text("\nOn a real node, as root: kubegc plan   (changes nothing)\n")
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::session::block_on;
-use super::{CliError, Output};
+use super::{CliError, Output, format};
 use crate::config::Loaded;
 use crate::daemon::node::LocalNode;
 use crate::model::{Runtime, Seen};
@@ -28,7 +28,7 @@ struct Versions {
 /// Prints the versions. Without a runtime, its version is unavailable, and that is no failure.
 pub fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let runtime = block_on(async { Ok(LocalNode::find(loaded).await?.reader(&loaded.settings).runtime().await?) });
-    let runtime = runtime.map_or_else(|error| Seen::NotSeen(error.to_string()), Seen::Seen);
+    let runtime = Seen::from(runtime);
     let version = env!("CARGO_PKG_VERSION");
     let commit = option_env!("KUBEGC_COMMIT").filter(|commit| !commit.is_empty());
     let versions = Versions { kind: "Version", version, commit, cri: "v1", runtime };
@@ -39,10 +39,8 @@ pub fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), C
 
 impl Versions {
     fn text(&self) -> String {
-        let runtime = match &self.runtime {
-            Seen::Seen(runtime) => format!("{} {}", runtime.name, runtime.version),
-            Seen::NotSeen(cause) => format!("unavailable: {cause}"),
-        };
+        let text = |runtime: &Runtime| format!("{} {}", runtime.name, runtime.version);
+        let runtime = format::seen(&self.runtime, "unavailable", text);
         let commit = self.commit.unwrap_or("unknown");
         format!("kubegc:   {}, commit {commit}\nCRI:      {}\nRuntime:  {runtime}\n", self.version, self.cri)
     }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::model::{Memory, Snapshot};
 use crate::observe::{Needs, Observer};
-use crate::plan::{AgeFrom, Kind, Plan, Policy, Pressure, Report, Revalidated, Scope, decide, revalidate};
+use crate::plan::{AgeFrom, Confirmed, Kind, Plan, Policy, Pressure, Report, Scope, confirm, decide};
 
 /// What a pass removes.
 #[derive(Clone, Debug)]
@@ -60,7 +60,8 @@ impl Planned {
             PassKind::Pressure(pressure, scope) => (Some(pressure), scope),
             PassKind::Saved(saved) => {
                 let snapshot = observer.snapshot(needs_of_saved(&saved), taken_at, memory).await;
-                let Revalidated { plan, refused } = revalidate(*saved, &snapshot, policy);
+                let Confirmed { plan, denied } = confirm(*saved, &snapshot, policy);
+                let refused = denied.into_iter().map(|(action, denial)| denial.report(action)).collect();
                 return Self { scope: Scope::All, snapshot, plan, refused };
             }
         };

@@ -12,7 +12,7 @@ use strum::VariantArray as _;
 
 use super::calls::CriCalls;
 use super::definitions::*;
-use super::registry::{Counters, Histograms, Labels, Metrics};
+use super::registry::{Counters, Histograms, Labels, Metrics, number};
 use super::text::Exposition;
 use super::usage::{self, UsageOf};
 use crate::model::{FileSystem, PodSourceName, PodSourceReport, Seen, Snapshot};
@@ -270,12 +270,6 @@ fn counts(
 
 fn seconds(at: Timestamp) -> f64 {
     at.as_duration().as_secs_f64()
-}
-
-/// Converts a value to the type of metrics. Sizes below 8 PiB stay exact.
-#[expect(clippy::cast_precision_loss, reason = "metrics are floating-point numbers")]
-pub(super) fn number(value: u64) -> f64 {
-    value as f64
 }
 
 #[cfg(test)]

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::CliError;
 use crate::cli::error::warn;
+use crate::cli::render::progress;
 use crate::daemon::Cycle;
 use crate::plan::{Scope, wait_for_ages};
 
@@ -40,8 +40,7 @@ pub(super) async fn for_ages(
 
 /// Waits, and shows the time left. The bar is drawn on standard error, and only on a terminal.
 async fn show(wait: Duration, stop: &CancellationToken) {
-    let style = ProgressStyle::with_template("{bar:30} {msg}");
-    let bar = ProgressBar::new(wait.as_secs()).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let bar = progress(wait.as_secs(), "{bar:30} {msg}");
     if bar.is_hidden() {
         warn(&format!("waiting {} for the ages of images and missing pods", humantime::format_duration(wait)));
     }
