@@ -6,6 +6,7 @@
 #![forbid(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod backoff;
+mod identity;
 mod ids;
 mod image_names;
 mod lists;
@@ -18,6 +19,7 @@ mod snapshot;
 mod text;
 
 pub use backoff::Backoff;
+pub use identity::{ApiKind, Identity, OwnerReference, Uid};
 pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId, canonical_image_id, short_id};
 pub use image_names::{full_image_name, full_image_patterns, is_image_pattern};
 pub use lists::{ListBytes, ListReceipt, MESSAGE_LIMIT_BYTES, MissingPart, PartState, Partial};

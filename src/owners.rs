@@ -17,7 +17,6 @@ mod explain;
 mod findings;
 mod graph;
 mod guards;
-mod identity;
 mod plan;
 mod recent;
 mod served;
@@ -33,7 +32,6 @@ pub use explain::{ClusterExplanation, DependentNode, OwnerNode, explain, find_ob
 pub use findings::{Finding, FindingKind};
 pub use graph::{Dependent, Effect, Event, Graph, Item, Observed, ResourceId, ShownVersion};
 pub use guards::OwnerGuards;
-pub use identity::{ApiKind, Identity, OwnerReference, Uid};
 pub use plan::{
     ActionWord, ClusterAction, ClusterKept, ClusterPlan, ClusterPlanKind, OwnerFinding, doubtful_owners, plan,
     predict_deletion,

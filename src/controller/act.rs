@@ -6,9 +6,8 @@ use super::engine::{Engine, Key, Notice};
 use super::outcome::{ClusterOutcome, ClusterResult};
 use super::waiting::STUCK;
 use crate::kubernetes::{ApiResource, Deleted, KubernetesError, ObjectMetadata, OwnerReferenceMetadata, WriteTarget};
-use crate::owners::{
-    ActionWord, BrakeAnswer, DeleteReason, Event, FOREGROUND, Identity, Item, OwnerReference, Propagation, Uid, Verdict,
-};
+use crate::model::{Identity, OwnerReference, Uid};
+use crate::owners::{ActionWord, BrakeAnswer, DeleteReason, Event, FOREGROUND, Item, Propagation, Verdict};
 
 /// How often a deletion begins again at once because a writer of something else came first.
 const CONFLICTS: usize = 5;

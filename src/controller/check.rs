@@ -8,9 +8,9 @@ use super::convert;
 use super::engine::{Engine, Key, Notice};
 use super::served::Served;
 use crate::kubernetes::{ApiResource, KubernetesError, ObjectMetadata, is_path_segment};
+use crate::model::{Identity, OwnerReference, Uid};
 use crate::owners::{
-    Dependent, Event, Identity, Item, Meaning, ObjectKeepReason, OwnerReference, OwnerState, Uid, VALID, Verdict,
-    decide, too_many_owners,
+    Dependent, Event, Item, Meaning, ObjectKeepReason, OwnerState, VALID, Verdict, decide, too_many_owners,
 };
 
 /// When an object is checked again whose owner's kind is not served, if discovery shows no change before.

@@ -20,7 +20,8 @@ use super::served::{Served, served};
 use super::settings::at_once;
 use super::{ClusterFailure, ClusterOutcome, ClusterResult, ControllerError, ControllerSettings, ResourceFilter};
 use crate::kubernetes::{ApiResource, Clock, Connection, ObjectMetadata, discover, list_metadata};
-use crate::owners::{Event, Identity, Uid, UnavailableGroup};
+use crate::model::{Identity, Uid};
+use crate::owners::{Event, UnavailableGroup};
 
 /// After so many failures of an object the others do not wait for it any longer: about 2.5 s.
 const FAILURES: u32 = 9;

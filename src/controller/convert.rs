@@ -3,9 +3,8 @@
 use std::num::NonZeroU64;
 
 use crate::kubernetes::{ObjectMetadata, OwnerReferenceMetadata};
-use crate::owners::{
-    ApiKind, FOREGROUND, Identity, LiveObject, ORPHAN, ObjectMeta, Observed, OwnerReference, ResourceId, Uid,
-};
+use crate::model::{ApiKind, Identity, OwnerReference, Uid};
+use crate::owners::{FOREGROUND, LiveObject, ORPHAN, ObjectMeta, Observed, ResourceId};
 
 /// Returns the fields of a snapshot.
 pub(super) fn meta(object: ObjectMetadata) -> ObjectMeta {

@@ -19,9 +19,8 @@ use super::served::Served;
 use super::waiting::Waiting;
 use crate::kubernetes::{Clock, ObjectMetadata};
 use crate::metrics::EngineFigures;
-use crate::owners::{
-    ApiKind, Brake, Effect, Event, Graph, Identity, OwnerGuards, Recent, ResourceId, Uid, UnavailableGroup, Verdict,
-};
+use crate::model::{ApiKind, Identity, Uid};
+use crate::owners::{Brake, Effect, Event, Graph, OwnerGuards, Recent, ResourceId, UnavailableGroup, Verdict};
 
 /// How many owners are remembered whose dependents were orphaned.
 const ORPHANED: usize = 10_000;
@@ -93,9 +92,9 @@ pub(super) enum Notice {
     /// An object failed for the first time, or for another cause than before.
     Failed(ClusterFailure),
     /// A reference names an owner in another namespace, or a namespaced owner of a cluster-scoped object.
-    WrongNamespace(Identity, crate::owners::OwnerReference),
+    WrongNamespace(Identity, crate::model::OwnerReference),
     /// The kind of an owner is not served.
-    NotServed(Identity, crate::owners::OwnerReference),
+    NotServed(Identity, crate::model::OwnerReference),
     /// Deletions in a resource are paused: this one is the first.
     Paused(String, Identity),
     /// A foreground deletion waits for dependents for long; one of them.

@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::engine::Notice;
 use crate::kubernetes::{Clock, Connection, create_event};
-use crate::owners::{Identity, OwnerReference, Recent, Uid};
+use crate::model::{Identity, OwnerReference, Uid};
+use crate::owners::Recent;
 
 /// As kube-controller-manager writes them, so that alerts keep working.
 const COMPONENT: &str = "garbage-collector-controller";

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::check::Next;
 use super::engine::{Engine, Key};
 use super::served::Served;
-use crate::owners::{Dependent, Identity, Item};
+use crate::model::Identity;
+use crate::owners::{Dependent, Item};
 
 /// A dependent that failed more often does not delay the end of a foreground deletion, unless it blocks.
 const FAILURES: u32 = 10;

@@ -13,7 +13,8 @@ use super::served::{Served, served};
 use super::settings::at_once;
 use super::{ControllerSettings, ResourceFilter};
 use crate::kubernetes::{ApiResource, Discovered, Form, KubernetesError, MetadataOnly, Monitor, Sink, Timing};
-use crate::owners::{ApiKind, Event, ResourceId};
+use crate::model::ApiKind;
+use crate::owners::{Event, ResourceId};
 
 /// The resources whose changes change what the API server serves.
 const RESOURCES_OF_KINDS: [(&str, &str); 2] =

@@ -9,7 +9,8 @@ use super::check::{Next, namespace};
 use super::convert;
 use super::engine::Engine;
 use crate::kubernetes::KubernetesError;
-use crate::owners::{ActionWord, Dependent, Item, ORPHAN, Uid};
+use crate::model::Uid;
+use crate::owners::{ActionWord, Dependent, Item, ORPHAN};
 
 /// Dependents of one owner that are changed at once: few, because the calls of one worker are a share (G5).
 const AT_ONCE: usize = 4;

@@ -12,9 +12,9 @@ use super::{ControllerError, ResourceFilter};
 use crate::kubernetes::{
     ApiResource, Clock, Connection, Discovered, KubernetesError, ObjectMetadata, discover, list_metadata, read_metadata,
 };
+use crate::model::{Identity, Uid};
 use crate::owners::{
-    ClusterSnapshot, ClusterSnapshotKind, Identity, ListedResource, OwnerAnswer, OwnerGuards, OwnerRead, Uid,
-    doubtful_owners,
+    ClusterSnapshot, ClusterSnapshotKind, ListedResource, OwnerAnswer, OwnerGuards, OwnerRead, doubtful_owners,
 };
 
 /// Limits on requests to the API server.

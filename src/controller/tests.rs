@@ -26,7 +26,8 @@ use super::outcome::ClusterFailure;
 use super::served::Served;
 use super::{CallLimits, ResourceFilter, convert};
 use crate::kubernetes::{ApiResource, Discovered, ObjectMetadata};
-use crate::owners::{ApiKind, Event, OwnerGuards, Uid};
+use crate::model::{ApiKind, Uid};
+use crate::owners::{Event, OwnerGuards};
 
 /// The resources that the server of a test serves: version, resource, kind, namespaced.
 const SERVED: [(&str, &str, &str, bool); 6] = [

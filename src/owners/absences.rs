@@ -1,10 +1,9 @@
 //! Owners that are proven absent, and how long each proof counts (G1). So the dependents of one owner need one live read and
 //! not one each.
 
+use crate::model::Identity;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
-
-use super::Identity;
 
 /// How long a proof counts. A restored owner is found after that, even if nothing else shows the restore.
 pub const VALID: Duration = Duration::from_secs(30);
@@ -71,7 +70,7 @@ impl Absences {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::owners::{ApiKind, Uid};
+    use crate::model::{ApiKind, Uid};
 
     fn owner(name: &str) -> Identity {
         let kind = ApiKind::new("v1", "Pod");

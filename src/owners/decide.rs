@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{Display, IntoStaticStr};
 
-use super::{Dependent, Identity, OwnerReference, Uid};
+use super::Dependent;
+use crate::model::{Identity, OwnerReference, Uid};
 
 /// An object as a live read shows it.
 #[derive(Clone, Debug)]

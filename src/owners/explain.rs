@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::findings::{Finding, of_deletion};
 use super::plan::{self, OwnerFinding, order};
 use super::world::{Object, World};
-use super::{ClusterSnapshot, Identity, ObjectMeta, OwnerGuards, ServedKind, Verdict};
+use super::{ClusterSnapshot, ObjectMeta, OwnerGuards, ServedKind, Verdict};
+use crate::model::Identity;
 
 /// The short names of kubectl for kinds that have owners, dependents or finalizers in most clusters.
 const SHORT: [(&str, &str); 20] = [

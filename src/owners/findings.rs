@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::order;
 use super::world::{Object, World};
-use super::{Identity, ObjectKeepReason, OwnerReference, OwnerState, Verdict};
+use super::{ObjectKeepReason, OwnerState, Verdict};
+use crate::model::{Identity, OwnerReference};
 
 /// Something that a person should look at.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]

@@ -19,7 +19,8 @@ use std::sync::Arc;
 use shared::SharedObject;
 use store::{NodeId, State, Store};
 
-use super::{Absences, Identity, OwnerReference, Uid};
+use super::Absences;
+use crate::model::{Identity, OwnerReference, Uid};
 
 /// The number of a resource, as deployments.apps; the caller assigns it.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::findings::{Finding, findings};
 use super::snapshot::{ClusterSnapshot, OwnerAnswer, OwnerRead};
 use super::world::{Object, World};
-use super::{DeleteReason, Identity, OwnerGuards, OwnerReference, OwnerState, Propagation, Verdict};
+use super::{DeleteReason, OwnerGuards, OwnerState, Propagation, Verdict};
+use crate::model::{Identity, OwnerReference};
 
 /// What `kubegc controller plan` shows.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]

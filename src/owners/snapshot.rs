@@ -8,8 +8,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ApiKind, Identity, OwnerReference, Uid};
-use crate::model::Seen;
+use crate::model::{ApiKind, Identity, OwnerReference, Seen, Uid};
 
 /// All that a plan of the cluster depends on.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use super::served::{Meaning, ServedKinds};
 use super::snapshot::{ClusterSnapshot, ObjectMeta, OwnerAnswer, OwnerRead};
 use super::{
-    ApiKind, Dependent, Identity, Item, LiveObject, ObjectKeepReason, OwnerGuards, OwnerReference, OwnerState,
-    Propagation, ResourceId, Uid, Verdict, decide, too_many_owners,
+    Dependent, Item, LiveObject, ObjectKeepReason, OwnerGuards, OwnerState, Propagation, ResourceId, Verdict, decide,
+    too_many_owners,
 };
+use crate::model::{ApiKind, Identity, OwnerReference, Uid};
 
 /// The finalizers of garbage collection.
 pub const ORPHAN: &str = "orphan";

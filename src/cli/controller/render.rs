@@ -7,9 +7,9 @@ use super::why::Answer;
 use crate::cli::format;
 use crate::cli::render::{Grid, Paint};
 use crate::controller::{ClusterOutcome, ClusterReport, WaitingObject};
+use crate::model::Identity;
 use crate::owners::{
-    ActionWord, ClusterAction, ClusterPlan, DependentNode, Finding, FindingKind, Identity, OwnerFinding, OwnerNode,
-    Propagation,
+    ActionWord, ClusterAction, ClusterPlan, DependentNode, Finding, FindingKind, OwnerFinding, OwnerNode, Propagation,
 };
 
 /// Predicted actions in a table, unless it is wide.

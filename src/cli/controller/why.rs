@@ -11,8 +11,9 @@ use super::source::Source;
 use crate::cli::namespace::NamespaceArgs;
 use crate::cli::render::Paint;
 use crate::cli::{CliError, ErrorKind, Format, Output};
+use crate::model::Identity;
 use crate::owners::{
-    ClusterAction, ClusterExplanation, ClusterSnapshot, Identity, OwnerGuards, Propagation, explain, find_objects,
+    ClusterAction, ClusterExplanation, ClusterSnapshot, OwnerGuards, Propagation, explain, find_objects,
     predict_deletion,
 };
 

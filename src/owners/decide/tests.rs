@@ -1,7 +1,8 @@
 //! The table of decisions: the state of each owner, and what happens to the object.
 
 use super::*;
-use crate::owners::{ApiKind, Item, ResourceId};
+use crate::model::ApiKind;
+use crate::owners::{Item, ResourceId};
 
 fn identity(name: &str) -> Identity {
     Identity { kind: ApiKind::new("v1", "Pod"), namespace: "ns1".into(), name: name.into(), uid: Uid::new(name) }

@@ -4,9 +4,9 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::super::{Identity, OwnerReference, Uid};
 use super::store::{NodeId, State};
 use super::{Graph, ResourceId};
+use crate::model::{Identity, OwnerReference, Uid};
 
 /// News about one object or one list.
 #[derive(Clone, Debug)]

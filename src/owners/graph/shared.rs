@@ -3,10 +3,10 @@
 //! The node has the identity of the one that was shown first. Its references are those of all, so that no owner loses a
 //! dependent. None of them is deleted as shown (G3), and the end of one says nothing about the others (G1).
 
-use super::super::{Identity, OwnerReference, Uid};
 use super::changes::{Effect, Observed};
 use super::store::{NodeId, State};
 use super::{Graph, ResourceId};
+use crate::model::{Identity, OwnerReference, Uid};
 
 /// One of the objects.
 #[derive(Clone, Debug)]

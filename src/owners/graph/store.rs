@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-use super::super::{ApiKind, Identity, OwnerReference, Uid};
 use super::ResourceId;
 use super::intern::Interner;
 use super::rows::Rows;
+use crate::model::{ApiKind, Identity, OwnerReference, Uid};
 
 pub(super) type NodeId = NonZeroU32;
 pub(super) type EdgeId = NonZeroU32;

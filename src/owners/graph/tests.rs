@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::super::{ApiKind, Identity, OwnerReference, Uid};
 use super::{Effect, Event, Graph, Observed, ResourceId};
+use crate::model::{ApiKind, Identity, OwnerReference, Uid};
 
 const PODS: ResourceId = ResourceId(1);
 const NODES: ResourceId = ResourceId(2);

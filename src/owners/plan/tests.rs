@@ -5,11 +5,10 @@ mod properties;
 
 use jiff::Timestamp;
 
-use super::super::Uid;
 use super::*;
-use crate::model::Seen;
+use crate::model::{ApiKind, Seen, Uid};
 use crate::owners::{
-    ApiKind, ClusterSnapshotKind, FOREGROUND, FindingKind, ListedResource, ObjectMeta, ServedKind, UnavailableGroup,
+    ClusterSnapshotKind, FOREGROUND, FindingKind, ListedResource, ObjectMeta, ServedKind, UnavailableGroup,
 };
 
 /// A cluster that serves ConfigMap, `Deployment` and `Node`.

@@ -8,11 +8,11 @@ use serde::Deserialize;
 
 use super::super::super::world::World;
 use super::super::super::{
-    ApiKind, ClusterSnapshot, ClusterSnapshotKind, FOREGROUND, Identity, ListedResource, ORPHAN, ObjectMeta,
-    OwnerAnswer, OwnerRead, OwnerReference, Propagation, ServedKind, Uid,
+    ClusterSnapshot, ClusterSnapshotKind, FOREGROUND, ListedResource, ORPHAN, ObjectMeta, OwnerAnswer, OwnerRead,
+    Propagation, ServedKind,
 };
 use super::super::{doubtful_owners, wave};
-use crate::model::Seen;
+use crate::model::{ApiKind, Identity, OwnerReference, Seen, Uid};
 use crate::owners::OwnerGuards;
 
 const SERVED: [(&str, &str, bool); 8] = [
