@@ -12,7 +12,6 @@ mod calls;
 mod changes;
 mod check;
 mod collect;
-mod convert;
 mod engine;
 mod error;
 mod events;

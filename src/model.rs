@@ -12,6 +12,7 @@ mod image_names;
 mod lists;
 mod log_names;
 mod memory;
+mod object_meta;
 mod objects;
 mod pods;
 mod seen;
@@ -29,6 +30,7 @@ pub use log_names::{
 pub use memory::{
     Absence, BaselineLoss, Failure, ImageMemory, ListCounts, ListFall, Memory, NamedImages, RecentCounts, RuntimeMemory,
 };
+pub use object_meta::{FOREGROUND, ORPHAN, ObjectMeta, known_time, latest_time};
 pub use objects::{
     Container, ContainerState, EntryKind, FileSystem, Image, LinkTarget, LogDir, LogLink, Runtime, Sandbox,
     SandboxState,

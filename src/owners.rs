@@ -26,7 +26,7 @@ mod world;
 pub use absences::{Absences, VALID};
 pub use brake::{Brake, BrakeAnswer};
 pub use decide::{
-    DeleteReason, LiveObject, MOST_OWNERS, ObjectKeepReason, OwnerState, Propagation, Verdict, decide, too_many_owners,
+    DeleteReason, MOST_OWNERS, ObjectKeepReason, OwnerState, Propagation, Verdict, decide, too_many_owners,
 };
 pub use explain::{ClusterExplanation, DependentNode, OwnerNode, explain, find_objects};
 pub use findings::{Finding, FindingKind};
@@ -39,7 +39,5 @@ pub use plan::{
 pub use recent::Recent;
 pub use served::{Meaning, ServedKinds};
 pub use snapshot::{
-    ClusterSnapshot, ClusterSnapshotKind, ListedResource, ObjectMeta, OwnerAnswer, OwnerRead, ServedKind,
-    UnavailableGroup,
+    ClusterSnapshot, ClusterSnapshotKind, ListedResource, OwnerAnswer, OwnerRead, ServedKind, UnavailableGroup,
 };
-pub use world::{FOREGROUND, ORPHAN};

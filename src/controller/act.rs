@@ -1,13 +1,12 @@
 //! Carries out what was decided about one object.
 
 use super::check::{Checked, Next};
-use super::convert;
-use super::engine::{Engine, Key, Notice};
+use super::engine::{Engine, Key, Notice, observed};
 use super::outcome::{ClusterOutcome, ClusterResult};
 use super::waiting::STUCK;
-use crate::kubernetes::{ApiResource, Deleted, KubernetesError, ObjectMetadata, OwnerReferenceMetadata, WriteTarget};
-use crate::model::{Identity, OwnerReference, Uid};
-use crate::owners::{ActionWord, BrakeAnswer, DeleteReason, Event, FOREGROUND, Item, Propagation, Verdict};
+use crate::kubernetes::{ApiResource, Deleted, KubernetesError, WriteTarget};
+use crate::model::{FOREGROUND, Identity, ObjectMeta, OwnerReference, Uid};
+use crate::owners::{ActionWord, BrakeAnswer, DeleteReason, Event, Item, Propagation, Verdict};
 
 /// How often a deletion begins again at once because a writer of something else came first.
 const CONFLICTS: usize = 5;
@@ -23,7 +22,7 @@ impl Engine {
             Verdict::WaitForDependents(dependents) => {
                 let owner = &checked.item.identity;
                 self.waits(owner, &dependents);
-                let blocking = self.graph().dependents(&owner.uid).into_iter().filter(|it| it.reference.blocking);
+                let blocking = self.graph().dependents(&owner.uid).into_iter().filter(|it| it.reference.blocks());
                 let is_held = self.is_held(owner, &blocking.collect::<Vec<_>>());
                 for dependent in dependents {
                     self.add(Key::Check(dependent));
@@ -53,11 +52,7 @@ impl Engine {
 
 impl Engine {
     async fn drop_references(&self, checked: &Checked, references: &[OwnerReference]) -> Result<Next, KubernetesError> {
-        let is_dropped = |reference: &OwnerReferenceMetadata| {
-            convert::references(std::slice::from_ref(reference)).iter().any(|it| references.contains(it))
-        };
-        let rest: Vec<_> =
-            checked.live.owner_references.iter().filter(|reference| !is_dropped(reference)).cloned().collect();
+        let rest: Vec<_> = checked.live.owners.iter().filter(|owner| !references.contains(owner)).cloned().collect();
         let changed = self.changes.set_references(&self.calls, checked.target(), &checked.live, &rest).await;
         let Some(changed) = unless_conflict(changed)? else { return Ok(Next::Again) };
         let why = (ActionWord::DropReferences, "another_owner_exists");
@@ -85,18 +80,15 @@ impl Engine {
         unblock: bool,
         reason: DeleteReason,
     ) -> Result<Next, KubernetesError> {
-        let owners: Vec<_> = checked.live.owner_references.iter().map(|owner| Uid::new(&owner.uid)).collect();
-        let brakes = (reason == DeleteReason::OwnersAbsent).then(|| self.brakes(&checked.item, &owners));
+        let owners = || checked.live.owners.iter().map(|owner| &owner.uid);
+        let brakes = (reason == DeleteReason::OwnersAbsent).then(|| self.brakes(&checked.item, owners()));
         if let Some(next) = brakes.flatten() {
             return Ok(next);
         }
         if unblock {
             // Only an owner that waits leads here, so the brake counts nothing.
-            let unblocked = |reference: &OwnerReferenceMetadata| OwnerReferenceMetadata {
-                block_owner_deletion: reference.block_owner_deletion.map(|_| false),
-                ..reference.clone()
-            };
-            let references: Vec<_> = checked.live.owner_references.iter().map(unblocked).collect();
+            let mut references = checked.live.owners.clone();
+            references.iter_mut().for_each(OwnerReference::unblock);
             let changed = self.changes.set_references(&self.calls, checked.target(), &checked.live, &references).await;
             let Some(changed) = unless_conflict(changed)? else { return Ok(Next::Again) };
             checked.live = changed;
@@ -122,7 +114,7 @@ impl Engine {
     ) -> Result<Option<DeleteResult>, KubernetesError> {
         let Checked { live, .. } = checked;
         let WriteTarget { resource, namespace, name, .. } = checked.target();
-        let mut version = live.resource_version.clone();
+        let mut version = live.version.clone();
         for _ in 0..CONFLICTS {
             let deleted = self.changes.delete(&self.calls, checked.target(), live, &version, propagation).await;
             if let Some(deleted) = unless_conflict(checked.or_gone(deleted))? {
@@ -135,14 +127,14 @@ impl Engine {
             if !self.may_delete_still(live, &now) {
                 return Ok(None);
             }
-            version = now.resource_version;
+            version = now.version;
         }
         Ok(None)
     }
 
-    fn may_delete_still(&self, before: &ObjectMetadata, now: &ObjectMetadata) -> bool {
+    fn may_delete_still(&self, before: &ObjectMeta, now: &ObjectMeta) -> bool {
         let is_same = before.finalizers == now.finalizers && before.deletion_timestamp == now.deletion_timestamp;
-        before.owner_references == now.owner_references && (is_same || !self.guards.compare_after_conflict)
+        before.owners == now.owners && (is_same || !self.guards.compare_after_conflict)
     }
 
     /// Asks the brake, if none of the owners was ever seen alive. Returns what follows instead of the deletion, if it may
@@ -189,9 +181,9 @@ impl Engine {
     }
 
     /// Reads the object again; `None` = it does not exist any more.
-    async fn remains(&self, target: WriteTarget<'_>) -> Result<Option<ObjectMetadata>, KubernetesError> {
+    async fn remains(&self, target: WriteTarget<'_>) -> Result<Option<ObjectMeta>, KubernetesError> {
         let now = self.calls.read(target.resource, target.namespace, target.name).await?;
-        Ok(now.filter(|now| now.uid == target.uid))
+        Ok(now.filter(|now| now.uid == *target.uid))
     }
 
     /// Reports a deletion, and shows the graph what became of the object.
@@ -205,7 +197,7 @@ impl Engine {
             DeleteResult::Unheld | DeleteResult::Gone => ClusterResult::Removed,
             DeleteResult::AlreadyDeleted => ClusterResult::AlreadyDeleted,
             DeleteResult::Accepted(held) => {
-                self.changed(Event::Seen(convert::observed(&identity.kind, *resource, &held)));
+                self.changed(Event::Seen(observed(&identity.kind, *resource, *held)));
                 ClusterResult::Accepted
             }
         };
@@ -223,7 +215,7 @@ impl Engine {
         item: &Item,
         target: WriteTarget<'_>,
         (action, reason): (ActionWord, &str),
-        now: &ObjectMetadata,
+        now: &ObjectMeta,
     ) {
         let result = if self.changes.is_dry_run() {
             ClusterResult::DryRun
@@ -237,9 +229,9 @@ impl Engine {
 
     /// The API server removes most objects with their last finalizer. Then the answer is older than the end of the object,
     /// which the monitors of a service show, and a collection reads.
-    async fn show_or_forget(&self, item: &Item, target: WriteTarget<'_>, now: &ObjectMetadata) {
+    async fn show_or_forget(&self, item: &Item, target: WriteTarget<'_>, now: &ObjectMeta) {
         let ends = now.deletion_timestamp.is_some() && now.finalizers.is_empty();
-        let seen = |now| Event::Seen(convert::observed(&item.identity.kind, item.resource, now));
+        let seen = |now: &ObjectMeta| Event::Seen(observed(&item.identity.kind, item.resource, now.clone()));
         if !ends {
             return self.changed(seen(now));
         }
@@ -262,7 +254,7 @@ pub(super) enum DeleteResult {
     Gone,
     /// It did not exist any more.
     AlreadyDeleted,
-    Accepted(Box<ObjectMetadata>),
+    Accepted(Box<ObjectMeta>),
 }
 
 // === impl Checked ===
@@ -270,7 +262,7 @@ pub(super) enum DeleteResult {
 impl Checked {
     /// Returns the object that was decided about. An answer never says where a change goes (G2).
     pub(super) fn target(&self) -> WriteTarget<'_> {
-        target(&self.item.identity, &self.resource, &self.uid)
+        target(&self.item.identity, &self.resource)
     }
 
     /// Counts an object that does not exist as deleted: its uid was read right before.
@@ -286,9 +278,10 @@ impl Checked {
     }
 }
 
-/// Returns the target of a change of an object, by its identity in the graph. `uid` is the text of its uid.
-pub(super) fn target<'a>(identity: &'a Identity, resource: &'a ApiResource, uid: &'a str) -> WriteTarget<'a> {
-    WriteTarget { resource, namespace: namespace_in_path(identity, resource), name: &identity.name, uid }
+/// Returns the target of a change of an object, by its identity in the graph.
+pub(super) fn target<'a>(identity: &'a Identity, resource: &'a ApiResource) -> WriteTarget<'a> {
+    let Identity { name, uid, .. } = identity;
+    WriteTarget { resource, namespace: namespace_in_path(identity, resource), name, uid }
 }
 
 /// Returns the namespace in the path of an object. A guess about a cluster-scoped owner has the namespace of its dependent.

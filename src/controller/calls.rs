@@ -6,9 +6,8 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until};
 
-use crate::kubernetes::{
-    ApiResource, ClusterNode, Connection, KubernetesError, ObjectMetadata, read_metadata, read_node,
-};
+use crate::kubernetes::{ApiResource, ClusterNode, Connection, KubernetesError, read_metadata, read_node};
+use crate::model::ObjectMeta;
 
 /// Limits on the calls of the workers to the API server.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,7 +75,7 @@ impl Calls {
         resource: &ApiResource,
         namespace: &str,
         name: &str,
-    ) -> Result<Option<ObjectMetadata>, KubernetesError> {
+    ) -> Result<Option<ObjectMeta>, KubernetesError> {
         let _permit = self.permit().await;
         match read_metadata(&self.connection, resource, namespace, name, self.answer).await {
             Err(error) if self.trusts_any_404 && error.is_any_404() => Ok(None),

@@ -6,12 +6,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::calls::Calls;
-use super::convert;
 use crate::kubernetes::{
-    Connection, Deleted, Deletion, KubernetesError, ObjectMetadata, OwnerReferenceMetadata, PropagationPolicy,
-    WriteTarget, delete_object, patch_object, patch_status,
+    Connection, Deleted, Deletion, KubernetesError, PropagationPolicy, WriteTarget, delete_object, patch_object,
+    patch_status,
 };
-use crate::owners::{FOREGROUND, Propagation};
+use crate::model::{FOREGROUND, ObjectMeta, OwnerReference};
+use crate::owners::Propagation;
 
 /// Makes the changes, or only counts them.
 pub(super) struct Changes {
@@ -37,7 +37,7 @@ pub(super) async fn deletion_waits_for_dependents(
     let propagation = Some(PropagationPolicy::Foreground);
     let deletion = Deletion { propagation, dry_run: true, ..Deletion::default() };
     let answer = delete_object(connection, target, &deletion, limit).await?;
-    Ok(matches!(answer, Deleted::Accepted(held) if convert::has(&held, FOREGROUND)))
+    Ok(matches!(answer, Deleted::Accepted(held) if held.has(FOREGROUND)))
 }
 
 // === impl Mode ===
@@ -75,7 +75,7 @@ impl Changes {
         &self,
         calls: &Calls,
         target: WriteTarget<'_>,
-        live: &ObjectMetadata,
+        live: &ObjectMeta,
         version: &str,
         propagation: Propagation,
     ) -> Result<Deleted, KubernetesError> {
@@ -97,10 +97,11 @@ impl Changes {
         &self,
         calls: &Calls,
         target: WriteTarget<'_>,
-        live: &ObjectMetadata,
-        references: &[OwnerReferenceMetadata],
-    ) -> Result<ObjectMetadata, KubernetesError> {
-        self.patch(calls, target, live, "ownerReferences", json!(references)).await
+        live: &ObjectMeta,
+        references: &[OwnerReference],
+    ) -> Result<ObjectMeta, KubernetesError> {
+        let references = references.iter().map(written).collect();
+        self.patch(calls, target, live, "ownerReferences", references).await
     }
 
     /// Removes a finalizer of the object that was read.
@@ -108,9 +109,9 @@ impl Changes {
         &self,
         calls: &Calls,
         target: WriteTarget<'_>,
-        live: &ObjectMetadata,
+        live: &ObjectMeta,
         finalizer: &str,
-    ) -> Result<ObjectMetadata, KubernetesError> {
+    ) -> Result<ObjectMeta, KubernetesError> {
         let rest: Vec<_> = live.finalizers.iter().filter(|known| *known != finalizer).collect();
         self.patch(calls, target, live, "finalizers", json!(rest)).await
     }
@@ -149,16 +150,16 @@ impl Changes {
         &self,
         calls: &Calls,
         target: WriteTarget<'_>,
-        live: &ObjectMetadata,
+        live: &ObjectMeta,
         field: &str,
         value: Value,
-    ) -> Result<ObjectMetadata, KubernetesError> {
+    ) -> Result<ObjectMeta, KubernetesError> {
         if self.mode == Mode::DryRun {
             return Ok(live.clone());
         }
         let value = if value == json!([]) { Value::Null } else { value };
         let _permit = calls.permit().await;
-        let patched = patch_object(&calls.connection, target, &live.resource_version, (field, value), calls.answer);
+        let patched = patch_object(&calls.connection, target, &live.version, (field, value), calls.answer);
         self.counted(patched.await)
     }
 
@@ -166,4 +167,16 @@ impl Changes {
         self.made.fetch_add(usize::from(made.is_ok()), Ordering::Relaxed);
         made
     }
+}
+
+/// Returns an owner reference as the API has it.
+fn written(reference: &OwnerReference) -> Value {
+    let OwnerReference { kind, name, uid, controller, blocking } = reference;
+    let mut written = json!({"apiVersion": kind.api_version, "kind": kind.kind, "name": name, "uid": uid});
+    for (field, value) in [("controller", controller), ("blockOwnerDeletion", blocking)] {
+        if let Some(value) = value {
+            written[field] = (*value).into();
+        }
+    }
+    written
 }

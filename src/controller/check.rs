@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::act::namespace_in_path;
-use super::convert;
 use super::engine::{Engine, Key, Notice};
 use super::served::Served;
-use crate::kubernetes::{ApiResource, KubernetesError, ObjectMetadata, is_path_segment};
-use crate::model::{Identity, OwnerReference, Uid};
+use crate::kubernetes::{ApiResource, KubernetesError, is_path_segment};
+use crate::model::{Identity, ObjectMeta, OwnerReference, Uid};
 use crate::owners::{
     Dependent, Event, Item, Meaning, ObjectKeepReason, OwnerState, VALID, Verdict, decide, too_many_owners,
 };
@@ -33,10 +32,8 @@ pub(super) enum Next {
 /// One object under check.
 pub(super) struct Checked {
     pub(super) item: Item,
-    /// The text of its uid.
-    pub(super) uid: String,
     pub(super) resource: Arc<ApiResource>,
-    pub(super) live: ObjectMetadata,
+    pub(super) live: ObjectMeta,
 }
 
 // === impl Engine: workers ===
@@ -127,7 +124,7 @@ impl Engine {
         if is_left_out {
             return Ok(if self.has_monitors { Next::Again } else { Next::Done });
         }
-        self.decide(&served, Checked { item, uid: uid.to_string(), resource: Arc::clone(resource), live }).await
+        self.decide(&served, Checked { item, resource: Arc::clone(resource), live }).await
     }
 
     /// Decides about an object that was read, and carries the decision out.
@@ -143,7 +140,7 @@ impl Engine {
             return Ok(Next::Again);
         }
         let dependents = self.graph().dependents(&item.identity.uid);
-        let verdict = decide(&convert::live(item.identity.clone(), live), &states, &dependents);
+        let verdict = decide(live, &states, &dependents);
         if matches!(verdict, Verdict::Delete { .. }) && self.another_lives(served, &item.identity).await? {
             return Ok(Next::Parked);
         }
@@ -171,10 +168,10 @@ impl Engine {
         resource: &ApiResource,
         object: &Identity,
         namespace: &str,
-    ) -> Result<Option<ObjectMetadata>, KubernetesError> {
+    ) -> Result<Option<ObjectMeta>, KubernetesError> {
         let at = self.now();
         let live = self.calls.read(resource, namespace, &object.name).await?;
-        let live = live.filter(|live| Uid::new(&live.uid) == object.uid);
+        let live = live.filter(|live| live.uid == object.uid);
         if live.is_none() {
             self.apply_at(Event::ProvenAbsent(object.clone()), at);
         }
@@ -212,8 +209,8 @@ impl Engine {
         let live = self.read_shown(resource, object, namespace).await?;
         let Some(live) = live else { return Ok(false) };
         let states = self.owner_states(served, namespace, &live).await?;
-        let verdict = decide(&convert::live(object.clone(), &live), &states, &[]);
-        Ok(live.deletion_timestamp.is_none() && !matches!(verdict, Verdict::Delete { .. }))
+        let verdict = decide(&live, &states, &[]);
+        Ok(!live.is_deleting() && !matches!(verdict, Verdict::Delete { .. }))
     }
 
     fn keep(&self, checked: &Checked, reason: ObjectKeepReason) -> Next {
@@ -246,14 +243,14 @@ impl Engine {
         &self,
         served: &Served,
         namespace: &str,
-        live: &ObjectMetadata,
+        live: &ObjectMeta,
     ) -> Result<Vec<OwnerState>, KubernetesError> {
-        let (mut states, too_many) = (Vec::new(), too_many_owners(live.owner_references.len()));
-        for reference in convert::references(&live.owner_references) {
-            let state = match (&too_many, self.known_state(namespace, &reference)) {
+        let (mut states, too_many) = (Vec::new(), too_many_owners(live.owners.len()));
+        for reference in &live.owners {
+            let state = match (&too_many, self.known_state(namespace, reference)) {
                 (_, Some(state)) => state,
                 (Some(cause), None) => OwnerState::Unverified(cause.clone()),
-                (None, None) => self.owner_state(served, namespace, &reference).await?,
+                (None, None) => self.owner_state(served, namespace, reference).await?,
             };
             states.push(state);
         }
@@ -278,8 +275,8 @@ impl Engine {
         let Some(resource) = served.resource(&owner.kind) else { return Ok(OwnerState::KindNotServed) };
         let at = self.now();
         let live = self.calls.read(resource, &owner.namespace, &owner.name).await?;
-        match live.filter(|live| Uid::new(&live.uid) == owner.uid) {
-            Some(live) if convert::waits_for_dependents(&live) => Ok(OwnerState::WaitsForDependents),
+        match live.filter(|live| live.uid == owner.uid) {
+            Some(live) if live.waits_for_dependents() => Ok(OwnerState::WaitsForDependents),
             Some(_) => Ok(OwnerState::Exists),
             None => {
                 self.graph().absent.insert(owner, at);

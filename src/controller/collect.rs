@@ -14,13 +14,12 @@ use tokio_util::sync::CancellationToken;
 use super::calls::Calls;
 use super::changes::{Changes, Mode};
 use super::check::Next;
-use super::convert;
 use super::engine::{Engine, Key, Notice, Wave};
 use super::served::{Served, served};
 use super::settings::at_once;
 use super::{ClusterFailure, ClusterOutcome, ClusterResult, ControllerError, ControllerSettings, ResourceFilter};
-use crate::kubernetes::{ApiResource, Clock, Connection, ObjectMetadata, discover, list_metadata};
-use crate::model::{Identity, Uid};
+use crate::kubernetes::{ApiResource, Clock, Connection, discover, list_metadata};
+use crate::model::{Identity, ObjectMeta, Uid};
 use crate::owners::{Event, UnavailableGroup};
 
 /// After so many failures of an object the others do not wait for it any longer: about 2.5 s.
@@ -162,7 +161,7 @@ impl Collection {
         let mut lists = stream::iter(lists).buffered(at_once(settings.lists));
         while let Some((resource, list)) = lists.next().await {
             match list {
-                Ok(objects) => show(engine, resource, &objects, &mut report.waiting),
+                Ok(objects) => show(engine, resource, objects, &mut report.waiting),
                 Err(error) => {
                     engine.awaits_list(engine.number(&resource.group(), &resource.resource));
                     report.errors.push(error.to_string());
@@ -248,18 +247,18 @@ impl Collection {
 }
 
 /// Shows the graph all objects of a resource, and names those whose deletion others hold up.
-fn show(engine: &Engine, resource: &ApiResource, objects: &[ObjectMetadata], waiting: &mut Vec<WaitingObject>) {
+fn show(engine: &Engine, resource: &ApiResource, objects: Vec<ObjectMeta>, waiting: &mut Vec<WaitingObject>) {
     let (kind, id) = (served(resource).kind, engine.number(&resource.group(), &resource.resource));
     engine.apply(Event::ListBegins(id));
     for object in objects {
-        engine.show(&kind, id, object);
-        if object.deletion_timestamp.is_some() {
+        if object.is_deleting() {
             waiting.push(WaitingObject {
-                object: convert::identity(&kind, object),
+                object: object.identity(&kind),
                 finalizers: object.finalizers.clone(),
-                grace_seconds: object.deletion_grace_period_seconds.filter(|grace| *grace > 0),
+                grace_seconds: object.grace_seconds.filter(|grace| *grace > 0),
             });
         }
+        engine.show(&kind, id, object);
     }
     engine.apply(Event::ListEnds(id));
     engine.has_list(id);
@@ -267,7 +266,7 @@ fn show(engine: &Engine, resource: &ApiResource, objects: &[ObjectMetadata], wai
 
 fn uid(change: &Event) -> Option<Uid> {
     match change {
-        Event::Seen(observed) => Some(observed.identity.uid.clone()),
+        Event::Seen(observed) => Some(observed.meta.uid.clone()),
         Event::Deleted(_, identity) | Event::ProvenAbsent(identity) => Some(identity.uid.clone()),
         Event::ListBegins(_) | Event::ListEnds(_) | Event::Unserved(_) | Event::Dropped(_) | Event::Interrupted => None,
     }

@@ -12,15 +12,16 @@ use super::ResourceFilter;
 use super::calls::Calls;
 use super::changes::Changes;
 use super::check::Checked;
-use super::convert;
 use super::outcome::{ClusterFailure, ClusterOutcome};
 use super::queue::{QueueLength, WorkQueue};
 use super::served::Served;
 use super::waiting::Waiting;
-use crate::kubernetes::{Clock, ObjectMetadata};
+use crate::kubernetes::Clock;
 use crate::metrics::EngineFigures;
-use crate::model::{ApiKind, Identity, Uid};
-use crate::owners::{Brake, Effect, Event, Graph, OwnerGuards, Recent, ResourceId, UnavailableGroup, Verdict};
+use crate::model::{ApiKind, Identity, ObjectMeta, Uid};
+use crate::owners::{
+    Brake, Effect, Event, Graph, Observed, OwnerGuards, Recent, ResourceId, UnavailableGroup, Verdict,
+};
 
 /// How many owners are remembered whose dependents were orphaned.
 const ORPHANED: usize = 10_000;
@@ -222,8 +223,8 @@ impl Engine {
     }
 
     /// Applies what the API server shows of an object.
-    pub(super) fn show(&self, kind: &ApiKind, resource: ResourceId, object: &ObjectMetadata) {
-        self.apply(Event::Seen(convert::observed(kind, resource, object)));
+    pub(super) fn show(&self, kind: &ApiKind, resource: ResourceId, meta: ObjectMeta) {
+        self.apply(Event::Seen(observed(kind, resource, meta)));
     }
 
     pub(super) fn graph(&self) -> MutexGuard<'_, Graph> {
@@ -450,6 +451,11 @@ impl Engine {
     pub(super) fn is_exhausted(&self) -> bool {
         self.objects_left.load(Ordering::Relaxed) == 0
     }
+}
+
+/// Returns what a monitor of this kind shows.
+pub(super) fn observed(kind: &ApiKind, resource: ResourceId, meta: ObjectMeta) -> Observed {
+    Observed { kind: kind.clone(), resource, meta }
 }
 
 /// No code panics while it holds one of the locks, and none is held across an await.

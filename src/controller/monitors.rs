@@ -202,13 +202,13 @@ impl Sink<MetadataOnly> for GraphSink {
 
     fn seen(&mut self, object: MetadataOnly) {
         self.defines(&object.metadata.name, true);
-        self.engine.show(&self.kind, self.id, &object.metadata);
+        self.engine.show(&self.kind, self.id, object.metadata);
         self.notify_of_kinds();
     }
 
     fn deleted(&mut self, object: MetadataOnly) {
         self.defines(&object.metadata.name, false);
-        self.engine.apply(Event::Deleted(self.id, super::convert::identity(&self.kind, &object.metadata)));
+        self.engine.apply(Event::Deleted(self.id, object.metadata.identity(&self.kind)));
         self.notify_of_kinds();
     }
 

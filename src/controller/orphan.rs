@@ -6,11 +6,10 @@ use futures::{StreamExt as _, stream};
 
 use super::act::{target, unless_conflict};
 use super::check::{Next, namespace};
-use super::convert;
 use super::engine::Engine;
 use crate::kubernetes::KubernetesError;
-use crate::model::Uid;
-use crate::owners::{ActionWord, Dependent, Item, ORPHAN};
+use crate::model::{ORPHAN, ObjectMeta, Uid};
+use crate::owners::{ActionWord, Dependent, Item};
 
 /// Dependents of one owner that are changed at once: few, because the calls of one worker are a share (G5).
 const AT_ONCE: usize = 4;
@@ -31,9 +30,7 @@ impl Engine {
         let Some(namespace) = namespace(&item, resource) else { return Ok(Next::Done) };
         let live = self.calls.read(resource, &namespace, &item.identity.name).await?;
         // It may be deleted with another policy meanwhile.
-        let wants = |live: &crate::kubernetes::ObjectMetadata| {
-            Uid::new(&live.uid) == *uid && live.deletion_timestamp.is_some() && convert::has(live, ORPHAN)
-        };
+        let wants = |live: &ObjectMeta| live.uid == *uid && live.is_deleting() && live.has(ORPHAN);
         let Some(live) = live.filter(wants) else { return Ok(Next::Done) };
         let dependents = self.graph().dependents(uid);
         if self.is_held(&item.identity, &dependents) {
@@ -48,8 +45,7 @@ impl Engine {
         if self.graph().any_dependent(uid, |dependent, _| !released.contains(dependent)) {
             return Ok(Next::Again);
         }
-        let uid_text = uid.to_string();
-        let target = target(&item.identity, resource, &uid_text);
+        let target = target(&item.identity, resource);
         let changed = self.changes.remove_finalizer(&self.calls, target, &live, ORPHAN).await;
         let Some(changed) = unless_conflict(changed)? else { return Ok(Next::Again) };
         if !self.guards.orphan_wait.is_zero() {
@@ -79,15 +75,13 @@ impl Engine {
             let cause = served.why_not(&item.identity.kind);
             return Err(KubernetesError::Unreadable { what: format!("release {}", item.identity), cause });
         };
-        let uid = item.identity.uid.to_string();
-        let target = target(&item.identity, resource, &uid);
+        let target = target(&item.identity, resource);
         let mut conflicts = 0;
         loop {
             let live = self.calls.read(resource, target.namespace, target.name).await?;
-            let Some(live) = live.filter(|live| Uid::new(&live.uid) == item.identity.uid) else { return Ok(()) };
-            let is_owner = |reference: &crate::kubernetes::OwnerReferenceMetadata| Uid::new(&reference.uid) == *owner;
-            let rest: Vec<_> = live.owner_references.iter().filter(|it| !is_owner(it)).cloned().collect();
-            if rest.len() == live.owner_references.len() {
+            let Some(live) = live.filter(|live| live.uid == item.identity.uid) else { return Ok(()) };
+            let rest: Vec<_> = live.owners.iter().filter(|it| it.uid != *owner).cloned().collect();
+            if rest.len() == live.owners.len() {
                 return Ok(());
             }
             match self.changes.set_references(&self.calls, target, &live, &rest).await {

@@ -21,12 +21,12 @@ use serde_json::{Value, json};
 use self::server::Server;
 use super::calls::Calls;
 use super::changes::{Changes, Mode};
-use super::engine::{Engine, Key, Notice};
+use super::engine::{Engine, Key, Notice, observed};
 use super::outcome::ClusterFailure;
 use super::served::Served;
-use super::{CallLimits, ResourceFilter, convert};
-use crate::kubernetes::{ApiResource, Discovered, ObjectMetadata};
-use crate::model::{ApiKind, Uid};
+use super::{CallLimits, ResourceFilter};
+use crate::kubernetes::{ApiResource, Discovered};
+use crate::model::{ApiKind, ObjectMeta, Uid};
 use crate::owners::{Event, OwnerGuards};
 
 /// The resources that the server of a test serves: version, resource, kind, namespaced.
@@ -104,13 +104,13 @@ impl Cluster {
     }
 
     fn monitor_shows(&self, object: &Value) {
-        self.engine.apply(Event::Seen(convert::observed(&kind(object), self.resource(object), &metadata(object))));
+        self.engine.apply(Event::Seen(observed(&kind(object), self.resource(object), metadata(object))));
     }
 
     /// The object is deleted, and its monitor shows that.
     fn loses(&self, object: &Value) {
         self.server.remove(object);
-        let identity = convert::identity(&kind(object), &metadata(object));
+        let identity = metadata(object).identity(&kind(object));
         self.engine.apply(Event::Deleted(self.resource(object), identity));
     }
 
@@ -207,7 +207,7 @@ fn kind(object: &Value) -> ApiKind {
     ApiKind::new(object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap())
 }
 
-fn metadata(object: &Value) -> ObjectMetadata {
+fn metadata(object: &Value) -> ObjectMeta {
     serde_json::from_value(object["metadata"].clone()).unwrap()
 }
 

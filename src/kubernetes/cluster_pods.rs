@@ -7,8 +7,8 @@ use kube::core::params::GetParams;
 use serde::Deserialize;
 
 use super::connection::{invalid_request, unreadable};
-use super::{ApiResource, Connection, KubernetesError, Watched, times};
-use crate::model::is_object_name;
+use super::{ApiResource, Connection, KubernetesError, Watched};
+use crate::model::{is_object_name, known_time, latest_time};
 
 /// A pod.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -35,10 +35,10 @@ pub struct ClusterPodMetadata {
     /// The version of the object.
     pub resource_version: String,
     /// When it was created.
-    #[serde(deserialize_with = "times::latest")]
+    #[serde(deserialize_with = "latest_time")]
     pub creation_timestamp: Option<Timestamp>,
     /// When its deletion is to be complete.
-    #[serde(deserialize_with = "times::latest")]
+    #[serde(deserialize_with = "latest_time")]
     pub deletion_timestamp: Option<Timestamp>,
     /// The grace period of its deletion, in seconds.
     pub deletion_grace_period_seconds: Option<i64>,
@@ -93,7 +93,7 @@ struct ContainerState {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Terminated {
-    #[serde(deserialize_with = "times::known")]
+    #[serde(deserialize_with = "known_time")]
     finished_at: Option<Timestamp>,
 }
 

@@ -55,8 +55,8 @@ mod tests {
             kind: owner.kind.clone(),
             name: owner.name.clone(),
             uid: owner.uid.clone(),
-            controller: false,
-            blocking: false,
+            controller: None,
+            blocking: None,
         };
         owners.iter().map(|owner| (child.clone(), reference(owner))).collect()
     }

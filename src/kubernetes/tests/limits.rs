@@ -74,7 +74,7 @@ fn page(query: &str, objects: usize, bytes: usize) -> Vec<u8> {
 async fn a_list_with_large_metadata_is_read_in_smaller_pages() {
     let (connection, requests) = large(24, 1 << 20);
     let listed = list_metadata(&connection, &ApiResource::pods(), seconds(60)).await.unwrap();
-    let names: Vec<_> = listed.iter().map(|object| object.name.clone()).collect();
+    let names: Vec<_> = listed.iter().map(|object| object.name.to_string()).collect();
     assert_eq!(names, (0..24).map(|at| format!("o{at}")).collect::<Vec<_>>());
     assert!(requests.load(Ordering::Relaxed) < 24);
     let (connection, _) = large(24, 1 << 20);

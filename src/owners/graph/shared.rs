@@ -71,8 +71,14 @@ impl Graph {
     }
 
     fn shared_object(&self, observed: &Observed) -> SharedObject {
-        let Observed { identity, resource, owners, .. } = observed.clone();
-        SharedObject { identity, resource, list: self.store.current_list(resource), owners, is_hidden: false }
+        let (resource, owners) = (observed.resource, observed.meta.owners.clone());
+        SharedObject {
+            identity: observed.identity(),
+            resource,
+            list: self.store.current_list(resource),
+            owners,
+            is_hidden: false,
+        }
     }
 
     /// Removes those of the objects that share the uid of a node for which `has_ended` holds. Returns whether others remain;
