@@ -5,10 +5,8 @@
 //! the objects in the cluster that a caller names.
 
 mod access;
-mod api_types;
 mod client;
 mod clients;
-mod cluster_pods;
 mod connection;
 mod discovery;
 mod error;
@@ -24,6 +22,7 @@ mod overrides;
 mod path;
 mod pauses;
 mod pod_lookup;
+mod pods;
 mod proxies;
 mod repeats;
 mod server;
@@ -36,10 +35,6 @@ mod writer;
 mod tests;
 
 pub use access::{Access, CredentialCandidates, Credentials, ExecPlugins};
-pub use api_types::NodeInfo;
-pub use cluster_pods::{
-    ClusterNode, ClusterNodeMetadata, ClusterPod, ClusterPodMetadata, ClusterPodSpec, ClusterPodStatus, read_node,
-};
 pub use connection::Connection;
 pub use discovery::{ApiResource, Discovered, discover};
 pub use error::KubernetesError;
@@ -47,10 +42,12 @@ pub use kubelet::{Kubelet, KubeletAccess, KubeletError, KubeletPod, KubeletPods,
 pub use lease::{LeaseName, read_lease, write_lease};
 pub use list::list_objects;
 pub use metadata::{MetadataOnly, list_metadata, read_metadata};
-pub use monitor::{Form, Monitor, Sink, Watched};
+pub use monitor::{Follower, Monitor, News, Watched};
+pub use node::{ApiNode, NodeInfo, read_node};
 pub use overrides::ConfigOverrides;
 pub use path::is_path_segment;
 pub use pod_lookup::pod_exists;
+pub use pods::{ApiPod, PodMetadata, PodSpec, PodStatus};
 pub use proxies::Proxies;
 pub use server::server_version;
 pub use target::Target;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until};
 
-use crate::kubernetes::{ApiResource, ClusterNode, Connection, KubernetesError, read_metadata, read_node};
+use crate::kubernetes::{ApiNode, ApiResource, Connection, KubernetesError, read_metadata, read_node};
 use crate::model::ObjectMeta;
 
 /// Limits on the calls of the workers to the API server.
@@ -84,7 +84,7 @@ impl Calls {
     }
 
     /// Reads a node. `None` = it is proven absent.
-    pub(super) async fn read_node(&self, name: &str) -> Result<Option<ClusterNode>, KubernetesError> {
+    pub(super) async fn read_node(&self, name: &str) -> Result<Option<ApiNode>, KubernetesError> {
         let _permit = self.permit().await;
         match read_node(&self.connection, name, self.answer).await {
             Err(error) if self.trusts_any_404 && error.is_any_404() => Ok(None),

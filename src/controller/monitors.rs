@@ -12,7 +12,7 @@ use super::engine::Engine;
 use super::served::{Served, served};
 use super::settings::at_once;
 use super::{ControllerSettings, ResourceFilter};
-use crate::kubernetes::{ApiResource, Discovered, Form, KubernetesError, MetadataOnly, Monitor, Sink, Timing};
+use crate::kubernetes::{ApiResource, Discovered, Follower, MetadataOnly, Monitor, News, Timing};
 use crate::model::ApiKind;
 use crate::owners::{Event, ResourceId};
 
@@ -117,13 +117,8 @@ impl Monitors {
             defines_custom: self.engine.name(id) == DEFINITIONS,
             is_listing: true,
         };
-        let monitor = Monitor {
-            connection: Arc::clone(&self.engine.calls.connection),
-            resource: resource.clone(),
-            form: Form::Metadata,
-            timing: self.timing.clone(),
-            lists: Arc::clone(&self.lists),
-        };
+        let connection = Arc::clone(&self.engine.calls.connection);
+        let monitor = Monitor::new(connection, resource, self.timing.clone(), Arc::clone(&self.lists));
         self.engine.awaits_list(id);
         let task = tokio::spawn(monitor.run::<MetadataOnly>(sink));
         self.running.insert(id, Running { resource: resource.clone(), task, missing_since: None });
@@ -195,39 +190,37 @@ impl GraphSink {
     }
 }
 
-impl Sink<MetadataOnly> for GraphSink {
-    fn list_begins(&mut self) {
-        self.engine.apply(Event::ListBegins(self.id));
-    }
-
-    fn seen(&mut self, object: MetadataOnly) {
-        self.defines(&object.metadata.name, true);
-        self.engine.show(&self.kind, self.id, object.metadata);
-        self.notify_of_kinds();
-    }
-
-    fn deleted(&mut self, object: MetadataOnly) {
-        self.defines(&object.metadata.name, false);
-        self.engine.apply(Event::Deleted(self.id, object.metadata.identity(&self.kind)));
-        self.notify_of_kinds();
-    }
-
-    fn list_ends(&mut self) {
-        self.engine.apply(Event::ListEnds(self.id));
-        self.engine.has_list(self.id);
-        self.is_listing = false;
-    }
-
-    fn failed(&mut self, error: &KubernetesError) {
-        self.engine.apply(Event::Interrupted);
-        if self.engine.monitor_fails(self.id) {
-            tracing::warn!(resource = self.name, cause = %error, "not monitored for now");
-        }
-    }
-
-    fn works(&mut self) {
-        if self.engine.monitor_works(self.id) {
-            tracing::info!(resource = self.name, "monitored again");
+impl Follower<MetadataOnly> for GraphSink {
+    fn show(&mut self, news: News<'_, MetadataOnly>) {
+        match news {
+            News::ListBegins => self.engine.apply(Event::ListBegins(self.id)),
+            News::Seen(MetadataOnly { metadata }) => {
+                self.defines(&metadata.name, true);
+                self.engine.show(&self.kind, self.id, metadata);
+                self.notify_of_kinds();
+            }
+            News::Deleted(MetadataOnly { metadata }) => {
+                self.defines(&metadata.name, false);
+                self.engine.apply(Event::Deleted(self.id, metadata.identity(&self.kind)));
+                self.notify_of_kinds();
+            }
+            News::ListEnds => {
+                self.engine.apply(Event::ListEnds(self.id));
+                self.engine.has_list(self.id);
+                self.is_listing = false;
+            }
+            News::Current => {}
+            News::Failed(error) => {
+                self.engine.apply(Event::Interrupted);
+                if self.engine.monitor_fails(self.id) {
+                    tracing::warn!(resource = self.name, cause = %error, "not monitored for now");
+                }
+            }
+            News::Works => {
+                if self.engine.monitor_works(self.id) {
+                    tracing::info!(resource = self.name, "monitored again");
+                }
+            }
         }
     }
 }

@@ -24,9 +24,7 @@ use super::ControllerError;
 use super::calls::Calls;
 use super::changes::{Changes, Mode};
 use super::settings::at_once;
-use crate::kubernetes::{
-    ApiResource, Clock, ClusterNode, ClusterPod, Connection, Form, KubernetesError, Watched, list_objects,
-};
+use crate::kubernetes::{ApiNode, ApiPod, ApiResource, Clock, Connection, KubernetesError, Watched, list_objects};
 use crate::pod_gc::{MissingNodes, NodeAnswer, PodPlan, PodsSnapshot, plan};
 
 pub use outcome::{PodFailure, PodNotice, PodOutcome, PodReport, PodReportKind, PodResult};
@@ -78,8 +76,8 @@ impl PodCollector {
     pub async fn snapshot(&self) -> Result<PodsSnapshot, ControllerError> {
         let taken_at = (self.clock)();
         // The nodes come second: a pod in the list is then no younger than the list of nodes.
-        let pods = self.list::<ClusterPod>(&ApiResource::pods()).await?;
-        let nodes = self.list::<ClusterNode>(&ApiResource::nodes()).await?;
+        let pods = self.list::<ApiPod>(&ApiResource::pods()).await?;
+        let nodes = self.list::<ApiNode>(&ApiResource::nodes()).await?;
         Ok(PodsSnapshot {
             taken_at,
             server: self.calls.connection.chosen_by().await,
@@ -89,7 +87,7 @@ impl PodCollector {
     }
 
     async fn list<T: Watched>(&self, resource: &ApiResource) -> Result<Vec<T>, ControllerError> {
-        let listed = list_objects(&self.calls.connection, resource, Form::Whole, self.calls.answer).await;
+        let listed = list_objects(&self.calls.connection, resource, self.calls.answer).await;
         listed.map_err(|source: KubernetesError| ControllerError::Pods { source })
     }
 

@@ -1,6 +1,7 @@
 //! The connection to the API server. It reads the credentials again when the server no longer accepts them, so it works
 //! for the whole life of the process.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -357,6 +358,11 @@ pub(super) async fn piece(what: &str, body: &mut Body) -> Result<Option<impl AsR
             }
         }
     }
+}
+
+/// Returns what was built for a request.
+pub(super) fn built<T>(what: &str, built: Result<T, impl Display>) -> Result<T, KubernetesError> {
+    built.map_err(|error| invalid_request(what, error.to_string()))
 }
 
 pub(super) fn invalid_request(what: &str, cause: String) -> KubernetesError {

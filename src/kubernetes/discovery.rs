@@ -9,7 +9,7 @@ use futures::{StreamExt as _, stream};
 use http::{Request, header};
 use serde::Deserialize;
 
-use super::connection::{invalid_request, unreadable};
+use super::connection::{built, unreadable};
 use super::{Connection, KubernetesError};
 
 /// Both forms, the aggregated one preferred. A server takes the first that it knows.
@@ -155,8 +155,7 @@ pub async fn discover(connection: &Connection, limit: Duration) -> Result<Discov
 /// Requests `/readyz`. An API server that starts serves its custom resources last, so until it is ready their kinds look as
 /// if they were not served. An API server that does not let this user read the path counts as ready.
 async fn ready(connection: &Connection, limit: Duration) -> Result<(), KubernetesError> {
-    let request = Request::get("/readyz").body(Vec::new());
-    let request = request.map_err(|error| invalid_request(WHAT, error.to_string()))?;
+    let request = built(WHAT, Request::get("/readyz").body(Vec::new()))?;
     match connection.bytes(WHAT, request, limit).await {
         Err(KubernetesError::Foreign { code, .. }) if code >= 500 => Err(KubernetesError::NotReady { code }),
         Err(KubernetesError::Foreign { .. }) | Ok(_) => Ok(()),
@@ -170,8 +169,7 @@ async fn get<T: serde::de::DeserializeOwned>(
     path: &str,
     limit: Duration,
 ) -> Result<T, KubernetesError> {
-    let request = Request::get(path).header(header::ACCEPT, ACCEPT).body(Vec::new());
-    let request = request.map_err(|error| invalid_request(WHAT, error.to_string()))?;
+    let request = built(WHAT, Request::get(path).header(header::ACCEPT, ACCEPT).body(Vec::new()))?;
     connection.request(WHAT, request, limit).await
 }
 
@@ -273,6 +271,32 @@ impl Resource {
 // === impl ApiResource ===
 
 impl ApiResource {
+    /// Returns the pods, which every API server serves.
+    pub fn pods() -> Self {
+        Self::core("pods", "Pod", true)
+    }
+
+    /// Returns the nodes, which every API server serves.
+    pub fn nodes() -> Self {
+        Self::core("nodes", "Node", false)
+    }
+
+    /// Returns the ConfigMaps, which every API server serves.
+    pub fn config_maps() -> Self {
+        Self::core("configmaps", "ConfigMap", true)
+    }
+
+    fn core(resource: &str, kind: &str, namespaced: bool) -> Self {
+        Self {
+            api_version: "v1".to_owned(),
+            resource: resource.to_owned(),
+            kind: kind.to_owned(),
+            namespaced,
+            verbs: ["delete", "get", "list", "patch", "watch"].map(str::to_owned).to_vec(),
+            is_preferred: true,
+        }
+    }
+
     /// Returns whether objects of it can be collected. Events are left out: they are many, and never have owners.
     pub fn is_collectable(&self) -> bool {
         let can = |verb: &str| self.verbs.iter().any(|known| known == verb);

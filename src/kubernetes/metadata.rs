@@ -6,8 +6,8 @@ use http::{HeaderValue, Request, header};
 use kube::core::params::GetParams;
 use serde::Deserialize;
 
-use super::connection::{invalid_request, unreadable};
-use super::{ApiResource, Connection, Form, KubernetesError, Watched, list_objects};
+use super::connection::{built, unreadable};
+use super::{ApiResource, Connection, KubernetesError, Watched, list_objects};
 use crate::model::ObjectMeta;
 
 /// Only metadata, and whole objects from a server that does not know that form.
@@ -35,6 +35,8 @@ pub(super) struct OneObject {
 }
 
 impl Watched for MetadataOnly {
+    const METADATA_ONLY: bool = true;
+
     fn resource_version(&self) -> &str {
         &self.metadata.version
     }
@@ -50,7 +52,7 @@ pub async fn list_metadata(
     resource: &ApiResource,
     limit: Duration,
 ) -> Result<Vec<ObjectMeta>, KubernetesError> {
-    let objects = list_objects::<MetadataOnly>(connection, resource, Form::Metadata, limit).await?;
+    let objects = list_objects::<MetadataOnly>(connection, resource, limit).await?;
     Ok(objects.into_iter().map(|object| object.metadata).collect())
 }
 
@@ -69,8 +71,7 @@ pub async fn read_metadata(
 ) -> Result<Option<ObjectMeta>, KubernetesError> {
     let what = format!("read {} {name:?} ({})", resource.resource, resource.api_version);
     let (path, escaped) = resource.object(&what, namespace, name)?;
-    let request = path.get_metadata(&escaped, &GetParams::default());
-    let request = request.map_err(|error| invalid_request(&what, error.to_string()))?;
+    let request = built(&what, path.get_metadata(&escaped, &GetParams::default()))?;
     match connection.request::<OneObject>(&what, accepting(request, ACCEPT_ONE), limit).await {
         Ok(found) if found.is(resource, namespace, name) => Ok(Some(found.metadata)),
         Ok(_) => Err(unreadable(&what, "the answer is another object".to_owned())),

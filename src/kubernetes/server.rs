@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Request;
 use serde::Deserialize;
 
-use super::connection::invalid_request;
+use super::connection::built;
 use super::{Connection, KubernetesError};
 
 /// The part of `/version` that people know.
@@ -22,7 +22,6 @@ struct Version {
 /// The API server did not answer, or its answer has no version.
 pub async fn server_version(connection: &Connection, limit: Duration) -> Result<String, KubernetesError> {
     let what = "read the version of the API server";
-    let request = Request::get("/version").body(Vec::new());
-    let request = request.map_err(|error| invalid_request(what, error.to_string()))?;
+    let request = built(what, Request::get("/version").body(Vec::new()))?;
     Ok(connection.request::<Version>(what, request, limit).await?.git_version)
 }

@@ -10,7 +10,7 @@ pub use kube::core::params::PropagationPolicy;
 use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
 
-use super::connection::{invalid_request, unreadable};
+use super::connection::{built, invalid_request, unreadable};
 use super::metadata::{ACCEPT_ONE, OneObject, accepting};
 use super::path::segment;
 use super::{ApiResource, Connection, KubernetesError};
@@ -66,8 +66,7 @@ pub async fn delete_object(
 ) -> Result<Deleted, KubernetesError> {
     let what = target.what("delete");
     let (path, name) = target.object(&what)?;
-    let request = path.delete(&name, &deletion.params(&what, target)?);
-    let request = request.map_err(|error| invalid_request(&what, error.to_string()))?;
+    let request = built(&what, path.delete(&name, &deletion.params(&what, target)?))?;
     // A `Status`, or the object as it is now.
     let answer: OneObject = connection.request(&what, accepting(request, ACCEPT_ONE), limit).await?;
     if answer.kind == "Status" {
@@ -125,8 +124,7 @@ async fn changed(
     request: Result<Request<Vec<u8>>, kube::core::request::Error>,
     limit: Duration,
 ) -> Result<ObjectMeta, KubernetesError> {
-    let request = request.map_err(|error| invalid_request(what, error.to_string()))?;
-    let answer = connection.request(what, accepting(request, ACCEPT_ONE), limit).await?;
+    let answer = connection.request(what, accepting(built(what, request)?, ACCEPT_ONE), limit).await?;
     target.now(what, answer, false)
 }
 
@@ -142,10 +140,9 @@ pub async fn create_event(
     limit: Duration,
 ) -> Result<(), KubernetesError> {
     let what = format!("create an event in namespace {namespace}");
-    let body = serde_json::to_vec(event).map_err(|error| invalid_request(&what, error.to_string()))?;
+    let body = built(&what, serde_json::to_vec(event))?;
     let path = Path::new(format!("/api/v1/namespaces/{}/events", segment(&what, namespace)?));
-    let request = path.create(&PostParams::default(), body);
-    let request = request.map_err(|error| invalid_request(&what, error.to_string()))?;
+    let request = built(&what, path.create(&PostParams::default(), body))?;
     connection.request::<serde::de::IgnoredAny>(&what, request, limit).await.map(drop)
 }
 
