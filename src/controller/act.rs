@@ -1,10 +1,10 @@
 //! Carries out what was decided about one object.
 
-use super::check::{Checked, Next};
-use super::engine::{Engine, Key, Notice, observed};
+use super::decision::{Checked, Next, unless_conflict};
+use super::engine::{Engine, Key, Notice, State, observed};
 use super::outcome::{ClusterOutcome, ClusterResult};
 use super::waiting::STUCK;
-use crate::kubernetes::{ApiResource, Deleted, KubernetesError, WriteTarget};
+use crate::kubernetes::{Deleted, KubernetesError, WriteTarget};
 use crate::model::{FOREGROUND, Identity, ObjectMeta, OwnerReference, Uid};
 use crate::owners::{ActionWord, BrakeAnswer, DeleteReason, Event, Item, Propagation, Verdict};
 
@@ -16,23 +16,11 @@ const BRAKE: std::time::Duration = std::time::Duration::from_millis(100);
 // === impl Engine ===
 
 impl Engine {
-    pub(super) async fn carry_out(&self, checked: Checked, verdict: Verdict) -> Result<Next, KubernetesError> {
+    /// Carries out what was decided about an object.
+    pub(super) async fn change(&self, checked: Checked, verdict: Verdict) -> Result<Next, KubernetesError> {
         match verdict {
             Verdict::Keep(_) => Ok(Next::Done),
-            Verdict::WaitForDependents(dependents) => {
-                let owner = &checked.item.identity;
-                self.waits(owner, &dependents);
-                let blocking = self.graph().dependents(&owner.uid).into_iter().filter(|it| it.reference.blocks());
-                let is_held = self.is_held(owner, &blocking.collect::<Vec<_>>());
-                for dependent in dependents {
-                    self.add(Key::Check(dependent));
-                }
-                Ok(match (is_held, self.has_monitors) {
-                    (true, _) => Next::Parked,
-                    (false, true) => Next::Later(STUCK),
-                    (false, false) => Next::Done,
-                })
-            }
+            Verdict::WaitForDependents(dependents) => Ok(self.wait(&checked.item.identity, dependents)),
             Verdict::Orphan(_) => {
                 self.add(Key::Orphan(checked.item.identity.uid.clone()));
                 Ok(Next::Done)
@@ -46,6 +34,20 @@ impl Engine {
             Verdict::EndForeground => self.end_foreground(&checked).await,
         }
     }
+
+    fn wait(&self, owner: &Identity, dependents: Vec<Uid>) -> Next {
+        self.waits(owner, &dependents);
+        let all = self.state().graph.dependents(&owner.uid);
+        let is_held = self.is_held(owner, all.iter().filter(|dependent| dependent.reference.blocks()));
+        for dependent in dependents {
+            self.add(Key::Check(dependent));
+        }
+        match (is_held, self.is_in_waves) {
+            (true, _) => Next::Parked,
+            (false, true) => Next::Done,
+            (false, false) => Next::Later(STUCK),
+        }
+    }
 }
 
 // === impl Engine: changes of one object ===
@@ -56,8 +58,8 @@ impl Engine {
         let changed = self.changes.set_references(&self.calls, checked.target(), &checked.live, &rest).await;
         let Some(changed) = unless_conflict(changed)? else { return Ok(Next::Again) };
         let why = (ActionWord::DropReferences, "another_owner_exists");
-        self.patched(&checked.item, checked.target(), why, &changed).await;
-        let is_orphaned = references.iter().any(|reference| self.orphaned().touch(&reference.uid));
+        self.patched(&checked.item, checked.target(), why, changed).await;
+        let is_orphaned = references.iter().any(|reference| self.state().orphaned.touch(&reference.uid));
         if is_orphaned && !self.changes.is_dry_run() {
             // The other owners were not considered.
             self.add(Key::Check(checked.item.identity.uid.clone()));
@@ -69,7 +71,7 @@ impl Engine {
         let changed = self.changes.remove_finalizer(&self.calls, checked.target(), &checked.live, FOREGROUND).await;
         let Some(changed) = unless_conflict(changed)? else { return Ok(Next::Again) };
         let why = (ActionWord::EndForeground, "no_blocking_dependents");
-        self.patched(&checked.item, checked.target(), why, &changed).await;
+        self.patched(&checked.item, checked.target(), why, changed).await;
         Ok(Next::Done)
     }
 
@@ -137,20 +139,17 @@ impl Engine {
         before.owners == now.owners && (is_same || !self.guards.compare_after_conflict)
     }
 
-    /// Asks the brake, if none of the owners was ever seen alive. Returns what follows instead of the deletion, if it may
-    /// not begin.
+    /// Returns what follows instead of a deletion that the brake does not permit. Only owners that were never seen alive
+    /// count.
     pub(super) fn brakes<'a>(&self, item: &Item, owners: impl IntoIterator<Item = &'a Uid>) -> Option<Next> {
-        if !self.has_monitors {
-            return None;
-        }
         let resource = item.resource;
         let answer = {
-            let graph = self.graph();
+            let State { graph, brake, .. } = &mut *self.state();
             if owners.into_iter().any(|owner| graph.was_seen(owner)) {
                 return None;
             }
             let object = (resource, &item.identity.uid);
-            self.brake().ask(object, (self.clock)(), &self.guards, || graph.count(resource))
+            brake.ask(object, (self.clock)(), &self.guards, || graph.count(resource))
         };
         match answer {
             BrakeAnswer::Permitted => return None,
@@ -164,40 +163,21 @@ impl Engine {
     /// Records the end of a deletion that the brake has permitted.
     pub(super) fn brake_ends(&self, item: &Item, end: &Result<Option<DeleteResult>, KubernetesError>) {
         let is_deleted = matches!(end, Ok(Some(DeleteResult::Unheld | DeleteResult::Accepted(_))));
-        self.brake().ended((item.resource, &item.identity.uid), (self.clock)(), is_deleted);
-    }
-
-    /// Reads whether an object is gone whose deletion was accepted. The monitors of a service show it without a call.
-    /// `None` = it is there, and is not being deleted.
-    async fn confirmed(&self, checked: &Checked, result: DeleteResult) -> Option<DeleteResult> {
-        if self.has_monitors || !matches!(result, DeleteResult::Unheld) {
-            return Some(result);
-        }
-        match self.remains(checked.target()).await {
-            Ok(None) => Some(DeleteResult::Gone),
-            Ok(Some(now)) => now.deletion_timestamp.is_some().then(|| DeleteResult::Accepted(Box::new(now))),
-            Err(_) => Some(DeleteResult::Unheld),
-        }
-    }
-
-    /// Reads the object again; `None` = it does not exist any more.
-    async fn remains(&self, target: WriteTarget<'_>) -> Result<Option<ObjectMeta>, KubernetesError> {
-        let now = self.calls.read(target.resource, target.namespace, target.name).await?;
-        Ok(now.filter(|now| now.uid == *target.uid))
+        self.state().brake.ended((item.resource, &item.identity.uid), (self.clock)(), is_deleted);
     }
 
     /// Reports a deletion, and shows the graph what became of the object.
     pub(super) fn deleted(&self, checked: &Checked, propagation: Propagation, reason: &str, result: DeleteResult) {
-        let Checked { item: Item { identity, resource, .. }, .. } = checked;
+        let Checked { item: Item { identity, .. }, .. } = checked;
         let is_proven = matches!(result, DeleteResult::Gone | DeleteResult::AlreadyDeleted);
         let result = match result {
             _ if self.changes.is_dry_run() => ClusterResult::DryRun,
             // Nothing shows yet that it does not exist, if the read after its deletion failed.
-            DeleteResult::Unheld if !self.has_monitors => ClusterResult::Accepted,
+            DeleteResult::Unheld if self.is_in_waves => ClusterResult::Accepted,
             DeleteResult::Unheld | DeleteResult::Gone => ClusterResult::Removed,
             DeleteResult::AlreadyDeleted => ClusterResult::AlreadyDeleted,
             DeleteResult::Accepted(held) => {
-                self.changed(Event::Seen(observed(&identity.kind, *resource, *held)));
+                self.changed(seen(&checked.item, *held));
                 ClusterResult::Accepted
             }
         };
@@ -215,35 +195,53 @@ impl Engine {
         item: &Item,
         target: WriteTarget<'_>,
         (action, reason): (ActionWord, &str),
-        now: &ObjectMeta,
+        now: ObjectMeta,
     ) {
-        let result = if self.changes.is_dry_run() {
-            ClusterResult::DryRun
-        } else {
+        let is_dry_run = self.changes.is_dry_run();
+        if self.is_in_waves && !is_dry_run {
             self.show_or_forget(item, target, now).await;
-            ClusterResult::Changed
-        };
+        }
+        let result = if is_dry_run { ClusterResult::DryRun } else { ClusterResult::Changed };
         let (object, reason) = (item.identity.clone(), reason.to_owned());
         (self.report)(Notice::Done(ClusterOutcome { action, object, propagation: None, reason, result }));
     }
+}
 
-    /// The API server removes most objects with their last finalizer. Then the answer is older than the end of the object,
-    /// which the monitors of a service show, and a collection reads.
-    async fn show_or_forget(&self, item: &Item, target: WriteTarget<'_>, now: &ObjectMeta) {
-        let ends = now.deletion_timestamp.is_some() && now.finalizers.is_empty();
-        let seen = |now: &ObjectMeta| Event::Seen(observed(&item.identity.kind, item.resource, now.clone()));
-        if !ends {
-            return self.changed(seen(now));
+// === impl Engine: what a change leaves, in waves. A service has monitors, which show it without a call ===
+
+impl Engine {
+    /// Reads whether an object is gone whose deletion was accepted. `None` = it is there, and is not being deleted.
+    async fn confirmed(&self, checked: &Checked, result: DeleteResult) -> Option<DeleteResult> {
+        if !self.is_in_waves || !matches!(result, DeleteResult::Unheld) {
+            return Some(result);
         }
-        if self.has_monitors {
-            return;
-        }
-        match self.remains(target).await {
-            Ok(None) => self.changed(Event::ProvenAbsent(item.identity.clone())),
-            Ok(Some(now)) => self.changed(seen(&now)),
-            Err(_) => self.changed(seen(now)),
+        match self.remains(checked.target()).await {
+            Ok(None) => Some(DeleteResult::Gone),
+            Ok(Some(now)) => now.is_deleting().then(|| DeleteResult::Accepted(Box::new(now))),
+            Err(_) => Some(DeleteResult::Unheld),
         }
     }
+
+    /// The API server removes most objects with their last finalizer. Then the answer is older than the end of the object.
+    async fn show_or_forget(&self, item: &Item, target: WriteTarget<'_>, now: ObjectMeta) {
+        let ends = now.is_deleting() && now.finalizers.is_empty();
+        let remains = if ends { self.remains(target).await } else { Ok(Some(now.clone())) };
+        self.changed(match remains {
+            Ok(None) => Event::ProvenAbsent(item.identity.clone()),
+            Ok(Some(now)) => seen(item, now),
+            Err(_) => seen(item, now),
+        });
+    }
+
+    /// Reads the object again; `None` = it does not exist any more.
+    async fn remains(&self, target: WriteTarget<'_>) -> Result<Option<ObjectMeta>, KubernetesError> {
+        let now = self.calls.read(target.resource, target.namespace, target.name).await?;
+        Ok(now.filter(|now| now.uid == *target.uid))
+    }
+}
+
+fn seen(item: &Item, now: ObjectMeta) -> Event {
+    Event::Seen(observed(&item.identity.kind, item.resource, now))
 }
 
 /// What became of an object that was to be deleted.
@@ -260,11 +258,6 @@ pub(super) enum DeleteResult {
 // === impl Checked ===
 
 impl Checked {
-    /// Returns the object that was decided about. An answer never says where a change goes (G2).
-    pub(super) fn target(&self) -> WriteTarget<'_> {
-        target(&self.item.identity, &self.resource)
-    }
-
     /// Counts an object that does not exist as deleted: its uid was read right before.
     pub(super) fn or_gone(&self, deleted: Result<Deleted, KubernetesError>) -> Result<DeleteResult, KubernetesError> {
         match deleted {
@@ -275,24 +268,5 @@ impl Checked {
             }
             Err(error) => Err(error),
         }
-    }
-}
-
-/// Returns the target of a change of an object, by its identity in the graph.
-pub(super) fn target<'a>(identity: &'a Identity, resource: &'a ApiResource) -> WriteTarget<'a> {
-    let Identity { name, uid, .. } = identity;
-    WriteTarget { resource, namespace: namespace_in_path(identity, resource), name, uid }
-}
-
-/// Returns the namespace in the path of an object. A guess about a cluster-scoped owner has the namespace of its dependent.
-pub(super) fn namespace_in_path<'a>(identity: &'a Identity, resource: &ApiResource) -> &'a str {
-    if resource.namespaced { &identity.namespace } else { "" }
-}
-
-/// Returns nothing if the object has changed since the read, and was not changed.
-pub(super) fn unless_conflict<T>(made: Result<T, KubernetesError>) -> Result<Option<T>, KubernetesError> {
-    match made {
-        Err(error) if error.is_conflict() || error.is_of_another_uid() => Ok(None),
-        made => made.map(Some),
     }
 }

@@ -9,9 +9,9 @@
 
 use std::sync::Arc;
 
-use super::act::unless_conflict;
-use super::check::{Checked, Next};
-use super::engine::{Engine, METRICS};
+use super::decision::{Checked, Next, unless_conflict};
+use super::engine::Engine;
+use super::resources::METRICS;
 use crate::kubernetes::{ApiResource, KubernetesError};
 use crate::model::{Identity, ObjectMeta};
 use crate::owners::{DeleteReason, Item, Propagation, ShownVersion, Verdict, decide};
@@ -31,7 +31,7 @@ impl Engine {
     fn checks_conditions(&self, resource: &ApiResource) -> bool {
         let group = resource.group();
         let is_built_in = CORE_GROUPS.contains(&&*group) || group.ends_with(OF_KUBERNETES) && !group.ends_with(METRICS);
-        is_built_in || self.has_definition(&format!("{}.{group}", resource.resource)) == Some(true)
+        is_built_in || self.state().resources.has_definition(&format!("{}.{group}", resource.resource)) == Some(true)
     }
 
     /// Deletes an object whose owners are all proven absent already. `None` = the object must be read: not all are, or it
@@ -42,8 +42,8 @@ impl Engine {
         resource: &Arc<ApiResource>,
         namespace: &str,
     ) -> Result<Option<Next>, KubernetesError> {
-        let shown = self.graph().shown_version(&item.identity.uid);
-        let shown = shown.filter(|_| self.has_monitors && self.checks_conditions(resource));
+        let shown = self.state().graph.shown_version(&item.identity.uid);
+        let shown = shown.filter(|_| self.checks_conditions(resource));
         let Some(ShownVersion { version, owners }) = shown else { return Ok(None) };
         let Identity { name, uid, .. } = item.identity.clone();
         let version = version.to_string().into();

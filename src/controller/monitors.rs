@@ -119,7 +119,7 @@ impl Monitors {
         };
         let connection = Arc::clone(&self.engine.calls.connection);
         let monitor = Monitor::new(connection, resource, self.timing.clone(), Arc::clone(&self.lists));
-        self.engine.awaits_list(id);
+        self.engine.state().resources.awaits_list(id);
         let task = tokio::spawn(monitor.run::<MetadataOnly>(sink));
         self.running.insert(id, Running { resource: resource.clone(), task, missing_since: None });
     }
@@ -130,11 +130,12 @@ impl Monitors {
         task.abort();
         // It shows nothing any more after this.
         let _ = task.await;
-        self.engine.monitor_works(id);
+        self.engine.state().resources.works(id);
         if !is_served {
             tracing::info!(resource = self.engine.name(id), version = resource.api_version, "not served any more");
             // The API server deletes all objects of a definition before the definition itself.
-            let is_dropped = self.engine.has_definition(&self.engine.name(id)) == Some(false);
+            let name = self.engine.name(id);
+            let is_dropped = self.engine.state().resources.has_definition(&name) == Some(false);
             self.engine.apply(if is_dropped { Event::Dropped(id) } else { Event::Unserved(id) });
             self.engine.has_list(id);
         }
@@ -185,7 +186,7 @@ impl GraphSink {
 
     fn defines(&self, name: &str, exists: bool) {
         if self.defines_custom {
-            self.engine.defines(name, exists);
+            self.engine.state().resources.defines(name, exists);
         }
     }
 }
@@ -212,12 +213,14 @@ impl Follower<MetadataOnly> for GraphSink {
             News::Current => {}
             News::Failed(error) => {
                 self.engine.apply(Event::Interrupted);
-                if self.engine.monitor_fails(self.id) {
+                let is_new = self.engine.state().resources.fails(self.id);
+                if is_new {
                     tracing::warn!(resource = self.name, cause = %error, "not monitored for now");
                 }
             }
             News::Works => {
-                if self.engine.monitor_works(self.id) {
+                let failed = self.engine.state().resources.works(self.id);
+                if failed {
                     tracing::info!(resource = self.name, "monitored again");
                 }
             }

@@ -56,7 +56,6 @@ impl OwnersService {
         let counted = metrics.clone();
         let report = move |notice| announce(&notice, &counted, &queue);
         let mut engine = Engine::new(calls, Changes::new(Mode::of(dry_run)), settings.guards.clone(), clock, report);
-        engine.has_monitors = true;
         engine.filter = filter;
         Self { engine: Arc::new(engine), settings, events, metrics, health }
     }
@@ -96,8 +95,9 @@ impl OwnersService {
             let begun = Instant::now();
             engine.all_listed(settings.first_lists).await;
             health.has(LISTS);
-            let unlisted: Vec<_> = engine.unlisted().into_iter().map(|(id, _)| engine.name(id)).collect();
-            tracing::info!(objects = engine.graph().len(), ?unlisted, elapsed = ?begun.elapsed(), "collecting");
+            let unlisted: Vec<_> = engine.unlisted().into_iter().map(|(name, _)| name).collect();
+            let objects = engine.state().graph.len();
+            tracing::info!(objects, ?unlisted, elapsed = ?begun.elapsed(), "collecting");
             engine.queue.share_out(at_once(settings.workers));
             for _ in 0..at_once(settings.workers) {
                 let engine = Arc::clone(&engine);

@@ -63,8 +63,7 @@ impl Cluster {
         let report = move |notice: Notice| sent.lock().unwrap().push(text(&notice));
         let calls = Calls::new(Arc::new(server.connection()), limits, !guards.strict_not_found);
         let clock = || "2026-01-02T03:04:05Z".parse().unwrap();
-        let mut engine = Engine::new(calls, Changes::new(Mode::Live), guards, clock, report);
-        engine.has_monitors = true;
+        let engine = Engine::new(calls, Changes::new(Mode::Live), guards, clock, report);
         let cluster = Self { server, engine, notices };
         cluster.serve(&SERVED);
         cluster
@@ -154,13 +153,13 @@ impl Cluster {
 
     /// Lists what the graph has: `real` or `guess`, with the identity.
     fn graph(&self, uids: &[&str]) -> Vec<String> {
-        let items = uids.iter().filter_map(|uid| self.engine.graph().item(&Uid::new(uid)));
+        let items = uids.iter().filter_map(|uid| self.engine.state().graph.item(&Uid::new(uid)));
         items.map(|item| format!("{} {}", if item.is_virtual { "guess" } else { "real" }, item.identity)).collect()
     }
 
     /// Lists the identities that are proven absent, the latest last.
     fn absent(&self) -> Vec<String> {
-        self.engine.graph().absent.iter().map(ToString::to_string).collect()
+        self.engine.state().graph.absent.iter().map(ToString::to_string).collect()
     }
 
     /// Returns how many keys wait: after a failure, or for discovery.

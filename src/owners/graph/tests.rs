@@ -76,6 +76,10 @@ fn deleted(identity: &Identity) -> Event {
 }
 
 impl Graph {
+    fn owners(&self, uid: &Uid) -> Vec<OwnerReference> {
+        self.store.find(uid).map(|node| self.store.references(node)).unwrap_or_default()
+    }
+
     fn happens(&mut self, event: Event) -> Vec<Effect> {
         self.apply(event, NOW)
     }
