@@ -12,7 +12,9 @@ use crate::cli::reload::{CONFIGURATION, load_again, needing_restart};
 use crate::cli::session::block_on;
 use crate::cli::{CliError, ErrorKind};
 use crate::config::{ConfigFiles, Loaded, Settings};
-use crate::controller::{Attention, Candidate, OwnersService, PodNotice, PodsService, ResourceFilter, ResourceName};
+use crate::controller::{
+    Attention, Candidate, OwnersService, PodCollector, PodNotice, PodsService, ResourceFilter, ResourceName,
+};
 use crate::daemon::file_watch::FileWatch;
 use crate::daemon::now;
 use crate::daemon::signals::{self, Reload};
@@ -150,8 +152,8 @@ fn pods(
 ) -> PodsService {
     let counted = metrics.clone();
     let report = move |notice: PodNotice<'_>| notice.count_and_log(&counted);
-    PodsService::new(connection, source.settings().pods_of_cluster(), dry_run, now, report)
-        .with_monitoring(metrics, health)
+    let collector = PodCollector::new(connection, source.settings().pods_of_cluster(), dry_run, now, report);
+    PodsService::new(collector).with_monitoring(metrics, health)
 }
 
 /// Runs the collections that are wanted.

@@ -9,8 +9,8 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::store::{Store, StoreSink};
-use super::{PodCollector, PodGcSettings, PodNotice, PodReport, convert};
-use crate::kubernetes::{ApiNode, ApiPod, ApiResource, Clock, Connection, Monitor, Timing};
+use super::{PodCollector, PodReport, convert};
+use crate::kubernetes::{ApiNode, ApiPod, ApiResource, Monitor, Timing};
 use crate::metrics::ControllerMetrics;
 use crate::pod_gc::PodsSnapshot;
 use crate::serve::Health;
@@ -30,16 +30,8 @@ pub struct PodsService {
 // === impl PodsService ===
 
 impl PodsService {
-    /// Creates the service. It makes no call yet. A dry run makes all reads and no change. `report` receives what was done at
-    /// once, for the log and for metrics.
-    pub fn new(
-        connection: &Arc<Connection>,
-        settings: PodGcSettings,
-        dry_run: bool,
-        clock: Clock,
-        report: impl Fn(PodNotice<'_>) + Send + Sync + 'static,
-    ) -> Self {
-        let collector = PodCollector::new(connection, settings, dry_run, clock, report);
+    /// Creates the service over this collector. It makes no call yet.
+    pub fn new(collector: PodCollector) -> Self {
         Self { collector, metrics: ControllerMetrics::default(), health: Health::default() }
     }
 
