@@ -1,4 +1,4 @@
-//! Which resources the API server serves: the aggregated form, or one request per group-version on a server before 1.26.
+//! The version of the API server, and which resources it serves: the aggregated form, or one request per group-version on a server before 1.26.
 //!
 //! A group-version that fails is unavailable: nothing in it counts as not served. The clients of kube either fail as a
 //! whole then, or take a server without the aggregated form for one without resources.
@@ -129,6 +129,13 @@ struct LegacyResource {
     verbs: Vec<String>,
 }
 
+/// The part of `/version` that people know.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Version {
+    git_version: String,
+}
+
 /// Returns the resources that the API server serves.
 ///
 /// # Errors
@@ -150,6 +157,17 @@ pub async fn discover(connection: &Connection, limit: Duration) -> Result<Discov
     }
     found.prefer();
     Ok(found)
+}
+
+/// Returns the version of the API server, as `v1.36.2`.
+///
+/// # Errors
+///
+/// The API server did not answer, or its answer has no version.
+pub async fn server_version(connection: &Connection, limit: Duration) -> Result<String, KubernetesError> {
+    let what = "read the version of the API server";
+    let request = built(what, Request::get("/version").body(Vec::new()))?;
+    Ok(connection.request::<Version>(what, request, limit).await?.git_version)
 }
 
 /// Requests `/readyz`. An API server that starts serves its custom resources last, so until it is ready their kinds look as
