@@ -55,12 +55,12 @@ impl Engine {
 impl Engine {
     async fn drop_references(&self, checked: &Checked, references: &[OwnerReference]) -> Result<Next, KubernetesError> {
         let rest: Vec<_> = checked.live.owners.iter().filter(|owner| !references.contains(owner)).cloned().collect();
-        let changed = self.changes.set_references(&self.calls, checked.target(), &checked.live, &rest).await;
+        let changed = self.calls.set_references(checked.target(), &checked.live, &rest).await;
         let Some(changed) = unless_conflict(changed)? else { return Ok(Next::Again) };
         let why = (ActionWord::DropReferences, "another_owner_exists");
         self.patched(&checked.item, checked.target(), why, changed).await;
         let is_orphaned = references.iter().any(|reference| self.state().orphaned.touch(&reference.uid));
-        if is_orphaned && !self.changes.is_dry_run() {
+        if is_orphaned && !self.calls.is_dry_run {
             // The other owners were not considered.
             self.add(Key::Check(checked.item.identity.uid.clone()));
         }
@@ -68,7 +68,7 @@ impl Engine {
     }
 
     async fn end_foreground(&self, checked: &Checked) -> Result<Next, KubernetesError> {
-        let changed = self.changes.remove_finalizer(&self.calls, checked.target(), &checked.live, FOREGROUND).await;
+        let changed = self.calls.remove_finalizer(checked.target(), &checked.live, FOREGROUND).await;
         let Some(changed) = unless_conflict(changed)? else { return Ok(Next::Again) };
         let why = (ActionWord::EndForeground, "no_blocking_dependents");
         self.patched(&checked.item, checked.target(), why, changed).await;
@@ -91,7 +91,7 @@ impl Engine {
             // Only an owner that waits leads here, so the brake counts nothing.
             let mut references = checked.live.owners.clone();
             references.iter_mut().for_each(OwnerReference::unblock);
-            let changed = self.changes.set_references(&self.calls, checked.target(), &checked.live, &references).await;
+            let changed = self.calls.set_references(checked.target(), &checked.live, &references).await;
             let Some(changed) = unless_conflict(changed)? else { return Ok(Next::Again) };
             checked.live = changed;
         }
@@ -99,7 +99,7 @@ impl Engine {
         self.brake_ends(&checked.item, &deleted);
         let Some(deleted) = deleted? else { return Ok(Next::Again) };
         let Some(deleted) = self.confirmed(&checked, deleted).await else {
-            self.changes.take_back();
+            self.calls.take_back();
             self.failed(checked.item.identity, "its deletion was accepted, and has not begun".to_owned());
             return Ok(Next::Again);
         };
@@ -118,7 +118,7 @@ impl Engine {
         let WriteTarget { resource, namespace, name, .. } = checked.target();
         let mut version = live.version.clone();
         for _ in 0..CONFLICTS {
-            let deleted = self.changes.delete(&self.calls, checked.target(), live, &version, propagation).await;
+            let deleted = self.calls.delete(checked.target(), live, &version, propagation).await;
             if let Some(deleted) = unless_conflict(checked.or_gone(deleted))? {
                 return Ok(Some(deleted));
             }
@@ -171,7 +171,7 @@ impl Engine {
         let Checked { item: Item { identity, .. }, .. } = checked;
         let is_proven = matches!(result, DeleteResult::Gone | DeleteResult::AlreadyDeleted);
         let result = match result {
-            _ if self.changes.is_dry_run() => ClusterResult::DryRun,
+            _ if self.calls.is_dry_run => ClusterResult::DryRun,
             // Nothing shows yet that it does not exist, if the read after its deletion failed.
             DeleteResult::Unheld if self.is_in_waves => ClusterResult::Accepted,
             DeleteResult::Unheld | DeleteResult::Gone => ClusterResult::Removed,
@@ -181,7 +181,7 @@ impl Engine {
                 ClusterResult::Accepted
             }
         };
-        if is_proven && !self.changes.is_dry_run() {
+        if is_proven && !self.calls.is_dry_run {
             self.changed(Event::ProvenAbsent(identity.clone()));
         }
         let (object, propagation) = (identity.clone(), Some(propagation));
@@ -197,7 +197,7 @@ impl Engine {
         (action, reason): (ActionWord, &str),
         now: ObjectMeta,
     ) {
-        let is_dry_run = self.changes.is_dry_run();
+        let is_dry_run = self.calls.is_dry_run;
         if self.is_in_waves && !is_dry_run {
             self.show_or_forget(item, target, now).await;
         }

@@ -56,8 +56,7 @@ impl Engine {
         }
         let checked = Checked { item: item.clone(), resource: Arc::clone(resource), live };
         let version = &checked.live.version;
-        let deleted =
-            self.changes.delete(&self.calls, checked.target(), &checked.live, version, Propagation::Background);
+        let deleted = self.calls.delete(checked.target(), &checked.live, version, Propagation::Background);
         let deleted = unless_conflict(checked.or_gone(deleted.await));
         self.brake_ends(item, &deleted);
         let Some(deleted) = deleted? else { return Ok(None) };

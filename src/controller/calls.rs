@@ -1,5 +1,6 @@
 //! Calls to the API server, limited in number and rate. Only [`super::changes`] makes changes.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +31,10 @@ pub(super) struct Calls {
     bucket: Mutex<Bucket>,
     /// Any 404 proves that an object is absent, as in kube-controller-manager.
     trusts_any_404: bool,
+    /// Nothing is changed: changes are answered with the object as it is.
+    pub(super) is_dry_run: bool,
+    /// How many changes were made.
+    pub(super) made: AtomicUsize,
 }
 
 /// A token bucket that hands out the moment of the next call.
@@ -44,7 +49,12 @@ struct Bucket {
 // === impl Calls ===
 
 impl Calls {
-    pub(super) fn new(connection: Arc<Connection>, limits: &CallLimits, trusts_any_404: bool) -> Self {
+    pub(super) fn new(
+        connection: Arc<Connection>,
+        limits: &CallLimits,
+        trusts_any_404: bool,
+        is_dry_run: bool,
+    ) -> Self {
         let [per_second, burst, in_flight] = [limits.per_second, limits.burst, limits.in_flight]
             .map(|limit| u32::try_from(limit).unwrap_or(u32::MAX).max(1));
         let interval = Duration::from_secs(1) / per_second;
@@ -54,6 +64,8 @@ impl Calls {
             in_flight: Semaphore::new(in_flight as usize),
             bucket: Mutex::new(Bucket::full(interval, burst)),
             trusts_any_404,
+            is_dry_run,
+            made: AtomicUsize::new(0),
         }
     }
 

@@ -12,7 +12,6 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::calls::Calls;
-use super::changes::{Changes, Mode};
 use super::decision::{Decision, Next};
 use super::engine::{Engine, Key, Notice};
 use super::served::{Served, served};
@@ -111,11 +110,10 @@ pub async fn collect(
             kept.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
         }
     };
-    let calls = Calls::new(connection, &settings.calls, !settings.guards.strict_not_found);
-    let changes = Changes::new(Mode::of(options.dry_run));
+    let calls = Calls::new(connection, &settings.calls, !settings.guards.strict_not_found, options.dry_run);
     // The brake is for services: a person sees the plan before.
     let guards = OwnerGuards { brake_count: 0, ..settings.guards.clone() };
-    let mut engine = Engine::new(calls, changes, guards, clock, report);
+    let mut engine = Engine::new(calls, guards, clock, report);
     engine.is_in_waves = true;
     engine.limit_objects(options.max_objects);
     engine.queue.share_out(at_once(settings.workers));
@@ -130,11 +128,11 @@ pub async fn collect(
 impl Collection {
     async fn run(mut self, dry_run: bool) -> Result<ClusterReport, ControllerError> {
         loop {
-            let before = self.engine.changes.count();
+            let before = self.engine.calls.changes();
             self.list().await?;
             self.report.rounds += 1;
             self.report.interrupted = !self.work(dry_run).await;
-            let is_idle = self.engine.changes.count() == before;
+            let is_idle = self.engine.calls.changes() == before;
             let ends = dry_run || self.report.interrupted || self.engine.is_exhausted();
             if ends || is_idle && !self.awaits_termination() {
                 break;

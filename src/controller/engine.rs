@@ -12,7 +12,6 @@ use tokio::time::{Instant, timeout};
 
 use super::ResourceFilter;
 use super::calls::Calls;
-use super::changes::Changes;
 use super::outcome::{ClusterFailure, ClusterOutcome};
 use super::queue::{QueueLength, WorkQueue};
 use super::resources::Resources;
@@ -41,7 +40,6 @@ pub(super) enum Key {
 /// The collection by owner references.
 pub(super) struct Engine {
     pub(super) calls: Calls,
-    pub(super) changes: Changes,
     pub(super) queue: WorkQueue<Key>,
     pub(super) guards: OwnerGuards,
     pub(super) clock: Clock,
@@ -108,14 +106,12 @@ impl Key {
 impl Engine {
     pub(super) fn new(
         calls: Calls,
-        changes: Changes,
         guards: OwnerGuards,
         clock: Clock,
         report: impl Fn(Notice) + Send + Sync + 'static,
     ) -> Self {
         Self {
             calls,
-            changes,
             queue: WorkQueue::default(),
             guards,
             clock,

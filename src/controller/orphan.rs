@@ -45,7 +45,7 @@ impl Engine {
             return Ok(Next::Again);
         }
         let target = target(&item.identity, resource);
-        let changed = self.changes.remove_finalizer(&self.calls, target, &live, ORPHAN).await;
+        let changed = self.calls.remove_finalizer(target, &live, ORPHAN).await;
         let Some(changed) = unless_conflict(changed)? else { return Ok(Next::Again) };
         if !self.guards.orphan_wait.is_zero() {
             self.state().orphaned.insert(uid.clone());
@@ -83,7 +83,7 @@ impl Engine {
             if rest.len() == live.owners.len() {
                 return Ok(());
             }
-            match self.changes.set_references(&self.calls, target, &live, &rest).await {
+            match self.calls.set_references(target, &live, &rest).await {
                 Err(error) if error.is_conflict() && conflicts < CONFLICTS => conflicts += 1,
                 Err(error) if error.proves_absence(resource, target.name) => return Ok(()),
                 Err(error) => return Err(error),

@@ -22,7 +22,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::ControllerError;
 use super::calls::Calls;
-use super::changes::{Changes, Mode};
 use super::settings::at_once;
 use crate::kubernetes::{ApiNode, ApiPod, ApiResource, Clock, Connection, KubernetesError, Watched, list_objects};
 use crate::pod_gc::{MissingNodes, NodeAnswer, PodPlan, PodsSnapshot, plan};
@@ -34,7 +33,6 @@ pub use settings::PodGcSettings;
 /// Collects pods. It remembers between passes which nodes are missing, and what failed.
 pub struct PodCollector {
     calls: Calls,
-    changes: Changes,
     settings: PodGcSettings,
     clock: Clock,
     /// Receives what was done at once.
@@ -57,8 +55,7 @@ impl PodCollector {
         report: impl Fn(PodNotice<'_>) + Send + Sync + 'static,
     ) -> Self {
         Self {
-            calls: Calls::new(Arc::clone(connection), &settings.calls, !settings.strict_not_found),
-            changes: Changes::new(Mode::of(dry_run)),
+            calls: Calls::new(Arc::clone(connection), &settings.calls, !settings.strict_not_found, dry_run),
             settings,
             clock,
             report: Box::new(report),

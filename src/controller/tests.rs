@@ -20,7 +20,6 @@ use serde_json::{Value, json};
 
 use self::server::Server;
 use super::calls::Calls;
-use super::changes::{Changes, Mode};
 use super::engine::{Engine, Key, Notice, observed};
 use super::outcome::ClusterFailure;
 use super::served::Served;
@@ -61,9 +60,9 @@ impl Cluster {
         let (server, notices) = (Server::default(), Arc::<Mutex<Vec<_>>>::default());
         let sent = Arc::clone(&notices);
         let report = move |notice: Notice| sent.lock().unwrap().push(text(&notice));
-        let calls = Calls::new(Arc::new(server.connection()), limits, !guards.strict_not_found);
+        let calls = Calls::new(Arc::new(server.connection()), limits, !guards.strict_not_found, false);
         let clock = || "2026-01-02T03:04:05Z".parse().unwrap();
-        let engine = Engine::new(calls, Changes::new(Mode::Live), guards, clock, report);
+        let engine = Engine::new(calls, guards, clock, report);
         let cluster = Self { server, engine, notices };
         cluster.serve(&SERVED);
         cluster

@@ -1,4 +1,5 @@
-//! The version of the API server, and which resources it serves: the aggregated form, or one request per group-version on a server before 1.26.
+//! The version of the API server, and which resources it serves: the aggregated form, or one request per group-version on
+//! a server before 1.26.
 //!
 //! A group-version that fails is unavailable: nothing in it counts as not served. The clients of kube either fail as a
 //! whole then, or take a server without the aggregated form for one without resources.
@@ -7,13 +8,15 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use http::{Request, header};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIResource};
+use kube::core::discovery::v2::{APIGroupDiscovery, APIResourceDiscovery, APIVersionDiscovery};
 use serde::Deserialize;
 
 use super::connection::{built, unreadable};
 use super::{Connection, KubernetesError};
 
-/// Both forms, the aggregated one preferred. A server takes the first that it knows.
-const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
+/// The aggregated form is preferred. A server takes the first that it knows.
+const BOTH_FORMS: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
 const WHAT: &str = "discover the resources of the API server";
 /// Requests for group-versions in flight at once.
@@ -51,82 +54,21 @@ struct Answer {
     kind: String,
     /// Of the aggregated form.
     #[serde(default)]
-    items: Vec<Group>,
+    items: Vec<APIGroupDiscovery>,
     /// Of `/apis`.
     #[serde(default)]
-    groups: Vec<LegacyGroup>,
+    groups: Vec<APIGroup>,
     /// Of `/api`.
     #[serde(default)]
     versions: Vec<String>,
 }
 
-#[derive(Deserialize)]
-struct Group {
-    #[serde(default)]
-    metadata: GroupName,
-    #[serde(default)]
-    versions: Vec<GroupVersion>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct GroupName {
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct GroupVersion {
-    version: String,
-    /// `Stale`: the server could not read this group-version.
-    #[serde(default)]
-    freshness: String,
-    #[serde(default)]
-    resources: Vec<Resource>,
-}
-
-#[derive(Deserialize)]
-struct Resource {
-    #[serde(rename = "resource")]
-    name: String,
-    #[serde(rename = "responseKind")]
-    kind: Option<ResponseKind>,
-    scope: String,
-    #[serde(default)]
-    verbs: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct ResponseKind {
-    kind: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct LegacyGroup {
-    versions: Vec<LegacyVersion>,
-    preferred_version: Option<LegacyVersion>,
-}
-
-#[derive(Deserialize, PartialEq)]
-#[serde(rename_all = "camelCase")]
-struct LegacyVersion {
-    group_version: String,
-}
-
+/// The resources of one group-version. An answer without a kind proves nothing.
 #[derive(Deserialize)]
 struct LegacyList {
     kind: String,
     #[serde(default)]
-    resources: Vec<LegacyResource>,
-}
-
-#[derive(Deserialize)]
-struct LegacyResource {
-    name: String,
-    kind: String,
-    namespaced: bool,
-    #[serde(default)]
-    verbs: Vec<String>,
+    resources: Vec<APIResource>,
 }
 
 /// The part of `/version` that people know.
@@ -187,14 +129,14 @@ async fn get<T: serde::de::DeserializeOwned>(
     path: &str,
     limit: Duration,
 ) -> Result<T, KubernetesError> {
-    let request = built(WHAT, Request::get(path).header(header::ACCEPT, ACCEPT).body(Vec::new()))?;
+    let request = built(WHAT, Request::get(path).header(header::ACCEPT, BOTH_FORMS).body(Vec::new()))?;
     connection.request(WHAT, request, limit).await
 }
 
 /// Requests each group-version. One that fails is unavailable, and the others are used.
-async fn legacy(connection: &Connection, core: &[String], groups: &[LegacyGroup], limit: Duration) -> Discovered {
+async fn legacy(connection: &Connection, core: &[String], groups: &[APIGroup], limit: Duration) -> Discovered {
     let core = core.iter().map(|version| (version.clone(), format!("/api/{version}")));
-    let groups = groups.iter().flat_map(LegacyGroup::versions).map(|version| {
+    let groups = groups.iter().flat_map(versions).map(|version| {
         let path = format!("/apis/{version}");
         (version, path)
     });
@@ -214,34 +156,28 @@ async fn legacy(connection: &Connection, core: &[String], groups: &[LegacyGroup]
     found
 }
 
-// === impl LegacyGroup ===
-
-impl LegacyGroup {
-    /// Lists the versions, the preferred one first, as in the aggregated form.
-    fn versions(&self) -> impl Iterator<Item = String> {
-        let preferred = self.preferred_version.iter();
-        let others = self.versions.iter().filter(|version| Some(*version) != self.preferred_version.as_ref());
-        preferred.chain(others).map(|version| version.group_version.clone())
-    }
+/// Lists the versions of a group, the preferred one first, as in the aggregated form.
+fn versions(group: &APIGroup) -> impl Iterator<Item = String> {
+    let preferred = group.preferred_version.iter();
+    let others = group.versions.iter().filter(|version| Some(*version) != group.preferred_version.as_ref());
+    preferred.chain(others).map(|version| version.group_version.clone())
 }
 
 // === impl Discovered ===
 
 impl Discovered {
-    fn aggregated(groups: impl Iterator<Item = Group>) -> Self {
+    fn aggregated(groups: impl Iterator<Item = APIGroupDiscovery>) -> Self {
         let mut found = Self::default();
         for group in groups {
-            for version in group.versions {
-                let api_version = match &*group.metadata.name {
-                    "" => version.version.clone(),
-                    group => format!("{group}/{}", version.version),
-                };
-                if version.freshness == "Stale" {
-                    let cause = "the API server reports it as stale".to_owned();
-                    found.unavailable.push((api_version, cause));
+            let name = group.metadata.and_then(|metadata| metadata.name).unwrap_or_default();
+            for APIVersionDiscovery { version, resources, freshness } in group.versions {
+                let version = version.unwrap_or_default();
+                let api_version = if name.is_empty() { version } else { format!("{name}/{version}") };
+                if freshness.as_deref() == Some("Stale") {
+                    found.unavailable.push((api_version, "the API server reports it as stale".to_owned()));
                 } else {
-                    let resources = version.resources.into_iter();
-                    found.resources.extend(resources.filter_map(|resource| resource.in_version(&api_version)));
+                    let resources = resources.into_iter();
+                    found.resources.extend(resources.filter_map(|resource| in_version(resource, &api_version)));
                 }
             }
         }
@@ -270,20 +206,16 @@ impl Discovered {
     }
 }
 
-// === impl Resource ===
-
-impl Resource {
-    /// A resource without a kind has only subresources.
-    fn in_version(self, api_version: &str) -> Option<ApiResource> {
-        Some(ApiResource {
-            api_version: api_version.to_owned(),
-            resource: self.name,
-            kind: self.kind.map(|kind| kind.kind).filter(|kind| !kind.is_empty())?,
-            namespaced: self.scope == "Namespaced",
-            verbs: self.verbs,
-            is_preferred: false,
-        })
-    }
+/// A resource without a kind has only subresources.
+fn in_version(found: APIResourceDiscovery, api_version: &str) -> Option<ApiResource> {
+    Some(ApiResource {
+        api_version: api_version.to_owned(),
+        resource: found.resource?,
+        kind: found.response_kind?.kind.filter(|kind| !kind.is_empty())?,
+        namespaced: found.scope? == "Namespaced",
+        verbs: found.verbs,
+        is_preferred: false,
+    })
 }
 
 // === impl ApiResource ===
