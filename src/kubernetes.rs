@@ -5,10 +5,8 @@
 //! the objects in the cluster that a caller names.
 
 mod access;
-mod api_types;
 mod client;
 mod clients;
-mod cluster_pods;
 mod connection;
 mod discovery;
 mod error;
@@ -23,12 +21,12 @@ mod node;
 mod overrides;
 mod path;
 mod pauses;
+mod pem;
 mod pod_lookup;
+mod pods;
 mod proxies;
 mod repeats;
-mod server;
 mod target;
-mod times;
 mod watch;
 mod watch_lines;
 mod writer;
@@ -37,23 +35,20 @@ mod writer;
 mod tests;
 
 pub use access::{Access, CredentialCandidates, Credentials, ExecPlugins};
-pub use api_types::NodeInfo;
-pub use cluster_pods::{
-    ClusterNode, ClusterNodeMetadata, ClusterPod, ClusterPodMetadata, ClusterPodSpec, ClusterPodStatus, read_node,
-};
 pub use connection::Connection;
-pub use discovery::{ApiResource, Discovered, discover};
+pub use discovery::{ApiResource, Discovered, discover, server_version};
 pub use error::KubernetesError;
 pub use kubelet::{Kubelet, KubeletAccess, KubeletError, KubeletPod, KubeletPods, KubeletProcess};
 pub use lease::{LeaseName, read_lease, write_lease};
 pub use list::list_objects;
-pub use metadata::{MetadataOnly, ObjectMetadata, OwnerReferenceMetadata, list_metadata, read_metadata};
-pub use monitor::{Form, Monitor, Sink, Watched};
+pub use metadata::{MetadataOnly, list_metadata, read_metadata};
+pub use monitor::{Follower, Monitor, News, Watched};
+pub use node::{ApiNode, NodeInfo, read_node};
 pub use overrides::ConfigOverrides;
 pub use path::is_path_segment;
 pub use pod_lookup::pod_exists;
+pub use pods::{ApiPod, PodMetadata, PodSpec, PodStatus};
 pub use proxies::Proxies;
-pub use server::server_version;
 pub use target::Target;
 pub use watch::{KnownPods, PodWatch};
 pub use writer::{

@@ -6,11 +6,13 @@
 #![forbid(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod backoff;
+mod identity;
 mod ids;
 mod image_names;
 mod lists;
 mod log_names;
 mod memory;
+mod object_meta;
 mod objects;
 mod pods;
 mod seen;
@@ -18,6 +20,7 @@ mod snapshot;
 mod text;
 
 pub use backoff::Backoff;
+pub use identity::{ApiKind, Identity, OwnerReference, Uid};
 pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId, canonical_image_id, short_id};
 pub use image_names::{full_image_name, full_image_patterns, is_image_pattern};
 pub use lists::{ListBytes, ListReceipt, MESSAGE_LIMIT_BYTES, MissingPart, PartState, Partial};
@@ -27,6 +30,7 @@ pub use log_names::{
 pub use memory::{
     Absence, BaselineLoss, Failure, ImageMemory, ListCounts, ListFall, Memory, NamedImages, RecentCounts, RuntimeMemory,
 };
+pub use object_meta::{FOREGROUND, ORPHAN, ObjectMeta, known_time, latest_time};
 pub use objects::{
     Container, ContainerState, EntryKind, FileSystem, Image, LinkTarget, LogDir, LogLink, Runtime, Sandbox,
     SandboxState,

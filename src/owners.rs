@@ -17,7 +17,6 @@ mod explain;
 mod findings;
 mod graph;
 mod guards;
-mod identity;
 mod plan;
 mod recent;
 mod served;
@@ -27,13 +26,12 @@ mod world;
 pub use absences::{Absences, VALID};
 pub use brake::{Brake, BrakeAnswer};
 pub use decide::{
-    DeleteReason, LiveObject, MOST_OWNERS, ObjectKeepReason, OwnerState, Propagation, Verdict, decide, too_many_owners,
+    DeleteReason, MOST_OWNERS, ObjectKeepReason, OwnerState, Propagation, Verdict, decide, too_many_owners,
 };
 pub use explain::{ClusterExplanation, DependentNode, OwnerNode, explain, find_objects};
 pub use findings::{Finding, FindingKind};
 pub use graph::{Dependent, Effect, Event, Graph, Item, Observed, ResourceId, ShownVersion};
 pub use guards::OwnerGuards;
-pub use identity::{ApiKind, Identity, OwnerReference, Uid};
 pub use plan::{
     ActionWord, ClusterAction, ClusterKept, ClusterPlan, ClusterPlanKind, OwnerFinding, doubtful_owners, plan,
     predict_deletion,
@@ -41,7 +39,5 @@ pub use plan::{
 pub use recent::Recent;
 pub use served::{Meaning, ServedKinds};
 pub use snapshot::{
-    ClusterSnapshot, ClusterSnapshotKind, ListedResource, ObjectMeta, OwnerAnswer, OwnerRead, ServedKind,
-    UnavailableGroup,
+    ClusterSnapshot, ClusterSnapshotKind, ListedResource, OwnerAnswer, OwnerRead, ServedKind, UnavailableGroup,
 };
-pub use world::{FOREGROUND, ORPHAN};

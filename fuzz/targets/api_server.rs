@@ -10,7 +10,7 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use kube::client::{Body, Client};
 use kubegc::kubernetes::{
-    ApiResource, ClusterNode, ClusterPod, Connection, Form, discover, list_metadata, list_objects, read_metadata,
+    ApiResource, ApiNode, ApiPod, Connection, discover, list_metadata, list_objects, read_metadata,
     read_node, server_version,
 };
 use libfuzzer_sys::fuzz_target;
@@ -46,8 +46,8 @@ fuzz_target!(|input: &[u8]| {
         let connection = connection(CODES[usize::from(first % 8)], body);
         let _ = discover(&connection, LIMIT).await;
         let _ = list_metadata(&connection, &resource, LIMIT).await;
-        let _ = list_objects::<ClusterPod>(&connection, &ApiResource::pods(), Form::Whole, LIMIT).await;
-        let _ = list_objects::<ClusterNode>(&connection, &ApiResource::nodes(), Form::Whole, LIMIT).await;
+        let _ = list_objects::<ApiPod>(&connection, &ApiResource::pods(), LIMIT).await;
+        let _ = list_objects::<ApiNode>(&connection, &ApiResource::nodes(), LIMIT).await;
         let _ = read_metadata(&connection, &resource, "shop", "web", LIMIT).await;
         let _ = read_node(&connection, "node-1", LIMIT).await;
         let _ = server_version(&connection, LIMIT).await;

@@ -1,14 +1,12 @@
 //! Carries out what was decided about one object.
 
-use super::check::{Checked, Next};
-use super::convert;
-use super::engine::{Engine, Key, Notice};
+use super::decision::{Checked, Next, unless_conflict};
+use super::engine::{Engine, Key, Notice, State, observed};
 use super::outcome::{ClusterOutcome, ClusterResult};
 use super::waiting::STUCK;
-use crate::kubernetes::{ApiResource, Deleted, KubernetesError, ObjectMetadata, OwnerReferenceMetadata, WriteTarget};
-use crate::owners::{
-    ActionWord, BrakeAnswer, DeleteReason, Event, FOREGROUND, Identity, Item, OwnerReference, Propagation, Uid, Verdict,
-};
+use crate::kubernetes::{Deleted, KubernetesError, WriteTarget};
+use crate::model::{FOREGROUND, Identity, ObjectMeta, OwnerReference, Uid};
+use crate::owners::{ActionWord, BrakeAnswer, DeleteReason, Event, Item, Propagation, Verdict};
 
 /// How often a deletion begins again at once because a writer of something else came first.
 const CONFLICTS: usize = 5;
@@ -18,23 +16,11 @@ const BRAKE: std::time::Duration = std::time::Duration::from_millis(100);
 // === impl Engine ===
 
 impl Engine {
-    pub(super) async fn carry_out(&self, checked: Checked, verdict: Verdict) -> Result<Next, KubernetesError> {
+    /// Carries out what was decided about an object.
+    pub(super) async fn change(&self, checked: Checked, verdict: Verdict) -> Result<Next, KubernetesError> {
         match verdict {
             Verdict::Keep(_) => Ok(Next::Done),
-            Verdict::WaitForDependents(dependents) => {
-                let owner = &checked.item.identity;
-                self.waits(owner, &dependents);
-                let blocking = self.graph().dependents(&owner.uid).into_iter().filter(|it| it.reference.blocking);
-                let is_held = self.is_held(owner, &blocking.collect::<Vec<_>>());
-                for dependent in dependents {
-                    self.add(Key::Check(dependent));
-                }
-                Ok(match (is_held, self.has_monitors) {
-                    (true, _) => Next::Parked,
-                    (false, true) => Next::Later(STUCK),
-                    (false, false) => Next::Done,
-                })
-            }
+            Verdict::WaitForDependents(dependents) => Ok(self.wait(&checked.item.identity, dependents)),
             Verdict::Orphan(_) => {
                 self.add(Key::Orphan(checked.item.identity.uid.clone()));
                 Ok(Next::Done)
@@ -48,23 +34,33 @@ impl Engine {
             Verdict::EndForeground => self.end_foreground(&checked).await,
         }
     }
+
+    fn wait(&self, owner: &Identity, dependents: Vec<Uid>) -> Next {
+        self.waits(owner, &dependents);
+        let all = self.state().graph.dependents(&owner.uid);
+        let is_held = self.is_held(owner, all.iter().filter(|dependent| dependent.reference.blocks()));
+        for dependent in dependents {
+            self.add(Key::Check(dependent));
+        }
+        match (is_held, self.is_in_waves) {
+            (true, _) => Next::Parked,
+            (false, true) => Next::Done,
+            (false, false) => Next::Later(STUCK),
+        }
+    }
 }
 
 // === impl Engine: changes of one object ===
 
 impl Engine {
     async fn drop_references(&self, checked: &Checked, references: &[OwnerReference]) -> Result<Next, KubernetesError> {
-        let is_dropped = |reference: &OwnerReferenceMetadata| {
-            convert::references(std::slice::from_ref(reference)).iter().any(|it| references.contains(it))
-        };
-        let rest: Vec<_> =
-            checked.live.owner_references.iter().filter(|reference| !is_dropped(reference)).cloned().collect();
-        let changed = self.changes.set_references(&self.calls, checked.target(), &checked.live, &rest).await;
+        let rest: Vec<_> = checked.live.owners.iter().filter(|owner| !references.contains(owner)).cloned().collect();
+        let changed = self.calls.set_references(checked.target(), &checked.live, &rest).await;
         let Some(changed) = unless_conflict(changed)? else { return Ok(Next::Again) };
         let why = (ActionWord::DropReferences, "another_owner_exists");
-        self.patched(&checked.item, checked.target(), why, &changed).await;
-        let is_orphaned = references.iter().any(|reference| self.orphaned().touch(&reference.uid));
-        if is_orphaned && !self.changes.is_dry_run() {
+        self.patched(&checked.item, checked.target(), why, changed).await;
+        let is_orphaned = references.iter().any(|reference| self.state().orphaned.touch(&reference.uid));
+        if is_orphaned && !self.calls.is_dry_run {
             // The other owners were not considered.
             self.add(Key::Check(checked.item.identity.uid.clone()));
         }
@@ -72,10 +68,10 @@ impl Engine {
     }
 
     async fn end_foreground(&self, checked: &Checked) -> Result<Next, KubernetesError> {
-        let changed = self.changes.remove_finalizer(&self.calls, checked.target(), &checked.live, FOREGROUND).await;
+        let changed = self.calls.remove_finalizer(checked.target(), &checked.live, FOREGROUND).await;
         let Some(changed) = unless_conflict(changed)? else { return Ok(Next::Again) };
         let why = (ActionWord::EndForeground, "no_blocking_dependents");
-        self.patched(&checked.item, checked.target(), why, &changed).await;
+        self.patched(&checked.item, checked.target(), why, changed).await;
         Ok(Next::Done)
     }
 
@@ -86,19 +82,16 @@ impl Engine {
         unblock: bool,
         reason: DeleteReason,
     ) -> Result<Next, KubernetesError> {
-        let owners: Vec<_> = checked.live.owner_references.iter().map(|owner| Uid::new(&owner.uid)).collect();
-        let brakes = (reason == DeleteReason::OwnersAbsent).then(|| self.brakes(&checked.item, &owners));
+        let owners = || checked.live.owners.iter().map(|owner| &owner.uid);
+        let brakes = (reason == DeleteReason::OwnersAbsent).then(|| self.brakes(&checked.item, owners()));
         if let Some(next) = brakes.flatten() {
             return Ok(next);
         }
         if unblock {
             // Only an owner that waits leads here, so the brake counts nothing.
-            let unblocked = |reference: &OwnerReferenceMetadata| OwnerReferenceMetadata {
-                block_owner_deletion: reference.block_owner_deletion.map(|_| false),
-                ..reference.clone()
-            };
-            let references: Vec<_> = checked.live.owner_references.iter().map(unblocked).collect();
-            let changed = self.changes.set_references(&self.calls, checked.target(), &checked.live, &references).await;
+            let mut references = checked.live.owners.clone();
+            references.iter_mut().for_each(OwnerReference::unblock);
+            let changed = self.calls.set_references(checked.target(), &checked.live, &references).await;
             let Some(changed) = unless_conflict(changed)? else { return Ok(Next::Again) };
             checked.live = changed;
         }
@@ -106,7 +99,7 @@ impl Engine {
         self.brake_ends(&checked.item, &deleted);
         let Some(deleted) = deleted? else { return Ok(Next::Again) };
         let Some(deleted) = self.confirmed(&checked, deleted).await else {
-            self.changes.take_back();
+            self.calls.take_back();
             self.failed(checked.item.identity, "its deletion was accepted, and has not begun".to_owned());
             return Ok(Next::Again);
         };
@@ -123,9 +116,9 @@ impl Engine {
     ) -> Result<Option<DeleteResult>, KubernetesError> {
         let Checked { live, .. } = checked;
         let WriteTarget { resource, namespace, name, .. } = checked.target();
-        let mut version = live.resource_version.clone();
+        let mut version = live.version.clone();
         for _ in 0..CONFLICTS {
-            let deleted = self.changes.delete(&self.calls, checked.target(), live, &version, propagation).await;
+            let deleted = self.calls.delete(checked.target(), live, &version, propagation).await;
             if let Some(deleted) = unless_conflict(checked.or_gone(deleted))? {
                 return Ok(Some(deleted));
             }
@@ -136,30 +129,27 @@ impl Engine {
             if !self.may_delete_still(live, &now) {
                 return Ok(None);
             }
-            version = now.resource_version;
+            version = now.version;
         }
         Ok(None)
     }
 
-    fn may_delete_still(&self, before: &ObjectMetadata, now: &ObjectMetadata) -> bool {
+    fn may_delete_still(&self, before: &ObjectMeta, now: &ObjectMeta) -> bool {
         let is_same = before.finalizers == now.finalizers && before.deletion_timestamp == now.deletion_timestamp;
-        before.owner_references == now.owner_references && (is_same || !self.guards.compare_after_conflict)
+        before.owners == now.owners && (is_same || !self.guards.compare_after_conflict)
     }
 
-    /// Asks the brake, if none of the owners was ever seen alive. Returns what follows instead of the deletion, if it may
-    /// not begin.
+    /// Returns what follows instead of a deletion that the brake does not permit. Only owners that were never seen alive
+    /// count.
     pub(super) fn brakes<'a>(&self, item: &Item, owners: impl IntoIterator<Item = &'a Uid>) -> Option<Next> {
-        if !self.has_monitors {
-            return None;
-        }
         let resource = item.resource;
         let answer = {
-            let graph = self.graph();
+            let State { graph, brake, .. } = &mut *self.state();
             if owners.into_iter().any(|owner| graph.was_seen(owner)) {
                 return None;
             }
             let object = (resource, &item.identity.uid);
-            self.brake().ask(object, (self.clock)(), &self.guards, || graph.count(resource))
+            brake.ask(object, (self.clock)(), &self.guards, || graph.count(resource))
         };
         match answer {
             BrakeAnswer::Permitted => return None,
@@ -173,44 +163,25 @@ impl Engine {
     /// Records the end of a deletion that the brake has permitted.
     pub(super) fn brake_ends(&self, item: &Item, end: &Result<Option<DeleteResult>, KubernetesError>) {
         let is_deleted = matches!(end, Ok(Some(DeleteResult::Unheld | DeleteResult::Accepted(_))));
-        self.brake().ended((item.resource, &item.identity.uid), (self.clock)(), is_deleted);
-    }
-
-    /// Reads whether an object is gone whose deletion was accepted. The monitors of a service show it without a call.
-    /// `None` = it is there, and is not being deleted.
-    async fn confirmed(&self, checked: &Checked, result: DeleteResult) -> Option<DeleteResult> {
-        if self.has_monitors || !matches!(result, DeleteResult::Unheld) {
-            return Some(result);
-        }
-        match self.remains(checked.target()).await {
-            Ok(None) => Some(DeleteResult::Gone),
-            Ok(Some(now)) => now.deletion_timestamp.is_some().then(|| DeleteResult::Accepted(Box::new(now))),
-            Err(_) => Some(DeleteResult::Unheld),
-        }
-    }
-
-    /// Reads the object again; `None` = it does not exist any more.
-    async fn remains(&self, target: WriteTarget<'_>) -> Result<Option<ObjectMetadata>, KubernetesError> {
-        let now = self.calls.read(target.resource, target.namespace, target.name).await?;
-        Ok(now.filter(|now| now.uid == target.uid))
+        self.state().brake.ended((item.resource, &item.identity.uid), (self.clock)(), is_deleted);
     }
 
     /// Reports a deletion, and shows the graph what became of the object.
     pub(super) fn deleted(&self, checked: &Checked, propagation: Propagation, reason: &str, result: DeleteResult) {
-        let Checked { item: Item { identity, resource, .. }, .. } = checked;
+        let Checked { item: Item { identity, .. }, .. } = checked;
         let is_proven = matches!(result, DeleteResult::Gone | DeleteResult::AlreadyDeleted);
         let result = match result {
-            _ if self.changes.is_dry_run() => ClusterResult::DryRun,
+            _ if self.calls.is_dry_run => ClusterResult::DryRun,
             // Nothing shows yet that it does not exist, if the read after its deletion failed.
-            DeleteResult::Unheld if !self.has_monitors => ClusterResult::Accepted,
+            DeleteResult::Unheld if self.is_in_waves => ClusterResult::Accepted,
             DeleteResult::Unheld | DeleteResult::Gone => ClusterResult::Removed,
             DeleteResult::AlreadyDeleted => ClusterResult::AlreadyDeleted,
             DeleteResult::Accepted(held) => {
-                self.changed(Event::Seen(convert::observed(&identity.kind, *resource, &held)));
+                self.changed(seen(&checked.item, *held));
                 ClusterResult::Accepted
             }
         };
-        if is_proven && !self.changes.is_dry_run() {
+        if is_proven && !self.calls.is_dry_run {
             self.changed(Event::ProvenAbsent(identity.clone()));
         }
         let (object, propagation) = (identity.clone(), Some(propagation));
@@ -224,35 +195,53 @@ impl Engine {
         item: &Item,
         target: WriteTarget<'_>,
         (action, reason): (ActionWord, &str),
-        now: &ObjectMetadata,
+        now: ObjectMeta,
     ) {
-        let result = if self.changes.is_dry_run() {
-            ClusterResult::DryRun
-        } else {
+        let is_dry_run = self.calls.is_dry_run;
+        if self.is_in_waves && !is_dry_run {
             self.show_or_forget(item, target, now).await;
-            ClusterResult::Changed
-        };
+        }
+        let result = if is_dry_run { ClusterResult::DryRun } else { ClusterResult::Changed };
         let (object, reason) = (item.identity.clone(), reason.to_owned());
         (self.report)(Notice::Done(ClusterOutcome { action, object, propagation: None, reason, result }));
     }
+}
 
-    /// The API server removes most objects with their last finalizer. Then the answer is older than the end of the object,
-    /// which the monitors of a service show, and a collection reads.
-    async fn show_or_forget(&self, item: &Item, target: WriteTarget<'_>, now: &ObjectMetadata) {
-        let ends = now.deletion_timestamp.is_some() && now.finalizers.is_empty();
-        let seen = |now| Event::Seen(convert::observed(&item.identity.kind, item.resource, now));
-        if !ends {
-            return self.changed(seen(now));
+// === impl Engine: what a change leaves, in waves. A service has monitors, which show it without a call ===
+
+impl Engine {
+    /// Reads whether an object is gone whose deletion was accepted. `None` = it is there, and is not being deleted.
+    async fn confirmed(&self, checked: &Checked, result: DeleteResult) -> Option<DeleteResult> {
+        if !self.is_in_waves || !matches!(result, DeleteResult::Unheld) {
+            return Some(result);
         }
-        if self.has_monitors {
-            return;
-        }
-        match self.remains(target).await {
-            Ok(None) => self.changed(Event::ProvenAbsent(item.identity.clone())),
-            Ok(Some(now)) => self.changed(seen(&now)),
-            Err(_) => self.changed(seen(now)),
+        match self.remains(checked.target()).await {
+            Ok(None) => Some(DeleteResult::Gone),
+            Ok(Some(now)) => now.is_deleting().then(|| DeleteResult::Accepted(Box::new(now))),
+            Err(_) => Some(DeleteResult::Unheld),
         }
     }
+
+    /// The API server removes most objects with their last finalizer. Then the answer is older than the end of the object.
+    async fn show_or_forget(&self, item: &Item, target: WriteTarget<'_>, now: ObjectMeta) {
+        let ends = now.is_deleting() && now.finalizers.is_empty();
+        let remains = if ends { self.remains(target).await } else { Ok(Some(now.clone())) };
+        self.changed(match remains {
+            Ok(None) => Event::ProvenAbsent(item.identity.clone()),
+            Ok(Some(now)) => seen(item, now),
+            Err(_) => seen(item, now),
+        });
+    }
+
+    /// Reads the object again; `None` = it does not exist any more.
+    async fn remains(&self, target: WriteTarget<'_>) -> Result<Option<ObjectMeta>, KubernetesError> {
+        let now = self.calls.read(target.resource, target.namespace, target.name).await?;
+        Ok(now.filter(|now| now.uid == *target.uid))
+    }
+}
+
+fn seen(item: &Item, now: ObjectMeta) -> Event {
+    Event::Seen(observed(&item.identity.kind, item.resource, now))
 }
 
 /// What became of an object that was to be deleted.
@@ -263,17 +252,12 @@ pub(super) enum DeleteResult {
     Gone,
     /// It did not exist any more.
     AlreadyDeleted,
-    Accepted(Box<ObjectMetadata>),
+    Accepted(Box<ObjectMeta>),
 }
 
 // === impl Checked ===
 
 impl Checked {
-    /// Returns the object that was decided about. An answer never says where a change goes (G2).
-    pub(super) fn target(&self) -> WriteTarget<'_> {
-        target(&self.item.identity, &self.resource, &self.uid)
-    }
-
     /// Counts an object that does not exist as deleted: its uid was read right before.
     pub(super) fn or_gone(&self, deleted: Result<Deleted, KubernetesError>) -> Result<DeleteResult, KubernetesError> {
         match deleted {
@@ -284,23 +268,5 @@ impl Checked {
             }
             Err(error) => Err(error),
         }
-    }
-}
-
-/// Returns the target of a change of an object, by its identity in the graph. `uid` is the text of its uid.
-pub(super) fn target<'a>(identity: &'a Identity, resource: &'a ApiResource, uid: &'a str) -> WriteTarget<'a> {
-    WriteTarget { resource, namespace: namespace_in_path(identity, resource), name: &identity.name, uid }
-}
-
-/// Returns the namespace in the path of an object. A guess about a cluster-scoped owner has the namespace of its dependent.
-pub(super) fn namespace_in_path<'a>(identity: &'a Identity, resource: &ApiResource) -> &'a str {
-    if resource.namespaced { &identity.namespace } else { "" }
-}
-
-/// Returns nothing if the object has changed since the read, and was not changed.
-pub(super) fn unless_conflict<T>(made: Result<T, KubernetesError>) -> Result<Option<T>, KubernetesError> {
-    match made {
-        Err(error) if error.is_conflict() || error.is_of_another_uid() => Ok(None),
-        made => made.map(Some),
     }
 }

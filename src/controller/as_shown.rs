@@ -9,11 +9,12 @@
 
 use std::sync::Arc;
 
-use super::act::unless_conflict;
-use super::check::{Checked, Next};
-use super::engine::{Engine, METRICS};
-use crate::kubernetes::{ApiResource, KubernetesError, ObjectMetadata};
-use crate::owners::{DeleteReason, Item, LiveObject, Propagation, ShownVersion, Verdict, decide};
+use super::decision::{Checked, Next, unless_conflict};
+use super::engine::Engine;
+use super::resources::METRICS;
+use crate::kubernetes::{ApiResource, KubernetesError};
+use crate::model::{Identity, ObjectMeta};
+use crate::owners::{DeleteReason, Item, Propagation, ShownVersion, Verdict, decide};
 
 /// No owner waits for its dependents here, so the finalizers decide, and an object with one of ours is read.
 const AS_SHOWN: Verdict =
@@ -30,7 +31,7 @@ impl Engine {
     fn checks_conditions(&self, resource: &ApiResource) -> bool {
         let group = resource.group();
         let is_built_in = CORE_GROUPS.contains(&&*group) || group.ends_with(OF_KUBERNETES) && !group.ends_with(METRICS);
-        is_built_in || self.has_definition(&format!("{}.{group}", resource.resource)) == Some(true)
+        is_built_in || self.state().resources.has_definition(&format!("{}.{group}", resource.resource)) == Some(true)
     }
 
     /// Deletes an object whose owners are all proven absent already. `None` = the object must be read: not all are, or it
@@ -41,26 +42,21 @@ impl Engine {
         resource: &Arc<ApiResource>,
         namespace: &str,
     ) -> Result<Option<Next>, KubernetesError> {
-        let shown = self.graph().shown_version(&item.identity.uid);
-        let shown = shown.filter(|_| self.has_monitors && self.checks_conditions(resource));
-        let Some(shown) = shown.filter(|shown| self.decide_as_shown(item, namespace, shown) == Some(AS_SHOWN)) else {
+        let shown = self.state().graph.shown_version(&item.identity.uid);
+        let shown = shown.filter(|_| self.checks_conditions(resource));
+        let Some(ShownVersion { version, owners }) = shown else { return Ok(None) };
+        let Identity { name, uid, .. } = item.identity.clone();
+        let version = version.to_string().into();
+        let live = ObjectMeta { namespace: namespace.into(), name, uid, version, owners, ..ObjectMeta::default() };
+        if self.decide_as_shown(&live) != Some(AS_SHOWN) {
             return Ok(None);
-        };
-        if let Some(next) = self.brakes(item, shown.owners.iter().map(|owner| &owner.uid)) {
+        }
+        if let Some(next) = self.brakes(item, live.owners.iter().map(|owner| &owner.uid)) {
             return Ok(Some(next));
         }
-        let live = ObjectMetadata {
-            namespace: namespace.to_owned(),
-            name: item.identity.name.to_string(),
-            uid: item.identity.uid.to_string(),
-            resource_version: shown.version.to_string(),
-            ..ObjectMetadata::default()
-        };
-        let uid = live.uid.clone();
-        let checked = Checked { item: item.clone(), uid, resource: Arc::clone(resource), live };
-        let version = &checked.live.resource_version;
-        let deleted =
-            self.changes.delete(&self.calls, checked.target(), &checked.live, version, Propagation::Background);
+        let checked = Checked { item: item.clone(), resource: Arc::clone(resource), live };
+        let version = &checked.live.version;
+        let deleted = self.calls.delete(checked.target(), &checked.live, version, Propagation::Background);
         let deleted = unless_conflict(checked.or_gone(deleted.await));
         self.brake_ends(item, &deleted);
         let Some(deleted) = deleted? else { return Ok(None) };
@@ -69,16 +65,8 @@ impl Engine {
     }
 
     /// Decides without a call. `None` = the state of an owner is not known.
-    fn decide_as_shown(&self, item: &Item, namespace: &str, shown: &ShownVersion) -> Option<Verdict> {
-        let states = shown.owners.iter().map(|owner| self.known_state(namespace, owner));
-        let states = states.collect::<Option<Vec<_>>>()?;
-        let object = LiveObject {
-            identity: item.identity.clone(),
-            is_deleting: false,
-            orphans: false,
-            is_foreground: false,
-            owners: shown.owners.clone(),
-        };
-        Some(decide(&object, &states, &[]))
+    fn decide_as_shown(&self, shown: &ObjectMeta) -> Option<Verdict> {
+        let states = shown.owners.iter().map(|owner| self.known_state(&shown.namespace, owner));
+        Some(decide(shown, &states.collect::<Option<Vec<_>>>()?, &[]))
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::engine::Engine;
+use super::engine::{Engine, State};
 use crate::model::duration_text;
 
 /// Returns what needs attention, a line each.
@@ -20,15 +20,13 @@ const NAMED: usize = 10;
 impl Engine {
     /// Returns a line for each way in which whole resources are not collected.
     pub(super) fn resources_left_out(&self) -> Vec<String> {
-        let unlisted = self.unlisted().into_iter().map(|(id, since)| (self.name(id), since)).collect();
-        let failing = self.failing_monitors().into_iter().map(|(id, since)| (self.name(id), since)).collect();
-        let paused = self.brake().paused().collect::<Vec<_>>();
-        let paused = paused.into_iter().map(|id| (self.name(id), Duration::ZERO)).collect();
+        let State { resources, brake, .. } = &*self.state();
+        let paused = brake.paused().map(|id| (resources.name(id), Duration::ZERO)).collect();
         [
-            line("not listed so far", unlisted),
-            line("cannot be watched now", failing),
+            line("not listed so far", resources.unlisted()),
+            line("cannot be watched now", resources.failing()),
             line("paused by the brake", paused),
-            line("discovery failed, no resource known", self.unknown_groups()),
+            line("discovery failed, no resource known", resources.unknown_groups()),
         ]
         .into_iter()
         .flatten()
@@ -37,9 +35,10 @@ impl Engine {
 
     /// Returns a line for each thing that needs attention.
     pub(super) fn attention(&self) -> Vec<String> {
-        // Not those of `figures`, which counts all objects: the Lease is renewed every other second.
-        let ((failing, longest), parked, longest_wait) = (self.failing(), self.parked(), self.waiting().longest());
         let mut lines = self.resources_left_out();
+        // Not those of `figures`, which counts all objects: the Lease is renewed every other second.
+        let state = self.state();
+        let ((failing, longest), parked, longest_wait) = (state.failing(), state.parked(), state.waiting.longest());
         if failing > 0 {
             lines.push(format!("objects that fail: {failing}, the longest for {}", seconds(longest)));
         }

@@ -1,14 +1,14 @@
 //! Calls to the API server, limited in number and rate. Only [`super::changes`] makes changes.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until};
 
-use crate::kubernetes::{
-    ApiResource, ClusterNode, Connection, KubernetesError, ObjectMetadata, read_metadata, read_node,
-};
+use crate::kubernetes::{ApiNode, ApiResource, Connection, KubernetesError, read_metadata, read_node};
+use crate::model::ObjectMeta;
 
 /// Limits on the calls of the workers to the API server.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +31,10 @@ pub(super) struct Calls {
     bucket: Mutex<Bucket>,
     /// Any 404 proves that an object is absent, as in kube-controller-manager.
     trusts_any_404: bool,
+    /// Nothing is changed: changes are answered with the object as it is.
+    pub(super) is_dry_run: bool,
+    /// How many changes were made.
+    pub(super) made: AtomicUsize,
 }
 
 /// A token bucket that hands out the moment of the next call.
@@ -45,7 +49,12 @@ struct Bucket {
 // === impl Calls ===
 
 impl Calls {
-    pub(super) fn new(connection: Arc<Connection>, limits: &CallLimits, trusts_any_404: bool) -> Self {
+    pub(super) fn new(
+        connection: Arc<Connection>,
+        limits: &CallLimits,
+        trusts_any_404: bool,
+        is_dry_run: bool,
+    ) -> Self {
         let [per_second, burst, in_flight] = [limits.per_second, limits.burst, limits.in_flight]
             .map(|limit| u32::try_from(limit).unwrap_or(u32::MAX).max(1));
         let interval = Duration::from_secs(1) / per_second;
@@ -55,6 +64,8 @@ impl Calls {
             in_flight: Semaphore::new(in_flight as usize),
             bucket: Mutex::new(Bucket::full(interval, burst)),
             trusts_any_404,
+            is_dry_run,
+            made: AtomicUsize::new(0),
         }
     }
 
@@ -76,7 +87,7 @@ impl Calls {
         resource: &ApiResource,
         namespace: &str,
         name: &str,
-    ) -> Result<Option<ObjectMetadata>, KubernetesError> {
+    ) -> Result<Option<ObjectMeta>, KubernetesError> {
         let _permit = self.permit().await;
         match read_metadata(&self.connection, resource, namespace, name, self.answer).await {
             Err(error) if self.trusts_any_404 && error.is_any_404() => Ok(None),
@@ -85,7 +96,7 @@ impl Calls {
     }
 
     /// Reads a node. `None` = it is proven absent.
-    pub(super) async fn read_node(&self, name: &str) -> Result<Option<ClusterNode>, KubernetesError> {
+    pub(super) async fn read_node(&self, name: &str) -> Result<Option<ApiNode>, KubernetesError> {
         let _permit = self.permit().await;
         match read_node(&self.connection, name, self.answer).await {
             Err(error) if self.trusts_any_404 && error.is_any_404() => Ok(None),

@@ -3,41 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::act::namespace_in_path;
-use super::convert;
+use super::decision::{Checked, Decision, Next, namespace, namespace_in_path};
 use super::engine::{Engine, Key, Notice};
 use super::served::Served;
-use crate::kubernetes::{ApiResource, KubernetesError, ObjectMetadata, is_path_segment};
+use crate::kubernetes::{ApiResource, KubernetesError, is_path_segment};
+use crate::model::{Identity, ObjectMeta, OwnerReference, Uid};
 use crate::owners::{
-    Dependent, Event, Identity, Item, Meaning, ObjectKeepReason, OwnerReference, OwnerState, Uid, VALID, Verdict,
-    decide, too_many_owners,
+    Dependent, Event, Item, Meaning, ObjectKeepReason, OwnerState, VALID, Verdict, decide, too_many_owners,
 };
 
 /// When an object is checked again whose owner's kind is not served, if discovery shows no change before.
 const UNRESOLVED_RETRY: Duration = Duration::from_mins(5);
-
-/// What follows a check.
-pub(super) enum Next {
-    /// Nothing, until an event says otherwise.
-    Done,
-    /// The check is repeated with a back-off: the object has changed meanwhile, or no monitor has shown it yet.
-    Again,
-    /// It is repeated later.
-    Later(Duration),
-    /// It is repeated when the API server serves or lists something else.
-    Parked,
-    /// The decision is carried out with the others of the wave.
-    InWave,
-}
-
-/// One object under check.
-pub(super) struct Checked {
-    pub(super) item: Item,
-    /// The text of its uid.
-    pub(super) uid: String,
-    pub(super) resource: Arc<ApiResource>,
-    pub(super) live: ObjectMetadata,
-}
 
 // === impl Engine: workers ===
 
@@ -49,25 +25,46 @@ impl Engine {
         }
     }
 
+    /// Processes one key.
     pub(super) async fn process(&self, key: &Key) {
+        if let Some(decision) = self.decide(key).await {
+            self.carry_out(key, decision).await;
+        }
+    }
+
+    /// Checks a key. `None` = nothing is to be changed, and the processing of the key has ended.
+    pub(super) async fn decide(&self, key: &Key) -> Option<Decision> {
         self.leave_park(key);
-        let item = self.graph().item(key.uid());
+        let item = self.item(key.uid());
         let is_shown = item.as_ref().is_some_and(|item| !item.is_virtual);
-        let identity = item.map(|item| item.identity);
         let result = match key {
-            Key::Verify(_) if is_shown => Ok(Next::Done),
+            Key::Verify(_) if is_shown => Ok(Next::Done.into()),
             Key::Check(uid) | Key::Verify(uid) => self.check(uid).await,
-            Key::Orphan(uid) if self.has_monitors => self.orphan(uid).await,
-            Key::Orphan(uid) => {
-                self.wave().orphans.push(uid.clone());
-                Ok(Next::InWave)
-            }
+            Key::Orphan(uid) => return Some(Decision::Release(uid.clone())),
         };
-        self.end(key, identity, result);
+        let next = match result {
+            Ok(Decision::Next(next)) => Ok(next),
+            Err(error) => Err(error),
+            Ok(decision) => return Some(decision),
+        };
+        self.end(key, item.map(|item| item.identity), next);
+        None
+    }
+
+    /// Carries out what was decided about a key, and ends the processing of the key.
+    pub(super) async fn carry_out(&self, key: &Key, decision: Decision) {
+        let (identity, next) = match decision {
+            Decision::Next(next) => (None, Ok(next)),
+            Decision::Change(checked, verdict) => {
+                (Some(checked.item.identity.clone()), self.change(*checked, verdict).await)
+            }
+            Decision::Release(owner) => (self.item(&owner).map(|item| item.identity), self.orphan(&owner).await),
+        };
+        self.end(key, identity, next);
     }
 
     /// Ends the processing of a key.
-    pub(super) fn end(&self, key: &Key, identity: Option<Identity>, result: Result<Next, KubernetesError>) {
+    fn end(&self, key: &Key, identity: Option<Identity>, result: Result<Next, KubernetesError>) {
         match result {
             Err(error) => {
                 if let Some(identity) = identity {
@@ -85,81 +82,93 @@ impl Engine {
                 self.park(key);
                 self.queue.defer(key, UNRESOLVED_RETRY);
             }
-            Ok(Next::InWave) => self.queue.pause(key),
             Ok(Next::Done) => {
                 self.recovered(key.uid());
                 if let Key::Check(uid) = key {
-                    self.waiting().end(uid);
+                    self.state().waiting.end(uid);
                 }
                 self.queue.done(key);
             }
         }
     }
 
-    async fn check(&self, uid: &Uid) -> Result<Next, KubernetesError> {
-        let Some(item) = self.graph().item(uid) else { return Ok(Next::Done) };
+    async fn check(&self, uid: &Uid) -> Result<Decision, KubernetesError> {
+        let Some(item) = self.item(uid) else { return Ok(Next::Done.into()) };
         // Without a uid, a read proves nothing: any object of that name matches.
         if uid.is_empty() || item.is_deleting && !item.waits_for_dependents {
-            return Ok(Next::Done);
+            return Ok(Next::Done.into());
         }
         if item.is_virtual && !is_path_segment(&item.identity.name) {
             self.check_dependents(uid);
-            return Ok(Next::Done);
+            return Ok(Next::Done.into());
         }
         let served = self.served();
-        let Some(resource) = served.resource(&item.identity.kind) else { return Ok(self.not_served(&served, item)) };
+        let Some(resource) = served.resource(&item.identity.kind) else {
+            return Ok(self.not_served(&served, item).into());
+        };
         let is_left_out = self.filter.leaves_out(resource);
         if is_left_out && !item.is_virtual {
-            return Ok(Next::Done);
+            return Ok(Next::Done.into());
         }
-        let Some(namespace) = namespace(&item, resource) else { return Ok(Next::Done) };
-        // In a wave, the decisions come first.
-        if let Some(next) = self.delays_end(&item).filter(|_| self.has_monitors) {
-            return Ok(next);
+        let Some(namespace) = namespace(&item, resource) else { return Ok(Next::Done.into()) };
+        if let Some(next) = self.without_read(&item, resource, namespace).await? {
+            return Ok(next.into());
         }
-        if let Some(next) = self.delete_as_shown(&item, resource, &namespace).await? {
-            return Ok(next);
-        }
-        let Some(live) = self.read_shown(resource, &item.identity, &namespace).await? else {
+        let Some(live) = self.read_shown(resource, &item.identity, namespace).await? else {
             // References may mean another object of this uid, which is to be verified then.
-            return Ok(if self.graph().item(uid).is_some() { Next::Again } else { Next::Done });
+            return Ok(if self.item(uid).is_some() { Next::Again } else { Next::Done }.into());
         };
         if is_left_out {
-            return Ok(if self.has_monitors { Next::Again } else { Next::Done });
+            return Ok(self.until_shown().into());
         }
-        self.decide(&served, Checked { item, uid: uid.to_string(), resource: Arc::clone(resource), live }).await
+        self.judge(&served, Checked { item, resource: Arc::clone(resource), live }).await
     }
 
-    /// Decides about an object that was read, and carries the decision out.
-    async fn decide(&self, served: &Served, checked: Checked) -> Result<Next, KubernetesError> {
+    /// Returns what follows without a read of the object. In a wave, all objects are read and the decisions come first.
+    async fn without_read(
+        &self,
+        item: &Item,
+        resource: &Arc<ApiResource>,
+        namespace: &str,
+    ) -> Result<Option<Next>, KubernetesError> {
+        if self.is_in_waves {
+            return Ok(None);
+        }
+        match self.delays_end(item) {
+            None => self.delete_as_shown(item, resource, namespace).await,
+            next => Ok(next),
+        }
+    }
+
+    /// Returns what follows for an object that exists and that no monitor has shown. No list of a wave shows it either.
+    fn until_shown(&self) -> Next {
+        if self.is_in_waves { Next::Done } else { Next::Again }
+    }
+
+    /// Decides about an object that was read.
+    async fn judge(&self, served: &Served, checked: Checked) -> Result<Decision, KubernetesError> {
         let Checked { item, live, .. } = &checked;
         let begun = self.now();
         let states = self.owner_states(served, checked.target().namespace, live).await?;
         if self.now().saturating_sub(begun) > VALID {
-            self.failed(
-                item.identity.clone(),
-                "the reads of its owners took so long that they prove nothing".to_owned(),
-            );
-            return Ok(Next::Again);
+            let cause = "the reads of its owners took so long that they prove nothing";
+            self.failed(item.identity.clone(), cause.to_owned());
+            return Ok(Next::Again.into());
         }
-        let dependents = self.graph().dependents(&item.identity.uid);
-        let verdict = decide(&convert::live(item.identity.clone(), live), &states, &dependents);
+        let dependents = self.state().graph.dependents(&item.identity.uid);
+        let verdict = decide(live, &states, &dependents);
         if matches!(verdict, Verdict::Delete { .. }) && self.another_lives(served, &item.identity).await? {
-            return Ok(Next::Parked);
+            return Ok(Next::Parked.into());
         }
-        if let Verdict::Keep(reason) = verdict {
-            return Ok(self.keep(&checked, reason));
-        }
-        if self.has_monitors {
-            return self.carry_out(checked, verdict).await;
-        }
-        self.wave().decided.push((checked, verdict));
-        Ok(Next::InWave)
+        Ok(match verdict {
+            Verdict::Keep(reason) => self.keep(&checked, reason).into(),
+            verdict => Decision::Change(Box::new(checked), verdict),
+        })
     }
 
     /// Checks what names an owner that is never requested, so that each dependent is reported.
     fn check_dependents(&self, owner: &Uid) {
-        let dependents = self.graph().dependents(owner);
+        let dependents = self.state().graph.dependents(owner);
         for dependent in dependents {
             self.add(Key::Check(dependent.item.identity.uid));
         }
@@ -171,10 +180,10 @@ impl Engine {
         resource: &ApiResource,
         object: &Identity,
         namespace: &str,
-    ) -> Result<Option<ObjectMetadata>, KubernetesError> {
+    ) -> Result<Option<ObjectMeta>, KubernetesError> {
         let at = self.now();
         let live = self.calls.read(resource, namespace, &object.name).await?;
-        let live = live.filter(|live| Uid::new(&live.uid) == object.uid);
+        let live = live.filter(|live| live.uid == object.uid);
         if live.is_none() {
             self.apply_at(Event::ProvenAbsent(object.clone()), at);
         }
@@ -183,8 +192,8 @@ impl Engine {
 
     /// Nothing can be done to an object whose kind is not served, and nothing proves that it is absent.
     pub(super) fn not_served(&self, served: &Served, item: Item) -> Next {
-        let dependents = self.graph().dependents(&item.identity.uid);
-        if self.graph().was_seen(&item.identity.uid) {
+        let dependents = self.state().graph.dependents(&item.identity.uid);
+        if self.state().graph.was_seen(&item.identity.uid) {
             let cause = served.why_not(&item.identity.kind);
             self.failed(item.identity, cause);
         } else if let Some(Dependent { item, reference }) = dependents.into_iter().next() {
@@ -196,7 +205,7 @@ impl Engine {
     /// Returns whether another object with the same uid is not to be deleted, and reports it (G3). One request to an API that
     /// mirrors another may delete both.
     async fn another_lives(&self, served: &Served, object: &Identity) -> Result<bool, KubernetesError> {
-        let others = self.graph().others_of(&object.uid);
+        let others = self.state().graph.others_of(&object.uid);
         for other in others {
             if self.lives(served, &other).await? {
                 self.failed(object.clone(), format!("{other} has the same uid, and is not to be deleted"));
@@ -212,8 +221,8 @@ impl Engine {
         let live = self.read_shown(resource, object, namespace).await?;
         let Some(live) = live else { return Ok(false) };
         let states = self.owner_states(served, namespace, &live).await?;
-        let verdict = decide(&convert::live(object.clone(), &live), &states, &[]);
-        Ok(live.deletion_timestamp.is_none() && !matches!(verdict, Verdict::Delete { .. }))
+        let verdict = decide(&live, &states, &[]);
+        Ok(!live.is_deleting() && !matches!(verdict, Verdict::Delete { .. }))
     }
 
     fn keep(&self, checked: &Checked, reason: ObjectKeepReason) -> Next {
@@ -232,7 +241,7 @@ impl Engine {
                 self.failed(object(), cause);
                 Next::Parked
             }
-            _ if checked.item.is_virtual && self.has_monitors => Next::Again,
+            _ if checked.item.is_virtual => self.until_shown(),
             _ => Next::Done,
         }
     }
@@ -246,14 +255,14 @@ impl Engine {
         &self,
         served: &Served,
         namespace: &str,
-        live: &ObjectMetadata,
+        live: &ObjectMeta,
     ) -> Result<Vec<OwnerState>, KubernetesError> {
-        let (mut states, too_many) = (Vec::new(), too_many_owners(live.owner_references.len()));
-        for reference in convert::references(&live.owner_references) {
-            let state = match (&too_many, self.known_state(namespace, &reference)) {
+        let (mut states, too_many) = (Vec::new(), too_many_owners(live.owners.len()));
+        for reference in &live.owners {
+            let state = match (&too_many, self.known_state(namespace, reference)) {
                 (_, Some(state)) => state,
                 (Some(cause), None) => OwnerState::Unverified(cause.clone()),
-                (None, None) => self.owner_state(served, namespace, &reference).await?,
+                (None, None) => self.owner_state(served, namespace, reference).await?,
             };
             states.push(state);
         }
@@ -278,11 +287,11 @@ impl Engine {
         let Some(resource) = served.resource(&owner.kind) else { return Ok(OwnerState::KindNotServed) };
         let at = self.now();
         let live = self.calls.read(resource, &owner.namespace, &owner.name).await?;
-        match live.filter(|live| Uid::new(&live.uid) == owner.uid) {
-            Some(live) if convert::waits_for_dependents(&live) => Ok(OwnerState::WaitsForDependents),
+        match live.filter(|live| live.uid == owner.uid) {
+            Some(live) if live.waits_for_dependents() => Ok(OwnerState::WaitsForDependents),
             Some(_) => Ok(OwnerState::Exists),
             None => {
-                self.graph().absent.insert(owner, at);
+                self.state().graph.absent.insert(owner, at);
                 Ok(self.absent(namespace, reference))
             }
         }
@@ -299,31 +308,22 @@ impl Engine {
 
     /// An owner that is absent in the cluster scope or in the namespace of the dependent.
     fn is_known_absent(&self, namespace: &str, reference: &OwnerReference) -> bool {
-        let (graph, now) = (self.graph(), self.now());
-        let is_absent = |namespace| graph.absent.proves(&reference.identity(namespace), now);
+        let (state, now) = (self.state(), self.now());
+        let is_absent = |namespace| state.graph.absent.proves(&reference.identity(namespace), now);
         is_absent("") || is_absent(namespace)
     }
 
     fn absent(&self, namespace: &str, reference: &OwnerReference) -> OwnerState {
-        if self.orphaned().touch(&reference.uid) {
+        if self.state().orphaned.touch(&reference.uid) {
             return OwnerState::Orphaned;
         }
         let is_elsewhere = |item: &Item| {
             !item.is_virtual && !item.identity.is_cluster_scoped() && *item.identity.namespace != *namespace
         };
-        let elsewhere = self.graph().item(&reference.uid).filter(is_elsewhere);
-        if self.guards.keep_cross_namespace && elsewhere.is_some() {
-            return OwnerState::InOtherNamespace;
+        let elsewhere = self.item(&reference.uid).filter(is_elsewhere);
+        match elsewhere {
+            Some(_) if self.guards.keep_cross_namespace => OwnerState::InOtherNamespace,
+            _ => OwnerState::Absent,
         }
-        OwnerState::Absent
-    }
-}
-
-/// Returns the namespace to read an object in. `None` = it is a guess without the namespace that its kind needs.
-pub(super) fn namespace(item: &Item, resource: &ApiResource) -> Option<Arc<str>> {
-    match (resource.namespaced, item.identity.is_cluster_scoped()) {
-        (true, true) => None,
-        (true, false) => Some(Arc::clone(&item.identity.namespace)),
-        (false, _) => Some("".into()),
     }
 }

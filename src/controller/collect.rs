@@ -12,15 +12,14 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::calls::Calls;
-use super::changes::{Changes, Mode};
-use super::check::Next;
-use super::convert;
-use super::engine::{Engine, Key, Notice, Wave};
+use super::decision::{Decision, Next};
+use super::engine::{Engine, Key, Notice};
 use super::served::{Served, served};
 use super::settings::at_once;
 use super::{ClusterFailure, ClusterOutcome, ClusterResult, ControllerError, ControllerSettings, ResourceFilter};
-use crate::kubernetes::{ApiResource, Clock, Connection, ObjectMetadata, discover, list_metadata};
-use crate::owners::{Event, Identity, Uid, UnavailableGroup};
+use crate::kubernetes::{ApiResource, Clock, Connection, discover, list_metadata};
+use crate::model::{Identity, ObjectMeta, Uid};
+use crate::owners::{Event, OwnerGuards, UnavailableGroup};
 
 /// After so many failures of an object the others do not wait for it any longer: about 2.5 s.
 const FAILURES: u32 = 9;
@@ -111,9 +110,11 @@ pub async fn collect(
             kept.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
         }
     };
-    let calls = Calls::new(connection, &settings.calls, !settings.guards.strict_not_found);
-    let changes = Changes::new(Mode::of(options.dry_run));
-    let engine = Engine::new(calls, changes, settings.guards.clone(), clock, report);
+    let calls = Calls::new(connection, &settings.calls, !settings.guards.strict_not_found, options.dry_run);
+    // The brake is for services: a person sees the plan before.
+    let guards = OwnerGuards { brake_count: 0, ..settings.guards.clone() };
+    let mut engine = Engine::new(calls, guards, clock, report);
+    engine.is_in_waves = true;
     engine.limit_objects(options.max_objects);
     engine.queue.share_out(at_once(settings.workers));
     let until = Instant::now() + options.timeout;
@@ -127,11 +128,11 @@ pub async fn collect(
 impl Collection {
     async fn run(mut self, dry_run: bool) -> Result<ClusterReport, ControllerError> {
         loop {
-            let before = self.engine.changes.count();
+            let before = self.engine.calls.changes();
             self.list().await?;
             self.report.rounds += 1;
             self.report.interrupted = !self.work(dry_run).await;
-            let is_idle = self.engine.changes.count() == before;
+            let is_idle = self.engine.calls.changes() == before;
             let ends = dry_run || self.report.interrupted || self.engine.is_exhausted();
             if ends || is_idle && !self.awaits_termination() {
                 break;
@@ -161,9 +162,10 @@ impl Collection {
         let mut lists = stream::iter(lists).buffered(at_once(settings.lists));
         while let Some((resource, list)) = lists.next().await {
             match list {
-                Ok(objects) => show(engine, resource, &objects, &mut report.waiting),
+                Ok(objects) => show(engine, resource, objects, &mut report.waiting),
                 Err(error) => {
-                    engine.awaits_list(engine.number(&resource.group(), &resource.resource));
+                    let id = engine.number(&resource.group(), &resource.resource);
+                    engine.state().resources.awaits_list(id);
                     report.errors.push(error.to_string());
                 }
             }
@@ -175,17 +177,17 @@ impl Collection {
     /// that; the calls in flight have ended then.
     async fn work(&self, dry_run: bool) -> bool {
         loop {
-            if !self.decide().await {
-                return false;
-            }
-            let wave = std::mem::take(&mut *self.engine.wave());
-            if wave.decided.is_empty() && wave.orphans.is_empty() {
+            let Some(wave) = self.decide().await else { return false };
+            if wave.is_empty() {
                 return true;
             }
-            self.carry_out(wave).await;
-            let mut changes = std::mem::take(&mut self.engine.wave().changes);
-            changes.sort_by_cached_key(uid);
-            for change in changes {
+            let (releases, changes): (Vec<_>, Vec<_>) =
+                wave.into_iter().partition(|decision| matches!(decision, Decision::Release(_)));
+            self.carry_out(changes).await;
+            self.carry_out(releases).await;
+            let mut changed = self.engine.end_wave();
+            changed.sort_by_cached_key(uid);
+            for change in changed {
                 self.engine.apply(change);
             }
             if dry_run || self.engine.is_exhausted() {
@@ -194,10 +196,20 @@ impl Collection {
         }
     }
 
-    /// Checks the objects in the queue until it is settled.
-    async fn decide(&self) -> bool {
-        let mut workers = std::pin::pin!(join_all((0..at_once(self.settings.workers)).map(|_| self.engine.work())));
-        tokio::select! {
+    /// Checks the objects in the queue until it is settled, and returns what was decided. `None` = the time is up, or a
+    /// signal came.
+    async fn decide(&self) -> Option<Vec<Decision>> {
+        let decided = Mutex::new(Vec::new());
+        let work = || async {
+            while let Some(key) = self.engine.queue.next().await {
+                if let Some(decision) = self.engine.decide(&key).await {
+                    decided.lock().unwrap_or_else(PoisonError::into_inner).push(decision);
+                    self.engine.queue.pause(&key);
+                }
+            }
+        };
+        let mut workers = std::pin::pin!(join_all((0..at_once(self.settings.workers)).map(|_| work())));
+        let is_settled = tokio::select! {
             _ = &mut workers => false,
             () = self.engine.queue.settled(FAILURES) => true,
             () = self.ended() => {
@@ -205,25 +217,23 @@ impl Collection {
                 workers.await;
                 false
             }
-        }
+        };
+        let decided = std::mem::take(&mut *decided.lock().unwrap_or_else(PoisonError::into_inner));
+        is_settled.then_some(decided)
     }
 
-    /// Carries out all decisions. After the end of the time none begins.
-    async fn carry_out(&self, wave: Wave) {
-        let workers = at_once(self.settings.workers);
-        let changes = wave.decided.into_iter().map(|(checked, verdict)| async move {
-            let identity = checked.item.identity.clone();
-            let key = Key::Check(identity.uid.clone());
-            let next = if self.has_ended() { Ok(Next::Done) } else { self.engine.carry_out(checked, verdict).await };
-            self.engine.end(&key, Some(identity), next);
+    /// Carries out decisions. After the end of the time none begins.
+    async fn carry_out(&self, decisions: Vec<Decision>) {
+        let changes = decisions.into_iter().map(|decision| async move {
+            let key = match &decision {
+                Decision::Change(checked, _) => Key::Check(checked.item.identity.uid.clone()),
+                Decision::Release(owner) => Key::Orphan(owner.clone()),
+                Decision::Next(_) => return,
+            };
+            let decision = if self.has_ended() { Next::Done.into() } else { decision };
+            self.engine.carry_out(&key, decision).await;
         });
-        stream::iter(changes).buffer_unordered(workers).collect::<()>().await;
-        let orphans = wave.orphans.into_iter().map(|uid| async move {
-            let identity = self.engine.graph().item(&uid).map(|item| item.identity);
-            let next = if self.has_ended() { Ok(Next::Done) } else { self.engine.orphan(&uid).await };
-            self.engine.end(&Key::Orphan(uid), identity, next);
-        });
-        stream::iter(orphans).buffer_unordered(workers).collect::<()>().await;
+        stream::iter(changes).buffer_unordered(at_once(self.settings.workers)).collect().await
     }
 
     async fn ended(&self) {
@@ -247,18 +257,18 @@ impl Collection {
 }
 
 /// Shows the graph all objects of a resource, and names those whose deletion others hold up.
-fn show(engine: &Engine, resource: &ApiResource, objects: &[ObjectMetadata], waiting: &mut Vec<WaitingObject>) {
+fn show(engine: &Engine, resource: &ApiResource, objects: Vec<ObjectMeta>, waiting: &mut Vec<WaitingObject>) {
     let (kind, id) = (served(resource).kind, engine.number(&resource.group(), &resource.resource));
     engine.apply(Event::ListBegins(id));
     for object in objects {
-        engine.show(&kind, id, object);
-        if object.deletion_timestamp.is_some() {
+        if object.is_deleting() {
             waiting.push(WaitingObject {
-                object: convert::identity(&kind, object),
+                object: object.identity(&kind),
                 finalizers: object.finalizers.clone(),
-                grace_seconds: object.deletion_grace_period_seconds.filter(|grace| *grace > 0),
+                grace_seconds: object.grace_seconds.filter(|grace| *grace > 0),
             });
         }
+        engine.show(&kind, id, object);
     }
     engine.apply(Event::ListEnds(id));
     engine.has_list(id);
@@ -266,7 +276,7 @@ fn show(engine: &Engine, resource: &ApiResource, objects: &[ObjectMetadata], wai
 
 fn uid(change: &Event) -> Option<Uid> {
     match change {
-        Event::Seen(observed) => Some(observed.identity.uid.clone()),
+        Event::Seen(observed) => Some(observed.meta.uid.clone()),
         Event::Deleted(_, identity) | Event::ProvenAbsent(identity) => Some(identity.uid.clone()),
         Event::ListBegins(_) | Event::ListEnds(_) | Event::Unserved(_) | Event::Dropped(_) | Event::Interrupted => None,
     }

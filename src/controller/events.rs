@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::engine::Notice;
 use crate::kubernetes::{Clock, Connection, create_event};
-use crate::owners::{Identity, OwnerReference, Recent, Uid};
+use crate::model::{Identity, OwnerReference, Uid};
+use crate::owners::Recent;
 
 /// As kube-controller-manager writes them, so that alerts keep working.
 const COMPONENT: &str = "garbage-collector-controller";
@@ -34,7 +35,7 @@ pub(super) struct ClusterEvents {
 pub(super) struct EventQueue {
     clock: Clock,
     events: mpsc::Sender<ClusterEvent>,
-    known: Mutex<Recent<(Uid, String)>>,
+    known: Mutex<Recent<(Uid, String), REMEMBERED>>,
 }
 
 /// One event.
@@ -49,8 +50,7 @@ struct ClusterEvent {
 impl ClusterEvents {
     pub(super) fn new(connection: Arc<Connection>, clock: Clock) -> (Self, EventQueue) {
         let (sender, events) = mpsc::channel(QUEUE);
-        let known = Mutex::new(Recent::with_capacity(REMEMBERED));
-        (Self { connection, events }, EventQueue { clock, events: sender, known })
+        (Self { connection, events }, EventQueue { clock, events: sender, known: Mutex::default() })
     }
 
     /// Writes events until `stop`.

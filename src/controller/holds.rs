@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use super::check::Next;
+use super::decision::Next;
 use super::engine::{Engine, Key};
 use super::served::Served;
-use crate::owners::{Dependent, Identity, Item};
+use crate::model::Identity;
+use crate::owners::{Dependent, Item};
 
 /// A dependent that failed more often does not delay the end of a foreground deletion, unless it blocks.
 const FAILURES: u32 = 10;
@@ -22,7 +23,7 @@ impl Engine {
     pub(super) fn is_held<'a>(&self, owner: &Identity, dependents: impl IntoIterator<Item = &'a Dependent>) -> bool {
         let served = self.served();
         let held = dependents.into_iter().find_map(|Dependent { item, .. }| {
-            let mut all = self.graph().others_of(&item.identity.uid);
+            let mut all = self.state().graph.others_of(&item.identity.uid);
             all.push(item.identity.clone());
             all.into_iter().find_map(|it| Some(format!("its dependent {it}: {}", self.out_of_reach(&served, &it)?)))
         });
@@ -41,9 +42,11 @@ impl Engine {
     /// Returns whether a resource may have dependents of this owner that are not known, and reports it. The wait for them
     /// is limited by the guard `orphan_wait`, because a resource that is broken for good must not hold every owner.
     pub(super) fn lacks_lists(&self, owner: &Identity) -> Option<Next> {
-        let unlisted = self.unlisted().into_iter().map(|(resource, since)| (self.name(resource), since));
-        let missing = unlisted.chain(self.unknown_groups()).filter(|(_, since)| *since < self.guards.orphan_wait);
-        let names: Vec<_> = missing.map(|(name, _)| name).collect();
+        let names: Vec<_> = {
+            let resources = &self.state().resources;
+            let unknown = resources.unlisted().into_iter().chain(resources.unknown_groups());
+            unknown.filter(|(_, since)| *since < self.guards.orphan_wait).map(|(name, _)| name).collect()
+        };
         if names.is_empty() {
             return None;
         }
@@ -59,10 +62,10 @@ impl Engine {
         }
         let uid = &owner.identity.uid;
         // A dependent that blocks is another reason to wait.
-        if self.graph().any_dependent(uid, |_, blocking| blocking) {
+        if self.state().graph.any_dependent(uid, |_, blocking| blocking) {
             return None;
         }
-        if self.graph().any_dependent(uid, |uid, _| self.queue.is_pending(&Key::Check(uid.clone()), FAILURES)) {
+        if self.state().graph.any_dependent(uid, |uid, _| self.queue.is_pending(&Key::Check(uid.clone()), FAILURES)) {
             return Some(Next::Later(DEPENDENTS));
         }
         self.lacks_lists(&owner.identity)

@@ -12,8 +12,9 @@ use super::engine::Engine;
 use super::served::{Served, served};
 use super::settings::at_once;
 use super::{ControllerSettings, ResourceFilter};
-use crate::kubernetes::{ApiResource, Discovered, Form, KubernetesError, MetadataOnly, Monitor, Sink, Timing};
-use crate::owners::{ApiKind, Event, ResourceId};
+use crate::kubernetes::{ApiResource, Discovered, Follower, MetadataOnly, Monitor, News, Timing};
+use crate::model::ApiKind;
+use crate::owners::{Event, ResourceId};
 
 /// The resources whose changes change what the API server serves.
 const RESOURCES_OF_KINDS: [(&str, &str); 2] =
@@ -116,14 +117,9 @@ impl Monitors {
             defines_custom: self.engine.name(id) == DEFINITIONS,
             is_listing: true,
         };
-        let monitor = Monitor {
-            connection: Arc::clone(&self.engine.calls.connection),
-            resource: resource.clone(),
-            form: Form::Metadata,
-            timing: self.timing.clone(),
-            lists: Arc::clone(&self.lists),
-        };
-        self.engine.awaits_list(id);
+        let connection = Arc::clone(&self.engine.calls.connection);
+        let monitor = Monitor::new(connection, resource, self.timing.clone(), Arc::clone(&self.lists));
+        self.engine.state().resources.awaits_list(id);
         let task = tokio::spawn(monitor.run::<MetadataOnly>(sink));
         self.running.insert(id, Running { resource: resource.clone(), task, missing_since: None });
     }
@@ -134,11 +130,12 @@ impl Monitors {
         task.abort();
         // It shows nothing any more after this.
         let _ = task.await;
-        self.engine.monitor_works(id);
+        self.engine.state().resources.works(id);
         if !is_served {
             tracing::info!(resource = self.engine.name(id), version = resource.api_version, "not served any more");
             // The API server deletes all objects of a definition before the definition itself.
-            let is_dropped = self.engine.has_definition(&self.engine.name(id)) == Some(false);
+            let name = self.engine.name(id);
+            let is_dropped = self.engine.state().resources.has_definition(&name) == Some(false);
             self.engine.apply(if is_dropped { Event::Dropped(id) } else { Event::Unserved(id) });
             self.engine.has_list(id);
         }
@@ -189,44 +186,44 @@ impl GraphSink {
 
     fn defines(&self, name: &str, exists: bool) {
         if self.defines_custom {
-            self.engine.defines(name, exists);
+            self.engine.state().resources.defines(name, exists);
         }
     }
 }
 
-impl Sink<MetadataOnly> for GraphSink {
-    fn list_begins(&mut self) {
-        self.engine.apply(Event::ListBegins(self.id));
-    }
-
-    fn seen(&mut self, object: MetadataOnly) {
-        self.defines(&object.metadata.name, true);
-        self.engine.show(&self.kind, self.id, &object.metadata);
-        self.notify_of_kinds();
-    }
-
-    fn deleted(&mut self, object: MetadataOnly) {
-        self.defines(&object.metadata.name, false);
-        self.engine.apply(Event::Deleted(self.id, super::convert::identity(&self.kind, &object.metadata)));
-        self.notify_of_kinds();
-    }
-
-    fn list_ends(&mut self) {
-        self.engine.apply(Event::ListEnds(self.id));
-        self.engine.has_list(self.id);
-        self.is_listing = false;
-    }
-
-    fn failed(&mut self, error: &KubernetesError) {
-        self.engine.apply(Event::Interrupted);
-        if self.engine.monitor_fails(self.id) {
-            tracing::warn!(resource = self.name, cause = %error, "not monitored for now");
-        }
-    }
-
-    fn works(&mut self) {
-        if self.engine.monitor_works(self.id) {
-            tracing::info!(resource = self.name, "monitored again");
+impl Follower<MetadataOnly> for GraphSink {
+    fn show(&mut self, news: News<'_, MetadataOnly>) {
+        match news {
+            News::ListBegins => self.engine.apply(Event::ListBegins(self.id)),
+            News::Seen(MetadataOnly { metadata }) => {
+                self.defines(&metadata.name, true);
+                self.engine.show(&self.kind, self.id, metadata);
+                self.notify_of_kinds();
+            }
+            News::Deleted(MetadataOnly { metadata }) => {
+                self.defines(&metadata.name, false);
+                self.engine.apply(Event::Deleted(self.id, metadata.identity(&self.kind)));
+                self.notify_of_kinds();
+            }
+            News::ListEnds => {
+                self.engine.apply(Event::ListEnds(self.id));
+                self.engine.has_list(self.id);
+                self.is_listing = false;
+            }
+            News::Current => {}
+            News::Failed(error) => {
+                self.engine.apply(Event::Interrupted);
+                let is_new = self.engine.state().resources.fails(self.id);
+                if is_new {
+                    tracing::warn!(resource = self.name, cause = %error, "not monitored for now");
+                }
+            }
+            News::Works => {
+                let failed = self.engine.state().resources.works(self.id);
+                if failed {
+                    tracing::info!(resource = self.name, "monitored again");
+                }
+            }
         }
     }
 }

@@ -4,12 +4,11 @@ use std::collections::HashSet;
 
 use futures::{StreamExt as _, stream};
 
-use super::act::{target, unless_conflict};
-use super::check::{Next, namespace};
-use super::convert;
+use super::decision::{Next, namespace, target, unless_conflict};
 use super::engine::Engine;
 use crate::kubernetes::KubernetesError;
-use crate::owners::{ActionWord, Dependent, Item, ORPHAN, Uid};
+use crate::model::{ORPHAN, ObjectMeta, Uid};
+use crate::owners::{ActionWord, Dependent, Item};
 
 /// Dependents of one owner that are changed at once: few, because the calls of one worker are a share (G5).
 const AT_ONCE: usize = 4;
@@ -18,7 +17,7 @@ const CONFLICTS: usize = 5;
 
 impl Engine {
     pub(super) async fn orphan(&self, uid: &Uid) -> Result<Next, KubernetesError> {
-        let Some(item) = self.graph().item(uid) else { return Ok(Next::Done) };
+        let Some(item) = self.item(uid) else { return Ok(Next::Done) };
         let served = self.served();
         let Some(resource) = served.resource(&item.identity.kind) else { return Ok(self.not_served(&served, item)) };
         if !item.is_deleting || self.filter.leaves_out(resource) {
@@ -28,13 +27,11 @@ impl Engine {
             return Ok(next);
         }
         let Some(namespace) = namespace(&item, resource) else { return Ok(Next::Done) };
-        let live = self.calls.read(resource, &namespace, &item.identity.name).await?;
+        let live = self.calls.read(resource, namespace, &item.identity.name).await?;
         // It may be deleted with another policy meanwhile.
-        let wants = |live: &crate::kubernetes::ObjectMetadata| {
-            Uid::new(&live.uid) == *uid && live.deletion_timestamp.is_some() && convert::has(live, ORPHAN)
-        };
+        let wants = |live: &ObjectMeta| live.uid == *uid && live.is_deleting() && live.has(ORPHAN);
         let Some(live) = live.filter(wants) else { return Ok(Next::Done) };
-        let dependents = self.graph().dependents(uid);
+        let dependents = self.state().graph.dependents(uid);
         if self.is_held(&item.identity, &dependents) {
             return Ok(Next::Parked);
         }
@@ -44,23 +41,22 @@ impl Engine {
         let released = dependents.iter().map(|dependent| dependent.item.identity.uid.clone()).collect::<HashSet<_>>();
         self.release_dependents(dependents, uid).await?;
         // A monitor may have shown another one meanwhile.
-        if self.graph().any_dependent(uid, |dependent, _| !released.contains(dependent)) {
+        if self.state().graph.any_dependent(uid, |dependent, _| !released.contains(dependent)) {
             return Ok(Next::Again);
         }
-        let uid_text = uid.to_string();
-        let target = target(&item.identity, resource, &uid_text);
-        let changed = self.changes.remove_finalizer(&self.calls, target, &live, ORPHAN).await;
+        let target = target(&item.identity, resource);
+        let changed = self.calls.remove_finalizer(target, &live, ORPHAN).await;
         let Some(changed) = unless_conflict(changed)? else { return Ok(Next::Again) };
         if !self.guards.orphan_wait.is_zero() {
-            self.orphaned().insert(uid.clone());
+            self.state().orphaned.insert(uid.clone());
         }
-        self.patched(&item, target, (ActionWord::Orphan, "orphan_requested"), &changed).await;
+        self.patched(&item, target, (ActionWord::Orphan, "orphan_requested"), changed).await;
         Ok(Next::Done)
     }
 
     /// Changes all dependents; one that fails does not stop the others.
     async fn release_dependents(&self, dependents: Vec<Dependent>, owner: &Uid) -> Result<(), KubernetesError> {
-        let others = |uid: &Uid| self.graph().others_of(uid);
+        let others = |uid: &Uid| self.state().graph.others_of(uid);
         let items = dependents.into_iter().map(|dependent| dependent.item).flat_map(|item| {
             let others = others(&item.identity.uid).into_iter();
             let others: Vec<_> = others.map(|identity| Item { identity, ..item.clone() }).collect();
@@ -78,24 +74,22 @@ impl Engine {
             let cause = served.why_not(&item.identity.kind);
             return Err(KubernetesError::Unreadable { what: format!("release {}", item.identity), cause });
         };
-        let uid = item.identity.uid.to_string();
-        let target = target(&item.identity, resource, &uid);
+        let target = target(&item.identity, resource);
         let mut conflicts = 0;
         loop {
             let live = self.calls.read(resource, target.namespace, target.name).await?;
-            let Some(live) = live.filter(|live| Uid::new(&live.uid) == item.identity.uid) else { return Ok(()) };
-            let is_owner = |reference: &crate::kubernetes::OwnerReferenceMetadata| Uid::new(&reference.uid) == *owner;
-            let rest: Vec<_> = live.owner_references.iter().filter(|it| !is_owner(it)).cloned().collect();
-            if rest.len() == live.owner_references.len() {
+            let Some(live) = live.filter(|live| live.uid == item.identity.uid) else { return Ok(()) };
+            let rest: Vec<_> = live.owners.iter().filter(|it| it.uid != *owner).cloned().collect();
+            if rest.len() == live.owners.len() {
                 return Ok(());
             }
-            match self.changes.set_references(&self.calls, target, &live, &rest).await {
+            match self.calls.set_references(target, &live, &rest).await {
                 Err(error) if error.is_conflict() && conflicts < CONFLICTS => conflicts += 1,
                 Err(error) if error.proves_absence(resource, target.name) => return Ok(()),
                 Err(error) => return Err(error),
                 Ok(changed) => {
                     let why = (ActionWord::DropReferences, "orphan_requested");
-                    self.patched(&item, target, why, &changed).await;
+                    self.patched(&item, target, why, changed).await;
                     return Ok(());
                 }
             }

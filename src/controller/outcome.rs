@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::owners::{ActionWord, Identity, Propagation};
+use crate::model::Identity;
+use crate::owners::{ActionWord, Propagation};
 
 /// One action on an object, and its result.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]

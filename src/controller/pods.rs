@@ -22,11 +22,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::ControllerError;
 use super::calls::Calls;
-use super::changes::{Changes, Mode};
 use super::settings::at_once;
-use crate::kubernetes::{
-    ApiResource, Clock, ClusterNode, ClusterPod, Connection, Form, KubernetesError, Watched, list_objects,
-};
+use crate::kubernetes::{ApiNode, ApiPod, ApiResource, Clock, Connection, KubernetesError, Watched, list_objects};
 use crate::pod_gc::{MissingNodes, NodeAnswer, PodPlan, PodsSnapshot, plan};
 
 pub use outcome::{PodFailure, PodNotice, PodOutcome, PodReport, PodReportKind, PodResult};
@@ -36,7 +33,6 @@ pub use settings::PodGcSettings;
 /// Collects pods. It remembers between passes which nodes are missing, and what failed.
 pub struct PodCollector {
     calls: Calls,
-    changes: Changes,
     settings: PodGcSettings,
     clock: Clock,
     /// Receives what was done at once.
@@ -59,8 +55,7 @@ impl PodCollector {
         report: impl Fn(PodNotice<'_>) + Send + Sync + 'static,
     ) -> Self {
         Self {
-            calls: Calls::new(Arc::clone(connection), &settings.calls, !settings.strict_not_found),
-            changes: Changes::new(Mode::of(dry_run)),
+            calls: Calls::new(Arc::clone(connection), &settings.calls, !settings.strict_not_found, dry_run),
             settings,
             clock,
             report: Box::new(report),
@@ -78,8 +73,8 @@ impl PodCollector {
     pub async fn snapshot(&self) -> Result<PodsSnapshot, ControllerError> {
         let taken_at = (self.clock)();
         // The nodes come second: a pod in the list is then no younger than the list of nodes.
-        let pods = self.list::<ClusterPod>(&ApiResource::pods()).await?;
-        let nodes = self.list::<ClusterNode>(&ApiResource::nodes()).await?;
+        let pods = self.list::<ApiPod>(&ApiResource::pods()).await?;
+        let nodes = self.list::<ApiNode>(&ApiResource::nodes()).await?;
         Ok(PodsSnapshot {
             taken_at,
             server: self.calls.connection.chosen_by().await,
@@ -89,7 +84,7 @@ impl PodCollector {
     }
 
     async fn list<T: Watched>(&self, resource: &ApiResource) -> Result<Vec<T>, ControllerError> {
-        let listed = list_objects(&self.calls.connection, resource, Form::Whole, self.calls.answer).await;
+        let listed = list_objects(&self.calls.connection, resource, self.calls.answer).await;
         listed.map_err(|source: KubernetesError| ControllerError::Pods { source })
     }
 

@@ -9,7 +9,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::attention::Attention;
 use super::calls::Calls;
-use super::changes::{Changes, Mode};
 use super::engine::{Engine, Notice};
 use super::events::{ClusterEvents, EventQueue};
 use super::monitors::Monitors;
@@ -50,13 +49,12 @@ impl OwnersService {
         dry_run: bool,
         clock: Clock,
     ) -> Self {
-        let calls = Calls::new(Arc::clone(connection), &settings.calls, !settings.guards.strict_not_found);
+        let calls = Calls::new(Arc::clone(connection), &settings.calls, !settings.guards.strict_not_found, dry_run);
         let (events, queue) = ClusterEvents::new(Arc::clone(connection), clock);
         let (metrics, health) = (ControllerMetrics::default(), Health::default());
         let counted = metrics.clone();
         let report = move |notice| announce(&notice, &counted, &queue);
-        let mut engine = Engine::new(calls, Changes::new(Mode::of(dry_run)), settings.guards.clone(), clock, report);
-        engine.has_monitors = true;
+        let mut engine = Engine::new(calls, settings.guards.clone(), clock, report);
         engine.filter = filter;
         Self { engine: Arc::new(engine), settings, events, metrics, health }
     }
@@ -89,21 +87,24 @@ impl OwnersService {
         tasks.spawn(events.run(stop.clone()));
         let follow = async {
             health.lacks(DISCOVERY, "waiting for the API server");
-            first_discovery(&engine, &mut monitors, &settings, &metrics).await;
+            let calls = &engine.calls;
+            let mut discovery = Discovery { calls, monitors: &mut monitors, metrics: &metrics, is_failing: false };
+            discovery.first().await;
             health.has(DISCOVERY);
             health.lacks(LISTS, "waiting for the first list of each resource");
-            tracing::info!(resources = monitors.names().len(), "monitoring");
+            tracing::info!(resources = discovery.monitors.names().len(), "monitoring");
             let begun = Instant::now();
             engine.all_listed(settings.first_lists).await;
             health.has(LISTS);
-            let unlisted: Vec<_> = engine.unlisted().into_iter().map(|(id, _)| engine.name(id)).collect();
-            tracing::info!(objects = engine.graph().len(), ?unlisted, elapsed = ?begun.elapsed(), "collecting");
+            let unlisted: Vec<_> = engine.unlisted().into_iter().map(|(name, _)| name).collect();
+            let objects = engine.state().graph.len();
+            tracing::info!(objects, ?unlisted, elapsed = ?begun.elapsed(), "collecting");
             engine.queue.share_out(at_once(settings.workers));
             for _ in 0..at_once(settings.workers) {
                 let engine = Arc::clone(&engine);
                 tasks.spawn(async move { engine.work().await });
             }
-            discover_again(&engine, &mut monitors, &settings, (&metrics, &health)).await;
+            discovery.repeat(settings.discovery, &health).await;
         };
         tokio::select! { () = follow => {}, () = stop.cancelled() => {} }
         engine.queue.close();
@@ -117,52 +118,52 @@ impl OwnersService {
     }
 }
 
-async fn first_discovery(
-    engine: &Engine,
-    monitors: &mut Monitors,
-    settings: &ControllerSettings,
-    metrics: &ControllerMetrics,
-) {
-    let (mut waits, mut is_known) = (WAITS, false);
-    loop {
-        match discover(&engine.calls.connection, settings.calls.answer).await {
-            Ok(found) => return monitors.follow(&found).await,
-            Err(error) => {
-                metrics.discovery_failed();
-                if !std::mem::replace(&mut is_known, true) {
-                    tracing::warn!(cause = %error, "waiting for the API server");
-                }
-                sleep(waits.fail()).await;
-            }
-        }
-    }
+/// Discovers what the API server serves, and lets the monitors follow it.
+struct Discovery<'a> {
+    calls: &'a Calls,
+    monitors: &'a mut Monitors,
+    metrics: &'a ControllerMetrics,
+    is_failing: bool,
 }
 
-/// Repeats the discovery at its interval, and soon after a kind has changed.
-async fn discover_again(
-    engine: &Engine,
-    monitors: &mut Monitors,
-    settings: &ControllerSettings,
-    (metrics, health): (&ControllerMetrics, &Health),
-) {
-    let (changed, mut is_failing) = (Arc::clone(&monitors.kinds_changed), false);
-    loop {
-        health.progress().expect(DISCOVERY, Instant::now() + settings.discovery + LONGEST_DISCOVERY);
-        tokio::select! {
-            () = sleep(settings.discovery) => {}
-            () = changed.notified() => sleep(DEBOUNCE).await,
+// === impl Discovery ===
+
+impl Discovery<'_> {
+    /// Repeats the first discovery until it succeeds.
+    async fn first(&mut self) {
+        let mut waits = WAITS;
+        while !self.again("waiting for the API server").await {
+            sleep(waits.fail()).await;
         }
-        match discover(&engine.calls.connection, settings.calls.answer).await {
-            Ok(found) => {
-                monitors.follow(&found).await;
-                is_failing = false;
+    }
+
+    /// Repeats the discovery at its interval, and soon after a kind has changed.
+    async fn repeat(&mut self, interval: Duration, health: &Health) {
+        let changed = Arc::clone(&self.monitors.kinds_changed);
+        loop {
+            health.progress().expect(DISCOVERY, Instant::now() + interval + LONGEST_DISCOVERY);
+            tokio::select! {
+                () = sleep(interval) => {}
+                () = changed.notified() => sleep(DEBOUNCE).await,
             }
-            // The monitors go on with what was served before.
+            self.again("what the API server serves is not known for now").await;
+        }
+    }
+
+    /// Returns whether it succeeded. Otherwise the monitors go on with what was served before.
+    async fn again(&mut self, fault: &str) -> bool {
+        match discover(&self.calls.connection, self.calls.answer).await {
+            Ok(found) => {
+                self.monitors.follow(&found).await;
+                self.is_failing = false;
+                true
+            }
             Err(error) => {
-                metrics.discovery_failed();
-                if !std::mem::replace(&mut is_failing, true) {
-                    tracing::warn!(cause = %error, "what the API server serves is not known for now");
+                self.metrics.discovery_failed();
+                if !std::mem::replace(&mut self.is_failing, true) {
+                    tracing::warn!(cause = %error, "{fault}");
                 }
+                false
             }
         }
     }

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::kubernetes::{ApiResource, Discovered};
-use crate::owners::{ApiKind, ServedKind, ServedKinds, UnavailableGroup};
+use crate::model::ApiKind;
+use crate::owners::{ServedKind, ServedKinds, UnavailableGroup};
 
 /// The last discovery that succeeded.
 #[derive(Debug, Default, PartialEq)]

@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 
-use super::convert::{meta, waits_for_dependents};
 use super::served::{Served, served};
 use super::{ControllerError, ResourceFilter};
 use crate::kubernetes::{
-    ApiResource, Clock, Connection, Discovered, KubernetesError, ObjectMetadata, discover, list_metadata, read_metadata,
+    ApiResource, Clock, Connection, Discovered, KubernetesError, discover, list_metadata, read_metadata,
 };
+use crate::model::{Identity, ObjectMeta};
 use crate::owners::{
-    ClusterSnapshot, ClusterSnapshotKind, Identity, ListedResource, OwnerAnswer, OwnerGuards, OwnerRead, Uid,
-    doubtful_owners,
+    ClusterSnapshot, ClusterSnapshotKind, ListedResource, OwnerAnswer, OwnerGuards, OwnerRead, doubtful_owners,
 };
 
 /// Limits on requests to the API server.
@@ -88,7 +87,7 @@ impl ClusterObserver {
         let objects = list_metadata(&self.connection, resource, self.limits.answer).await;
         ListedResource {
             served: served(resource),
-            objects: objects.map(|objects| objects.into_iter().map(meta).collect()).into(),
+            objects: objects.map(|objects| objects.into_iter().map(as_in_documents).collect()).into(),
         }
     }
 
@@ -116,7 +115,12 @@ impl Default for ObserverLimits {
     }
 }
 
-fn answer(owner: &Identity, read: Result<Option<ObjectMetadata>, KubernetesError>) -> OwnerAnswer {
+/// A snapshot may have a million objects, so it keeps what its document has.
+fn as_in_documents(meta: ObjectMeta) -> ObjectMeta {
+    ObjectMeta { version: Box::default(), grace_seconds: None, ..meta }
+}
+
+fn answer(owner: &Identity, read: Result<Option<ObjectMeta>, KubernetesError>) -> OwnerAnswer {
     match read {
         Err(error) if error.is_of_request() => OwnerAnswer::NotRequested(error.to_string()),
         Err(error) if error.is_any_404() => {
@@ -124,7 +128,7 @@ fn answer(owner: &Identity, read: Result<Option<ObjectMetadata>, KubernetesError
         }
         Err(error) => OwnerAnswer::Unavailable(error.to_string()),
         Ok(None) => OwnerAnswer::NotFound,
-        Ok(Some(found)) if Uid::new(&found.uid) != owner.uid => OwnerAnswer::OtherUid(Uid::new(&found.uid)),
-        Ok(Some(found)) => OwnerAnswer::Exists { waits_for_dependents: waits_for_dependents(&found) },
+        Ok(Some(found)) if found.uid != owner.uid => OwnerAnswer::OtherUid(found.uid),
+        Ok(Some(found)) => OwnerAnswer::Exists { waits_for_dependents: found.waits_for_dependents() },
     }
 }

@@ -20,13 +20,13 @@ use serde_json::{Value, json};
 
 use self::server::Server;
 use super::calls::Calls;
-use super::changes::{Changes, Mode};
-use super::engine::{Engine, Key, Notice};
+use super::engine::{Engine, Key, Notice, observed};
 use super::outcome::ClusterFailure;
 use super::served::Served;
-use super::{CallLimits, ResourceFilter, convert};
-use crate::kubernetes::{ApiResource, Discovered, ObjectMetadata};
-use crate::owners::{ApiKind, Event, OwnerGuards, Uid};
+use super::{CallLimits, ResourceFilter};
+use crate::kubernetes::{ApiResource, Discovered};
+use crate::model::{ApiKind, ObjectMeta, Uid};
+use crate::owners::{Event, OwnerGuards};
 
 /// The resources that the server of a test serves: version, resource, kind, namespaced.
 const SERVED: [(&str, &str, &str, bool); 6] = [
@@ -60,10 +60,9 @@ impl Cluster {
         let (server, notices) = (Server::default(), Arc::<Mutex<Vec<_>>>::default());
         let sent = Arc::clone(&notices);
         let report = move |notice: Notice| sent.lock().unwrap().push(text(&notice));
-        let calls = Calls::new(Arc::new(server.connection()), limits, !guards.strict_not_found);
+        let calls = Calls::new(Arc::new(server.connection()), limits, !guards.strict_not_found, false);
         let clock = || "2026-01-02T03:04:05Z".parse().unwrap();
-        let mut engine = Engine::new(calls, Changes::new(Mode::Live), guards, clock, report);
-        engine.has_monitors = true;
+        let engine = Engine::new(calls, guards, clock, report);
         let cluster = Self { server, engine, notices };
         cluster.serve(&SERVED);
         cluster
@@ -103,13 +102,13 @@ impl Cluster {
     }
 
     fn monitor_shows(&self, object: &Value) {
-        self.engine.apply(Event::Seen(convert::observed(&kind(object), self.resource(object), &metadata(object))));
+        self.engine.apply(Event::Seen(observed(&kind(object), self.resource(object), metadata(object))));
     }
 
     /// The object is deleted, and its monitor shows that.
     fn loses(&self, object: &Value) {
         self.server.remove(object);
-        let identity = convert::identity(&kind(object), &metadata(object));
+        let identity = metadata(object).identity(&kind(object));
         self.engine.apply(Event::Deleted(self.resource(object), identity));
     }
 
@@ -153,13 +152,13 @@ impl Cluster {
 
     /// Lists what the graph has: `real` or `guess`, with the identity.
     fn graph(&self, uids: &[&str]) -> Vec<String> {
-        let items = uids.iter().filter_map(|uid| self.engine.graph().item(&Uid::new(uid)));
+        let items = uids.iter().filter_map(|uid| self.engine.state().graph.item(&Uid::new(uid)));
         items.map(|item| format!("{} {}", if item.is_virtual { "guess" } else { "real" }, item.identity)).collect()
     }
 
     /// Lists the identities that are proven absent, the latest last.
     fn absent(&self) -> Vec<String> {
-        self.engine.graph().absent.iter().map(ToString::to_string).collect()
+        self.engine.state().graph.absent.iter().map(ToString::to_string).collect()
     }
 
     /// Returns how many keys wait: after a failure, or for discovery.
@@ -206,7 +205,7 @@ fn kind(object: &Value) -> ApiKind {
     ApiKind::new(object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap())
 }
 
-fn metadata(object: &Value) -> ObjectMetadata {
+fn metadata(object: &Value) -> ObjectMeta {
     serde_json::from_value(object["metadata"].clone()).unwrap()
 }
 

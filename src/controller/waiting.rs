@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::model::Uid;
 use tokio::time::Instant;
-
-use crate::owners::Uid;
 
 /// A foreground deletion that waits is reported after this time, and again each time it has passed.
 pub(super) const STUCK: Duration = Duration::from_mins(10);

@@ -2,7 +2,6 @@
 //!
 //! All paths are paths of the host, also those inside a kubeconfig. [`HostFs::locate`] finds the files.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use kube::config::{AuthInfo, Config, Kubeconfig};
@@ -167,7 +166,7 @@ impl Access {
             Credentials::Kubeconfigs(paths) => self.of_kubeconfigs(paths),
             Credentials::Account => {
                 let config = Config::incluster_env();
-                let mut config = config.map_err(|error| KubernetesError::UseAccount { cause: with_causes(&error) })?;
+                let mut config = config.map_err(|error| unusable_account(&error))?;
                 self.overrides.apply(&mut config.auth_info);
                 Ok(Target::of(config))
             }
@@ -175,7 +174,7 @@ impl Access {
     }
 
     fn of_kubeconfigs(&self, paths: &[PathBuf]) -> Result<Target, KubernetesError> {
-        let unusable = |cause| KubernetesError::ParseKubeconfig { path: joined(paths), cause };
+        let unusable = |cause: String| unusable(&joined(paths), &cause);
         let read: Result<Vec<_>, _> = paths.iter().filter_map(|path| self.read(path).transpose()).collect();
         let read = read?;
         if read.is_empty() && !paths.is_empty() {
@@ -192,8 +191,9 @@ impl Access {
     /// Reads a kubeconfig. `None` = there is no such file.
     fn read(&self, path: &Path) -> Result<Option<Kubeconfig>, KubernetesError> {
         let Some(file) = self.host.locate(path).existing() else { return Ok(None) };
-        let unusable = |cause| KubernetesError::ParseKubeconfig { path: path.to_owned(), cause };
-        let text = std::fs::read_to_string(file).map_err(|source| unread(path, source))?;
+        let unusable = |cause: String| unusable(path, &cause);
+        let unread = |error| KubernetesError::UseCredentials(format!("cannot read {}: {error}", path.display()));
+        let text = std::fs::read_to_string(file).map_err(unread)?;
         let mut kubeconfig = kubeconfig::read(&text).map_err(unusable)?;
         for user in kubeconfig.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
             self.resolve_user(path, user);
@@ -233,6 +233,10 @@ fn joined(paths: &[PathBuf]) -> PathBuf {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(":").into()
 }
 
-fn unread(path: &Path, source: io::Error) -> KubernetesError {
-    KubernetesError::ReadFile { path: path.to_owned(), source }
+fn unusable(path: &Path, cause: &str) -> KubernetesError {
+    KubernetesError::UseCredentials(format!("{}: not a kubeconfig that can be used: {cause}", path.display()))
+}
+
+fn unusable_account(error: &dyn std::error::Error) -> KubernetesError {
+    KubernetesError::UseCredentials(format!("the service account cannot be used: {}", with_causes(error)))
 }

@@ -27,6 +27,8 @@ use super::target::Target;
 /// A connection without traffic is checked so often, and is closed if no answer comes in time: client-go's values.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(15);
+/// A TCP connection opens within this time.
+const CONNECT: Duration = Duration::from_secs(10);
 
 /// How requests share TCP connections.
 #[derive(Clone, Copy)]
@@ -37,27 +39,12 @@ pub(super) enum Sharing {
     Separate,
 }
 
-/// What a TLS connection needs.
-struct Tls {
-    config: ClientConfig,
+/// Makes the clients for a server.
+pub(super) struct Maker<'a> {
+    target: &'a Target,
+    tls: ClientConfig,
     /// The name that the server's certificate must contain, if it is not the host.
     name: Option<ServerName<'static>>,
-}
-
-/// Makes a client. A TCP connection opens within `connect`.
-pub(super) fn client(target: &Target, connect: Duration, sharing: Sharing) -> Result<Client, Error> {
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_connect_timeout(Some(connect));
-    let tls = Tls::new(target)?;
-    match &target.proxy {
-        None => build(tls.over(tcp, sharing), target),
-        Some(proxy) => match proxy.uri().scheme_str() {
-            Some("https") => build(tls.over(tunnel(proxy, tls.over(tcp, Sharing::Separate)), sharing), target),
-            Some("http") => build(tls.over(tunnel(proxy, tcp), sharing), target),
-            _ => build(tls.over(socks(proxy, tcp), sharing), target),
-        },
-    }
 }
 
 fn build<C>(connector: HttpsConnector<C>, target: &Target) -> Result<Client, Error>
@@ -95,21 +82,41 @@ fn socks<C>(proxy: &Intercept, connector: C) -> SocksV5<C> {
     }
 }
 
-// === impl Tls ===
+// === impl Maker ===
 
-impl Tls {
-    fn new(target: &Target) -> Result<Self, Error> {
-        let mut config = target.config.rustls_client_config()?;
+impl<'a> Maker<'a> {
+    pub(super) fn new(target: &'a Target) -> Result<Self, Error> {
+        let mut tls = target.config.rustls_client_config()?;
         if let Some(identity) = &target.identity {
-            config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(Arc::clone(identity)));
+            tls.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(Arc::clone(identity)));
+        }
+        if let Some(verifier) = &target.verifier {
+            tls.dangerous().set_certificate_verifier(Arc::clone(verifier));
         }
         let name = target.config.tls_server_name.clone().map(ServerName::try_from).transpose();
-        Ok(Self { config, name: name.map_err(|error| Error::Service(error.into()))? })
+        Ok(Self { target, tls, name: name.map_err(|error| Error::Service(error.into()))? })
+    }
+
+    /// Makes a client.
+    pub(super) fn client(&self, sharing: Sharing) -> Result<Client, Error> {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_connect_timeout(Some(CONNECT));
+        match &self.target.proxy {
+            None => build(self.over(tcp, sharing), self.target),
+            Some(proxy) => match proxy.uri().scheme_str() {
+                Some("https") => {
+                    build(self.over(tunnel(proxy, self.over(tcp, Sharing::Separate)), sharing), self.target)
+                }
+                Some("http") => build(self.over(tunnel(proxy, tcp), sharing), self.target),
+                _ => build(self.over(socks(proxy, tcp), sharing), self.target),
+            },
+        }
     }
 
     /// Adds TLS to a connector, for addresses with the scheme `https`. Client and server agree on the protocol.
     fn over<C>(&self, connector: C, sharing: Sharing) -> HttpsConnector<C> {
-        let mut builder = HttpsConnectorBuilder::new().with_tls_config(self.config.clone()).https_or_http();
+        let mut builder = HttpsConnectorBuilder::new().with_tls_config(self.tls.clone()).https_or_http();
         if let Some(name) = &self.name {
             builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name.clone()));
         }

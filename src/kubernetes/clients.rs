@@ -1,16 +1,12 @@
 //! The HTTP clients of a connection, made from the credentials of the moment.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use kube::client::Client;
 
-use super::client::{Sharing, client};
+use super::client::{Maker, Sharing};
 use super::error::with_causes;
 use super::target::{Target, check_token};
 use super::{Access, ExecPlugins, KubernetesError};
-
-const CONNECT: Duration = Duration::from_secs(10);
 
 /// The clients of a connection, and why these credentials were chosen.
 pub(super) struct Clients {
@@ -21,43 +17,25 @@ pub(super) struct Clients {
     pub(super) expires: Option<Timestamp>,
 }
 
-/// Clients before the exec plugin ran, if the credentials come from one. All files are read.
-pub(super) enum Prepared {
-    Ready(Clients),
-    Target { access: Access, target: Box<Target>, sharing: Sharing },
-}
-
-// === impl Prepared ===
-
-impl Prepared {
-    /// Reads the files of the credentials.
-    pub(super) fn read(access: Access, sharing: Sharing) -> Result<Self, KubernetesError> {
-        let target = Box::new(access.target()?);
-        Ok(Self::Target { access, target, sharing })
-    }
-
-    /// Runs the exec plugin, if there is one, and makes the clients.
-    pub(super) async fn clients(self) -> Result<Clients, KubernetesError> {
-        let (access, mut target, sharing) = match self {
-            Self::Ready(clients) => return Ok(clients),
-            Self::Target { access, target, sharing } => (access, target, sharing),
-        };
-        let mut expires = None;
-        if let Some(plugin) = target.plugin.take() {
-            let credential = plugin.run(access.plugins == ExecPlugins::ByPerson).await;
-            let credential = credential.map_err(|cause| unusable(&access, cause))?;
-            expires = credential.expires;
-            target.add(credential).map_err(|cause| unusable(&access, cause))?;
-        }
-        check_token(&target.config.auth_info).map_err(|cause| unusable(&access, cause))?;
-        let made = Clients::open(&target, sharing, &access);
-        made.map(|clients| Clients { expires, ..clients }).map_err(|error| unusable(&access, with_causes(&error)))
-    }
-}
-
 // === impl Clients ===
 
 impl Clients {
+    /// Makes the clients from files that were read. Runs the exec plugin, if there is one.
+    pub(super) async fn new(access: &Access, mut target: Target, sharing: Sharing) -> Result<Self, KubernetesError> {
+        let unusable = |cause| {
+            KubernetesError::UseCredentials(format!("{}: its credentials cannot be used: {cause}", access.chosen_by))
+        };
+        let mut expires = None;
+        if let Some(plugin) = target.plugin.take() {
+            let credential = plugin.run(access.plugins == ExecPlugins::ByPerson).await.map_err(unusable)?;
+            expires = credential.expires;
+            target.add(credential).map_err(unusable)?;
+        }
+        check_token(&target.config.auth_info).map_err(unusable)?;
+        let made = Self::open(&target, sharing, access).map_err(|error| unusable(with_causes(&error)))?;
+        Ok(Self { expires, ..made })
+    }
+
     /// Returns the client for calls, which end soon.
     pub(super) fn calls(&self) -> &Client {
         &self.calls
@@ -84,15 +62,12 @@ impl Clients {
         let insecure = target.config.accept_invalid_certs;
         let unchecked = if insecure { ", without verifying the server's certificate" } else { "" };
         let chosen_by = format!("{}{unchecked}", access.chosen_by);
-        let watches = client(target, CONNECT, Sharing::Separate)?;
+        let maker = Maker::new(target)?;
+        let watches = maker.client(Sharing::Separate)?;
         let calls = match sharing {
             Sharing::Separate => watches.clone(),
-            Sharing::Multiplexed => client(target, CONNECT, sharing)?,
+            Sharing::Multiplexed => maker.client(sharing)?,
         };
         Ok(Self { calls, watches, chosen_by, expires: None })
     }
-}
-
-fn unusable(access: &Access, cause: String) -> KubernetesError {
-    KubernetesError::BuildClient { from: access.chosen_by.clone(), cause }
 }

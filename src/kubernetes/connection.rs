@@ -1,6 +1,7 @@
 //! The connection to the API server. It reads the credentials again when the server no longer accepts them, so it works
 //! for the whole life of the process.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +16,8 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::client::Sharing;
-use super::clients::{Clients, Prepared};
-use super::error::with_causes;
+use super::clients::Clients;
+use super::error::cause_of;
 use super::{Clock, CredentialCandidates, KubernetesError, repeats};
 use crate::host_path::BoundedCalls;
 
@@ -32,7 +33,7 @@ const LONGEST_ERROR_BYTES: usize = 64 << 10;
 
 /// A connection to the API server. It opens with the first request, and again after the credentials changed.
 pub struct Connection {
-    make: Arc<Make>,
+    source: Source,
     held: Mutex<Held>,
     calls: BoundedCalls,
     large_answers: Semaphore,
@@ -43,8 +44,13 @@ pub struct Connection {
     repeats: u32,
 }
 
-/// Prepares the clients from the current files.
-type Make = dyn Fn() -> Result<Prepared, KubernetesError> + Send + Sync;
+/// Where the clients come from.
+enum Source {
+    /// The credentials that are found at the moment.
+    Found(CredentialCandidates, Sharing),
+    /// A client, and why it was chosen.
+    Made(Box<dyn Fn() -> Result<(Client, String), KubernetesError> + Send + Sync>),
+}
 
 /// When a whole answer must have arrived.
 #[derive(Clone, Copy)]
@@ -88,18 +94,18 @@ impl Connection {
 
     /// Creates a connection over the client that `make` returns. After a failure of that client, `make` runs again.
     pub fn by(make: impl Fn() -> Result<(Client, String), KubernetesError> + Send + Sync + 'static) -> Self {
-        Self::with(move || make().map(|(client, chosen_by)| Prepared::Ready(Clients::of(client, chosen_by))))
+        Self::with(Source::Made(Box::new(make)))
     }
 
     fn reading(candidates: CredentialCandidates, sharing: Sharing) -> Self {
         let clock = candidates.clock;
-        Self { clock, ..Self::with(move || Prepared::read(candidates.find()?, sharing)) }
+        Self { clock, ..Self::with(Source::Found(candidates, sharing)) }
     }
 
-    fn with(make: impl Fn() -> Result<Prepared, KubernetesError> + Send + Sync + 'static) -> Self {
+    fn with(source: Source) -> Self {
         let large_answers = Semaphore::new(LARGE_ANSWERS);
         let (held, calls) = (Mutex::default(), BoundedCalls::default());
-        Self { make: Arc::new(make), held, calls, large_answers, clock: None, limit: None, repeats: 0 }
+        Self { source, held, calls, large_answers, clock: None, limit: None, repeats: 0 }
     }
 
     /// Returns the same connection, which sends a request again as client-go does: after the wait that the server asks
@@ -115,33 +121,35 @@ impl Connection {
         Self { limit, ..self }
     }
 
-    /// Returns the client in use, for requests that this module does not offer. The caller must call [`Self::renew`]
-    /// after a failure.
-    ///
-    /// # Errors
-    ///
-    /// There are no credentials, or they cannot be used.
-    pub async fn client(&self) -> Result<Client, KubernetesError> {
-        Ok(self.clients().await?.calls().clone())
-    }
-
-    async fn clients(&self) -> Result<Arc<Clients>, KubernetesError> {
+    /// Returns the clients in use. New ones need credentials.
+    pub(super) async fn clients(&self) -> Result<Arc<Clients>, KubernetesError> {
         let mut held = self.held.lock().await;
         let now = self.clock.map(|now| now());
         if let Some(clients) = held.clients.as_ref().filter(|clients| !clients.is_expired(now)) {
             return Ok(Arc::clone(clients));
         }
-        let make = Arc::clone(&self.make);
-        // This reads files of the host.
-        let made = self.calls.run(Path::new("the credentials"), move || make()).await;
-        let made = made.map_err(|error| invalid_request("read the credentials", error.to_string()))??;
-        let made = Arc::new(Box::pin(made.clients()).await?);
+        let made = Arc::new(Box::pin(self.make()).await?);
         *held = Held { clients: Some(Arc::clone(&made)), chosen_by: made.chosen_by.clone() };
         Ok(made)
     }
 
+    async fn make(&self) -> Result<Clients, KubernetesError> {
+        let (candidates, sharing) = match &self.source {
+            Source::Made(make) => return make().map(|(client, chosen_by)| Clients::of(client, chosen_by)),
+            Source::Found(candidates, sharing) => (candidates.clone(), *sharing),
+        };
+        let read = move || {
+            let access = candidates.find()?;
+            Ok::<_, KubernetesError>((access.target()?, access))
+        };
+        // This reads files of the host.
+        let (target, access) =
+            built("read the credentials", self.calls.run(Path::new("the credentials"), read).await)??;
+        Clients::new(&access, target, sharing).await
+    }
+
     /// Drops the client, so that the next request reads the credentials again.
-    pub async fn renew(&self) {
+    pub(super) async fn renew(&self) {
         self.held.lock().await.clients = None;
     }
 
@@ -359,6 +367,11 @@ pub(super) async fn piece(what: &str, body: &mut Body) -> Result<Option<impl AsR
     }
 }
 
+/// Returns what was built for a request.
+pub(super) fn built<T>(what: &str, built: Result<T, impl Display>) -> Result<T, KubernetesError> {
+    built.map_err(|error| invalid_request(what, error.to_string()))
+}
+
 pub(super) fn invalid_request(what: &str, cause: String) -> KubernetesError {
     KubernetesError::InvalidRequest { what: what.to_owned(), cause }
 }
@@ -368,12 +381,11 @@ pub(super) fn unreadable(what: &str, cause: String) -> KubernetesError {
 }
 
 fn unreachable(what: &str, error: &kube::Error) -> KubernetesError {
-    let cause = match error {
-        // The error's own text is only an internal name of kube and the text of the cause.
-        kube::Error::Service(cause) => with_causes(&**cause),
-        error => with_causes(error),
-    };
-    KubernetesError::Unreachable { what: what.to_owned(), cause, was_open: !repeats::is_of_connect(error) }
+    KubernetesError::Unreachable {
+        what: what.to_owned(),
+        cause: cause_of(error),
+        was_open: !repeats::is_of_connect(error),
+    }
 }
 
 fn unanswered(what: &str, limit: Duration) -> KubernetesError {
@@ -397,7 +409,7 @@ mod tests {
         let connection = Connection { calls: BoundedCalls::new(Duration::from_millis(50)), ..Connection::by(make) };
         let mut errors = Vec::new();
         for _ in 0..2 {
-            errors.push(connection.client().await.err().unwrap().to_string());
+            errors.push(connection.clients().await.err().unwrap().to_string());
         }
         assert!(errors[0].contains("did not respond") && errors[1].contains("still blocked"), "{errors:?}");
         release.send(()).unwrap();

@@ -1,4 +1,5 @@
-//! Which resources the API server serves: the aggregated form, or one request per group-version on a server before 1.26.
+//! The version of the API server, and which resources it serves: the aggregated form, or one request per group-version on
+//! a server before 1.26.
 //!
 //! A group-version that fails is unavailable: nothing in it counts as not served. The clients of kube either fail as a
 //! whole then, or take a server without the aggregated form for one without resources.
@@ -7,13 +8,15 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use http::{Request, header};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIResource};
+use kube::core::discovery::v2::{APIGroupDiscovery, APIResourceDiscovery, APIVersionDiscovery};
 use serde::Deserialize;
 
-use super::connection::{invalid_request, unreadable};
+use super::connection::{built, unreadable};
 use super::{Connection, KubernetesError};
 
-/// Both forms, the aggregated one preferred. A server takes the first that it knows.
-const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
+/// The aggregated form is preferred. A server takes the first that it knows.
+const BOTH_FORMS: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
 const WHAT: &str = "discover the resources of the API server";
 /// Requests for group-versions in flight at once.
@@ -51,82 +54,28 @@ struct Answer {
     kind: String,
     /// Of the aggregated form.
     #[serde(default)]
-    items: Vec<Group>,
+    items: Vec<APIGroupDiscovery>,
     /// Of `/apis`.
     #[serde(default)]
-    groups: Vec<LegacyGroup>,
+    groups: Vec<APIGroup>,
     /// Of `/api`.
     #[serde(default)]
     versions: Vec<String>,
 }
 
-#[derive(Deserialize)]
-struct Group {
-    #[serde(default)]
-    metadata: GroupName,
-    #[serde(default)]
-    versions: Vec<GroupVersion>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct GroupName {
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct GroupVersion {
-    version: String,
-    /// `Stale`: the server could not read this group-version.
-    #[serde(default)]
-    freshness: String,
-    #[serde(default)]
-    resources: Vec<Resource>,
-}
-
-#[derive(Deserialize)]
-struct Resource {
-    #[serde(rename = "resource")]
-    name: String,
-    #[serde(rename = "responseKind")]
-    kind: Option<ResponseKind>,
-    scope: String,
-    #[serde(default)]
-    verbs: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct ResponseKind {
-    kind: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct LegacyGroup {
-    versions: Vec<LegacyVersion>,
-    preferred_version: Option<LegacyVersion>,
-}
-
-#[derive(Deserialize, PartialEq)]
-#[serde(rename_all = "camelCase")]
-struct LegacyVersion {
-    group_version: String,
-}
-
+/// The resources of one group-version. An answer without a kind proves nothing.
 #[derive(Deserialize)]
 struct LegacyList {
     kind: String,
     #[serde(default)]
-    resources: Vec<LegacyResource>,
+    resources: Vec<APIResource>,
 }
 
+/// The part of `/version` that people know.
 #[derive(Deserialize)]
-struct LegacyResource {
-    name: String,
-    kind: String,
-    namespaced: bool,
-    #[serde(default)]
-    verbs: Vec<String>,
+#[serde(rename_all = "camelCase")]
+struct Version {
+    git_version: String,
 }
 
 /// Returns the resources that the API server serves.
@@ -152,11 +101,21 @@ pub async fn discover(connection: &Connection, limit: Duration) -> Result<Discov
     Ok(found)
 }
 
+/// Returns the version of the API server, as `v1.36.2`.
+///
+/// # Errors
+///
+/// The API server did not answer, or its answer has no version.
+pub async fn server_version(connection: &Connection, limit: Duration) -> Result<String, KubernetesError> {
+    let what = "read the version of the API server";
+    let request = built(what, Request::get("/version").body(Vec::new()))?;
+    Ok(connection.request::<Version>(what, request, limit).await?.git_version)
+}
+
 /// Requests `/readyz`. An API server that starts serves its custom resources last, so until it is ready their kinds look as
 /// if they were not served. An API server that does not let this user read the path counts as ready.
 async fn ready(connection: &Connection, limit: Duration) -> Result<(), KubernetesError> {
-    let request = Request::get("/readyz").body(Vec::new());
-    let request = request.map_err(|error| invalid_request(WHAT, error.to_string()))?;
+    let request = built(WHAT, Request::get("/readyz").body(Vec::new()))?;
     match connection.bytes(WHAT, request, limit).await {
         Err(KubernetesError::Foreign { code, .. }) if code >= 500 => Err(KubernetesError::NotReady { code }),
         Err(KubernetesError::Foreign { .. }) | Ok(_) => Ok(()),
@@ -170,15 +129,14 @@ async fn get<T: serde::de::DeserializeOwned>(
     path: &str,
     limit: Duration,
 ) -> Result<T, KubernetesError> {
-    let request = Request::get(path).header(header::ACCEPT, ACCEPT).body(Vec::new());
-    let request = request.map_err(|error| invalid_request(WHAT, error.to_string()))?;
+    let request = built(WHAT, Request::get(path).header(header::ACCEPT, BOTH_FORMS).body(Vec::new()))?;
     connection.request(WHAT, request, limit).await
 }
 
 /// Requests each group-version. One that fails is unavailable, and the others are used.
-async fn legacy(connection: &Connection, core: &[String], groups: &[LegacyGroup], limit: Duration) -> Discovered {
+async fn legacy(connection: &Connection, core: &[String], groups: &[APIGroup], limit: Duration) -> Discovered {
     let core = core.iter().map(|version| (version.clone(), format!("/api/{version}")));
-    let groups = groups.iter().flat_map(LegacyGroup::versions).map(|version| {
+    let groups = groups.iter().flat_map(versions).map(|version| {
         let path = format!("/apis/{version}");
         (version, path)
     });
@@ -198,34 +156,28 @@ async fn legacy(connection: &Connection, core: &[String], groups: &[LegacyGroup]
     found
 }
 
-// === impl LegacyGroup ===
-
-impl LegacyGroup {
-    /// Lists the versions, the preferred one first, as in the aggregated form.
-    fn versions(&self) -> impl Iterator<Item = String> {
-        let preferred = self.preferred_version.iter();
-        let others = self.versions.iter().filter(|version| Some(*version) != self.preferred_version.as_ref());
-        preferred.chain(others).map(|version| version.group_version.clone())
-    }
+/// Lists the versions of a group, the preferred one first, as in the aggregated form.
+fn versions(group: &APIGroup) -> impl Iterator<Item = String> {
+    let preferred = group.preferred_version.iter();
+    let others = group.versions.iter().filter(|version| Some(*version) != group.preferred_version.as_ref());
+    preferred.chain(others).map(|version| version.group_version.clone())
 }
 
 // === impl Discovered ===
 
 impl Discovered {
-    fn aggregated(groups: impl Iterator<Item = Group>) -> Self {
+    fn aggregated(groups: impl Iterator<Item = APIGroupDiscovery>) -> Self {
         let mut found = Self::default();
         for group in groups {
-            for version in group.versions {
-                let api_version = match &*group.metadata.name {
-                    "" => version.version.clone(),
-                    group => format!("{group}/{}", version.version),
-                };
-                if version.freshness == "Stale" {
-                    let cause = "the API server reports it as stale".to_owned();
-                    found.unavailable.push((api_version, cause));
+            let name = group.metadata.and_then(|metadata| metadata.name).unwrap_or_default();
+            for APIVersionDiscovery { version, resources, freshness } in group.versions {
+                let version = version.unwrap_or_default();
+                let api_version = if name.is_empty() { version } else { format!("{name}/{version}") };
+                if freshness.as_deref() == Some("Stale") {
+                    found.unavailable.push((api_version, "the API server reports it as stale".to_owned()));
                 } else {
-                    let resources = version.resources.into_iter();
-                    found.resources.extend(resources.filter_map(|resource| resource.in_version(&api_version)));
+                    let resources = resources.into_iter();
+                    found.resources.extend(resources.filter_map(|resource| in_version(resource, &api_version)));
                 }
             }
         }
@@ -254,25 +206,47 @@ impl Discovered {
     }
 }
 
-// === impl Resource ===
-
-impl Resource {
-    /// A resource without a kind has only subresources.
-    fn in_version(self, api_version: &str) -> Option<ApiResource> {
-        Some(ApiResource {
-            api_version: api_version.to_owned(),
-            resource: self.name,
-            kind: self.kind.map(|kind| kind.kind).filter(|kind| !kind.is_empty())?,
-            namespaced: self.scope == "Namespaced",
-            verbs: self.verbs,
-            is_preferred: false,
-        })
-    }
+/// A resource without a kind has only subresources.
+fn in_version(found: APIResourceDiscovery, api_version: &str) -> Option<ApiResource> {
+    Some(ApiResource {
+        api_version: api_version.to_owned(),
+        resource: found.resource?,
+        kind: found.response_kind?.kind.filter(|kind| !kind.is_empty())?,
+        namespaced: found.scope? == "Namespaced",
+        verbs: found.verbs,
+        is_preferred: false,
+    })
 }
 
 // === impl ApiResource ===
 
 impl ApiResource {
+    /// Returns the pods, which every API server serves.
+    pub fn pods() -> Self {
+        Self::core("pods", "Pod", true)
+    }
+
+    /// Returns the nodes, which every API server serves.
+    pub fn nodes() -> Self {
+        Self::core("nodes", "Node", false)
+    }
+
+    /// Returns the ConfigMaps, which every API server serves.
+    pub fn config_maps() -> Self {
+        Self::core("configmaps", "ConfigMap", true)
+    }
+
+    fn core(resource: &str, kind: &str, namespaced: bool) -> Self {
+        Self {
+            api_version: "v1".to_owned(),
+            resource: resource.to_owned(),
+            kind: kind.to_owned(),
+            namespaced,
+            verbs: ["delete", "get", "list", "patch", "watch"].map(str::to_owned).to_vec(),
+            is_preferred: true,
+        }
+    }
+
     /// Returns whether objects of it can be collected. Events are left out: they are many, and never have owners.
     pub fn is_collectable(&self) -> bool {
         let can = |verb: &str| self.verbs.iter().any(|known| known == verb);

@@ -1,7 +1,6 @@
 //! Errors between kubegc and the API server.
 
 use std::error::Error;
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -31,22 +30,9 @@ pub enum KubernetesError {
         /// The configured path.
         path: PathBuf,
     },
-    /// A kubeconfig, or a file it names, cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    ReadFile {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A kubeconfig is invalid.
-    #[error("{}: not a kubeconfig that can be used: {cause}", path.display())]
-    ParseKubeconfig {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        cause: String,
-    },
+    /// Credentials cannot be read or used, as text for users with the file or the place that they come from.
+    #[error("{0}")]
+    UseCredentials(String),
     /// The credentials of a kubeconfig come from a program that may not run.
     #[error(
         "{}: its credentials come from a program (exec, auth-provider); pods.exec_plugins = true lets an exec plugin run, or set \
@@ -55,20 +41,6 @@ pub enum KubernetesError {
     RunsProgram {
         /// The file.
         path: PathBuf,
-    },
-    /// The service account of the pod cannot be used.
-    #[error("the service account cannot be used: {cause}")]
-    UseAccount {
-        /// Why.
-        cause: String,
-    },
-    /// No client can be created from the credentials: the certificate, key or token is invalid.
-    #[error("{from}: its certificates or token cannot be used: {cause}")]
-    BuildClient {
-        /// Where the credentials come from.
-        from: String,
-        /// Why.
-        cause: String,
     },
     /// A request that cannot be built, for example for a pod with an invalid name.
     #[error("cannot {what}: {cause}")]
@@ -174,13 +146,7 @@ impl KubernetesError {
     pub fn is_of_credentials(&self) -> bool {
         matches!(
             self,
-            Self::NoAccess { .. }
-                | Self::NoKubeconfig { .. }
-                | Self::ReadFile { .. }
-                | Self::ParseKubeconfig { .. }
-                | Self::RunsProgram { .. }
-                | Self::UseAccount { .. }
-                | Self::BuildClient { .. }
+            Self::NoAccess { .. } | Self::NoKubeconfig { .. } | Self::UseCredentials(_) | Self::RunsProgram { .. }
         )
     }
 
@@ -246,6 +212,14 @@ impl KubernetesError {
     }
 }
 
+/// Returns the text of an error of kube, whose own text is often only an internal name and the text of the cause.
+pub(super) fn cause_of(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Service(cause) => with_causes(&**cause),
+        error => with_causes(error),
+    }
+}
+
 /// Joins an error and all its causes in one line. Many library errors explain nothing without their causes.
 pub(super) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
@@ -260,6 +234,6 @@ pub(super) fn with_causes(error: &dyn Error) -> String {
     text
 }
 
-fn paths(paths: &[PathBuf]) -> String {
+pub(super) fn paths(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }

@@ -4,32 +4,28 @@
 //! always verified: a trusted authority signed it, or it equals an expected certificate. Only the read-only port is not
 //! verified. It uses plain HTTP and gets no credentials.
 
-mod error;
+mod access;
 mod response;
-mod transport;
 
 #[cfg(test)]
 mod tests;
 
-pub use error::KubeletError;
+pub use access::KubeletAccess;
 pub use response::{KubeletPod, KubeletPods, KubeletProcess};
-pub use transport::KubeletAccess;
 
 use std::path::Path;
 use std::time::Duration;
 
-use http::header::{AUTHORIZATION, CONNECTION, DATE, HOST};
+use http::header::DATE;
 use http::{Request, Response};
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Bytes;
 use jiff::Timestamp;
+use kube::client::Body;
 use tokio::time::timeout;
 
-use super::error::with_causes;
-use error::Right;
-use transport::{Stream, Transport};
+use super::client::{Maker, Sharing};
+use super::error::{cause_of, with_causes};
 
 /// The longest wait for a complete answer. The kubelet runs on this host.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -41,6 +37,24 @@ pub struct Kubelet {
     access: KubeletAccess,
     answer: Duration,
 }
+
+/// A failure to reach the kubelet or to read its answer, as text for users.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct KubeletError(String);
+
+/// What is requested.
+#[derive(Clone, Copy)]
+struct Page {
+    path: &'static str,
+    /// The permission that the kubelet requires: a resource beneath the Node, and the newer, finer resource too.
+    permission: &'static str,
+}
+
+const PODS: Page = Page { path: "/pods", permission: "nodes/proxy (from Kubernetes 1.33 nodes/pods is enough)" };
+const HEALTH: Page =
+    Page { path: "/healthz", permission: "nodes/proxy (from Kubernetes 1.33 nodes/healthz is enough)" };
+const METRICS: Page = Page { path: "/metrics", permission: "nodes/metrics" };
 
 /// One answer.
 struct Answer {
@@ -66,8 +80,8 @@ impl Kubelet {
     /// Returns the kubelet's current pods. While the kubelet starts the list may be incomplete, and nothing in the
     /// answer says so.
     pub async fn pods(&self) -> Result<KubeletPods, KubeletError> {
-        let Answer { at, text } = self.get("/pods", Right::PODS).await?;
-        response::pods(at, &text).map_err(|cause| KubeletError::InvalidAnswer { path: "/pods", cause })
+        let Answer { at, text } = self.get(PODS).await?;
+        response::pods(at, &text).map_err(|cause| PODS.invalid(&cause))
     }
 
     /// Checks the kubelet's health.
@@ -76,52 +90,66 @@ impl Kubelet {
     ///
     /// The kubelet cannot be reached, or it does not report that it is healthy.
     pub async fn check_health(&self) -> Result<(), KubeletError> {
-        self.get("/healthz", Right::HEALTH).await.map(drop)
+        self.get(HEALTH).await.map(drop)
     }
 
     /// Returns when the kubelet's process started, and whether it has cleaned up after pods.
     pub async fn process(&self) -> Result<KubeletProcess, KubeletError> {
-        let Answer { text, .. } = self.get("/metrics", Right::METRICS).await?;
-        response::process(&text).map_err(|cause| KubeletError::InvalidAnswer { path: "/metrics", cause })
+        let Answer { text, .. } = self.get(METRICS).await?;
+        response::process(&text).map_err(|cause| METRICS.invalid(&cause))
     }
 
-    async fn get(&self, path: &'static str, right: Right) -> Result<Answer, KubeletError> {
-        let answer = timeout(self.answer, self.try_get(path, right)).await;
-        answer.map_err(|_| KubeletError::Wait { path, seconds: self.answer.as_secs() })?
+    async fn get(&self, page: Page) -> Result<Answer, KubeletError> {
+        let answer = timeout(self.answer, self.try_get(page)).await;
+        answer.map_err(|_| page.unread(&format!("no answer within {} s", self.answer.as_secs())))?
     }
 
-    async fn try_get(&self, path: &'static str, right: Right) -> Result<Answer, KubeletError> {
+    async fn try_get(&self, page: Page) -> Result<Answer, KubeletError> {
         let access = self.access.clone();
         // This reads files of the host. The limit for the answer ends the wait.
-        let transport = self.access.host.run(Path::new("the credentials"), move |_| access.transport()).await;
-        let transport = transport.map_err(|error| reach(path, &error))??;
-        let stream = transport.open().await.map_err(|error| reach(path, &error))?;
-        let answer = send(stream, path, &transport).await.map_err(|error| reach(path, &error))?;
+        let target = self.access.host.run(Path::new("the credentials"), move |_| access.target()).await;
+        let target = target.map_err(|error| page.unread(&with_causes(&error)))??;
+        let failed = |error: kube::Error| page.unread(&cause_of(&error));
+        // One for each request: certificates and tokens are renewed.
+        let client = Maker::new(&target).and_then(|maker| maker.client(Sharing::Separate)).map_err(failed)?;
+        let request = Request::get(page.path).body(Body::empty()).map_err(|error| page.unread(&error.to_string()))?;
+        let answer = client.send(request).await.map_err(failed)?;
         let (status, at) = (answer.status(), answered_at(&answer));
         let body = Limited::new(answer.into_body(), LARGEST_ANSWER_BYTES).collect().await;
-        let text = body.map_err(|error| reach(path, &*error))?.to_bytes();
+        let text = body.map_err(|error| page.unread(&with_causes(&*error)))?.to_bytes();
         if !status.is_success() {
-            return Err(error::refusal(path, right, status.as_u16(), &text));
+            return Err(page.refused(status.as_u16(), &text));
         }
-        let undated = || KubeletError::InvalidAnswer { path, cause: "it has no date".to_owned() };
-        Ok(Answer { at: at.ok_or_else(undated)?, text })
+        Ok(Answer { at: at.ok_or_else(|| page.invalid("it has no date"))?, text })
     }
 }
 
-fn reach(path: &'static str, error: &dyn std::error::Error) -> KubeletError {
-    KubeletError::Reach { path, cause: with_causes(error) }
-}
+// === impl Page ===
 
-/// Sends a request over its own connection, which closes after the answer.
-async fn send(stream: Stream, path: &str, transport: &Transport) -> Result<Response<Incoming>, hyper::Error> {
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    tokio::spawn(connection);
-    let mut request = Request::get(path).header(HOST, transport.authority()).header(CONNECTION, "close");
-    if let Some(token) = transport.token() {
-        request = request.header(AUTHORIZATION, token);
+impl Page {
+    fn unread(self, cause: &str) -> KubeletError {
+        KubeletError(format!("cannot read {} from the kubelet: {cause}", self.path))
     }
-    let request = request.body(Empty::<Bytes>::new()).unwrap_or_default();
-    sender.send_request(request).await
+
+    fn invalid(self, cause: &str) -> KubeletError {
+        KubeletError(format!("the kubelet's answer for {} is not understood: {cause}", self.path))
+    }
+
+    /// Returns the error for an answer that is not a success.
+    fn refused(self, code: u16, text: &[u8]) -> KubeletError {
+        let Self { path, permission } = self;
+        KubeletError(match code {
+            401 => format!(
+                "the kubelet refused {path}: not authenticated; set pods.kubelet_token_file or \
+                 pods.kubelet_client_certificate"
+            ),
+            403 => format!("may not read {path} from the kubelet: grant `get` on {permission}"),
+            _ => {
+                let text: String = String::from_utf8_lossy(text).trim().chars().take(200).collect();
+                format!("the kubelet answers {code} for {path}: {text:?}")
+            }
+        })
+    }
 }
 
 /// Returns the time of an answer. HTTP and mail use the same date format.

@@ -7,7 +7,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::core::Request as Path;
 use kube::core::params::{GetParams, PostParams};
 
-use super::connection::invalid_request;
+use super::connection::built;
 use super::path::segment;
 use super::{Connection, KubernetesError};
 
@@ -49,7 +49,7 @@ pub async fn write_lease(
     limit: Duration,
 ) -> Result<Lease, KubernetesError> {
     let what = "write";
-    let body = serde_json::to_vec(lease).map_err(|error| invalid_request(what, error.to_string()))?;
+    let body = built(what, serde_json::to_vec(lease))?;
     let request = match lease.metadata.resource_version {
         None => name.path(what)?.create(&PostParams::default(), body),
         Some(_) => name.path(what)?.replace(&name.escaped(what)?, &PostParams::default(), body),
@@ -81,7 +81,6 @@ impl LeaseName {
         limit: Duration,
     ) -> Result<Lease, KubernetesError> {
         let what = self.what(verb);
-        let request = request.map_err(|error| invalid_request(&what, error.to_string()))?;
-        connection.request(&what, request, limit).await
+        connection.request(&what, built(&what, request)?, limit).await
     }
 }

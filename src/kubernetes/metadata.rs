@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use http::{HeaderValue, Request, header};
-use jiff::Timestamp;
 use kube::core::params::GetParams;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use super::connection::{invalid_request, unreadable};
-use super::{ApiResource, Connection, Form, KubernetesError, Watched, list_objects, times};
+use super::connection::{built, unreadable};
+use super::{ApiResource, Connection, KubernetesError, Watched, list_objects};
+use crate::model::ObjectMeta;
 
 /// Only metadata, and whole objects from a server that does not know that form.
 pub(super) const ACCEPT_ONE: HeaderValue =
@@ -16,54 +16,11 @@ pub(super) const ACCEPT_ONE: HeaderValue =
 pub(super) const ACCEPT_LIST: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json");
 
-/// The metadata of an object that garbage collection needs.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ObjectMetadata {
-    /// Empty for cluster-scoped objects.
-    pub namespace: String,
-    /// The name.
-    pub name: String,
-    /// The uid.
-    pub uid: String,
-    /// The version of the object, for preconditions.
-    pub resource_version: String,
-    /// When its deletion is to be complete.
-    #[serde(deserialize_with = "times::latest")]
-    pub deletion_timestamp: Option<Timestamp>,
-    /// The grace period of its deletion, in seconds.
-    pub deletion_grace_period_seconds: Option<i64>,
-    /// Its finalizers.
-    pub finalizers: Vec<String>,
-    /// Its owner references.
-    pub owner_references: Vec<OwnerReferenceMetadata>,
-}
-
-/// An owner reference, with all its fields, so that it can be written back unchanged.
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct OwnerReferenceMetadata {
-    /// As `apps/v1`.
-    pub api_version: String,
-    /// As `ReplicaSet`.
-    pub kind: String,
-    /// The name of the owner.
-    pub name: String,
-    /// The uid of the owner.
-    pub uid: String,
-    /// Whether the owner manages the object.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub controller: Option<bool>,
-    /// Whether the object blocks the foreground deletion of the owner.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub block_owner_deletion: Option<bool>,
-}
-
 /// An object, reduced to its metadata.
 #[derive(Clone, Debug, Deserialize)]
 pub struct MetadataOnly {
     /// The metadata.
-    pub metadata: ObjectMetadata,
+    pub metadata: ObjectMeta,
 }
 
 /// The answer to a request for one object.
@@ -74,12 +31,14 @@ pub(super) struct OneObject {
     pub(super) api_version: String,
     pub(super) kind: String,
     #[serde(default)]
-    pub(super) metadata: ObjectMetadata,
+    pub(super) metadata: ObjectMeta,
 }
 
 impl Watched for MetadataOnly {
+    const METADATA_ONLY: bool = true;
+
     fn resource_version(&self) -> &str {
-        &self.metadata.resource_version
+        &self.metadata.version
     }
 }
 
@@ -92,8 +51,8 @@ pub async fn list_metadata(
     connection: &Connection,
     resource: &ApiResource,
     limit: Duration,
-) -> Result<Vec<ObjectMetadata>, KubernetesError> {
-    let objects = list_objects::<MetadataOnly>(connection, resource, Form::Metadata, limit).await?;
+) -> Result<Vec<ObjectMeta>, KubernetesError> {
+    let objects = list_objects::<MetadataOnly>(connection, resource, limit).await?;
     Ok(objects.into_iter().map(|object| object.metadata).collect())
 }
 
@@ -109,11 +68,10 @@ pub async fn read_metadata(
     namespace: &str,
     name: &str,
     limit: Duration,
-) -> Result<Option<ObjectMetadata>, KubernetesError> {
+) -> Result<Option<ObjectMeta>, KubernetesError> {
     let what = format!("read {} {name:?} ({})", resource.resource, resource.api_version);
     let (path, escaped) = resource.object(&what, namespace, name)?;
-    let request = path.get_metadata(&escaped, &GetParams::default());
-    let request = request.map_err(|error| invalid_request(&what, error.to_string()))?;
+    let request = built(&what, path.get_metadata(&escaped, &GetParams::default()))?;
     match connection.request::<OneObject>(&what, accepting(request, ACCEPT_ONE), limit).await {
         Ok(found) if found.is(resource, namespace, name) => Ok(Some(found.metadata)),
         Ok(_) => Err(unreadable(&what, "the answer is another object".to_owned())),
@@ -127,7 +85,7 @@ pub async fn read_metadata(
 impl OneObject {
     /// Returns whether the answer is about the object that was requested. Any other answer counts for nothing (G2).
     pub(super) fn is(&self, resource: &ApiResource, namespace: &str, name: &str) -> bool {
-        let ObjectMetadata { namespace: of, name: found, uid, .. } = &self.metadata;
+        let ObjectMeta { namespace: of, name: found, uid, .. } = &self.metadata;
         self.has_kind(resource) && (&**of, &**found) == (namespace, name) && !uid.is_empty()
     }
 

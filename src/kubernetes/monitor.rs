@@ -1,23 +1,19 @@
 //! Follows all objects of a resource: a list, then a watch from its version on, without an end.
 //!
-//! [`crate::kubernetes::PodWatch`] follows the pods of one node instead, and reports how current it is. The watcher of
-//! the crate `kube` cannot be used: it hides the end of a watch, and a list after a gap does not show what was deleted
-//! meanwhile.
+//! The watcher of the crate `kube` cannot be used. It hides bookmarks and the end of a watch, and on a quiet node these are
+//! the only proof that the list of its pods is current. And a list after a gap does not show what was deleted meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Request;
 use kube::core::WatchEvent;
-use kube::core::params::{ListParams, WatchParams};
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
 use super::clients::Clients;
-use super::connection::{invalid_request, refused, unreadable};
-use super::list::{LARGE_PAGE, List, kinds_of_lists, page_requests};
-use super::metadata::{ACCEPT_ONE, accepting};
+use super::connection::{refused, unreadable};
+use super::list::Listing;
 use super::pauses::Pauses;
 use super::watch_lines::{SLACK, WatchLines};
 use super::{ApiResource, Connection, KubernetesError, Timing};
@@ -25,57 +21,71 @@ use super::{ApiResource, Connection, KubernetesError, Timing};
 /// A watch that ends sooner without an event counts as a failure.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// Which fields of the objects are requested.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Form {
-    /// Only metadata.
-    Metadata,
-    /// Whole objects, of which the type of the object takes what it needs.
-    Whole,
-}
-
-/// An object with the fields that a [`Sink`] needs.
+/// An object with the fields that a [`Follower`] needs.
 pub trait Watched: Clone + DeserializeOwned + Send + 'static {
+    /// Only its metadata are requested. Otherwise the whole object, of which the type takes what it needs.
+    const METADATA_ONLY: bool;
+
     /// Returns its resource version.
     fn resource_version(&self) -> &str;
 }
 
-/// Takes what a monitor shows, in order.
-pub trait Sink<T>: Send {
+/// What the server shows of a resource.
+pub enum News<'a, T> {
     /// A complete list begins. It may begin again before it ends.
-    fn list_begins(&mut self);
+    ListBegins,
     /// An object is in the list, is new or was changed.
-    fn seen(&mut self, object: T);
+    Seen(T),
     /// An object was deleted.
-    fn deleted(&mut self, object: T);
+    Deleted(T),
     /// The list is complete: what it did not show does not exist.
-    fn list_ends(&mut self);
+    ListEnds,
+    /// Nothing else has happened up to now: a bookmark, or a watch that ended in order.
+    Current,
+    /// The resource is watched again, after a failure or for the first time.
+    Works,
     /// The resource cannot be listed or watched for now; the monitor tries again.
-    fn failed(&mut self, error: &KubernetesError);
-    /// The resource is listed and watched again, after a failure or for the first time.
-    fn works(&mut self);
+    Failed(&'a KubernetesError),
+}
+
+/// Takes what a monitor shows, in order.
+pub trait Follower<T>: Send {
+    /// Prepares for the next watch, and for the list before it.
+    ///
+    /// # Errors
+    ///
+    /// Neither may begin now. The monitor tries again.
+    fn begin(&mut self) -> impl Future<Output = Result<(), KubernetesError>> + Send {
+        std::future::ready(Ok(()))
+    }
+
+    /// Returns how long the next watch lasts, at most `longest`.
+    fn lasts(&self, longest: Duration) -> Duration {
+        longest
+    }
+
+    /// Takes one thing.
+    fn show(&mut self, news: News<'_, T>);
 }
 
 /// Follows one resource.
 pub struct Monitor {
-    /// The API server.
-    pub connection: Arc<Connection>,
-    /// What is followed.
-    pub resource: ApiResource,
-    /// Which fields are requested.
-    pub form: Form,
-    /// Limits.
-    pub timing: Timing,
+    connection: Arc<Connection>,
+    listing: Listing,
+    timing: Timing,
     /// Lists in flight at once, over all monitors.
-    pub lists: Arc<Semaphore>,
+    lists: Arc<Semaphore>,
+    /// A watch counts as dead after so long without a line.
+    silence: Duration,
+    /// An older state of the server may be restored, so a version that is older than the one before means a new list. After
+    /// a failure that costs one more request (G1).
+    compares_versions: bool,
 }
 
 /// The state of one monitor.
-struct Round<'a, S> {
+struct Round<'a, F> {
     monitor: &'a Monitor,
-    list: String,
-    watch: String,
-    sink: S,
+    follower: F,
     /// To continue from; `None` = the objects must be listed.
     version: Option<String>,
     pauses: Pauses,
@@ -87,21 +97,25 @@ struct Round<'a, S> {
 // === impl Monitor ===
 
 impl Monitor {
+    /// Creates a monitor of all objects of a resource. `lists` limits the lists in flight at once, over all monitors.
+    pub fn new(connection: Arc<Connection>, resource: &ApiResource, timing: Timing, lists: Arc<Semaphore>) -> Self {
+        let (listing, silence) = (Listing::all(resource), timing.watch + SLACK);
+        Self { connection, listing, timing, lists, silence, compares_versions: true }
+    }
+
+    /// Creates a monitor of the pods of a node. It compares no versions: a live lookup follows before anything of a pod is
+    /// removed (I11).
+    pub(super) fn of_node(connection: Arc<Connection>, node: &str, timing: Timing) -> Self {
+        let (listing, silence) = (Listing::pods_of(node), timing.max_silence / 2);
+        Self { connection, listing, timing, lists: Arc::new(Semaphore::new(1)), silence, compares_versions: false }
+    }
+
     /// Follows the resource until the future is dropped.
-    pub async fn run<T: Watched>(self, sink: impl Sink<T>) {
-        let ApiResource { resource, api_version, .. } = &self.resource;
-        let mut round = Round {
-            list: format!("list {resource} ({api_version})"),
-            watch: format!("watch {resource} ({api_version})"),
-            sink,
-            version: None,
-            pauses: Pauses::new(&self.timing),
-            is_failing: true,
-            is_doubtful: false,
-            monitor: &self,
-        };
+    pub async fn run<T: Watched>(self, follower: impl Follower<T>) {
+        let pauses = Pauses::new(&self.timing);
+        let mut round = Round { monitor: &self, follower, version: None, pauses, is_failing: true, is_doubtful: false };
         loop {
-            if let Err(error) = round.follow::<T>().await {
+            if let Err(error) = round.follow().await {
                 round.fail(&error);
                 sleep(round.pauses.after(error.code() == Some(410), round.version.is_none())).await;
             }
@@ -111,57 +125,57 @@ impl Monitor {
 
 // === impl Round ===
 
-impl<S> Round<'_, S> {
+impl<F> Round<'_, F> {
     /// Lists if needed, then watches until the server ends the watch.
     async fn follow<T: Watched>(&mut self) -> Result<(), KubernetesError>
     where
-        S: Sink<T>,
+        F: Follower<T>,
     {
+        self.follower.begin().await?;
         if self.is_doubtful && self.version.is_some() {
-            self.check_version().await?;
+            self.check_version::<T>().await?;
         }
         let version = match self.version.clone() {
             Some(version) => version,
-            None => self.list::<T>().await?,
+            None => self.list().await?,
         };
-        let body = self.monitor.connection.open(
-            Clients::watches,
-            &self.watch,
-            self.request(&version)?,
-            self.monitor.timing.answer,
-        );
-        let (body, begun, mut has_event) = (body.await?.into_body(), Instant::now(), false);
-        self.works();
-        let what = self.watch.clone();
-        let lasts = self.monitor.timing.watch;
-        let mut lines = WatchLines::new(&what, body, lasts + SLACK, lasts);
+        let Monitor { connection, listing, timing, silence, .. } = self.monitor;
+        let (what, lasts) = (listing.watch_text(), self.follower.lasts(timing.watch));
+        let request = listing.watch::<T>(&version, lasts)?;
+        let body = connection.open(Clients::watches, &what, request, timing.answer).await?.into_body();
+        if std::mem::take(&mut self.is_failing) {
+            self.follower.show(News::Works);
+        }
+        let (begun, mut has_line) = (Instant::now(), false);
+        let mut lines = WatchLines::new(&what, body, *silence, lasts);
         while let Some(line) = lines.next().await? {
-            self.event::<T>(line)?;
-            has_event = true;
+            self.event(&what, line)?;
+            has_line = true;
             self.pauses.works();
         }
-        if !has_event && begun.elapsed() < SHORT {
+        // An incomplete last line is not lost: the next watch continues from the last complete one.
+        if !has_line && begun.elapsed() < SHORT {
             return Err(unreadable(&what, "it ended at once".to_owned()));
         }
-        self.pauses.works();
+        if !lines.is_cut() {
+            // Not every server sends bookmarks while nothing happens.
+            self.follower.show(News::Current);
+            self.pauses.works();
+        }
         Ok(())
     }
 
     async fn list<T: Watched>(&mut self) -> Result<String, KubernetesError>
     where
-        S: Sink<T>,
+        F: Follower<T>,
     {
+        let Self { monitor: Monitor { connection, listing, timing, lists, .. }, follower, .. } = self;
         // The semaphore is never closed.
-        let _permit = self.monitor.lists.acquire().await;
-        let Self { monitor: Monitor { connection, resource, form, timing, .. }, list: what, sink, .. } = self;
-        let request = page_requests(resource, *form, what)?;
-        let kinds = kinds_of_lists(resource);
-        let kinds = kinds.each_ref().map(|kind| &**kind);
-        let list = List { what, kinds: &kinds, may_be_bare: true, limit: timing.answer };
-        sink.list_begins();
-        let take = |page: Vec<T>| page.into_iter().for_each(|object| sink.seen(object));
-        let version = list.pages(connection, ListParams::default().limit(LARGE_PAGE), request, take).await?;
-        self.sink.list_ends();
+        let _permit = lists.acquire().await;
+        follower.show(News::ListBegins);
+        let take = |page: Vec<T>| page.into_iter().for_each(|object| follower.show(News::Seen(object)));
+        let version = listing.pages(connection, timing.answer, take).await?;
+        self.follower.show(News::ListEnds);
         self.pauses.listed();
         self.version = Some(version.clone());
         Ok(version)
@@ -169,81 +183,71 @@ impl<S> Round<'_, S> {
 
     /// Lists again if the server has not reached the version to continue from: after a restore from a backup it would show
     /// nothing until it has.
-    async fn check_version(&mut self) -> Result<(), KubernetesError> {
-        let Monitor { connection, resource, form, timing, .. } = self.monitor;
-        let list = List { what: &self.list, kinds: &[], may_be_bare: true, limit: timing.answer };
-        let newest = list.newest_version(connection, page_requests(resource, *form, &self.list)?).await?;
+    async fn check_version<T: Watched>(&mut self) -> Result<(), KubernetesError> {
+        let Monitor { connection, listing, timing, .. } = self.monitor;
+        let newest = listing.newest_version::<T>(connection, timing.answer).await?;
         let is_reached = newest.zip(self.version.as_ref()).is_some_and(|(newest, version)| !is_older(&newest, version));
         self.version.take_if(|_| !is_reached);
         self.is_doubtful = false;
         Ok(())
     }
 
-    fn request(&self, version: &str) -> Result<Request<Vec<u8>>, KubernetesError> {
-        let seconds = u32::try_from(self.monitor.timing.watch.as_secs()).unwrap_or(u32::MAX).clamp(1, 290);
-        let path = self.monitor.resource.all(&self.watch)?;
-        let request = path.watch(&WatchParams::default().timeout(seconds), version);
-        let request = request.map_err(|error| invalid_request(&self.watch, error.to_string()))?;
-        Ok(self.monitor.form.request(request, ACCEPT_ONE))
-    }
-
-    fn event<T: Watched>(&mut self, line: &[u8]) -> Result<(), KubernetesError>
+    fn event<T: Watched>(&mut self, what: &str, line: &[u8]) -> Result<(), KubernetesError>
     where
-        S: Sink<T>,
+        F: Follower<T>,
     {
-        match serde_json::from_slice(line).map_err(|error| unreadable(&self.watch, error.to_string()))? {
+        let news = match serde_json::from_slice(line).map_err(|error| unreadable(what, error.to_string()))? {
             WatchEvent::Error(status) => {
                 // After any error it is unknown which events were lost.
                 self.version = None;
-                return Err(refused(&self.watch, *status, None));
+                return Err(refused(what, *status, None));
             }
-            WatchEvent::Bookmark(bookmark) => self.at(&bookmark.metadata.resource_version)?,
+            WatchEvent::Bookmark(bookmark) => {
+                self.at(what, &bookmark.metadata.resource_version)?;
+                News::Current
+            }
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                self.at(T::resource_version(&object))?;
-                self.sink.seen(object);
+                self.at(what, T::resource_version(&object))?;
+                News::Seen(object)
             }
             WatchEvent::Deleted(object) => {
-                self.at(T::resource_version(&object))?;
-                self.sink.deleted(object);
+                self.at(what, T::resource_version(&object))?;
+                News::Deleted(object)
             }
-        }
+        };
+        self.follower.show(news);
         Ok(())
     }
 
-    fn at(&mut self, version: &str) -> Result<(), KubernetesError> {
+    /// Stores the version to continue from.
+    fn at(&mut self, what: &str, version: &str) -> Result<(), KubernetesError> {
         if version.is_empty() {
-            self.version = None;
-            return Err(unreadable(&self.watch, "an event without a version".to_owned()));
+            return Err(unreadable(what, "an event without a version".to_owned()));
         }
         // An older state was restored: what the list showed may not exist (G1).
-        if self.version.as_deref().is_some_and(|before| is_older(version, before)) {
-            self.version = None;
-            return Err(unreadable(&self.watch, format!("the version {version} is older than the one before")));
+        let is_older = self.version.as_deref().is_some_and(|before| is_older(version, before));
+        if is_older && self.monitor.compares_versions {
+            return Err(unreadable(what, format!("the version {version} is older than the one before")));
         }
         self.version = Some(version.to_owned());
         Ok(())
     }
 
-    fn works<T>(&mut self)
-    where
-        S: Sink<T>,
-    {
-        if std::mem::take(&mut self.is_failing) {
-            self.sink.works();
-        }
-    }
-
+    /// Keeps the version if the server may still have it. So a restart of the server does not cost a list from every node
+    /// of the cluster.
     fn fail<T>(&mut self, error: &KubernetesError)
     where
-        S: Sink<T>,
+        F: Follower<T>,
     {
-        if matches!(error, KubernetesError::Silent { .. } | KubernetesError::Unreadable { .. })
-            || error.code() == Some(410)
-        {
+        let is_unusable = matches!(
+            error,
+            KubernetesError::Silent { .. } | KubernetesError::Unreadable { .. } | KubernetesError::TooLarge { .. }
+        );
+        if is_unusable || error.code() == Some(410) {
             self.version = None;
         }
-        (self.is_failing, self.is_doubtful) = (true, true);
-        self.sink.failed(error);
+        (self.is_failing, self.is_doubtful) = (true, self.monitor.compares_versions);
+        self.follower.show(News::Failed(error));
     }
 }
 
@@ -251,15 +255,4 @@ impl<S> Round<'_, S> {
 fn is_older(version: &str, than: &str) -> bool {
     let number = |text: &str| text.parse::<u64>().ok();
     number(version).zip(number(than)).is_some_and(|(version, than)| version < than)
-}
-
-// === impl Form ===
-
-impl Form {
-    pub(super) fn request(self, request: Request<Vec<u8>>, metadata: http::HeaderValue) -> Request<Vec<u8>> {
-        match self {
-            Self::Metadata => accepting(request, metadata),
-            Self::Whole => request,
-        }
-    }
 }

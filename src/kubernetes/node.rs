@@ -1,19 +1,76 @@
-//! Checks that the cluster has a Node with the configured name. A wrong name gives an empty list of pods, as if the
-//! node had lost all of them.
+//! Nodes: the live read of one, and the check that the cluster has a Node with the configured name. A wrong name gives an
+//! empty list of pods, as if the node had lost all of them.
 
 use std::time::Duration;
 
 use kube::core::params::GetParams;
+use serde::Deserialize;
 
-use super::api_types::{ApiNode, NodeInfo};
-use super::connection::{invalid_request, unreadable};
-use super::{ApiResource, Connection, KubernetesError};
-use crate::model::is_object_name;
+use super::connection::{built, invalid_request, unreadable};
+use super::pods::{Condition, is_true};
+use super::{ApiResource, Connection, KubernetesError, Watched};
+use crate::model::{ObjectMeta, is_object_name};
+
+/// A node as the API returns it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ApiNode {
+    /// Empty in a list.
+    kind: String,
+    /// The metadata.
+    pub metadata: ObjectMeta,
+    spec: NodeSpec,
+    status: NodeStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeSpec {
+    taints: Option<Vec<Taint>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Taint {
+    key: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeStatus {
+    conditions: Option<Vec<Condition>>,
+    node_info: NodeInfo,
+}
+
+/// The identity of a node's machine, as its kubelet reported it. Empty = not reported.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(default)]
+pub struct NodeInfo {
+    /// `status.nodeInfo.bootID`.
+    #[serde(rename = "bootID")]
+    pub boot_id: String,
+    /// `status.nodeInfo.machineID`.
+    #[serde(rename = "machineID")]
+    pub machine_id: String,
+}
 
 /// Why lists for this node may be wrong; `None` = the Node exists.
 pub(super) type NodeProblem = Option<String>;
 
-/// Gets the Node and the identity of its machine.
+/// Reads a node from the server's store. `None` = the API server itself answers that it does not exist.
+///
+/// # Errors
+///
+/// Any other answer, and none: it proves nothing.
+pub async fn read_node(
+    connection: &Connection,
+    name: &str,
+    limit: Duration,
+) -> Result<Option<ApiNode>, KubernetesError> {
+    read(connection, &format!("read node {name:?}"), name, limit).await
+}
+
+/// Gets the Node of this name and the identity of its machine.
 ///
 /// # Errors
 ///
@@ -24,21 +81,58 @@ pub(super) async fn check(
     limit: Duration,
 ) -> Result<(NodeProblem, NodeInfo), KubernetesError> {
     let problem = |cause: String| Ok((Some(cause), NodeInfo::default()));
-    let what = format!("look up node {name:?}");
     if !is_object_name(name) {
         return problem(format!("{name:?} is no node's name; set --node-name"));
     }
-    let (path, escaped) = ApiResource::nodes().object(&what, "", name)?;
-    let request = path.get(&escaped, &GetParams::default());
-    let request = request.map_err(|error| invalid_request(&what, error.to_string()))?;
-    match connection.request::<ApiNode>(&what, request, limit).await {
-        Ok(node) if node.kind == "Node" && node.metadata.name == name => Ok((None, node.status.node_info)),
-        Ok(_) => Err(unreadable(&what, "the answer is another object".to_owned())),
-        Err(error) if error.says_not_found("nodes", name) => {
-            problem(format!("no Node named {name:?} in the cluster; set --node-name if it has another name"))
-        }
+    match read(connection, &format!("look up node {name:?}"), name, limit).await {
+        Ok(Some(node)) => Ok((None, node.status.node_info)),
+        Ok(None) => problem(format!("no Node named {name:?} in the cluster; set --node-name if it has another name")),
         // Without the permission, a wrong name looks the same as a node without pods.
         Err(error @ KubernetesError::Forbidden { .. }) => problem(format!("{error}; grant `get` on nodes")),
         Err(error) => Err(error),
+    }
+}
+
+async fn read(
+    connection: &Connection,
+    what: &str,
+    name: &str,
+    limit: Duration,
+) -> Result<Option<ApiNode>, KubernetesError> {
+    if !is_object_name(name) {
+        return Err(invalid_request(what, "it is no node's name".to_owned()));
+    }
+    let resource = ApiResource::nodes();
+    let (path, escaped) = resource.object(what, "", name)?;
+    let request = built(what, path.get(&escaped, &GetParams::default()))?;
+    match connection.request::<ApiNode>(what, request, limit).await {
+        Ok(node) if node.kind == resource.kind && *node.metadata.name == *name && !node.metadata.uid.is_empty() => {
+            Ok(Some(node))
+        }
+        Ok(_) => Err(unreadable(what, "the answer is another object".to_owned())),
+        Err(error) if error.proves_absence(&resource, name) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+// === impl ApiNode ===
+
+impl ApiNode {
+    /// Returns whether the condition `Ready` is `True`. A node without that condition is not ready.
+    pub fn is_ready(&self) -> bool {
+        is_true(self.status.conditions.as_ref(), "Ready")
+    }
+
+    /// Returns whether it has a taint with this key, whatever the effect and value.
+    pub fn has_taint(&self, key: &str) -> bool {
+        self.spec.taints.iter().flatten().any(|taint| taint.key == key)
+    }
+}
+
+impl Watched for ApiNode {
+    const METADATA_ONLY: bool = false;
+
+    fn resource_version(&self) -> &str {
+        &self.metadata.version
     }
 }

@@ -68,11 +68,6 @@ impl ApiResource {
         }
     }
 
-    /// Returns a request for all of its objects.
-    pub(super) fn all(&self, what: &str) -> Result<Path, KubernetesError> {
-        self.path(what, "").map(Path::new)
-    }
-
     /// Returns a request for objects of a namespace, and the name of one of them for it.
     pub(super) fn object(&self, what: &str, namespace: &str, name: &str) -> Result<(Path, String), KubernetesError> {
         Ok((Path::new(self.path(what, namespace)?), segment(what, name)?))

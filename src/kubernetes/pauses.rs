@@ -12,6 +12,7 @@ pub(super) struct Pauses {
     after_failure: Backoff,
     /// After lists that a watch did not outlast.
     relist: Backoff,
+    least: Duration,
     longest: Duration,
     /// When the last list was complete; `None` = never, or it was of use for long.
     listed: Option<Instant>,
@@ -22,7 +23,13 @@ pub(super) struct Pauses {
 impl Pauses {
     pub(super) fn new(timing: &Timing) -> Self {
         let backoff = Backoff::new(timing.least_pause, timing.longest_pause);
-        Self { after_failure: backoff, relist: backoff, longest: timing.longest_pause, listed: None }
+        Self {
+            after_failure: backoff,
+            relist: backoff,
+            least: timing.least_pause,
+            longest: timing.longest_pause,
+            listed: None,
+        }
     }
 
     /// Records a complete list.
@@ -36,13 +43,13 @@ impl Pauses {
     }
 
     /// Returns the wait after a failure. A version expires now and then although the server works, so a list of long ago is
-    /// repeated at once.
+    /// repeated soon. The versions of all nodes expire at the same time, so not at once.
     pub(super) fn after(&mut self, is_expired: bool, lists_again: bool) -> Duration {
         if self.listed.take_if(|at| at.elapsed() >= self.longest).is_some() {
             self.relist.reset();
             if is_expired {
                 self.after_failure.reset();
-                return Duration::ZERO;
+                return self.least;
             }
         }
         let wait = self.after_failure.fail();

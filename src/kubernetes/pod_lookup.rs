@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use kube::core::Request as Path;
 use kube::core::params::GetParams;
 
-use super::api_types::ApiPod;
-use super::connection::{invalid_request, unreadable};
-use super::list::{on, pods_at};
+use super::connection::{built, invalid_request, unreadable};
+use super::list::Listing;
+use super::pods::{ApiPod, NodePod};
 use super::{ApiResource, Connection, KubernetesError};
 use crate::model::{Confirms, PodRef, Seen};
 
@@ -38,10 +37,8 @@ async fn is_listed(
     pod: &PodRef,
     limit: Duration,
 ) -> Result<bool, KubernetesError> {
-    let fields = format!("{},metadata.name={}", on(node), pod.name);
-    let path = ApiResource::pods().path("list the pods of a namespace", &pod.namespace).map(Path::new)?;
-    let listed = pods_at(connection, &path, &fields, limit).await?;
-    Ok(listed.items.iter().any(|listed| listed.uid == pod.uid))
+    let listed: Vec<NodePod> = Listing::pod_of(node, &pod.namespace, &pod.name).whole(connection, limit).await?;
+    Ok(listed.iter().any(|listed| listed.pod.uid == pod.uid))
 }
 
 async fn exists(connection: &Connection, pod: &PodRef, limit: Duration) -> Result<bool, KubernetesError> {
@@ -50,8 +47,7 @@ async fn exists(connection: &Connection, pod: &PodRef, limit: Duration) -> Resul
         return Err(invalid_request(&what, "its uid, namespace or name is not known".to_owned()));
     }
     let (path, escaped) = ApiResource::pods().object(&what, &pod.namespace, &pod.name)?;
-    let request =
-        path.get(&escaped, &GetParams::default()).map_err(|error| invalid_request(&what, error.to_string()))?;
+    let request = built(&what, path.get(&escaped, &GetParams::default()))?;
     let mut answer = connection.request::<ApiPod>(&what, request.clone(), limit).await;
     if let Err(KubernetesError::Unreachable { .. }) = answer {
         // An idle connection may be dead without any sign.

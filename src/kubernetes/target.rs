@@ -8,15 +8,14 @@ use base64::prelude::BASE64_STANDARD;
 use http::{HeaderValue, Uri};
 use hyper_util::client::proxy::matcher::Intercept;
 use kube::config::{AuthInfo, Cluster, Config, ExecAuthCluster};
-use rustls::InconsistentKeys::KeyMismatch;
-use rustls::crypto::ring::sign::any_supported_type;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::client::danger::ServerCertVerifier;
+use rustls::pki_types::CertificateDer;
 use rustls::sign::CertifiedKey;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::error::with_causes;
 use super::exec_plugin::{ExecCredential, ExecPlugin};
+use super::pem;
 use super::proxies::{self, Proxies};
 
 /// An API server with the credentials for it.
@@ -25,6 +24,8 @@ pub struct Target {
     pub(super) config: Config,
     /// The client certificate of the user.
     pub(super) identity: Option<Arc<CertifiedKey>>,
+    /// Verifies the server's certificate in place of the authorities.
+    pub(super) verifier: Option<Arc<dyn ServerCertVerifier>>,
     /// The proxy to the server.
     pub(super) proxy: Option<Intercept>,
     /// The program that provides the credentials.
@@ -60,12 +61,12 @@ impl Target {
         (user.client_certificate, user.client_certificate_data) = (None, None);
         (user.client_key, user.client_key_data) = (None, None);
         config.auth_info = user;
-        Ok(Self { config, identity, proxy, plugin })
+        Ok(Self { config, identity, verifier: None, proxy, plugin })
     }
 
     /// Creates a target that has its credentials in `config`.
     pub(super) fn of(config: Config) -> Self {
-        Self { config, identity: None, proxy: None, plugin: None }
+        Self { config, identity: None, verifier: None, proxy: None, plugin: None }
     }
 
     /// Uses the credentials that a plugin printed.
@@ -96,7 +97,11 @@ fn authorities(cluster: &Cluster) -> Result<Option<Vec<Vec<u8>>>, String> {
         Some(_) if cluster.insecure_skip_tls_verify == Some(true) => {
             Err("certificate-authority: not together with insecure-skip-tls-verify".to_owned())
         }
-        pem => pem.map(|pem| certificates("certificate-authority", &pem)).transpose(),
+        Some(pem) => {
+            let found = some_certificates("certificate-authority", &pem)?;
+            Ok(Some(found.into_iter().map(|der| der.to_vec()).collect()))
+        }
+        None => Ok(None),
     }
 }
 
@@ -148,8 +153,8 @@ fn read_token(user: &mut AuthInfo) -> Result<(), String> {
 fn identity_of(user: &AuthInfo) -> Result<Option<Arc<CertifiedKey>>, String> {
     let key_data = user.client_key_data.as_ref().map(SecretString::expose_secret);
     let certificate =
-        pem("client-certificate", user.client_certificate_data.as_deref(), user.client_certificate.as_ref())?;
-    match (certificate, pem("client-key", key_data, user.client_key.as_ref())?) {
+        data_or_file("client-certificate", user.client_certificate_data.as_deref(), user.client_certificate.as_ref())?;
+    match (certificate, data_or_file("client-key", key_data, user.client_key.as_ref())?) {
         (None, None) => Ok(None),
         (Some(certificate), Some(key)) => identity(&certificate, &key).map(Some),
         (Some(_), None) => Err("client-certificate: there is no client-key".to_owned()),
@@ -157,7 +162,7 @@ fn identity_of(user: &AuthInfo) -> Result<Option<Arc<CertifiedKey>>, String> {
     }
 }
 
-fn pem(name: &str, data: Option<&str>, file: Option<&String>) -> Result<Option<Vec<u8>>, String> {
+fn data_or_file(name: &str, data: Option<&str>, file: Option<&String>) -> Result<Option<Vec<u8>>, String> {
     if let Some(data) = data {
         return BASE64_STANDARD.decode(data).map(Some).map_err(|error| format!("{name}-data: {error}"));
     }
@@ -165,23 +170,12 @@ fn pem(name: &str, data: Option<&str>, file: Option<&String>) -> Result<Option<V
     std::fs::read(&file).map(Some).map_err(|error| format!("{name} {}: {error}", file.display()))
 }
 
-/// rustls refuses a certificate of X.509 version 1, which `openssl x509 -req` makes without extensions. Only servers
-/// need the extensions, so here only a key that is surely another's is an error.
 fn identity(certificate: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, String> {
-    let chain = certificates("client-certificate", certificate)?.into_iter().map(CertificateDer::from).collect();
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("client-key: {error}"))?;
-    let key = any_supported_type(&key).map_err(|error| format!("client-key: {error}"))?;
-    let identity = CertifiedKey::new(chain, key);
-    match identity.keys_match() {
-        Err(error @ rustls::Error::InconsistentKeys(KeyMismatch)) => Err(format!("client-key: {error}")),
-        _ => Ok(Arc::new(identity)),
-    }
+    let chain = some_certificates("client-certificate", certificate)?;
+    pem::identity(chain, key).map_err(|cause| format!("client-key: {cause}"))
 }
 
-/// Returns the certificates in a text with PEM blocks.
-fn certificates(name: &str, pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-    let found = CertificateDer::pem_slice_iter(pem).filter_map(Result::ok).map(|der| der.to_vec());
-    Some(found.collect::<Vec<_>>())
-        .filter(|found| !found.is_empty())
-        .ok_or_else(|| format!("{name}: no certificate in PEM"))
+fn some_certificates(name: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found = pem::certificates(pem);
+    if found.is_empty() { Err(format!("{name}: no certificate in PEM")) } else { Ok(found) }
 }

@@ -1,13 +1,13 @@
 //! Tests against an API server in memory, with a clock that is paused and advanced.
 
 mod access;
-mod api_types;
 mod discovery;
 mod failing_server;
 mod limits;
 mod list;
 mod monitor;
 mod pod_lookup;
+mod pods;
 mod repeats;
 mod restored;
 mod times;

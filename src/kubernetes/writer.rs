@@ -10,10 +10,11 @@ pub use kube::core::params::PropagationPolicy;
 use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
 
-use super::connection::{invalid_request, unreadable};
+use super::connection::{built, invalid_request, unreadable};
 use super::metadata::{ACCEPT_ONE, OneObject, accepting};
 use super::path::segment;
-use super::{ApiResource, Connection, KubernetesError, ObjectMetadata};
+use super::{ApiResource, Connection, KubernetesError};
+use crate::model::{ObjectMeta, Uid};
 
 /// One object of a resource.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +26,7 @@ pub struct WriteTarget<'a> {
     /// The name.
     pub name: &'a str,
     /// The uid. An object with another one is not changed: it is not the one that was decided about.
-    pub uid: &'a str,
+    pub uid: &'a Uid,
 }
 
 /// How an object is deleted.
@@ -49,7 +50,7 @@ pub enum Deleted {
     /// The answer shows nothing that holds the object. It may be there still: only a read or an event proves its end.
     Unheld,
     /// The deletion has begun; finalizers, a grace period or the content of a namespace hold the object.
-    Accepted(Box<ObjectMetadata>),
+    Accepted(Box<ObjectMeta>),
 }
 
 /// Deletes an object.
@@ -65,8 +66,7 @@ pub async fn delete_object(
 ) -> Result<Deleted, KubernetesError> {
     let what = target.what("delete");
     let (path, name) = target.object(&what)?;
-    let request = path.delete(&name, &deletion.params(&what, target)?);
-    let request = request.map_err(|error| invalid_request(&what, error.to_string()))?;
+    let request = built(&what, path.delete(&name, &deletion.params(&what, target)?))?;
     // A `Status`, or the object as it is now.
     let answer: OneObject = connection.request(&what, accepting(request, ACCEPT_ONE), limit).await?;
     if answer.kind == "Status" {
@@ -88,9 +88,11 @@ pub async fn patch_object(
     version: &str,
     (field, value): (&str, Value),
     limit: Duration,
-) -> Result<ObjectMetadata, KubernetesError> {
+) -> Result<ObjectMeta, KubernetesError> {
     let what = target.what("change");
-    let version = some(&what, "version", version)?;
+    if version.is_empty() {
+        return Err(unknown(&what, "version"));
+    }
     let patch = json!({"metadata": {"uid": target.uid, "resourceVersion": version, field: value}});
     let (path, name) = target.object(&what)?;
     let request = path.patch(&name, &PatchParams::default(), &Patch::Merge(patch));
@@ -107,7 +109,7 @@ pub async fn patch_status(
     target: WriteTarget<'_>,
     status: &Value,
     limit: Duration,
-) -> Result<ObjectMetadata, KubernetesError> {
+) -> Result<ObjectMeta, KubernetesError> {
     let what = target.what("change the status of");
     let patch = json!({"metadata": {"uid": target.uid}, "status": status});
     let (path, name) = target.object(&what)?;
@@ -121,9 +123,8 @@ async fn changed(
     target: WriteTarget<'_>,
     request: Result<Request<Vec<u8>>, kube::core::request::Error>,
     limit: Duration,
-) -> Result<ObjectMetadata, KubernetesError> {
-    let request = request.map_err(|error| invalid_request(what, error.to_string()))?;
-    let answer = connection.request(what, accepting(request, ACCEPT_ONE), limit).await?;
+) -> Result<ObjectMeta, KubernetesError> {
+    let answer = connection.request(what, accepting(built(what, request)?, ACCEPT_ONE), limit).await?;
     target.now(what, answer, false)
 }
 
@@ -139,10 +140,9 @@ pub async fn create_event(
     limit: Duration,
 ) -> Result<(), KubernetesError> {
     let what = format!("create an event in namespace {namespace}");
-    let body = serde_json::to_vec(event).map_err(|error| invalid_request(&what, error.to_string()))?;
+    let body = built(&what, serde_json::to_vec(event))?;
     let path = Path::new(format!("/api/v1/namespaces/{}/events", segment(&what, namespace)?));
-    let request = path.create(&PostParams::default(), body);
-    let request = request.map_err(|error| invalid_request(&what, error.to_string()))?;
+    let request = built(&what, path.create(&PostParams::default(), body))?;
     connection.request::<serde::de::IgnoredAny>(&what, request, limit).await.map(drop)
 }
 
@@ -151,14 +151,16 @@ pub async fn create_event(
 impl WriteTarget<'_> {
     /// Returns the request for the object and its escaped name. Without a uid nothing is changed (G2).
     fn object(&self, what: &str) -> Result<(Path, String), KubernetesError> {
-        some(what, "uid", self.uid)?;
+        if self.uid.is_empty() {
+            return Err(unknown(what, "uid"));
+        }
         self.resource.object(what, self.namespace, self.name)
     }
 
     /// Returns the metadata of an answer that is about this object.
-    fn now(&self, what: &str, answer: OneObject, any_uid: bool) -> Result<ObjectMetadata, KubernetesError> {
+    fn now(&self, what: &str, answer: OneObject, any_uid: bool) -> Result<ObjectMeta, KubernetesError> {
         let is_it = answer.is(self.resource, self.namespace, self.name);
-        if is_it && (any_uid || answer.metadata.uid == self.uid) {
+        if is_it && (any_uid || answer.metadata.uid == *self.uid) {
             return Ok(answer.metadata);
         }
         Err(unreadable(what, "the answer is another object".to_owned()))
@@ -174,10 +176,10 @@ impl WriteTarget<'_> {
 impl Deletion {
     fn params(&self, what: &str, target: WriteTarget<'_>) -> Result<DeleteParams, KubernetesError> {
         let resource_version = self.resource_version.clone();
-        if let Some(version) = &resource_version {
-            some(what, "version", version)?;
+        if resource_version.as_deref() == Some("") {
+            return Err(unknown(what, "version"));
         }
-        let uid = (!self.any_uid).then(|| target.uid.to_owned());
+        let uid = (!self.any_uid).then(|| target.uid.to_string());
         let has_any = uid.is_some() || resource_version.is_some();
         Ok(DeleteParams {
             dry_run: self.dry_run,
@@ -188,18 +190,7 @@ impl Deletion {
     }
 }
 
-/// Returns a precondition, which an API server ignores if it is empty.
-fn some<'a>(what: &str, field: &str, value: &'a str) -> Result<&'a str, KubernetesError> {
-    if value.is_empty() { Err(invalid_request(what, format!("its {field} is not known"))) } else { Ok(value) }
-}
-
-// === impl ObjectMetadata ===
-
-impl ObjectMetadata {
-    /// Returns whether something keeps an object whose deletion has begun: finalizers, a grace period, or what only the
-    /// resource knows. A namespace has no finalizers in its metadata, and no grace period.
-    pub fn is_held(&self) -> bool {
-        let is_terminating = self.deletion_timestamp.is_some();
-        !self.finalizers.is_empty() || self.deletion_grace_period_seconds.map_or(is_terminating, |grace| grace > 0)
-    }
+/// An API server ignores an empty precondition.
+fn unknown(what: &str, field: &str) -> KubernetesError {
+    invalid_request(what, format!("its {field} is not known"))
 }

@@ -1,10 +1,9 @@
 //! Owners that are proven absent, and how long each proof counts (G1). So the dependents of one owner need one live read and
 //! not one each.
 
+use crate::model::Identity;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
-
-use super::Identity;
 
 /// How long a proof counts. A restored owner is found after that, even if nothing else shows the restore.
 pub const VALID: Duration = Duration::from_secs(30);
@@ -55,7 +54,8 @@ impl Absences {
     }
 
     /// Lists the owners, the latest proof last.
-    pub fn iter(&self) -> impl Iterator<Item = &Identity> {
+    #[cfg(test)]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Identity> {
         let is_valid = |(at, owner): &&(Duration, Identity)| self.proven_at.get(owner) == Some(at);
         self.arrived.iter().filter(is_valid).map(|(_, owner)| owner)
     }
@@ -71,7 +71,7 @@ impl Absences {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::owners::{ApiKind, Uid};
+    use crate::model::{ApiKind, Uid};
 
     fn owner(name: &str) -> Identity {
         let kind = ApiKind::new("v1", "Pod");

@@ -1,6 +1,6 @@
 //! Chooses another identity for an owner that no monitor has shown, after one identity was proven absent.
 
-use super::{Identity, OwnerReference};
+use crate::model::{Identity, OwnerReference};
 
 /// Returns the identity to verify next: the next one in a fixed order among those that the references mean, so that
 /// each is verified in turn. `None` if the references mean no other.
@@ -37,7 +37,7 @@ fn order(identity: &Identity) -> [String; 5] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::owners::{ApiKind, Uid};
+    use crate::model::{ApiKind, Uid};
 
     fn owner(kind: &str, namespace: &str, name: &str) -> Identity {
         let kind = ApiKind::new("v1", kind);
@@ -55,8 +55,8 @@ mod tests {
             kind: owner.kind.clone(),
             name: owner.name.clone(),
             uid: owner.uid.clone(),
-            controller: false,
-            blocking: false,
+            controller: None,
+            blocking: None,
         };
         owners.iter().map(|owner| (child.clone(), reference(owner))).collect()
     }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{OwnerGuards, ResourceId, Uid};
+use super::{OwnerGuards, ResourceId};
+use crate::model::Uid;
 
 /// Counts such deletions for each resource. A resource that was paused stays paused.
 #[derive(Debug, Default)]

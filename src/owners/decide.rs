@@ -4,22 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{Display, IntoStaticStr};
 
-use super::{Dependent, Identity, OwnerReference, Uid};
-
-/// An object as a live read shows it.
-#[derive(Clone, Debug)]
-pub struct LiveObject {
-    /// The object.
-    pub identity: Identity,
-    /// It has a deletionTimestamp.
-    pub is_deleting: bool,
-    /// It has the finalizer `orphan`.
-    pub orphans: bool,
-    /// It has the finalizer `foregroundDeletion`.
-    pub is_foreground: bool,
-    /// Its owner references, in order.
-    pub owners: Vec<OwnerReference>,
-}
+use super::Dependent;
+use crate::model::{FOREGROUND, Identity, ORPHAN, ObjectMeta, OwnerReference, Uid};
 
 /// What a live read shows about the owner that a reference means.
 #[derive(Clone, Debug, Eq, IntoStaticStr, PartialEq)]
@@ -122,13 +108,13 @@ pub fn too_many_owners(count: usize) -> Option<String> {
     (count > MOST_OWNERS).then(|| format!("it has {count} owners, and at most {MOST_OWNERS} of an object are read"))
 }
 
-/// Returns what happens to `live`. `owners` has the state of each of its owner references, in their order; what it lacks
+/// Returns what happens to `live`, the metadata of a live read. `owners` has the state of each of its owner references, in their order; what it lacks
 /// counts as unverified. `dependents` are those of the graph.
 ///
 /// The table of kube-controller-manager: one owner that exists keeps the object; one whose state is unknown keeps it
 /// too, whatever the others are.
-pub fn decide(live: &LiveObject, owners: &[OwnerState], dependents: &[Dependent]) -> Verdict {
-    if live.is_deleting {
+pub fn decide(live: &ObjectMeta, owners: &[OwnerState], dependents: &[Dependent]) -> Verdict {
+    if live.is_deleting() {
         return continue_deletion(live, dependents);
     }
     if live.owners.is_empty() {
@@ -155,14 +141,14 @@ pub fn decide(live: &LiveObject, owners: &[OwnerState], dependents: &[Dependent]
 }
 
 /// An object that is deleted stays until its finalizers are removed. Only the two of garbage collection concern us.
-fn continue_deletion(live: &LiveObject, dependents: &[Dependent]) -> Verdict {
-    if live.orphans {
+fn continue_deletion(live: &ObjectMeta, dependents: &[Dependent]) -> Verdict {
+    if live.has(ORPHAN) {
         return Verdict::Orphan(dependents.iter().map(|dependent| dependent.item.identity.uid.clone()).collect());
     }
-    if !live.is_foreground {
+    if !live.has(FOREGROUND) {
         return Verdict::Keep(ObjectKeepReason::BeingDeleted);
     }
-    let blocking: Vec<_> = dependents.iter().filter(|dependent| dependent.reference.blocking).collect();
+    let blocking: Vec<_> = dependents.iter().filter(|dependent| dependent.reference.blocks()).collect();
     if blocking.is_empty() {
         return Verdict::EndForeground;
     }
@@ -182,9 +168,9 @@ fn unknown(reference: &OwnerReference, state: &OwnerState) -> Option<ObjectKeepR
 }
 
 /// Without a waiting owner, a finalizer that is on the object already selects the policy: a client has requested it.
-fn delete(live: &LiveObject, waits: bool, dependents: &[Dependent]) -> Verdict {
+fn delete(live: &ObjectMeta, waits: bool, dependents: &[Dependent]) -> Verdict {
     let in_foreground = waits && !dependents.is_empty();
-    let propagation = match (in_foreground, live.orphans, live.is_foreground) {
+    let propagation = match (in_foreground, live.has(ORPHAN), live.has(FOREGROUND)) {
         (false, true, _) => Propagation::Orphan,
         (false, false, false) => Propagation::Background,
         (true, _, _) | (false, false, true) => Propagation::Foreground,

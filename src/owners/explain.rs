@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::findings::{Finding, of_deletion};
 use super::plan::{self, OwnerFinding, order};
 use super::world::{Object, World};
-use super::{ClusterSnapshot, Identity, ObjectMeta, OwnerGuards, ServedKind, Verdict};
+use super::{ClusterSnapshot, OwnerGuards, ServedKind, Verdict};
+use crate::model::{Identity, ObjectMeta};
 
 /// The short names of kubectl for kinds that have owners, dependents or finalizers in most clusters.
 const SHORT: [(&str, &str); 20] = [
@@ -111,7 +112,7 @@ pub fn find_objects(snapshot: &ClusterSnapshot, kind: &str, name: &str, namespac
 }
 
 /// `above` holds the objects on the way here, so that a circle ends.
-fn owners(world: &World<'_>, object: &Object<'_>, above: &mut Vec<Identity>) -> Vec<OwnerNode> {
+fn owners(world: &World<'_>, object: &Object, above: &mut Vec<Identity>) -> Vec<OwnerNode> {
     let node = |owner: OwnerFinding| {
         // One that the reference does not mean is shown too: it has the uid.
         let meant = world.meant(&owner.reference, object).and_then(|meant| world.find(&meant));
@@ -140,7 +141,7 @@ fn dependents(world: &World<'_>, owner: &Identity, above: &mut Vec<Identity>) ->
             above.pop();
             below
         };
-        DependentNode { object, blocking: dependent.reference.blocking, dependents: below }
+        DependentNode { object, blocking: dependent.reference.blocks(), dependents: below }
     };
     found.into_iter().map(node).collect()
 }
@@ -169,7 +170,7 @@ mod tests {
         let (identity, meta) = object(&held, &[]);
         let finalizers = vec!["example.com/backup".to_owned()];
         let since = Some(jiff::Timestamp::UNIX_EPOCH);
-        let deleting = super::super::ObjectMeta { deletion_timestamp: since, finalizers, ..meta };
+        let deleting = ObjectMeta { deletion_timestamp: since, finalizers, ..meta };
         let found = explain(&cluster(&[(identity, deleting)]), &OwnerGuards::default(), &held).unwrap();
         let deletion = found.deletion.unwrap();
         assert_eq!((deletion.finalizers, deletion.since), (vec!["example.com/backup".to_owned()], since));

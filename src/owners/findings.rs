@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::order;
 use super::world::{Object, World};
-use super::{Identity, ObjectKeepReason, OwnerReference, OwnerState, Verdict};
+use super::{ObjectKeepReason, OwnerState, Verdict};
+use crate::model::{Identity, OwnerReference};
 
 /// Something that a person should look at.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -57,7 +58,7 @@ pub enum FindingKind {
 pub(super) fn findings(world: &World<'_>) -> Vec<Finding> {
     let objects = || world.objects.iter().filter(|object| !object.is_removed());
     let of_owners =
-        objects().flat_map(|object| object.owners().iter().filter_map(|owner| of_owner(world, object, owner)));
+        objects().flat_map(|object| object.meta.owners.iter().filter_map(|owner| of_owner(world, object, owner)));
     let of_uids = objects().filter_map(|object| of_uid(world, object));
     let of_deletions = objects().filter_map(|object| of_deletion(world, object));
     let mut findings: Vec<_> = of_owners.chain(of_uids).chain(of_deletions).collect();
@@ -65,7 +66,7 @@ pub(super) fn findings(world: &World<'_>) -> Vec<Finding> {
     findings
 }
 
-fn of_owner(world: &World<'_>, object: &Object<'_>, owner: &OwnerReference) -> Option<Finding> {
+fn of_owner(world: &World<'_>, object: &Object, owner: &OwnerReference) -> Option<Finding> {
     let found = world.of_uid(&owner.uid).next().map(|found| found.identity.clone());
     let kind = match (world.state(object, owner), &found) {
         (OwnerState::KindNotServed, _) => FindingKind::KindNotServed,
@@ -80,21 +81,21 @@ fn of_owner(world: &World<'_>, object: &Object<'_>, owner: &OwnerReference) -> O
 }
 
 /// Each object that shares its uid is a finding, except the first.
-fn of_uid(world: &World<'_>, object: &Object<'_>) -> Option<Finding> {
+fn of_uid(world: &World<'_>, object: &Object) -> Option<Finding> {
     let first = world.of_uid(&object.identity.uid).next().filter(|first| first.identity != object.identity)?;
     Some(Finding { found: Some(first.identity.clone()), ..Finding::about(FindingKind::SharedUid, object) })
 }
 
 /// Returns what the deletion of an object waits for; `None` = it is not being deleted, or kubegc acts on it now.
-pub(super) fn of_deletion(world: &World<'_>, object: &Object<'_>) -> Option<Finding> {
-    if !object.is_deleting() {
+pub(super) fn of_deletion(world: &World<'_>, object: &Object) -> Option<Finding> {
+    if !object.meta.is_deleting() {
         return None;
     }
     let waits_for = match world.verdict(object) {
         Verdict::Keep(ObjectKeepReason::BeingDeleted) => Vec::new(),
         Verdict::WaitForDependents(_) => {
             let dependents = world.dependents(&object.identity);
-            let blocking = dependents.into_iter().filter(|dependent| dependent.reference.blocking);
+            let blocking = dependents.into_iter().filter(|dependent| dependent.reference.blocks());
             let mut blocking: Vec<_> = blocking.map(|dependent| dependent.item.identity).collect();
             blocking.sort_by_cached_key(order);
             blocking
@@ -109,7 +110,7 @@ pub(super) fn of_deletion(world: &World<'_>, object: &Object<'_>) -> Option<Find
 // === impl Finding ===
 
 impl Finding {
-    fn about(kind: FindingKind, object: &Object<'_>) -> Self {
+    fn about(kind: FindingKind, object: &Object) -> Self {
         Self {
             kind,
             object: object.identity.clone(),

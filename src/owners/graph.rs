@@ -19,10 +19,11 @@ use std::sync::Arc;
 use shared::SharedObject;
 use store::{NodeId, State, Store};
 
-use super::{Absences, Identity, OwnerReference, Uid};
+use super::Absences;
+use crate::model::{Identity, OwnerReference, Uid};
 
 /// The number of a resource, as deployments.apps; the caller assigns it.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ResourceId(pub u16);
 
 /// Who owns whom.
@@ -101,11 +102,6 @@ impl Graph {
             let uid = self.store.node(dependent).map(|node| &node.uid);
             uid.is_some_and(|uid| is_it(uid, self.store.blocks(edge)))
         })
-    }
-
-    /// Lists the owner references of an object in their order.
-    pub fn owners(&self, uid: &Uid) -> Vec<OwnerReference> {
-        self.store.find(uid).map(|node| self.store.references(node)).unwrap_or_default()
     }
 
     /// Returns the version of an object that a monitor has shown last. `None` if none did, if its deletion has begun, if a

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::findings::{Finding, findings};
 use super::snapshot::{ClusterSnapshot, OwnerAnswer, OwnerRead};
 use super::world::{Object, World};
-use super::{DeleteReason, Identity, OwnerGuards, OwnerReference, OwnerState, Propagation, Verdict};
+use super::{DeleteReason, OwnerGuards, OwnerState, Propagation, Verdict};
+use crate::model::{Identity, OwnerReference};
 
 /// What `kubegc controller plan` shows.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -162,12 +163,12 @@ fn wave(world: &mut World<'_>) -> Vec<ClusterAction> {
 }
 
 /// Only an object with owners, or one in deletion, can be concerned. Each comes with its position.
-fn candidates<'w, 'a>(world: &'w World<'a>) -> impl Iterator<Item = (usize, &'w Object<'a>)> {
-    let is_concerned = |object: &Object<'a>| !object.owners().is_empty() || object.is_deleting();
+fn candidates<'w, 'a>(world: &'w World<'a>) -> impl Iterator<Item = (usize, &'w Object)> {
+    let is_concerned = |object: &Object| !object.meta.owners.is_empty() || object.meta.is_deleting();
     world.objects.iter().enumerate().filter(move |(_, object)| !object.is_removed() && is_concerned(object))
 }
 
-pub(super) fn action(world: &World<'_>, object: &Object<'_>, verdict: &Verdict) -> Option<ClusterAction> {
+pub(super) fn action(world: &World<'_>, object: &Object, verdict: &Verdict) -> Option<ClusterAction> {
     let (action, propagation, reason) = match verdict {
         Verdict::Keep(_) | Verdict::WaitForDependents(_) => return None,
         Verdict::DropReferences(_) => (ActionWord::DropReferences, None, "another_owner_exists"),
@@ -184,7 +185,7 @@ fn word(reason: DeleteReason) -> &'static str {
 }
 
 fn kept(world: &World<'_>) -> Vec<ClusterKept> {
-    let reason = |object: &Object<'_>| match world.verdict(object) {
+    let reason = |object: &Object| match world.verdict(object) {
         Verdict::Keep(reason) => Some(<&str>::from(&reason)),
         Verdict::WaitForDependents(_) => Some("waits_for_dependents"),
         _ => None,
@@ -198,7 +199,7 @@ fn kept(world: &World<'_>) -> Vec<ClusterKept> {
     .collect()
 }
 
-pub(super) fn owners(world: &World<'_>, object: &Object<'_>) -> Vec<OwnerFinding> {
+pub(super) fn owners(world: &World<'_>, object: &Object) -> Vec<OwnerFinding> {
     let finding = |reference: &OwnerReference| {
         let state = world.state(object, reference);
         OwnerFinding {
@@ -207,11 +208,11 @@ pub(super) fn owners(world: &World<'_>, object: &Object<'_>) -> Vec<OwnerFinding
             evidence: evidence(world, object, reference, &state),
         }
     };
-    object.owners().iter().map(finding).collect()
+    object.meta.owners.iter().map(finding).collect()
 }
 
 /// Says what proves the state of an owner.
-fn evidence(world: &World<'_>, object: &Object<'_>, reference: &OwnerReference, state: &OwnerState) -> String {
+fn evidence(world: &World<'_>, object: &Object, reference: &OwnerReference, state: &OwnerState) -> String {
     let kind = &reference.kind;
     match state {
         OwnerState::KindNotServed => match world.served.other_versions(kind).as_slice() {

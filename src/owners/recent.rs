@@ -3,29 +3,23 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-/// The things used last, at most as many as its capacity.
-#[derive(Debug)]
-pub struct Recent<T> {
+/// The things used last, at most `CAPACITY` of them.
+#[derive(Debug, Default)]
+pub struct Recent<T, const CAPACITY: usize> {
     last_use: HashMap<T, u64>,
     by_use: BTreeMap<u64, T>,
     uses: u64,
-    capacity: usize,
 }
 
 // === impl Recent ===
 
-impl<T: Clone + Eq + Hash> Recent<T> {
-    /// Creates an empty memory of this many things.
-    pub fn with_capacity(capacity: usize) -> Self {
-        Self { last_use: HashMap::new(), by_use: BTreeMap::new(), uses: 0, capacity }
-    }
-
+impl<T: Clone + Eq + Hash, const CAPACITY: usize> Recent<T, CAPACITY> {
     /// Adds a thing, or counts as its use.
     pub fn insert(&mut self, thing: T) {
         if !self.touch(&thing) {
             self.used(thing);
         }
-        if self.last_use.len() > self.capacity
+        if self.last_use.len() > CAPACITY
             && let Some((_, oldest)) = self.by_use.pop_first()
         {
             self.last_use.remove(&oldest);
@@ -42,18 +36,6 @@ impl<T: Clone + Eq + Hash> Recent<T> {
         is_known
     }
 
-    /// Forgets a thing.
-    pub fn remove(&mut self, thing: &T) {
-        if let Some(last) = self.last_use.remove(thing) {
-            self.by_use.remove(&last);
-        }
-    }
-
-    /// Lists the things, least recently used first.
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.by_use.values()
-    }
-
     fn used(&mut self, thing: T) {
         self.uses += 1;
         self.last_use.insert(thing.clone(), self.uses);
@@ -67,16 +49,14 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_thing_makes_room() {
-        let mut recent = Recent::with_capacity(2);
+        let mut recent = Recent::<_, 2>::default();
         recent.insert("1");
         recent.insert("2");
         assert!(recent.touch(&"1"));
         recent.insert("3");
-        assert_eq!(recent.iter().copied().collect::<Vec<_>>(), ["1", "3"]);
+        assert_eq!(recent.by_use.values().copied().collect::<Vec<_>>(), ["1", "3"]);
         assert!(!recent.touch(&"2"));
         recent.insert("1");
-        assert_eq!(recent.iter().copied().collect::<Vec<_>>(), ["3", "1"]);
-        recent.remove(&"3");
-        assert_eq!(recent.iter().copied().collect::<Vec<_>>(), ["1"]);
+        assert_eq!(recent.by_use.values().copied().collect::<Vec<_>>(), ["3", "1"]);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::snapshot::{ClusterSnapshot, ServedKind, UnavailableGroup};
-use super::{ApiKind, Identity, OwnerReference};
+use crate::model::{ApiKind, Identity, OwnerReference};
 
 /// Finds the resource of a kind. Only kinds that the API server itself names are found, exactly or in lower case; a
 /// client that also derives list kinds takes `PodList` for a kind whose objects are all absent.

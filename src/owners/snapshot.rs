@@ -2,14 +2,12 @@
 //! decides: no labels, no annotations, no data.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ApiKind, Identity, OwnerReference, Uid};
-use crate::model::Seen;
+use crate::model::{ApiKind, Identity, ObjectMeta, Seen, Uid};
 
 /// All that a plan of the cluster depends on.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
@@ -108,37 +106,6 @@ pub struct ListedResource {
     pub served: ServedKind,
     /// Its objects.
     pub objects: Seen<Vec<ObjectMeta>>,
-}
-
-/// The metadata of an object that decide about it.
-#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-pub struct ObjectMeta {
-    /// Empty for cluster-scoped objects.
-    #[serde(default, skip_serializing_if = "str::is_empty")]
-    pub namespace: Arc<str>,
-    /// The name.
-    pub name: Arc<str>,
-    /// The uid.
-    pub uid: Uid,
-    /// When its deletion began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deletion_timestamp: Option<Timestamp>,
-    /// Its finalizers, in order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub finalizers: Vec<String>,
-    /// Its owner references, in order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub owners: Vec<OwnerReference>,
-}
-
-// === impl ObjectMeta ===
-
-impl ObjectMeta {
-    /// Returns the identity of this object of a kind.
-    pub fn identity(&self, kind: &ApiKind) -> Identity {
-        let Self { namespace, name, uid, .. } = self;
-        Identity { kind: kind.clone(), namespace: Arc::clone(namespace), name: Arc::clone(name), uid: uid.clone() }
-    }
 }
 
 /// The answer to a live read of an owner.

@@ -5,20 +5,16 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::served::{Meaning, ServedKinds};
-use super::snapshot::{ClusterSnapshot, ObjectMeta, OwnerAnswer, OwnerRead};
+use super::snapshot::{ClusterSnapshot, OwnerAnswer, OwnerRead};
 use super::{
-    ApiKind, Dependent, Identity, Item, LiveObject, ObjectKeepReason, OwnerGuards, OwnerReference, OwnerState,
-    Propagation, ResourceId, Uid, Verdict, decide, too_many_owners,
+    Dependent, Item, ObjectKeepReason, OwnerGuards, OwnerState, Propagation, ResourceId, Verdict, decide,
+    too_many_owners,
 };
-
-/// The finalizers of garbage collection.
-pub const ORPHAN: &str = "orphan";
-/// As [`ORPHAN`].
-pub const FOREGROUND: &str = "foregroundDeletion";
+use crate::model::{ApiKind, FOREGROUND, Identity, ORPHAN, ObjectMeta, OwnerReference, Uid};
 
 pub(super) struct World<'a> {
     pub(super) served: ServedKinds,
-    pub(super) objects: Vec<Object<'a>>,
+    pub(super) objects: Vec<Object>,
     /// The objects with this uid: several if they share it.
     by_uid: HashMap<Uid, Vec<usize>>,
     /// The objects whose owner references name this uid.
@@ -28,14 +24,10 @@ pub(super) struct World<'a> {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Object<'a> {
+pub(super) struct Object {
     pub(super) identity: Identity,
-    pub(super) meta: &'a ObjectMeta,
-    // What follows changes as a prediction goes on.
-    is_deleting: bool,
-    orphans: bool,
-    is_foreground: bool,
-    owners: Vec<OwnerReference>,
+    /// As a prediction has changed them so far.
+    pub(super) meta: ObjectMeta,
     is_removed: bool,
     /// It is a namespace with an object that has finalizers of others. Its deletion waits for them.
     holds_content: bool,
@@ -74,7 +66,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn add(&mut self, object: Object<'a>) {
+    fn add(&mut self, object: Object) {
         // All objects without a uid would be one object (G3).
         if object.identity.uid.is_empty() {
             return;
@@ -86,7 +78,7 @@ impl<'a> World<'a> {
             return;
         }
         sharing.push(at);
-        for owner in &object.owners {
+        for owner in &object.meta.owners {
             let known = self.dependents.entry(owner.uid.clone()).or_default();
             if known.last() != Some(&at) {
                 known.push(at);
@@ -106,12 +98,12 @@ impl<'a> World<'a> {
     }
 
     /// Returns exactly this object.
-    pub(super) fn find(&self, identity: &Identity) -> Option<&Object<'a>> {
+    pub(super) fn find(&self, identity: &Identity) -> Option<&Object> {
         self.of_uid(&identity.uid).find(|object| object.identity == *identity)
     }
 
     /// Lists the objects that have a uid.
-    pub(super) fn of_uid(&self, uid: &Uid) -> impl Iterator<Item = &Object<'a>> {
+    pub(super) fn of_uid(&self, uid: &Uid) -> impl Iterator<Item = &Object> {
         let sharing = self.by_uid.get(uid).into_iter().flatten();
         sharing.filter_map(|at| self.objects.get(*at)).filter(|object| !object.is_removed)
     }
@@ -129,7 +121,7 @@ impl<'a> World<'a> {
     }
 
     /// Returns the state of the owner that a reference of `object` means.
-    pub(super) fn state(&self, object: &Object<'_>, reference: &OwnerReference) -> OwnerState {
+    pub(super) fn state(&self, object: &Object, reference: &OwnerReference) -> OwnerState {
         if reference.uid.is_empty() {
             return OwnerState::Unverified("the reference has no uid".to_owned());
         }
@@ -140,7 +132,7 @@ impl<'a> World<'a> {
             Meaning::Unavailable(cause) => return OwnerState::Unverified(cause),
         };
         match self.find(&owner) {
-            Some(known) if known.is_deleting && known.is_foreground => OwnerState::WaitsForDependents,
+            Some(known) if known.meta.waits_for_dependents() => OwnerState::WaitsForDependents,
             Some(_) => OwnerState::Exists,
             None if self.was_removed(&owner) => OwnerState::Absent,
             None => match self.known(object, &owner) {
@@ -152,19 +144,19 @@ impl<'a> World<'a> {
         }
     }
 
-    fn known(&self, dependent: &Object<'_>, owner: &Identity) -> OwnerState {
+    fn known(&self, dependent: &Object, owner: &Identity) -> OwnerState {
         let read = self.read(owner);
-        read.map_or_else(|| not_read(dependent.owners.len()), |read| state_of(&read.answer))
+        read.map_or_else(|| not_read(dependent.meta.owners.len()), |read| state_of(&read.answer))
     }
 
     /// Returns whether the object with the uid of a reference is in another namespace than its dependent.
-    pub(super) fn is_elsewhere(&self, object: &Object<'_>, reference: &OwnerReference) -> bool {
+    pub(super) fn is_elsewhere(&self, object: &Object, reference: &OwnerReference) -> bool {
         let mut namespaces = self.of_uid(&reference.uid).map(|known| &known.identity.namespace);
         namespaces.any(|namespace| !namespace.is_empty() && *namespace != object.identity.namespace)
     }
 
     /// Returns the object that a reference of `object` means.
-    pub(super) fn meant(&self, reference: &OwnerReference, object: &Object<'_>) -> Option<Identity> {
+    pub(super) fn meant(&self, reference: &OwnerReference, object: &Object) -> Option<Identity> {
         match self.served.meaning(reference, &object.identity.namespace) {
             Meaning::Object(owner) => Some(owner),
             _ => None,
@@ -178,19 +170,19 @@ impl<'a> World<'a> {
     /// Lists the owners that the lists leave doubtful: those that a live read must find or prove absent.
     pub(super) fn doubtful(&self) -> Vec<Identity> {
         let mut seen = HashSet::new();
-        let read = self.objects.iter().filter(|object| too_many_owners(object.owners.len()).is_none());
-        let references = read.flat_map(|object| object.owners.iter().map(move |owner| (object, owner)));
+        let read = self.objects.iter().filter(|object| too_many_owners(object.meta.owners.len()).is_none());
+        let references = read.flat_map(|object| object.meta.owners.iter().map(move |owner| (object, owner)));
         let meant = references.filter_map(|(object, owner)| self.meant(owner, object));
         let unknown = meant.filter(|owner| self.find(owner).is_none());
         unknown.filter(|owner| seen.insert(owner.clone())).collect()
     }
 
     /// Decides about an object. As in a service, one of several that share a uid is deleted only if all are to be (G3).
-    pub(super) fn verdict(&self, object: &Object<'_>) -> Verdict {
+    pub(super) fn verdict(&self, object: &Object) -> Verdict {
         let verdict = self.own_verdict(object);
-        let lives = |other: &&Object<'_>| {
+        let lives = |other: &&Object| {
             other.identity != object.identity
-                && !other.is_deleting
+                && !other.meta.is_deleting()
                 && !matches!(self.own_verdict(other), Verdict::Delete { .. })
         };
         match (&verdict, self.of_uid(&object.identity.uid).find(lives)) {
@@ -199,9 +191,9 @@ impl<'a> World<'a> {
         }
     }
 
-    fn own_verdict(&self, object: &Object<'_>) -> Verdict {
-        let states: Vec<_> = object.owners.iter().map(|owner| self.state(object, owner)).collect();
-        decide(&object.live(), &states, &self.dependents(&object.identity))
+    fn own_verdict(&self, object: &Object) -> Verdict {
+        let states: Vec<_> = object.meta.owners.iter().map(|owner| self.state(object, owner)).collect();
+        decide(&object.meta, &states, &self.dependents(&object.identity))
     }
 
     /// Lists the dependents of an object. If others share its uid, those that mean it.
@@ -210,7 +202,7 @@ impl<'a> World<'a> {
         let objects = named_by.filter_map(|at| self.objects.get(*at)).filter(|object| !object.is_removed);
         objects
             .flat_map(|object| {
-                let references = object.owners.iter().filter(|it| self.means(it, &object.identity, owner));
+                let references = object.meta.owners.iter().filter(|it| self.means(it, &object.identity, owner));
                 references.map(|reference| Dependent { item: object.item(), reference: reference.clone() })
             })
             .collect()
@@ -230,20 +222,22 @@ impl<'a> World<'a> {
         match verdict {
             Verdict::Keep(_) | Verdict::WaitForDependents(_) => {}
             Verdict::DropReferences(references) => self.change(at, |object| {
-                object.owners.retain(|owner| !references.contains(owner));
+                object.meta.owners.retain(|owner| !references.contains(owner));
             }),
             Verdict::Delete { propagation, unblock, .. } => {
-                self.change(at, |object| object.owners.iter_mut().for_each(|owner| owner.blocking &= !unblock));
+                if *unblock {
+                    self.change(at, |object| object.meta.owners.iter_mut().for_each(OwnerReference::unblock));
+                }
                 self.delete(at, *propagation);
             }
-            Verdict::EndForeground => self.change(at, |object| object.is_foreground = false),
+            Verdict::EndForeground => self.change(at, |object| object.remove_finalizer(FOREGROUND)),
             Verdict::Orphan(_) => {
                 let Some(owner) = self.objects.get(at).map(|object| object.identity.clone()) else { return };
                 for Dependent { item, reference } in self.dependents(&owner) {
                     let Some(dependent) = self.position(&item.identity) else { continue };
-                    self.change(dependent, |object| object.owners.retain(|known| *known != reference));
+                    self.change(dependent, |object| object.meta.owners.retain(|known| *known != reference));
                 }
-                self.change(at, |object| object.orphans = false);
+                self.change(at, |object| object.remove_finalizer(ORPHAN));
             }
         }
     }
@@ -252,67 +246,45 @@ impl<'a> World<'a> {
     /// finalizers is removed at once.
     pub(super) fn delete(&mut self, at: usize, propagation: Propagation) {
         self.change(at, |object| {
-            object.is_deleting = true;
-            object.orphans = propagation == Propagation::Orphan;
-            object.is_foreground = propagation == Propagation::Foreground;
+            // Only its presence counts.
+            object.meta.deletion_timestamp.get_or_insert_default();
+            object.meta.finalizers.retain(|finalizer| is_foreign(finalizer));
+            let finalizer = match propagation {
+                Propagation::Background => None,
+                Propagation::Orphan => Some(ORPHAN.to_owned()),
+                Propagation::Foreground => Some(FOREGROUND.to_owned()),
+            };
+            object.meta.finalizers.extend(finalizer);
         });
     }
 
-    fn change(&mut self, at: usize, change: impl FnOnce(&mut Object<'a>)) {
+    fn change(&mut self, at: usize, change: impl FnOnce(&mut Object)) {
         let Some(object) = self.objects.get_mut(at) else { return };
         change(object);
-        object.is_removed |= object.is_deleting && !object.is_held();
+        object.is_removed |= object.meta.is_deleting() && !object.is_held();
     }
 }
 
 // === impl Object ===
 
-impl<'a> Object<'a> {
-    fn new(kind: &ApiKind, meta: &'a ObjectMeta) -> Self {
-        let has = |finalizer: &str| meta.finalizers.iter().any(|known| known == finalizer);
-        Self {
-            identity: meta.identity(kind),
-            is_deleting: meta.deletion_timestamp.is_some(),
-            orphans: has(ORPHAN),
-            is_foreground: has(FOREGROUND),
-            owners: meta.owners.clone(),
-            is_removed: false,
-            holds_content: false,
-            meta,
-        }
+impl Object {
+    fn new(kind: &ApiKind, meta: &ObjectMeta) -> Self {
+        Self { identity: meta.identity(kind), meta: meta.clone(), is_removed: false, holds_content: false }
     }
 
     /// Returns whether another resource shows the same object, as the Project of a Namespace.
     fn is_mirrored_by(&self, other: &Self) -> bool {
-        self.identity.is_named_as(&other.identity) && self.owners == other.owners
-    }
-
-    pub(super) fn live(&self) -> LiveObject {
-        LiveObject {
-            identity: self.identity.clone(),
-            is_deleting: self.is_deleting,
-            orphans: self.orphans,
-            is_foreground: self.is_foreground,
-            owners: self.owners.clone(),
-        }
+        self.identity.is_named_as(&other.identity) && self.meta.owners == other.meta.owners
     }
 
     fn item(&self) -> Item {
         Item {
             identity: self.identity.clone(),
             is_virtual: false,
-            is_deleting: self.is_deleting,
-            waits_for_dependents: self.is_deleting && self.is_foreground,
+            is_deleting: self.meta.is_deleting(),
+            waits_for_dependents: self.meta.waits_for_dependents(),
             resource: ResourceId::default(),
         }
-    }
-
-    pub(super) fn owners(&self) -> &[OwnerReference] {
-        &self.owners
-    }
-
-    pub(super) fn is_deleting(&self) -> bool {
-        self.is_deleting
     }
 
     pub(super) fn is_removed(&self) -> bool {
@@ -321,14 +293,21 @@ impl<'a> Object<'a> {
 
     /// Lists the finalizers of others, which kubegc never removes.
     pub(super) fn foreign_finalizers(&self) -> impl Iterator<Item = &str> {
-        let all = self.meta.finalizers.iter().map(String::as_str);
-        all.filter(|finalizer| ![ORPHAN, FOREGROUND].contains(finalizer))
+        self.meta.finalizers.iter().map(String::as_str).filter(|finalizer| is_foreign(finalizer))
     }
 
     /// Returns whether its deletion does not end at once.
     fn is_held(&self) -> bool {
-        self.holds_content || self.orphans || self.is_foreground || self.foreign_finalizers().next().is_some()
+        self.holds_content || !self.meta.finalizers.is_empty()
     }
+
+    fn remove_finalizer(&mut self, finalizer: &str) {
+        self.meta.finalizers.retain(|known| known != finalizer);
+    }
+}
+
+fn is_foreign(finalizer: &str) -> bool {
+    ![ORPHAN, FOREGROUND].contains(&finalizer)
 }
 
 fn not_read(owners: usize) -> OwnerState {
@@ -351,21 +330,6 @@ impl World<'_> {
     pub(super) fn delete_uid(&mut self, uid: &Uid, propagation: Propagation) {
         if let Some(at) = self.by_uid.get(uid).and_then(|sharing| sharing.first().copied()) {
             self.delete(at, propagation);
-        }
-    }
-}
-
-#[cfg(test)]
-impl Object<'_> {
-    /// Returns the metadata as a prediction left them.
-    pub(super) fn as_served(&self) -> ObjectMeta {
-        let ours = [(self.is_foreground, FOREGROUND), (self.orphans, ORPHAN)].into_iter();
-        let ours = ours.filter_map(|(has, finalizer)| has.then_some(finalizer));
-        ObjectMeta {
-            deletion_timestamp: self.is_deleting.then(jiff::Timestamp::default),
-            finalizers: self.foreign_finalizers().chain(ours).map(str::to_owned).collect(),
-            owners: self.owners.clone(),
-            ..self.meta.clone()
         }
     }
 }

@@ -74,7 +74,8 @@ impl MissingNodes {
     }
 
     /// Lists the nodes in quarantine, and since when.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, Timestamp)> {
+    #[cfg(test)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, Timestamp)> {
         self.0.iter().map(|(node, since)| (node.as_str(), *since))
     }
 }

@@ -205,7 +205,7 @@ impl FakeApi {
         let (code, value) = match call {
             Call::Node if name == NODE => {
                 let status = json!({"nodeInfo": inner.node_info});
-                (200, json!({"kind": "Node", "metadata": {"name": NODE}, "status": status}))
+                (200, json!({"kind": "Node", "metadata": {"name": NODE, "uid": "uid-node"}, "status": status}))
             }
             Call::Node => (404, not_found("nodes", name)),
             Call::List => (200, inner.page(query)),

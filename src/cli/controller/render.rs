@@ -6,9 +6,8 @@ use std::fmt::Write as _;
 use crate::cli::format;
 use crate::cli::render::{Paint, table};
 use crate::controller::{ClusterOutcome, ClusterReport, WaitingObject};
-use crate::owners::{
-    ActionWord, ClusterAction, ClusterPlan, Finding, FindingKind, Identity, OwnerFinding, Propagation,
-};
+use crate::model::Identity;
+use crate::owners::{ActionWord, ClusterAction, ClusterPlan, Finding, FindingKind, OwnerFinding, Propagation};
 
 /// Predicted actions in a table, unless it is wide.
 const PREDICTED: usize = 20;

@@ -11,7 +11,9 @@ use crate::cli::collect::is_dry;
 use crate::cli::session::block_on;
 use crate::cli::{CliError, ErrorKind};
 use crate::config::{ConfigFiles, Loaded, Settings};
-use crate::controller::{Attention, Candidate, OwnersService, PodNotice, PodsService, ResourceFilter, ResourceName};
+use crate::controller::{
+    Attention, Candidate, OwnersService, PodCollector, PodNotice, PodsService, ResourceFilter, ResourceName,
+};
 use crate::daemon::file_watch::FileWatch;
 use crate::daemon::now;
 use crate::daemon::reload::{CONFIGURATION, load_again, needing_restart};
@@ -149,8 +151,8 @@ fn pods(
 ) -> PodsService {
     let counted = metrics.clone();
     let report = move |notice: PodNotice<'_>| notice.count_and_log(&counted);
-    PodsService::new(connection, source.settings().pods_of_cluster(), dry_run, now, report)
-        .with_monitoring(metrics, health)
+    let collector = PodCollector::new(connection, source.settings().pods_of_cluster(), dry_run, now, report);
+    PodsService::new(collector).with_monitoring(metrics, health)
 }
 
 /// Runs the collections that are wanted.

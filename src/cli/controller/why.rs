@@ -11,8 +11,9 @@ use super::source::Source;
 use crate::cli::namespace::NamespaceArgs;
 use crate::cli::render::Paint;
 use crate::cli::{CliError, ErrorKind, Output, format};
+use crate::model::Identity;
 use crate::owners::{
-    ClusterAction, ClusterExplanation, ClusterSnapshot, DependentNode, Identity, OwnerFinding, OwnerGuards, OwnerNode,
+    ClusterAction, ClusterExplanation, ClusterSnapshot, DependentNode, OwnerFinding, OwnerGuards, OwnerNode,
     Propagation, explain, find_objects, predict_deletion,
 };
 

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{PodCollector, PodFailure, PodNotice, PodOutcome, PodReport, PodResult, convert};
 use crate::controller::settings::at_once;
 use crate::kubernetes::{ApiResource, Deleted, KubernetesError, WriteTarget};
+use crate::model::Uid;
 use crate::pod_gc::{NodeAnswer, PodAction, PodKept, PodPlan, PodReason, recheck_node};
 
 /// How an action ended.
@@ -81,17 +82,17 @@ impl PodCollector {
     async fn remove(&self, action: &PodAction) -> Result<PodResult, KubernetesError> {
         let resource = ApiResource::pods();
         let PodAction { namespace, name, uid, .. } = action;
-        let target = WriteTarget { resource: &resource, namespace, name, uid };
+        let target = WriteTarget { resource: &resource, namespace, name, uid: &Uid::new(uid) };
         if let Some(mark) = &action.mark {
             let status = convert::failed_status(mark, (self.clock)());
-            let marked = self.changes.patch_pod_status(&self.calls, target, &status).await;
+            let marked = self.calls.patch_pod_status(target, &status).await;
             if let Err(error) = marked {
                 return self.not_needed(action, error);
             }
         }
         let any_uid = !self.settings.policy.uid_precondition;
-        match self.changes.delete_pod(&self.calls, target, any_uid).await {
-            Ok(_) if self.changes.is_dry_run() => Ok(PodResult::DryRun),
+        match self.calls.delete_pod(target, any_uid).await {
+            Ok(_) if self.calls.is_dry_run => Ok(PodResult::DryRun),
             Ok(Deleted::Unheld) => Ok(PodResult::Removed),
             Ok(Deleted::Accepted(_)) => Ok(PodResult::Accepted),
             Err(error) => self.not_needed(action, error),

@@ -3,14 +3,14 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::kubernetes::{ClusterNode, ClusterPod};
+use crate::kubernetes::{ApiNode, ApiPod};
 use crate::pod_gc::{NodeMeta, PodMark, PodMeta};
 
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
 /// Returns what decides about a pod.
-pub(super) fn pod(pod: &ClusterPod) -> PodMeta {
+pub(super) fn pod(pod: &ApiPod) -> PodMeta {
     let (metadata, status) = (&pod.metadata, &pod.status);
     PodMeta {
         namespace: metadata.namespace.clone(),
@@ -31,9 +31,9 @@ pub(super) fn pod(pod: &ClusterPod) -> PodMeta {
 }
 
 /// Returns what decides about the pods of a node.
-pub(super) fn node(node: &ClusterNode) -> NodeMeta {
+pub(super) fn node(node: &ApiNode) -> NodeMeta {
     NodeMeta {
-        name: node.metadata.name.clone(),
+        name: node.metadata.name.to_string(),
         is_ready: node.is_ready(),
         is_out_of_service: node.has_taint(OUT_OF_SERVICE),
     }

@@ -9,8 +9,8 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::store::{Store, StoreSink};
-use super::{PodCollector, PodGcSettings, PodNotice, PodReport, convert};
-use crate::kubernetes::{ApiResource, Clock, ClusterNode, ClusterPod, Connection, Form, Monitor, Timing};
+use super::{PodCollector, PodReport, convert};
+use crate::kubernetes::{ApiNode, ApiPod, ApiResource, Monitor, Timing};
 use crate::metrics::ControllerMetrics;
 use crate::pod_gc::PodsSnapshot;
 use crate::serve::Health;
@@ -30,16 +30,8 @@ pub struct PodsService {
 // === impl PodsService ===
 
 impl PodsService {
-    /// Creates the service. It makes no call yet. A dry run makes all reads and no change. `report` receives what was done at
-    /// once, for the log and for metrics.
-    pub fn new(
-        connection: &Arc<Connection>,
-        settings: PodGcSettings,
-        dry_run: bool,
-        clock: Clock,
-        report: impl Fn(PodNotice<'_>) + Send + Sync + 'static,
-    ) -> Self {
-        let collector = PodCollector::new(connection, settings, dry_run, clock, report);
+    /// Creates the service over this collector. It makes no call yet.
+    pub fn new(collector: PodCollector) -> Self {
         Self { collector, metrics: ControllerMetrics::default(), health: Health::default() }
     }
 
@@ -80,9 +72,9 @@ impl PodsService {
     /// Starts the monitors. They end when the set is dropped.
     fn follow(&self, store: &Arc<watch::Sender<Store>>) -> JoinSet<()> {
         let lists = Arc::new(Semaphore::new(1));
-        let monitor = |resource| self.monitor(resource, &lists);
+        let monitor = |resource| self.monitor(&resource, &lists);
         let mut monitors = JoinSet::new();
-        monitors.spawn(monitor(ApiResource::pods()).run(StoreSink::<ClusterPod, _> {
+        monitors.spawn(monitor(ApiResource::pods()).run(StoreSink::<ApiPod, _> {
             resource: "pods",
             store: Arc::clone(store),
             part: |store| &mut store.pods,
@@ -90,7 +82,7 @@ impl PodsService {
             convert: convert::pod,
             is_failing: false,
         }));
-        monitors.spawn(monitor(ApiResource::nodes()).run(StoreSink::<ClusterNode, _> {
+        monitors.spawn(monitor(ApiResource::nodes()).run(StoreSink::<ApiNode, _> {
             resource: "nodes",
             store: Arc::clone(store),
             part: |store| &mut store.nodes,
@@ -101,11 +93,10 @@ impl PodsService {
         monitors
     }
 
-    fn monitor(&self, resource: ApiResource, lists: &Arc<Semaphore>) -> Monitor {
+    fn monitor(&self, resource: &ApiResource, lists: &Arc<Semaphore>) -> Monitor {
         let PodCollector { calls, settings, .. } = &self.collector;
         let timing = Timing { answer: calls.answer, watch: settings.watch, ..Timing::default() };
-        let connection = Arc::clone(&calls.connection);
-        Monitor { connection, resource, form: Form::Whole, timing, lists: Arc::clone(lists) }
+        Monitor::new(Arc::clone(&calls.connection), resource, timing, Arc::clone(lists))
     }
 }
 

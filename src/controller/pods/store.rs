@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use crate::kubernetes::{KubernetesError, Sink};
+use crate::kubernetes::{Follower, News};
 use crate::pod_gc::{NodeMeta, PodMeta, PodsSnapshot};
 
 /// All pods and nodes.
@@ -67,10 +67,6 @@ impl<T> Known<T> {
         self.objects.insert(key.to_owned(), (self.list, Arc::new(object)));
     }
 
-    fn remove(&mut self, key: &str) {
-        self.objects.remove(key);
-    }
-
     /// What the complete list did not show was deleted meanwhile.
     fn list_ends(&mut self) {
         let list = self.list;
@@ -99,33 +95,25 @@ impl<O, T> StoreSink<O, T> {
     }
 }
 
-impl<O: Send, T: Send> Sink<O> for StoreSink<O, T> {
-    fn list_begins(&mut self) {
-        self.change(|known| known.list += 1);
-    }
-
-    fn seen(&mut self, object: O) {
-        self.change(|known| known.put((self.key)(&object), (self.convert)(&object)));
-    }
-
-    fn deleted(&mut self, object: O) {
-        self.change(|known| known.remove((self.key)(&object)));
-    }
-
-    fn list_ends(&mut self) {
-        self.change(Known::list_ends);
-    }
-
-    fn failed(&mut self, error: &KubernetesError) {
-        self.change(|known| known.is_watched = false);
-        if !std::mem::replace(&mut self.is_failing, true) {
-            tracing::warn!(resource = self.resource, cause = %error, "cannot be watched for now");
+impl<O: Send, T: Send> Follower<O> for StoreSink<O, T> {
+    fn show(&mut self, news: News<'_, O>) {
+        match news {
+            News::ListBegins => self.change(|known| known.list += 1),
+            News::Seen(object) => self.change(|known| known.put((self.key)(&object), (self.convert)(&object))),
+            News::Deleted(object) => self.change(|known| drop(known.objects.remove((self.key)(&object)))),
+            News::ListEnds => self.change(Known::list_ends),
+            News::Current => {}
+            News::Failed(error) => {
+                self.change(|known| known.is_watched = false);
+                if !std::mem::replace(&mut self.is_failing, true) {
+                    tracing::warn!(resource = self.resource, cause = %error, "cannot be watched for now");
+                }
+            }
+            News::Works => {
+                self.change(|known| known.is_watched = true);
+                self.is_failing = false;
+                tracing::info!(resource = self.resource, "watched");
+            }
         }
-    }
-
-    fn works(&mut self) {
-        self.change(|known| known.is_watched = true);
-        self.is_failing = false;
-        tracing::info!(resource = self.resource, "watched");
     }
 }

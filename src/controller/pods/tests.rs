@@ -14,7 +14,7 @@ use tower::{BoxError, service_fn};
 
 use super::store::{Store, StoreSink};
 use super::*;
-use crate::kubernetes::Sink;
+use crate::kubernetes::{Follower as _, News};
 use crate::pod_gc::{NodeMeta, PodGcPolicy, PodKeepReason, PodMeta};
 
 const POD: &str = "/api/v1/namespaces/default/pods/a";
@@ -383,7 +383,7 @@ async fn a_snapshot_has_what_decides_about_pods_and_nodes() {
 fn a_relist_finds_what_was_deleted_and_a_failure_makes_the_store_old() {
     let (store, known) = watch::channel(Store::default());
     let store = Arc::new(store);
-    let mut pods = StoreSink::<ClusterPod, _> {
+    let mut pods = StoreSink::<ApiPod, _> {
         resource: "pods",
         store: Arc::clone(&store),
         part: |store| &mut store.pods,
@@ -391,7 +391,7 @@ fn a_relist_finds_what_was_deleted_and_a_failure_makes_the_store_old() {
         convert: convert::pod,
         is_failing: false,
     };
-    let mut nodes = StoreSink::<ClusterNode, _> {
+    let mut nodes = StoreSink::<ApiNode, _> {
         resource: "nodes",
         store,
         part: |store| &mut store.nodes,
@@ -406,28 +406,28 @@ fn a_relist_finds_what_was_deleted_and_a_failure_makes_the_store_old() {
         uids.iter().map(|pod| pod.uid.clone()).collect::<Vec<_>>()
     };
     let ready = |current| known.borrow().is_ready(current);
-    pods.list_begins();
-    pods.seen(pod("a"));
-    pods.list_begins();
-    pods.seen(pod("b"));
-    pods.seen(pod("c"));
-    pods.list_ends();
-    pods.works();
+    pods.show(News::ListBegins);
+    pods.show(News::Seen(pod("a")));
+    pods.show(News::ListBegins);
+    pods.show(News::Seen(pod("b")));
+    pods.show(News::Seen(pod("c")));
+    pods.show(News::ListEnds);
+    pods.show(News::Works);
     assert_eq!(uids(), ["b", "c"], "a list that began again shows all");
     assert!(!ready(false), "the nodes are not listed");
-    nodes.list_begins();
-    nodes.list_ends();
+    nodes.show(News::ListBegins);
+    nodes.show(News::ListEnds);
     assert!(ready(false) && !ready(true));
-    nodes.works();
+    nodes.show(News::Works);
     assert!(ready(true));
-    pods.deleted(pod("c"));
-    pods.failed(&unreachable());
+    pods.show(News::Deleted(pod("c")));
+    pods.show(News::Failed(&unreachable()));
     assert!(ready(false) && !ready(true));
-    pods.list_begins();
-    pods.seen(pod("d"));
+    pods.show(News::ListBegins);
+    pods.show(News::Seen(pod("d")));
     assert_eq!(uids(), ["b", "d"]);
-    pods.list_ends();
-    pods.works();
+    pods.show(News::ListEnds);
+    pods.show(News::Works);
     assert_eq!(uids(), ["d"]);
     assert!(ready(true));
 }

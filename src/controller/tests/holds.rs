@@ -117,7 +117,8 @@ async fn a_foreground_deletion_waits_for_resources_that_were_never_listed() {
     let cluster = Cluster::new();
     let owner = deleted_with("foregroundDeletion", pod("owner", &[]));
     let late = object("v1", "Secret", "ns1", "late", &[blocking(&owner)]);
-    cluster.engine.awaits_list(cluster.resource(&late));
+    let resource = cluster.resource(&late);
+    cluster.engine.state().resources.awaits_list(resource);
     cluster.server.put(&owner);
     assert!(holds(&cluster, &owner).await);
     assert_eq!(cluster.failures()[0].cause, "its dependents are not all known: secrets not listed yet");

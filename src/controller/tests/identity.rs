@@ -56,7 +56,7 @@ async fn an_object_of_an_api_without_preconditions_is_read_first() {
 #[tokio::test(start_paused = true)]
 async fn a_custom_resource_is_deleted_as_it_was_shown() {
     let cluster = cluster();
-    cluster.engine.defines("widgets.other.example.com", true);
+    cluster.engine.state().resources.defines("widgets.other.example.com", true);
     let owner = pod("owner", &[]);
     cluster.shows_version(&owner);
     cluster.shows_version(&of_other("a", &[to(&owner)]));

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use kube::core::ObjectList;
 
-use crate::kubernetes::api_types::ApiPod;
+use crate::kubernetes::pods::ApiPod;
 use crate::model::Pod;
 
 /// The pods of a kubelet.

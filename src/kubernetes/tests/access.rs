@@ -3,7 +3,6 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use kube::client::Client;
 use tempfile::TempDir;
 
 use crate::host_path::HostFs;
@@ -166,7 +165,7 @@ async fn certificates_that_are_none_are_reported_when_the_connection_is_opened()
         .with("/etc/kubernetes/kubelet.conf", KUBECONFIG)
         .with("/etc/kubernetes/pki/ca.crt", &rcgen::generate_simple_self_signed([]).unwrap().cert.pem())
         .with("/var/lib/kubelet/pki/kubelet-client-current.pem", "rubbish");
-    let error = Connection::new(host.candidates()).client().await.map(drop).unwrap_err();
+    let error = Connection::new(host.candidates()).clients().await.map(drop).unwrap_err();
     let text = error.to_string();
     let cause =
         "/etc/kubernetes/kubelet.conf: not a kubeconfig that can be used: client-certificate: no certificate in PEM";
@@ -177,10 +176,10 @@ async fn certificates_that_are_none_are_reported_when_the_connection_is_opened()
 async fn credentials_that_come_later_are_found_then() {
     let host = Host::new();
     let connection = Connection::new(host.candidates());
-    assert!(matches!(connection.client().await.map(drop), Err(KubernetesError::NoAccess { .. })));
+    assert!(matches!(connection.clients().await.map(drop), Err(KubernetesError::NoAccess { .. })));
     let plain = KUBECONFIG.lines().filter(|line| !line.contains("client-")).collect::<Vec<_>>().join("\n");
     let plain = plain.replace("certificate-authority: pki/ca.crt", "").replace("  user:", "  user: {}");
     let _host = host.with("/var/lib/kubelet/kubeconfig", &plain);
-    let _: Client = connection.client().await.unwrap();
+    connection.clients().await.unwrap();
     assert_eq!(connection.chosen_by().await, "the kubelet's kubeconfig /var/lib/kubelet/kubeconfig");
 }

@@ -188,9 +188,9 @@ async fn a_list_asks_for_metadata_and_takes_whole_objects_too() {
             .to_string();
         let (connection, requests) = server(move |_| (200, list.clone()));
         let listed = list_metadata(&connection, &pods(), seconds(1)).await.unwrap();
-        assert_eq!((&*listed[0].name, &*listed[0].uid, listed[0].deletion_timestamp.is_some()), ("a", "u", true));
-        let owner = &listed[0].owner_references[0];
-        assert_eq!((&*owner.name, owner.block_owner_deletion, owner.controller), ("o", Some(true), None));
+        assert_eq!((&*listed[0].name, &*listed[0].uid.to_string(), listed[0].is_deleting()), ("a", "u", true));
+        let owner = &listed[0].owners[0];
+        assert_eq!((&*owner.name, owner.blocking, owner.controller), ("o", Some(true), None));
         let [(path, accept)] = &requests.lock().unwrap()[..] else { panic!("one request") };
         assert!(path.starts_with("/api/v1/pods?") && path.contains("limit=500"), "{path}");
         assert!(accept.starts_with("application/json;as=PartialObjectMetadataList;"), "{accept}");
@@ -216,7 +216,7 @@ fn pod_in(namespace: &str, name: &str) -> Value {
 async fn read(code: u16, text: String) -> Result<Option<String>, KubernetesError> {
     let (connection, _) = server(move |_| (code, text.clone()));
     let found = read_metadata(&connection, &pods(), "n", "a", seconds(1)).await?;
-    Ok(found.map(|found| found.uid))
+    Ok(found.map(|found| found.uid.to_string()))
 }
 
 #[tokio::test]

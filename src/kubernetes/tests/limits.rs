@@ -12,7 +12,9 @@ use tokio::time::timeout;
 use tower::{BoxError, service_fn};
 
 use super::*;
-use crate::kubernetes::{ApiResource, ClusterPod, Connection, Form, KubernetesError, list_metadata, list_objects};
+use crate::kubernetes::list::Listing;
+use crate::kubernetes::pods::NodePod;
+use crate::kubernetes::{ApiPod, ApiResource, Connection, KubernetesError, list_metadata, list_objects};
 
 /// An API server whose answers never end: some bytes each second.
 fn trickling() -> Connection {
@@ -74,11 +76,11 @@ fn page(query: &str, objects: usize, bytes: usize) -> Vec<u8> {
 async fn a_list_with_large_metadata_is_read_in_smaller_pages() {
     let (connection, requests) = large(24, 1 << 20);
     let listed = list_metadata(&connection, &ApiResource::pods(), seconds(60)).await.unwrap();
-    let names: Vec<_> = listed.iter().map(|object| object.name.clone()).collect();
+    let names: Vec<_> = listed.iter().map(|object| object.name.to_string()).collect();
     assert_eq!(names, (0..24).map(|at| format!("o{at}")).collect::<Vec<_>>());
     assert!(requests.load(Ordering::Relaxed) < 24);
     let (connection, _) = large(24, 1 << 20);
-    let pods = list_objects::<ClusterPod>(&connection, &ApiResource::pods(), Form::Whole, seconds(60)).await;
+    let pods = list_objects::<ApiPod>(&connection, &ApiResource::pods(), seconds(60)).await;
     assert_eq!(pods.unwrap().len(), 24);
 }
 
@@ -86,9 +88,8 @@ async fn a_list_with_large_metadata_is_read_in_smaller_pages() {
 #[tokio::test(start_paused = true)]
 async fn large_pods_of_a_node_are_read_in_smaller_pages() {
     let (connection, _) = large(20, 1 << 20);
-    let all = crate::kubernetes::list::all_pods();
-    let listed = crate::kubernetes::list::pods_at(&connection, &all, "spec.nodeName=n", seconds(60)).await;
-    assert_eq!(listed.unwrap().items.len(), 20);
+    let listed = Listing::pods_of("n").whole::<NodePod>(&connection, seconds(60)).await;
+    assert_eq!(listed.unwrap().len(), 20);
 }
 
 /// A single object that is too large fails the list, and not for ever.

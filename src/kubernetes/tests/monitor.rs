@@ -12,35 +12,23 @@ use tokio::time::timeout;
 use tower::{BoxError, service_fn};
 
 use super::*;
-use crate::kubernetes::{ApiResource, Connection, Form, KubernetesError, MetadataOnly, Monitor, Sink, Watched};
+use crate::kubernetes::{ApiResource, Connection, Follower, MetadataOnly, Monitor, News, Watched};
 
 /// Records what a monitor shows.
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<Vec<String>>>);
 
-impl<T: Watched> Sink<T> for Seen {
-    fn list_begins(&mut self) {
-        self.note("begins");
-    }
-
-    fn seen(&mut self, _: T) {
-        self.note("seen");
-    }
-
-    fn deleted(&mut self, _: T) {
-        self.note("deleted");
-    }
-
-    fn list_ends(&mut self) {
-        self.note("ends");
-    }
-
-    fn failed(&mut self, error: &KubernetesError) {
-        self.note(&error.to_string());
-    }
-
-    fn works(&mut self) {
-        self.note("works");
+impl<T: Watched> Follower<T> for Seen {
+    fn show(&mut self, news: News<'_, T>) {
+        self.note(&match news {
+            News::ListBegins => "begins".to_owned(),
+            News::Seen(_) => "seen".to_owned(),
+            News::Deleted(_) => "deleted".to_owned(),
+            News::ListEnds => "ends".to_owned(),
+            News::Failed(error) => error.to_string(),
+            News::Works => "works".to_owned(),
+            News::Current => "current".to_owned(),
+        });
     }
 }
 
@@ -91,9 +79,8 @@ fn expired() -> String {
     )
 }
 
-fn monitor(connection: &Arc<Connection>, resource: ApiResource, lists: &Arc<Semaphore>) -> Monitor {
-    let (connection, lists) = (Arc::clone(connection), Arc::clone(lists));
-    Monitor { connection, resource, form: Form::Metadata, timing: Timing::default(), lists }
+fn monitor(connection: &Arc<Connection>, resource: &ApiResource, lists: &Arc<Semaphore>) -> Monitor {
+    Monitor::new(Arc::clone(connection), resource, Timing::default(), Arc::clone(lists))
 }
 
 /// A broken resource delays the other lists for a short time only, although its list has the only permit.
@@ -101,10 +88,10 @@ fn monitor(connection: &Arc<Connection>, resource: ApiResource, lists: &Arc<Sema
 async fn a_list_that_trickles_gives_its_permit_back() {
     let connection = server(|uri| uri.starts_with("/api/v1/nodes").then(|| list("NodeList", &json!([]))));
     let (lists, nodes) = (Arc::new(Semaphore::new(1)), Seen::default());
-    let slow = monitor(&connection, ApiResource::pods(), &lists).run::<MetadataOnly>(Seen::default());
+    let slow = monitor(&connection, &ApiResource::pods(), &lists).run::<MetadataOnly>(Seen::default());
     let slow = tokio::spawn(slow);
     settle().await;
-    let other = tokio::spawn(monitor(&connection, ApiResource::nodes(), &lists).run::<MetadataOnly>(nodes.clone()));
+    let other = tokio::spawn(monitor(&connection, &ApiResource::nodes(), &lists).run::<MetadataOnly>(nodes.clone()));
     pass(seconds(600)).await;
     slow.abort();
     other.abort();
@@ -129,7 +116,7 @@ async fn versions_that_expire_at_once_cost_few_lists() {
         });
         let seen = Seen::default();
         let run =
-            monitor(&connection, ApiResource::pods(), &Arc::new(Semaphore::new(1))).run::<MetadataOnly>(seen.clone());
+            monitor(&connection, &ApiResource::pods(), &Arc::new(Semaphore::new(1))).run::<MetadataOnly>(seen.clone());
         let _ = timeout(seconds(120), run).await;
         let lists = *lists.lock().unwrap();
         assert!((2..12).contains(&lists), "{lists} full lists in 2 minutes");
@@ -151,7 +138,7 @@ async fn pages_that_expire_at_once_cost_few_lists() {
             .then(|| json!({"kind": "PodList", "apiVersion": "v1", "metadata": head, "items": []}).to_string())
     });
     let run =
-        monitor(&connection, ApiResource::pods(), &Arc::new(Semaphore::new(1))).run::<MetadataOnly>(Seen::default());
+        monitor(&connection, &ApiResource::pods(), &Arc::new(Semaphore::new(1))).run::<MetadataOnly>(Seen::default());
     let _ = timeout(seconds(120), run).await;
     assert!((2..12).contains(&*lists.lock().unwrap()));
 }

@@ -5,41 +5,29 @@ use std::sync::Mutex;
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::kubernetes::{ApiResource, Form, KubernetesError, MetadataOnly, Monitor, Sink};
+use crate::kubernetes::{ApiResource, Follower, MetadataOnly, Monitor, News};
 use crate::testing::fake_api::Call;
 
 /// Counts the lists that begin, and the interruptions.
 #[derive(Clone, Default)]
 struct Counts(Arc<Mutex<(usize, Vec<String>)>>);
 
-impl Sink<MetadataOnly> for Counts {
-    fn list_begins(&mut self) {
-        self.0.lock().unwrap().0 += 1;
+impl Follower<MetadataOnly> for Counts {
+    fn show(&mut self, news: News<'_, MetadataOnly>) {
+        let mut counts = self.0.lock().unwrap();
+        match news {
+            News::ListBegins => counts.0 += 1,
+            News::Failed(error) => counts.1.push(error.to_string()),
+            _ => {}
+        }
     }
-
-    fn seen(&mut self, _: MetadataOnly) {}
-
-    fn deleted(&mut self, _: MetadataOnly) {}
-
-    fn list_ends(&mut self) {}
-
-    fn failed(&mut self, error: &KubernetesError) {
-        self.0.lock().unwrap().1.push(error.to_string());
-    }
-
-    fn works(&mut self) {}
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_version_that_goes_backward_makes_a_monitor_list_again() {
     let api = FakeApi::new().with_pods(&["a"]);
-    let monitor = Monitor {
-        connection: shared(&api),
-        resource: ApiResource::pods(),
-        form: Form::Whole,
-        timing: Timing::default(),
-        lists: Arc::new(Semaphore::new(1)),
-    };
+    let lists = Arc::new(Semaphore::new(1));
+    let monitor = Monitor::new(shared(&api), &ApiResource::pods(), Timing::default(), lists);
     let counts = Counts::default();
     let task = tokio::spawn(monitor.run::<MetadataOnly>(counts.clone()));
     let mut server = api.watched().await;

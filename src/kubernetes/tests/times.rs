@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::discovery::server;
 use super::*;
-use crate::kubernetes::{ApiResource, ClusterPod, Form, list_metadata, list_objects};
+use crate::kubernetes::{ApiPod, ApiResource, list_metadata, list_objects};
 
 /// A time of the year 33658 is that of a deletion with a long grace period, which any owner of a pod can begin.
 #[tokio::test]
@@ -19,7 +19,7 @@ async fn a_time_that_is_unreadable_stops_no_list() {
         let text = json!({"kind": "PodList", "apiVersion": "v1", "metadata": head, "items": items}).to_string();
         let (connection, _) = server(move |_| (200, text.clone()));
         let resource = ApiResource::pods();
-        let pods = list_objects::<ClusterPod>(&connection, &resource, Form::Whole, seconds(9)).await.unwrap();
+        let pods = list_objects::<ApiPod>(&connection, &resource, seconds(9)).await.unwrap();
         assert_eq!((pods.len(), pods[0].finished_at()), (2, None), "{time}");
         assert!(pods[0].metadata.deletion_timestamp.is_some(), "{time}: it is being deleted");
         assert!(pods[1].finished_at().is_some() && pods[1].metadata.deletion_timestamp.is_none());

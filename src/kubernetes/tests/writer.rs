@@ -7,6 +7,7 @@ use super::*;
 use crate::kubernetes::{
     ApiResource, Connection, Deletion, KubernetesError, WriteTarget, delete_object, patch_object, patch_status,
 };
+use crate::model::Uid;
 
 fn pod(name: &str, uid: &str) -> Value {
     let metadata = json!({"namespace": "n", "name": name, "uid": uid, "finalizers": ["example.com/hold"]});
@@ -19,7 +20,7 @@ async fn changes(
     (name, uid, version): (&str, &str, &str),
 ) -> Vec<Result<(), KubernetesError>> {
     let resource = ApiResource::pods();
-    let target = WriteTarget { resource: &resource, namespace: "n", name, uid };
+    let target = WriteTarget { resource: &resource, namespace: "n", name, uid: &Uid::new(uid) };
     let deletion = Deletion { resource_version: Some(version.to_owned()), ..Deletion::default() };
     vec![
         delete_object(connection, target, &deletion, seconds(1)).await.map(drop),

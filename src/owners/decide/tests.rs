@@ -1,7 +1,8 @@
 //! The table of decisions: the state of each owner, and what happens to the object.
 
 use super::*;
-use crate::owners::{ApiKind, Item, ResourceId};
+use crate::model::ApiKind;
+use crate::owners::{Item, ResourceId};
 
 fn identity(name: &str) -> Identity {
     Identity { kind: ApiKind::new("v1", "Pod"), namespace: "ns1".into(), name: name.into(), uid: Uid::new(name) }
@@ -9,17 +10,22 @@ fn identity(name: &str) -> Identity {
 
 fn reference(name: &str) -> OwnerReference {
     let Identity { kind, name, uid, .. } = identity(name);
-    OwnerReference { kind, name, uid, controller: false, blocking: true }
+    OwnerReference { kind, name, uid, controller: None, blocking: Some(true) }
 }
 
 /// An object with the owners `a`, `b`, `c`, as many as needed.
-fn object(owners: usize) -> LiveObject {
+fn object(owners: usize) -> ObjectMeta {
     let owners = ["a", "b", "c"].into_iter().take(owners).map(reference).collect();
-    LiveObject { identity: identity("object"), is_deleting: false, orphans: false, is_foreground: false, owners }
+    ObjectMeta { owners, ..ObjectMeta::default() }
 }
 
-fn deleting(orphans: bool, is_foreground: bool) -> LiveObject {
-    LiveObject { is_deleting: true, orphans, is_foreground, ..object(1) }
+fn deleting(orphans: bool, is_foreground: bool) -> ObjectMeta {
+    ObjectMeta { deletion_timestamp: Some(jiff::Timestamp::UNIX_EPOCH), ..with_finalizers(orphans, is_foreground) }
+}
+
+fn with_finalizers(orphans: bool, is_foreground: bool) -> ObjectMeta {
+    let ours = [(orphans, ORPHAN), (is_foreground, FOREGROUND)].into_iter().filter(|(has, _)| *has);
+    ObjectMeta { finalizers: ours.map(|(_, finalizer)| finalizer.to_owned()).collect(), ..object(1) }
 }
 
 fn dependent(name: &str, blocking: bool, waits_for_dependents: bool) -> Dependent {
@@ -30,7 +36,7 @@ fn dependent(name: &str, blocking: bool, waits_for_dependents: bool) -> Dependen
         waits_for_dependents,
         resource: ResourceId::default(),
     };
-    Dependent { item, reference: OwnerReference { blocking, ..reference("object") } }
+    Dependent { item, reference: OwnerReference { blocking: Some(blocking), ..reference("object") } }
 }
 
 fn delete(propagation: Propagation, reason: DeleteReason) -> Verdict {
@@ -93,11 +99,10 @@ fn an_owner_that_was_not_read_counts_as_unverified() {
 #[test]
 fn a_finalizer_on_the_object_selects_the_propagation() {
     let absent = [OwnerState::Absent];
-    let with = |orphans, is_foreground| LiveObject { orphans, is_foreground, ..object(1) };
     let rows = [(true, false, Propagation::Orphan), (false, true, Propagation::Foreground)];
     for (orphans, is_foreground, expected) in rows {
         let expected = delete(expected, DeleteReason::OwnersAbsent);
-        assert_eq!(decide(&with(orphans, is_foreground), &absent, &[]), expected);
+        assert_eq!(decide(&with_finalizers(orphans, is_foreground), &absent, &[]), expected);
     }
 }
 
@@ -106,7 +111,7 @@ fn below_a_waiting_owner_an_object_with_dependents_is_deleted_in_the_foreground(
     let waits = [OwnerState::WaitsForDependents];
     let foreground =
         |unblock| Verdict::Delete { propagation: Propagation::Foreground, unblock, reason: DeleteReason::OwnerWaits };
-    let orphaning = LiveObject { orphans: true, ..object(1) };
+    let orphaning = with_finalizers(true, false);
     assert_eq!(decide(&object(1), &waits, &[dependent("d", false, false)]), foreground(false));
     assert_eq!(decide(&orphaning, &waits, &[dependent("d", false, false)]), foreground(false));
     // A dependent that waits as well may be the waiting owner: the references are unblocked first.

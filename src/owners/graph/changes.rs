@@ -1,12 +1,11 @@
 //! What each event changes in the graph, and what is to be done then: objects that a monitor shows. For objects that end,
 //! see [`super::ends`].
 
-use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::super::{Identity, OwnerReference, Uid};
 use super::store::{NodeId, State};
 use super::{Graph, ResourceId};
+use crate::model::{ApiKind, FOREGROUND, Identity, ORPHAN, ObjectMeta, OwnerReference, Uid};
 
 /// News about one object or one list.
 #[derive(Clone, Debug)]
@@ -32,20 +31,12 @@ pub enum Event {
 /// An object as a monitor shows it.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// The object.
-    pub identity: Identity,
+    /// Its kind.
+    pub kind: ApiKind,
     /// The resource of the monitor.
     pub resource: ResourceId,
-    /// It has a deletionTimestamp.
-    pub is_deleting: bool,
-    /// It has the finalizer `orphan`.
-    pub orphans: bool,
-    /// It has the finalizer `foregroundDeletion`.
-    pub is_foreground: bool,
-    /// Its owner references, in order.
-    pub owners: Vec<OwnerReference>,
-    /// Its resourceVersion; `None` if that is not a number, as it always was up to now.
-    pub version: Option<NonZeroU64>,
+    /// Its metadata.
+    pub meta: ObjectMeta,
 }
 
 /// What is to be done after an event.
@@ -66,6 +57,14 @@ pub enum Effect {
         /// Its reference.
         reference: OwnerReference,
     },
+}
+
+// === impl Observed ===
+
+impl Observed {
+    pub(super) fn identity(&self) -> Identity {
+        self.meta.identity(&self.kind)
+    }
 }
 
 // === impl Graph ===
@@ -93,7 +92,7 @@ impl Graph {
     }
 
     fn seen(&mut self, observed: &Observed, at: Duration, effects: &mut Vec<Effect>) -> Option<()> {
-        let Observed { identity, resource, .. } = observed;
+        let (resource, meta, identity) = (&observed.resource, &observed.meta, &observed.identity());
         // All objects without a uid would be one (G3).
         if identity.uid.is_empty() {
             return None;
@@ -109,41 +108,40 @@ impl Graph {
             None => self.store.insert(identity, State::Observed)?,
         };
         self.observe(id, identity, effects);
-        if self.went_backward(id, observed) {
+        if self.went_backward(id, meta) {
             self.absent.distrust(at);
         }
         let is_shared = self.shared.contains_key(&id);
         if is_shared {
             self.update_shared(id, observed, effects);
         } else {
-            self.update_owners(id, identity, &observed.owners, effects);
+            self.update_owners(id, identity, &meta.owners, effects);
         }
         let list = self.store.current_list(*resource);
-        let has_own_policy = observed.is_deleting || observed.orphans || observed.is_foreground;
+        let has_own_policy = meta.is_deleting() || meta.has(ORPHAN) || meta.has(FOREGROUND);
         let node = self.store.node_mut(id)?;
-        (node.resource, node.list, node.is_deleting) = (*resource, list, observed.is_deleting);
-        node.waits_for_dependents = observed.is_deleting && observed.is_foreground;
-        node.version = observed.version.filter(|_| !has_own_policy && !is_shared);
+        (node.resource, node.list, node.is_deleting) = (*resource, list, meta.is_deleting());
+        node.waits_for_dependents = meta.waits_for_dependents();
+        node.version = meta.version_number().filter(|_| !has_own_policy && !is_shared);
         node.was_seen = true;
-        self.continue_deletion(id, observed, effects);
+        self.continue_deletion(id, meta, effects);
         Some(())
     }
 
-    fn continue_deletion(&self, id: NodeId, observed: &Observed, effects: &mut Vec<Effect>) {
-        let uid = &observed.identity.uid;
-        if observed.is_deleting && observed.orphans {
-            effects.push(Effect::TryOrphan(uid.clone()));
-        } else if observed.is_deleting && observed.is_foreground {
+    fn continue_deletion(&self, id: NodeId, meta: &ObjectMeta, effects: &mut Vec<Effect>) {
+        if meta.is_deleting() && meta.has(ORPHAN) {
+            effects.push(Effect::TryOrphan(meta.uid.clone()));
+        } else if meta.waits_for_dependents() {
             // Before the owner, so that a dependent that does not block is deleted before its owner too.
             self.try_delete_dependents(id, effects);
-            effects.push(Effect::TryDelete(uid.clone()));
+            effects.push(Effect::TryDelete(meta.uid.clone()));
         }
     }
 
     /// Versions only grow, unless an older state was restored.
-    fn went_backward(&self, id: NodeId, observed: &Observed) -> bool {
+    fn went_backward(&self, id: NodeId, meta: &ObjectMeta) -> bool {
         let before = self.store.node(id).and_then(|node| node.version);
-        before.zip(observed.version).is_some_and(|(before, now)| now < before)
+        before.zip(meta.version_number()).is_some_and(|(before, now)| now < before)
     }
 
     /// Takes over the identity of an object that was a guess or absent until now, or that another version of its resource
@@ -182,8 +180,8 @@ impl Graph {
         let named =
             |references: &[OwnerReference], uid: &Uid| references.iter().rfind(|known| known.uid == *uid).cloned();
         for old in &before {
-            let blocks_still = named(owners, &old.uid).is_some_and(|new| new.blocking);
-            if old.blocking && !blocks_still {
+            let blocks_still = named(owners, &old.uid).is_some_and(|new| new.blocks());
+            if old.blocks() && !blocks_still {
                 self.try_waiting_owner(&old.uid, effects);
             }
         }

@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use super::super::alternative::next_identity;
-use super::super::{Identity, OwnerReference, Uid};
 use super::changes::Effect;
 use super::store::{NodeId, State};
 use super::{Graph, ResourceId};
+use crate::model::{Identity, OwnerReference, Uid};
 
 // === impl Graph ===
 

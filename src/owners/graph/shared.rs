@@ -3,10 +3,10 @@
 //! The node has the identity of the one that was shown first. Its references are those of all, so that no owner loses a
 //! dependent. None of them is deleted as shown (G3), and the end of one says nothing about the others (G1).
 
-use super::super::{Identity, OwnerReference, Uid};
 use super::changes::{Effect, Observed};
 use super::store::{NodeId, State};
 use super::{Graph, ResourceId};
+use crate::model::{Identity, OwnerReference, Uid};
 
 /// One of the objects.
 #[derive(Clone, Debug)]
@@ -71,8 +71,14 @@ impl Graph {
     }
 
     fn shared_object(&self, observed: &Observed) -> SharedObject {
-        let Observed { identity, resource, owners, .. } = observed.clone();
-        SharedObject { identity, resource, list: self.store.current_list(resource), owners, is_hidden: false }
+        let (resource, owners) = (observed.resource, observed.meta.owners.clone());
+        SharedObject {
+            identity: observed.identity(),
+            resource,
+            list: self.store.current_list(resource),
+            owners,
+            is_hidden: false,
+        }
     }
 
     /// Removes those of the objects that share the uid of a node for which `has_ended` holds. Returns whether others remain;

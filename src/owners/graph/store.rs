@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-use super::super::{ApiKind, Identity, OwnerReference, Uid};
 use super::ResourceId;
 use super::intern::Interner;
 use super::rows::Rows;
+use crate::model::{ApiKind, Identity, OwnerReference, Uid};
 
 pub(super) type NodeId = NonZeroU32;
 pub(super) type EdgeId = NonZeroU32;
@@ -70,8 +70,8 @@ struct Edge {
     /// The neighbors among the references to the owner.
     next_dependent: Option<EdgeId>,
     previous_dependent: Option<EdgeId>,
-    controller: bool,
-    blocking: bool,
+    controller: Option<bool>,
+    blocking: Option<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -229,7 +229,7 @@ impl Store {
 
     /// Returns whether a reference blocks the foreground deletion of its owner.
     pub(super) fn blocks(&self, id: EdgeId) -> bool {
-        self.edges.get(id).is_some_and(|edge| edge.blocking)
+        self.edges.get(id).is_some_and(|edge| edge.blocking == Some(true))
     }
 
     pub(super) fn references(&self, dependent: NodeId) -> Vec<OwnerReference> {

@@ -3,11 +3,10 @@
 mod properties;
 
 use std::collections::BTreeSet;
-use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::super::{ApiKind, Identity, OwnerReference, Uid};
 use super::{Effect, Event, Graph, Observed, ResourceId};
+use crate::model::{ApiKind, FOREGROUND, Identity, ORPHAN, ObjectMeta, OwnerReference, Uid};
 
 const PODS: ResourceId = ResourceId(1);
 const NODES: ResourceId = ResourceId(2);
@@ -31,27 +30,37 @@ fn of(api_version: &str, kind: &str, namespace: &str, name: &str, uid: &str) -> 
 
 fn to(owner: &Identity) -> OwnerReference {
     let Identity { kind, name, uid, .. } = owner.clone();
-    OwnerReference { kind, name, uid, controller: false, blocking: false }
+    OwnerReference { kind, name, uid, controller: None, blocking: None }
 }
 
 fn blocking(owner: &Identity) -> OwnerReference {
-    OwnerReference { blocking: true, ..to(owner) }
+    OwnerReference { blocking: Some(true), ..to(owner) }
 }
 
 fn seen(identity: &Identity, owners: &[OwnerReference]) -> Observed {
-    Observed {
-        identity: identity.clone(),
-        resource: if identity.is_cluster_scoped() { NODES } else { PODS },
-        is_deleting: false,
-        orphans: false,
-        is_foreground: false,
-        owners: owners.to_vec(),
-        version: NonZeroU64::new(7),
-    }
+    let Identity { kind, namespace, name, uid } = identity.clone();
+    let meta =
+        ObjectMeta { namespace, name, uid, version: "7".into(), owners: owners.to_vec(), ..ObjectMeta::default() };
+    Observed { kind, resource: if identity.is_cluster_scoped() { NODES } else { PODS }, meta }
 }
 
 fn foreground(identity: &Identity, owners: &[OwnerReference]) -> Observed {
-    Observed { is_deleting: true, is_foreground: true, ..seen(identity, owners) }
+    in_deletion(with_finalizer(seen(identity, owners), FOREGROUND))
+}
+
+fn in_deletion(mut observed: Observed) -> Observed {
+    observed.meta.deletion_timestamp = Some(jiff::Timestamp::UNIX_EPOCH);
+    observed
+}
+
+fn with_finalizer(mut observed: Observed, finalizer: &str) -> Observed {
+    observed.meta.finalizers.push(finalizer.to_owned());
+    observed
+}
+
+fn with_version(mut observed: Observed, version: &str) -> Observed {
+    observed.meta.version = version.into();
+    observed
 }
 
 fn try_delete(name: &str) -> Effect {
@@ -67,6 +76,10 @@ fn deleted(identity: &Identity) -> Event {
 }
 
 impl Graph {
+    fn owners(&self, uid: &Uid) -> Vec<OwnerReference> {
+        self.store.find(uid).map(|node| self.store.references(node)).unwrap_or_default()
+    }
+
     fn happens(&mut self, event: Event) -> Vec<Effect> {
         self.apply(event, NOW)
     }
@@ -236,7 +249,7 @@ fn a_dependent_that_appears_below_a_waiting_owner_is_checked() {
 fn orphan_deletion_is_handled_on_every_event_and_checks_no_dependent() {
     let mut graph = Graph::default();
     graph.see(&pod("a"), &[to(&pod("owner"))]);
-    let owner = Observed { is_deleting: true, orphans: true, ..seen(&pod("owner"), &[]) };
+    let owner = in_deletion(with_finalizer(seen(&pod("owner"), &[]), ORPHAN));
     assert_eq!(graph.happens(Event::Seen(owner.clone())), [Effect::TryOrphan(Uid::new("owner"))]);
     assert_eq!(graph.happens(Event::Seen(owner)), [Effect::TryOrphan(Uid::new("owner"))]);
 }
@@ -252,13 +265,13 @@ fn the_shown_version_is_that_of_the_last_event_unless_a_finalizer_decides() {
     assert_eq!(version(&graph), Some((7, vec![owner.clone()])));
     assert_eq!(graph.shown_version(&owner.uid), None, "only a reference names it");
     let shown = seen(&a, &[]);
-    graph.happens(Event::Seen(Observed { version: NonZeroU64::new(8), ..shown.clone() }));
+    graph.happens(Event::Seen(with_version(shown.clone(), "8")));
     assert_eq!(version(&graph), Some((8, vec![])));
     for held in [
-        Observed { version: None, ..shown.clone() },
-        Observed { is_deleting: true, ..shown.clone() },
-        Observed { orphans: true, ..shown.clone() },
-        Observed { is_foreground: true, ..shown.clone() },
+        with_version(shown.clone(), ""),
+        in_deletion(shown.clone()),
+        with_finalizer(shown.clone(), ORPHAN),
+        with_finalizer(shown.clone(), FOREGROUND),
     ] {
         graph.happens(Event::Seen(shown.clone()));
         assert!(version(&graph).is_some());
@@ -357,7 +370,7 @@ fn a_dependent_that_a_list_lacks_holds_an_owner_in_deletion() {
 
 #[test]
 fn a_list_a_gap_or_an_older_version_ends_all_proofs() {
-    let older = Observed { version: NonZeroU64::new(6), ..seen(&pod("b"), &[]) };
+    let older = with_version(seen(&pod("b"), &[]), "6");
     for event in [Event::ListBegins(NODES), Event::Interrupted, Event::Seen(older)] {
         let mut graph = Graph::default();
         graph.see(&pod("owner"), &[]);

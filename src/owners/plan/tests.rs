@@ -5,12 +5,9 @@ mod properties;
 
 use jiff::Timestamp;
 
-use super::super::Uid;
 use super::*;
-use crate::model::Seen;
-use crate::owners::{
-    ApiKind, ClusterSnapshotKind, FOREGROUND, FindingKind, ListedResource, ObjectMeta, ServedKind, UnavailableGroup,
-};
+use crate::model::{ApiKind, FOREGROUND, ObjectMeta, Seen, Uid};
+use crate::owners::{ClusterSnapshotKind, FindingKind, ListedResource, ServedKind, UnavailableGroup};
 
 /// A cluster that serves ConfigMap, `Deployment` and `Node`.
 pub(in crate::owners) fn cluster(objects: &[(Identity, ObjectMeta)]) -> ClusterSnapshot {
@@ -54,13 +51,13 @@ pub(in crate::owners) fn node(name: &str) -> Identity {
 
 fn to(owner: &Identity) -> OwnerReference {
     let Identity { kind, name, uid, .. } = owner.clone();
-    OwnerReference { kind, name, uid, controller: false, blocking: true }
+    OwnerReference { kind, name, uid, controller: None, blocking: Some(true) }
 }
 
 pub(in crate::owners) fn object(identity: &Identity, owners: &[&Identity]) -> (Identity, ObjectMeta) {
     let Identity { namespace, name, uid, .. } = identity.clone();
     let owners = owners.iter().map(|owner| to(owner)).collect();
-    let meta = ObjectMeta { namespace, name, uid, deletion_timestamp: None, finalizers: Vec::new(), owners };
+    let meta = ObjectMeta { namespace, name, uid, owners, ..ObjectMeta::default() };
     (identity.clone(), meta)
 }
 

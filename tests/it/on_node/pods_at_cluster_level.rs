@@ -152,7 +152,7 @@ async fn the_service_marks_the_pods_of_a_deleted_node_after_the_quarantine(rig: 
     let policy = PodGcPolicy { node_quarantine: Duration::from_secs(1), ..PodGcPolicy::default() };
     let settings = PodGcSettings { interval: Duration::from_millis(100), ..settings(policy) };
     let stop = CancellationToken::new();
-    let service = PodsService::new(&connection(rig), settings, false, jiff::Timestamp::now, log);
+    let service = PodsService::new(PodCollector::new(&connection(rig), settings, false, jiff::Timestamp::now, log));
     let service = tokio::spawn(service.run(stop.clone()));
     nodes(rig).delete("gone", &DeleteParams::default()).await.unwrap();
 
@@ -305,7 +305,7 @@ async fn exactly_the_threshold_of_terminated_pods_is_left(rig: &NodeRig) {
     let policy = PodGcPolicy { terminated_pod_threshold: LEFT, ..PodGcPolicy::default() };
     let settings = PodGcSettings { interval: Duration::from_millis(100), ..settings(policy) };
     let stop = CancellationToken::new();
-    let service = PodsService::new(&connection(rig), settings, false, jiff::Timestamp::now, log);
+    let service = PodsService::new(PodCollector::new(&connection(rig), settings, false, jiff::Timestamp::now, log));
     let service = tokio::spawn(service.run(stop.clone()));
     let count = async || rig.pods().list(&ListParams::default()).await.unwrap().items.len() as u64;
     assert!(eventually(async || count().await <= LEFT + 1).await);

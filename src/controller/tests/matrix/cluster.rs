@@ -14,7 +14,8 @@ use crate::controller::{
     ClusterObserver, CollectOptions, ControllerSettings, ObserverLimits, OwnersService, ResourceFilter, collect,
 };
 use crate::kubernetes::ApiResource;
-use crate::owners::{ActionWord, ClusterSnapshot, Identity, OwnerGuards, Uid, explain, plan};
+use crate::model::{Identity, Uid};
+use crate::owners::{ActionWord, ClusterSnapshot, OwnerGuards, explain, plan};
 
 /// A command of `kubegc controller`.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -12,12 +12,17 @@ fn event() -> impl Strategy<Value = Event> {
     });
     let owners = prop::collection::vec((identity.clone(), any::<bool>()), 0..4);
     let owners = owners.prop_map(|owners| {
-        let reference = |(owner, blocking): (Identity, bool)| OwnerReference { blocking, ..to(&owner) };
+        let reference = |(owner, blocking): (Identity, bool)| OwnerReference { blocking: Some(blocking), ..to(&owner) };
         owners.into_iter().map(reference).collect::<Vec<_>>()
     });
     prop_oneof![
         6 => (identity.clone(), owners, any::<[bool; 3]>()).prop_map(|(identity, owners, [is_deleting, orphans, is_foreground])| {
-            Event::Seen(Observed { is_deleting, orphans, is_foreground, ..seen(&identity, &owners) })
+            let mut shown = seen(&identity, &owners);
+            shown = if is_deleting { in_deletion(shown) } else { shown };
+            for (has, finalizer) in [(orphans, ORPHAN), (is_foreground, FOREGROUND)] {
+                shown = if has { with_finalizer(shown, finalizer) } else { shown };
+            }
+            Event::Seen(shown)
         }),
         3 => identity.clone().prop_map(|identity| deleted(&identity)),
         3 => identity.prop_map(Event::ProvenAbsent),
@@ -40,12 +45,12 @@ proptest! {
             graph.check();
             prop_assert!(graph.shared.keys().all(|id| graph.store.node(*id).is_some()));
             if let Some(observed) = shown {
-                let (uid, owners) = (&observed.identity.uid, graph.owners(&observed.identity.uid));
+                let (uid, owners) = (&observed.meta.uid, graph.owners(&observed.meta.uid));
                 if graph.others_of(uid).is_empty() {
-                    prop_assert_eq!(owners, observed.owners);
+                    prop_assert_eq!(owners, observed.meta.owners);
                     prop_assert!(!graph.item(uid).unwrap().is_virtual);
                 } else {
-                    prop_assert!(observed.owners.iter().all(|owner| owners.contains(owner)));
+                    prop_assert!(observed.meta.owners.iter().all(|owner| owners.contains(owner)));
                     prop_assert_eq!(graph.shown_version(uid), None);
                 }
             }

@@ -8,11 +8,10 @@ use serde::Deserialize;
 
 use super::super::super::world::World;
 use super::super::super::{
-    ApiKind, ClusterSnapshot, ClusterSnapshotKind, FOREGROUND, Identity, ListedResource, ORPHAN, ObjectMeta,
-    OwnerAnswer, OwnerRead, OwnerReference, Propagation, ServedKind, Uid,
+    ClusterSnapshot, ClusterSnapshotKind, ListedResource, OwnerAnswer, OwnerRead, Propagation, ServedKind,
 };
 use super::super::{doubtful_owners, wave};
-use crate::model::Seen;
+use crate::model::{ApiKind, FOREGROUND, Identity, ORPHAN, ObjectMeta, OwnerReference, Seen, Uid};
 use crate::owners::OwnerGuards;
 
 const SERVED: [(&str, &str, bool); 8] = [
@@ -94,7 +93,7 @@ impl Server {
             let finalizers = object.finalizers.clone();
             (
                 known[&*object.id].clone(),
-                ObjectMeta { namespace, name, uid, deletion_timestamp: None, finalizers, owners },
+                ObjectMeta { namespace, name, uid, finalizers, owners, ..ObjectMeta::default() },
             )
         };
         let mut server = Self(forest.objects.iter().map(object).collect());
@@ -174,11 +173,11 @@ impl Server {
         change(&mut world);
         while !wave(&mut world).is_empty() {}
         let left = world.objects.iter().filter(|object| !object.is_removed());
-        self.0 = left.map(|object| (object.identity.clone(), object.as_served())).collect();
+        self.0 = left.map(|object| (object.identity.clone(), object.meta.clone())).collect();
     }
 
     fn state(&self) -> BTreeMap<String, State> {
-        let owner = |owner: &OwnerReference| (owner.uid.to_string(), owner.kind.kind.to_string(), owner.blocking);
+        let owner = |owner: &OwnerReference| (owner.uid.to_string(), owner.kind.kind.to_string(), owner.blocks());
         let state = |meta: &ObjectMeta| State {
             terminating: meta.deletion_timestamp.is_some(),
             finalizers: meta.finalizers.clone(),
@@ -202,8 +201,8 @@ impl Reference {
             ),
             name: or(&self.name, |owner| owner.name.to_string()).into(),
             uid: Uid::new(&or(&self.uid, |owner| owner.uid.to_string())),
-            controller: self.controller,
-            blocking: self.block,
+            controller: Some(self.controller),
+            blocking: Some(self.block),
         }
     }
 }

@@ -5,10 +5,8 @@ use proptest::prelude::*;
 use super::super::super::world::World;
 use super::super::{doubtful_owners, plan, wave};
 use super::{cluster, identity, object};
-use crate::model::Seen;
-use crate::owners::{
-    ActionWord, ClusterSnapshot, FOREGROUND, Identity, ORPHAN, ObjectMeta, OwnerAnswer, OwnerGuards, OwnerRead, Uid,
-};
+use crate::model::{FOREGROUND, Identity, ORPHAN, ObjectMeta, Seen, Uid};
+use crate::owners::{ActionWord, ClusterSnapshot, OwnerAnswer, OwnerGuards, OwnerRead};
 
 /// What is generated for one object.
 #[derive(Clone, Debug)]
@@ -51,7 +49,7 @@ fn any_cluster() -> impl Strategy<Value = ClusterSnapshot> {
             let (identity, meta) = object(&known[at], &[]);
             let owner = |(owner, kind, blocking): &(usize, Option<usize>, bool)| {
                 let meant = kind.map_or_else(|| known[*owner].clone(), |kind| identity_of(*owner, kind, 0));
-                crate::owners::OwnerReference { blocking: *blocking, ..super::to(&meant) }
+                crate::model::OwnerReference { blocking: Some(*blocking), ..super::to(&meant) }
             };
             let owners = sketch.owners.iter().map(owner).collect();
             let finalizers = sketch.finalizers.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();

@@ -22,6 +22,7 @@ enum Compact {
 #[derive(Clone, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct ApiKind {
     /// As `apps/v1`, or `v1` for the core group.
+    #[serde(alias = "apiVersion")]
     pub api_version: Arc<str>,
     /// As `ReplicaSet`.
     pub kind: Arc<str>,
@@ -42,7 +43,7 @@ pub struct Identity {
     pub uid: Uid,
 }
 
-/// One entry of `metadata.ownerReferences`.
+/// One entry of `metadata.ownerReferences`, with all its fields, so that it can be written back unchanged.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 pub struct OwnerReference {
     /// The version and the kind of the owner, as the dependent writes them.
@@ -53,11 +54,11 @@ pub struct OwnerReference {
     /// The uid of the owner.
     pub uid: Uid,
     /// Whether the owner is the managing controller.
-    #[serde(default)]
-    pub controller: bool,
-    /// Whether the dependent blocks the foreground deletion of the owner (`blockOwnerDeletion`).
-    #[serde(default)]
-    pub blocking: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<bool>,
+    /// Whether the dependent blocks the foreground deletion of the owner.
+    #[serde(default, alias = "blockOwnerDeletion", skip_serializing_if = "Option::is_none")]
+    pub blocking: Option<bool>,
 }
 
 // === impl Uid ===
@@ -96,6 +97,13 @@ fn parse(text: &str) -> Option<[u8; 16]> {
         *byte = high << 4 | low;
     }
     Some(bytes)
+}
+
+/// No uid.
+impl Default for Uid {
+    fn default() -> Self {
+        Self::new("")
+    }
 }
 
 impl fmt::Display for Uid {
@@ -199,6 +207,16 @@ impl fmt::Display for Identity {
 // === impl OwnerReference ===
 
 impl OwnerReference {
+    /// Returns whether the dependent blocks the foreground deletion of the owner.
+    pub fn blocks(&self) -> bool {
+        self.blocking == Some(true)
+    }
+
+    /// Ends that the dependent blocks the owner. What was not written stays so.
+    pub fn unblock(&mut self) {
+        self.blocking = self.blocking.map(|_| false);
+    }
+
     /// Returns the identity of the owner if it lies in `namespace`, which is empty for a cluster-scoped owner.
     pub fn identity(&self, namespace: &str) -> Identity {
         Identity {

@@ -1,22 +1,22 @@
-//! The connection to the kubelet: the credentials to send, and the verification of the kubelet's certificate.
+//! The access to the kubelet: the credentials to send, and the verification of the kubelet's certificate.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use http::{HeaderValue, Uri};
+use http::Uri;
+use kube::Config;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use super::KubeletError;
 use crate::host_path::HostFs;
+use crate::kubernetes::error::paths;
+use crate::kubernetes::pem::{certificates, identity};
+use crate::kubernetes::target::{Target, check_token};
 
 /// The kubelet's own serving certificates beneath its root: the self-signed one, and the one that the cluster signed.
 const OWN: [&str; 2] = ["pki/kubelet.crt", "pki/kubelet-server-current.pem"];
@@ -43,21 +43,6 @@ pub struct KubeletAccess {
     pub kubelet_root: PathBuf,
 }
 
-/// A connection that is ready to open: all files are read.
-pub(super) struct Transport {
-    authority: String,
-    token: Option<HeaderValue>,
-    tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
-}
-
-/// A plain or a TLS connection.
-pub(super) type Stream = Box<dyn Duplex>;
-
-/// A stream that can be read and written.
-pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
-
 /// Accepts a server with one of the expected certificates, whatever names it contains. Also accepts a certificate that
 /// an authority signed for one of the kubelet's names.
 #[derive(Debug)]
@@ -71,24 +56,26 @@ struct Expected {
 // === impl KubeletAccess ===
 
 impl KubeletAccess {
-    /// Reads all files that the connection needs.
-    pub(super) fn transport(&self) -> Result<Transport, KubeletError> {
-        let unusable = |cause: String| KubeletError::UseEndpoint { endpoint: self.endpoint.clone(), cause };
-        let address: Uri = self.endpoint.parse().map_err(|error: http::uri::InvalidUri| unusable(error.to_string()))?;
-        let port = address.port_u16().unwrap_or(if self.is_plain() { 10255 } else { 10250 });
-        let host = address.host().ok_or_else(|| unusable("it names no host".to_owned()))?;
-        let authority = format!("{host}:{port}");
-        if self.is_plain() {
-            return Ok(Transport { authority, token: None, tls: None });
+    /// Reads all files that a request needs. The read-only port gets no credentials.
+    pub(super) fn target(&self) -> Result<Target, KubeletError> {
+        let address: Uri = self.endpoint.parse().map_err(|error| self.no_address(error))?;
+        let host = address.host().ok_or_else(|| self.no_address("it names no host"))?;
+        let (scheme, port) = if address.scheme_str() == Some("http") { ("http", 10255) } else { ("https", 10250) };
+        let url = format!("{scheme}://{host}:{}", address.port_u16().unwrap_or(port));
+        let mut target = Target::of(Config::new(url.parse().map_err(|error| self.no_address(error))?));
+        if scheme == "https" {
+            // Only the verifier knows what to accept.
+            target.config.root_cert = Some(Vec::new());
+            target.verifier = Some(Arc::new(Expected::new(self.expected()?, self.names(host))));
+            target.identity =
+                self.client.as_ref().map(|(certificate, key)| self.identity(certificate, key)).transpose()?;
+            self.read_token(&mut target)?;
         }
-        let names = self.names(host);
-        let name = names.first().cloned().ok_or_else(|| unusable("its host is no name".to_owned()))?;
-        let config = self.tls(names)?;
-        Ok(Transport { authority, token: self.token()?, tls: Some((Arc::new(config), name)) })
+        Ok(target)
     }
 
-    fn is_plain(&self) -> bool {
-        self.endpoint.starts_with("http://")
+    fn no_address(&self, cause: impl std::fmt::Display) -> KubeletError {
+        KubeletError(format!("pods.kubelet_endpoint: {:?} is no address: {cause}", self.endpoint))
     }
 
     /// Returns the names that the kubelet's certificate may contain.
@@ -97,86 +84,61 @@ impl KubeletAccess {
         [&self.node, host].into_iter().filter_map(|name| ServerName::try_from(name.to_owned()).ok()).collect()
     }
 
-    fn token(&self) -> Result<Option<HeaderValue>, KubeletError> {
+    fn read_token(&self, target: &mut Target) -> Result<(), KubeletError> {
         let path = match &self.token_file {
             Some(path) => path.clone(),
             None if self.account.join("token").exists() => self.account.join("token"),
-            None => return Ok(None),
+            None => return Ok(()),
         };
-        let unusable = |_| KubeletError::UseFile { path: path.clone(), cause: "not a token".to_owned() };
-        let text = String::from_utf8_lossy(&self.read(&path)?).trim().to_owned();
-        let mut token = HeaderValue::try_from(format!("Bearer {text}")).map_err(unusable)?;
-        token.set_sensitive(true);
-        Ok(Some(token))
+        let token = String::from_utf8_lossy(&self.read(&path)?).trim().to_owned();
+        target.config.auth_info.token = Some(token.into());
+        check_token(&target.config.auth_info).map_err(|_| unusable(&path, "not a token"))
     }
 
-    fn tls(&self, names: Vec<ServerName<'static>>) -> Result<ClientConfig, KubeletError> {
-        let provider = Arc::new(ring::default_provider());
-        let expected = Expected::new(self.expected()?, names, Arc::clone(&provider));
-        let unusable = |error: rustls::Error| KubeletError::UseEndpoint {
-            endpoint: self.endpoint.clone(),
-            cause: error.to_string(),
-        };
-        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let builder = builder.map_err(unusable)?.dangerous().with_custom_certificate_verifier(Arc::new(expected));
-        let Some((certificate, key)) = &self.client else { return Ok(builder.with_no_client_auth()) };
-        let chain = certificates(certificate, &self.read(certificate)?)?;
-        let of_key = |cause: String| KubeletError::UseFile { path: key.clone(), cause };
-        let read = PrivateKeyDer::from_pem_slice(&self.read(key)?).map_err(|error| of_key(error.to_string()))?;
-        builder.with_client_auth_cert(chain, read).map_err(|error| of_key(error.to_string()))
+    fn identity(&self, certificate: &Path, key: &Path) -> Result<Arc<rustls::sign::CertifiedKey>, KubeletError> {
+        identity(self.certificates(certificate)?, &self.read(key)?).map_err(|cause| unusable(key, cause))
     }
 
     /// Returns the certificates that the kubelet's certificate is verified against.
     fn expected(&self) -> Result<Vec<CertificateDer<'static>>, KubeletError> {
         if let Some(path) = &self.ca {
-            return certificates(path, &self.read(path)?);
+            return self.certificates(path);
         }
         let own = OWN.iter().map(|name| self.kubelet_root.join(name));
         let tried: Vec<PathBuf> = own.chain([self.account.join("ca.crt")]).collect();
         let mut trusted = Vec::new();
         for path in tried.iter().filter(|path| self.host.locate(path).existing().is_some()) {
-            trusted.extend(certificates(path, &self.read(path)?)?);
+            trusted.extend(self.certificates(path)?);
         }
-        if trusted.is_empty() { Err(KubeletError::FindAuthority { tried }) } else { Ok(trusted) }
+        if trusted.is_empty() {
+            let tried = paths(&tried);
+            let cause = "the kubelet's certificate cannot be checked: set pods.kubelet_ca; there is none of";
+            return Err(KubeletError(format!("{cause} {tried}")));
+        }
+        Ok(trusted)
+    }
+
+    fn certificates(&self, path: &Path) -> Result<Vec<CertificateDer<'static>>, KubeletError> {
+        let found = certificates(&self.read(path)?);
+        if found.is_empty() { Err(unusable(path, "there is no certificate in it")) } else { Ok(found) }
     }
 
     fn read(&self, path: &Path) -> Result<Vec<u8>, KubeletError> {
-        let unread = |source| KubeletError::ReadFile { path: path.to_owned(), source };
+        let unread = |source: io::Error| KubeletError(format!("cannot read {}: {source}", path.display()));
         let path_here = self.host.locate(path).existing().ok_or_else(|| unread(io::ErrorKind::NotFound.into()))?;
         std::fs::read(path_here).map_err(unread)
     }
 }
 
-// === impl Transport ===
-
-impl Transport {
-    pub(super) fn authority(&self) -> &str {
-        &self.authority
-    }
-
-    pub(super) fn token(&self) -> Option<HeaderValue> {
-        self.token.clone()
-    }
-
-    pub(super) async fn open(&self) -> io::Result<Stream> {
-        let stream = TcpStream::connect(&self.authority).await?;
-        match &self.tls {
-            None => Ok(Box::new(stream)),
-            Some((config, name)) => {
-                Ok(Box::new(TlsConnector::from(Arc::clone(config)).connect(name.clone(), stream).await?))
-            }
-        }
-    }
+fn unusable(path: &Path, cause: impl std::fmt::Display) -> KubeletError {
+    KubeletError(format!("{}: {cause}", path.display()))
 }
 
 // === impl Expected ===
 
 impl Expected {
-    fn new(
-        certificates: Vec<CertificateDer<'static>>,
-        names: Vec<ServerName<'static>>,
-        provider: Arc<CryptoProvider>,
-    ) -> Self {
+    fn new(certificates: Vec<CertificateDer<'static>>, names: Vec<ServerName<'static>>) -> Self {
+        let provider = Arc::new(ring::default_provider());
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(certificates.iter().cloned());
         // If no certificate can be an authority, only a server with exactly one of these certificates is accepted.
@@ -229,11 +191,4 @@ impl ServerCertVerifier for Expected {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
     }
-}
-
-fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, KubeletError> {
-    let unusable = |cause: String| KubeletError::UseFile { path: path.to_owned(), cause };
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
-    let read = read.map_err(|error| unusable(error.to_string()))?;
-    if read.is_empty() { Err(unusable("there is no certificate in it".to_owned())) } else { Ok(read) }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::kubernetes::api_types::ApiPod;
+use crate::kubernetes::pods::ApiPod;
 use crate::model::{Phase, Pod};
 use crate::testing::fake_api::pod;
 

@@ -1,0 +1,146 @@
+//! The metadata of an object of a cluster: one shape for what the API server sends, for what decides about the object, and
+//! for snapshots as documents. It reads the names of the API and those of a document.
+//!
+//! A time that a tenant can write, and that no type of ours can hold, concerns its own object only: the API server stores
+//! times of any year, and none may make a list unreadable (G5).
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use super::{ApiKind, Identity, OwnerReference, Uid};
+
+/// The finalizer of garbage collection that releases the dependents.
+pub const ORPHAN: &str = "orphan";
+/// The finalizer of garbage collection that waits for the dependents.
+pub const FOREGROUND: &str = "foregroundDeletion";
+
+/// The metadata of an object that decide about it. Nothing else of an object is kept.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default)]
+pub struct ObjectMeta {
+    /// Empty for cluster-scoped objects.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub namespace: Arc<str>,
+    /// The name.
+    #[schemars(required)]
+    pub name: Arc<str>,
+    /// The uid.
+    #[schemars(required)]
+    pub uid: Uid,
+    /// The version of the object, for preconditions. Documents do not have it.
+    #[serde(rename = "resourceVersion", skip_serializing)]
+    #[schemars(skip)]
+    pub version: Box<str>,
+    /// When its deletion is to be complete.
+    #[serde(alias = "deletionTimestamp", skip_serializing_if = "Option::is_none", deserialize_with = "latest_time")]
+    pub deletion_timestamp: Option<Timestamp>,
+    /// The grace period of its deletion, in seconds. Documents do not have it.
+    #[serde(rename = "deletionGracePeriodSeconds", skip_serializing)]
+    #[schemars(skip)]
+    pub grace_seconds: Option<i64>,
+    /// Its finalizers, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<String>,
+    /// Its owner references, in order.
+    #[serde(alias = "ownerReferences", skip_serializing_if = "Vec::is_empty")]
+    pub owners: Vec<OwnerReference>,
+}
+
+// === impl ObjectMeta ===
+
+impl ObjectMeta {
+    /// Returns the identity of this object of a kind.
+    pub fn identity(&self, kind: &ApiKind) -> Identity {
+        let Self { namespace, name, uid, .. } = self;
+        Identity { kind: kind.clone(), namespace: Arc::clone(namespace), name: Arc::clone(name), uid: uid.clone() }
+    }
+
+    /// Returns whether it has a finalizer.
+    pub fn has(&self, finalizer: &str) -> bool {
+        self.finalizers.iter().any(|known| known == finalizer)
+    }
+
+    /// Returns whether its deletion has begun.
+    pub fn is_deleting(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+
+    /// Returns whether its foreground deletion waits for its dependents.
+    pub fn waits_for_dependents(&self) -> bool {
+        self.is_deleting() && self.has(FOREGROUND)
+    }
+
+    /// Returns whether something keeps it after its deletion has begun: finalizers, a grace period, or what only the
+    /// resource knows. A namespace has no finalizers in its metadata, and no grace period.
+    pub fn is_held(&self) -> bool {
+        !self.finalizers.is_empty() || self.grace_seconds.map_or(self.is_deleting(), |grace| grace > 0)
+    }
+
+    /// Returns the number that its version is. `None` if the number would be written in another way.
+    pub fn version_number(&self) -> Option<NonZeroU64> {
+        self.version.parse().ok().filter(|_| self.version.starts_with(|first: char| matches!(first, '1'..='9')))
+    }
+}
+
+/// Reads a time. `None` = there is none, or it cannot be read.
+///
+/// # Errors
+///
+/// The text is not JSON.
+pub fn known_time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    Ok(time(&Value::deserialize(from)?))
+}
+
+/// Reads a time whose presence counts. One that cannot be read is the latest: a deletion with a grace period of thousands
+/// of years ends then. `None` = there is none.
+///
+/// # Errors
+///
+/// The text is not JSON.
+pub fn latest_time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    let value = Value::deserialize(from)?;
+    Ok(if value.is_null() { None } else { Some(time(&value).unwrap_or(Timestamp::MAX)) })
+}
+
+fn time(value: &Value) -> Option<Timestamp> {
+    value.as_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(value: &Value) -> ObjectMeta {
+        serde_json::from_str(&value.to_string()).unwrap()
+    }
+
+    #[test]
+    fn only_a_number_in_its_usual_form_is_a_version() {
+        let number = |version: &str| ObjectMeta { version: version.into(), ..ObjectMeta::default() }.version_number();
+        assert_eq!(number("1"), NonZeroU64::new(1));
+        assert_eq!(number("18446744073709551615"), NonZeroU64::new(u64::MAX));
+        for other in ["", "0", "+5", "007", "-1", "5a", " 5", "18446744073709551616"] {
+            assert_eq!(number(other), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn api_objects_and_documents_are_read_alike() {
+        let of_api = read(&json!({
+            "namespace": "ns1", "name": "a", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z", "labels": {"a": "b"},
+            "finalizers": ["orphan"], "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "o",
+                "uid": "ou", "controller": null, "blockOwnerDeletion": true}],
+        }));
+        assert_eq!(read(&serde_json::to_value(&of_api).unwrap()), of_api);
+        let owner = of_api.owners.first().unwrap();
+        assert_eq!((&*owner.kind.api_version, owner.controller, owner.blocking), ("apps/v1", None, Some(true)));
+        assert!(of_api.is_deleting() && of_api.has(ORPHAN));
+    }
+}
