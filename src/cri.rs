@@ -37,17 +37,17 @@ use std::time::Duration;
 /// Settings of the CRI client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CriOptions {
-    /// `runtime.read_timeout`: for one read call, like the kubelet's `runtimeRequestTimeout`.
+    /// For one read call, like the kubelet's `runtimeRequestTimeout`.
     pub read_timeout: Duration,
     /// `runtime.removal_timeout`: how long the client waits for one removal. After that it stops waiting, but does not
     /// cancel the call: a canceled removal leaves stray records in containerd (containerd#13875).
     pub removal_timeout: Duration,
-    /// `runtime.max_message_bytes`. About 3,000 containers exceed tonic's own limit of 4 MiB.
+    /// The largest answer. About 3,000 containers exceed tonic's own limit of 4 MiB.
     pub max_message_bytes: usize,
-    /// `runtime.answer_timeout`: for a Version call, and for a lookup of the socket file.
+    /// For a Version call: the first call, and the probe after a call without an answer. Also for a lookup of the socket file.
     pub answer_timeout: Duration,
-    /// `runtime.patience`: the total back-off time of a read call while the runtime is unavailable. 0 = the call fails at
-    /// once, as for all clients but the service.
+    /// The total back-off time of a read call while the runtime is unavailable. 0 = the call fails at once, as for all
+    /// clients but the service.
     pub patience: Duration,
 }
 

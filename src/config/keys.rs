@@ -22,6 +22,9 @@ mod tests {
 
     use super::super::Settings;
     use super::*;
+    use crate::owners::OwnerGuards;
+    use crate::plan::{Guards, Profile};
+    use crate::pod_gc::PodGcPolicy;
 
     #[test]
     fn no_name_and_no_flag_occurs_twice() {
@@ -36,15 +39,33 @@ mod tests {
 
     #[test]
     fn every_field_of_the_settings_has_a_key() {
-        let mut other = Settings::default();
-        for key in KEYS {
-            other = another_value(key, &other);
-        }
-        let (before, after) = (leaves(&Settings::default()), leaves(&other));
-        // Disk pressure is no setting: it is what a disk has now. Two fields are the user's, not the configuration's.
-        let no_settings = ["under_pressure", "pods.by_person", "pods.own_kubeconfig"];
+        let before = leaves(&Settings::default());
+        let by_keys = KEYS.iter().fold(Settings::default(), |settings, key| another_value(key, &settings));
+        let mut by_profile = Settings::default();
+        by_profile.policy.guards = Guards::of(Profile::Kubelet);
+        (by_profile.controller.guards, by_profile.pod_gc) = (OwnerGuards::none(), PodGcPolicy::upstream());
+        let after = [by_keys, by_profile].map(|settings| leaves(&settings));
+        // Disk pressure is no setting: it is what a disk has now. Two fields are the user's, not the configuration's. The
+        // others are limits that only tests change.
+        let no_settings = [
+            "under_pressure",
+            "pods.by_person",
+            "pods.own_kubeconfig",
+            "guards.fall_percent",
+            "options.read_timeout",
+            "options.max_message_bytes",
+            "options.answer_timeout",
+            "options.patience",
+            "intervals.pressure",
+            "intervals.max_backoff",
+            "calls.answer",
+            "controller.discovery",
+            "controller.first_lists",
+            "lease.name",
+        ];
         let settings = before.iter().filter(|(path, _)| !no_settings.iter().any(|name| path.ends_with(name)));
-        let same: Vec<_> = settings.filter(|(path, value)| after.get(*path) == Some(value)).collect();
+        let same: Vec<_> =
+            settings.filter(|(path, value)| after.iter().all(|after| after.get(*path) == Some(value))).collect();
         assert_eq!(same, Vec::new());
     }
 

@@ -9,9 +9,6 @@ use super::duration::{self, LONGEST};
 use super::error::InvalidValue;
 use crate::plan::Pattern;
 
-/// The smallest useful message limit, and the largest message size in gRPC.
-const MESSAGE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=(4 << 30) - 1;
-
 /// The directories of the file hierarchy standard. A log root there would expose the files of other programs to removal.
 const SYSTEM_DIRECTORIES: &[&str] = &[
     "/bin",
@@ -95,11 +92,6 @@ pub(super) fn bytes(value: &Value) -> Result<u64, InvalidValue> {
         }
     };
     bytes.ok_or(InvalidValue::NotAllowed)
-}
-
-pub(super) fn message_size(value: &Value) -> Result<usize, InvalidValue> {
-    let bytes = Some(bytes(value)?).filter(|bytes| MESSAGE_BYTES.contains(bytes));
-    bytes.and_then(|bytes| usize::try_from(bytes).ok()).ok_or(InvalidValue::NotAllowed)
 }
 
 fn parse_bytes(text: &str) -> Option<u64> {
@@ -187,17 +179,17 @@ mod tests {
 
     #[test]
     fn bytes_take_units_of_1024() {
-        assert_eq!(message_size(&"16MiB".into()), Ok(16 << 20));
-        assert_eq!(message_size(&"1 Gi".into()), Ok(1 << 30));
+        assert_eq!(bytes(&"16MiB".into()), Ok(16 << 20));
+        assert_eq!(bytes(&"1 Gi".into()), Ok(1 << 30));
         assert_eq!(bytes(&"2TiB".into()), Ok(2 << 40));
         assert_eq!((bytes(&0.into()), bytes(&(-1).into())), (Ok(0), Err(InvalidValue::NotAllowed)));
         assert_eq!(
-            (message_size(&65536.into()), bytes(&"10".into())),
+            (bytes(&65536.into()), bytes(&"10".into())),
             (Err(InvalidValue::NoSizeUnit), Err(InvalidValue::NoSizeUnit))
         );
         assert_eq!((bytes(&"65537B".into()), bytes(&"0".into())), (Ok(65537), Ok(0)));
-        assert_eq!(message_size(&"16MB".into()), Err(InvalidValue::NotAllowed));
-        assert_eq!(message_size(&"99999999999999999999GiB".into()), Err(InvalidValue::NotAllowed));
+        assert_eq!(bytes(&"16MB".into()), Err(InvalidValue::NotAllowed));
+        assert_eq!(bytes(&"99999999999999999999GiB".into()), Err(InvalidValue::NotAllowed));
     }
 
     #[test]

@@ -49,8 +49,6 @@ pub struct Settings {
     pub controller: ControllerSettings,
     /// `pod_gc.*`, and the guards for pods in `guards.*`
     pub pod_gc: PodGcPolicy,
-    /// `pod_gc.interval`
-    pub pod_gc_interval: Duration,
 }
 
 /// The runtime's sockets and limits.
@@ -60,12 +58,12 @@ pub struct RuntimeSettings {
     pub endpoint: Option<String>,
     /// `runtime.image_endpoint`
     pub image_endpoint: Option<String>,
-    /// The other settings of `runtime.*`.
+    /// `runtime.removal_timeout`, and limits that no key sets.
     pub options: CriOptions,
 }
 
 /// The pod sources, and how to connect to them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodSettings {
     /// `pods.source`
     pub sources: PodSources,
@@ -77,10 +75,6 @@ pub struct PodSettings {
     pub own_kubeconfig: Option<PathBuf>,
     /// For a command, which a person runs: the proxies of the environment. No key sets it. `None` = a service.
     pub by_person: Option<Proxies>,
-    /// `pods.require_kubelet_dirs`
-    pub require_kubelet_dirs: bool,
-    /// `pods.max_silence`
-    pub max_silence: Duration,
     /// `pods.kubelet_*`
     pub kubelet: KubeletSettings,
 }
@@ -112,12 +106,8 @@ pub struct StateSettings {
     pub path: PathBuf,
     /// `state.lock`
     pub lock: PathBuf,
-    /// `state.socket`
-    pub socket: Option<PathBuf>,
     /// `state.history_max_age`
     pub history_max_age: Duration,
-    /// `state.history_max_rows`
-    pub history_max_rows: u64,
 }
 
 /// The metrics.
@@ -136,9 +126,9 @@ pub struct Intervals {
     pub containers: Duration,
     /// `images.interval`
     pub images: Duration,
-    /// `pressure.interval`
+    /// Between two checks for disk pressure, which cost a few statvfs calls. Always 10 s, as in the kubelet's eviction.
     pub pressure: Duration,
-    /// `daemon.max_backoff`
+    /// The longest back-off after failed passes. Always 15 min: a node that was repaired is collected soon.
     pub max_backoff: Duration,
 }
 
@@ -215,7 +205,6 @@ impl Default for Settings {
             controller_address: Some(loopback(10274)),
             controller: ControllerSettings::default(),
             pod_gc: PodGcPolicy::default(),
-            pod_gc_interval: PodGcSettings::default().interval,
         }
     }
 }
@@ -223,15 +212,9 @@ impl Default for Settings {
 impl Settings {
     /// Returns the settings of the collection of pods. It shares limits with the collection by owner references.
     pub fn pods_of_cluster(&self) -> PodGcSettings {
-        let ControllerSettings { calls, guards, workers, watch, .. } = self.controller.clone();
-        PodGcSettings {
-            calls,
-            policy: self.pod_gc.clone(),
-            strict_not_found: guards.strict_not_found,
-            workers,
-            interval: self.pod_gc_interval,
-            watch,
-        }
+        let ControllerSettings { calls, guards, .. } = self.controller.clone();
+        let (policy, strict_not_found) = (self.pod_gc.clone(), guards.strict_not_found);
+        PodGcSettings { calls, policy, strict_not_found, ..PodGcSettings::default() }
     }
 }
 
@@ -241,23 +224,6 @@ impl Default for RuntimeSettings {
     fn default() -> Self {
         let options = CriOptions { patience: Duration::from_secs(10), ..CriOptions::default() };
         Self { endpoint: None, image_endpoint: None, options }
-    }
-}
-
-// === impl PodSettings ===
-
-impl Default for PodSettings {
-    fn default() -> Self {
-        Self {
-            sources: PodSources::default(),
-            require_kubelet_dirs: true,
-            kubeconfigs: Vec::new(),
-            exec_plugins: false,
-            own_kubeconfig: None,
-            by_person: None,
-            max_silence: Duration::from_mins(3),
-            kubelet: KubeletSettings::default(),
-        }
     }
 }
 
@@ -318,17 +284,16 @@ impl Default for StateSettings {
         Self {
             path: "/var/lib/kubegc/kubegc.db".into(),
             lock: "/run/kubegc/kubegc.lock".into(),
-            socket: None,
             history_max_age: Duration::from_hours(30 * 24),
-            history_max_rows: 10_000,
         }
     }
 }
 
 impl StateSettings {
-    /// Returns the socket of the agent: that of the settings, else the one beside the lock.
+    /// Returns the socket of the agent, with mode 0600. It is beside the lock, because both are one of the node, and what
+    /// allows the one to be written allows the other.
     pub fn socket(&self) -> PathBuf {
-        self.socket.clone().unwrap_or_else(|| self.lock.with_extension("sock"))
+        self.lock.with_extension("sock")
     }
 }
 

@@ -348,8 +348,8 @@ fn the_socket_that_the_search_finds_is_shown_with_its_origin() {
 #[test]
 fn only_the_service_retries_for_the_patience() {
     let etc = Etc::new(&[("kubegc.toml", "")]);
-    let loaded = etc.load(&set(&["runtime.patience=2s"])).unwrap();
-    assert_eq!(loaded.settings.runtime.options.patience, Duration::from_secs(2));
+    let loaded = etc.load(&Typed::default()).unwrap();
+    assert_eq!(loaded.settings.runtime.options.patience, Duration::from_secs(10));
     assert_eq!(loaded.for_command(&etc.environment()).settings.runtime.options.patience, Duration::ZERO);
 }
 
@@ -478,17 +478,14 @@ fn each_bad_value_is_reported_what_is_right() {
             "runtime.endpoint = \"tcp://x:1\"",
             "f: runtime.endpoint = \"tcp://x:1\": wants a unix socket such as \"unix:///run/containerd/containerd.sock\"",
         ),
-        (
-            "runtime.max_message_bytes = \"1B\"",
-            "f: runtime.max_message_bytes = \"1B\": wants bytes from \"64KiB\" to less than \"4GiB\"",
-        ),
-        ("state.history_max_rows = -1", "f: state.history_max_rows = -1: wants an integer from 0"),
+        ("pressure.free_bytes = \"1\"", "f: pressure.free_bytes = \"1\": wants a unit: \"1MiB\" or \"1GiB\""),
+        ("pod_gc.per_namespace = -1", "f: pod_gc.per_namespace = -1: wants an integer from 0"),
         ("state.path = \"\"", "f: state.path = \"\": wants a path"),
         ("node = 1", "f: node = 1: wants a string"),
         ("profile = \"wild\"", "f: profile = \"wild\": wants \"safe\" or \"kubelet\" or \"upstream\""),
         (
-            "pods.max_silence = \"0s\"",
-            "f: pods.max_silence = \"0s\": wants a duration of at least 1s, such as \"90s\", \"2m\" or \"1h\", at most 100 years",
+            "runtime.removal_timeout = \"0s\"",
+            "f: runtime.removal_timeout = \"0s\": wants a duration of at least 1s, such as \"90s\", \"2m\" or \"1h\", at most 100 years",
         ),
         ("pods.kubeconfig = 7", "f: pods.kubeconfig = 7: wants a path, or several with \":\" between them"),
         ("log.format = 1", "f: log.format = 1: wants \"text\" or \"json\""),

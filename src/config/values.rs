@@ -10,7 +10,7 @@ use strum::VariantNames;
 use toml::Value;
 
 use super::error::InvalidValue;
-use super::parse::{absolute, bytes, http, log_root, message_size, number, own_file, patterns, socket, text, time};
+use super::parse::{absolute, bytes, http, log_root, number, own_file, patterns, socket, text, time};
 use super::settings::{LogFormat, LogLevel, Mode, PodSources};
 use crate::model::{PodSourceName, duration_text};
 use crate::plan::{AgeFrom, Pattern, Profile};
@@ -92,14 +92,6 @@ pub(super) const BYTES: ValueType<u64> = ValueType::other(
     || json!({"type": ["string", "integer"], "maximum": 0}),
     bytes,
     |bytes| bytes_text(*bytes).into(),
-);
-
-/// The size of a gRPC message.
-pub(super) const MESSAGE_SIZE: ValueType<usize> = ValueType::other(
-    || "bytes from \"64KiB\" to less than \"4GiB\"".to_owned(),
-    || json!({"type": "string"}),
-    message_size,
-    |bytes| bytes_text(*bytes as u64).into(),
 );
 
 /// Any text.

@@ -17,7 +17,7 @@ use super::check::Next;
 use super::convert;
 use super::engine::{Engine, Key, Notice, Wave};
 use super::served::{Served, served};
-use super::settings::at_once;
+use super::settings::{LISTS, WORKERS};
 use super::{ClusterFailure, ClusterOutcome, ClusterResult, ControllerError, ControllerSettings, ResourceFilter};
 use crate::kubernetes::{ApiResource, Clock, Connection, ObjectMetadata, discover, list_metadata};
 use crate::owners::{Event, Identity, Uid, UnavailableGroup};
@@ -115,7 +115,7 @@ pub async fn collect(
     let changes = Changes::new(Mode::of(options.dry_run));
     let engine = Engine::new(calls, changes, settings.guards.clone(), clock, report);
     engine.limit_objects(options.max_objects);
-    engine.queue.share_out(at_once(settings.workers));
+    engine.queue.share_out(WORKERS);
     let until = Instant::now() + options.timeout;
     let report = ClusterReport { version: 1, ..ClusterReport::default() };
     let collection = Collection { engine, settings, outcomes, report, until, stop };
@@ -158,7 +158,7 @@ impl Collection {
         let wanted = found.resources.iter().filter(|resource| everything.selects(resource));
         let (connection, limit) = (&engine.calls.connection, settings.calls.answer);
         let lists = wanted.map(|resource| async move { (resource, list_metadata(connection, resource, limit).await) });
-        let mut lists = stream::iter(lists).buffered(at_once(settings.lists));
+        let mut lists = stream::iter(lists).buffered(LISTS);
         while let Some((resource, list)) = lists.next().await {
             match list {
                 Ok(objects) => show(engine, resource, &objects, &mut report.waiting),
@@ -196,7 +196,7 @@ impl Collection {
 
     /// Checks the objects in the queue until it is settled.
     async fn decide(&self) -> bool {
-        let mut workers = std::pin::pin!(join_all((0..at_once(self.settings.workers)).map(|_| self.engine.work())));
+        let mut workers = std::pin::pin!(join_all((0..WORKERS).map(|_| self.engine.work())));
         tokio::select! {
             _ = &mut workers => false,
             () = self.engine.queue.settled(FAILURES) => true,
@@ -210,20 +210,19 @@ impl Collection {
 
     /// Carries out all decisions. After the end of the time none begins.
     async fn carry_out(&self, wave: Wave) {
-        let workers = at_once(self.settings.workers);
         let changes = wave.decided.into_iter().map(|(checked, verdict)| async move {
             let identity = checked.item.identity.clone();
             let key = Key::Check(identity.uid.clone());
             let next = if self.has_ended() { Ok(Next::Done) } else { self.engine.carry_out(checked, verdict).await };
             self.engine.end(&key, Some(identity), next);
         });
-        stream::iter(changes).buffer_unordered(workers).collect::<()>().await;
+        stream::iter(changes).buffer_unordered(WORKERS).collect::<()>().await;
         let orphans = wave.orphans.into_iter().map(|uid| async move {
             let identity = self.engine.graph().item(&uid).map(|item| item.identity);
             let next = if self.has_ended() { Ok(Next::Done) } else { self.engine.orphan(&uid).await };
             self.engine.end(&Key::Orphan(uid), identity, next);
         });
-        stream::iter(orphans).buffer_unordered(workers).collect::<()>().await;
+        stream::iter(orphans).buffer_unordered(WORKERS).collect::<()>().await;
     }
 
     async fn ended(&self) {

@@ -26,6 +26,9 @@ use crate::observe::Observer;
 use crate::plan::{Plan, Pressure, Report, Scope, update_memory};
 use crate::record::{Pass, PassEnd, SharedStore, Store, StoreError, after_outcomes, count_pass};
 
+/// The most removals in the history, and the most refusals: a month of a busy node, and a few MiB in the store.
+const HISTORY_ROWS: u64 = 10_000;
+
 /// Runs GC passes on one node. Passes can overlap.
 pub struct Cycle<H> {
     observer: Observer,
@@ -168,10 +171,10 @@ impl<H: Remover> Cycle<H> {
     ) -> Result<(), StoreError> {
         let Settings { state, policy, .. } = &self.settings;
         let after = after_outcomes(&learnt, reports, taken_at, policy.guards.retry_after);
-        let (max_age, max_rows) = (state.history_max_age, state.history_max_rows);
+        let max_age = state.history_max_age;
         let learn = move |store: &mut Store| {
             store.learn(&learnt, &after)?;
-            store.prune(taken_at, max_age, max_rows).map(drop)
+            store.prune(taken_at, max_age, HISTORY_ROWS).map(drop)
         };
         self.store.call(learn).await
     }

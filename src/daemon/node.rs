@@ -69,7 +69,6 @@ fn places(settings: &Settings) -> Places {
     Places {
         host: HostFs::new(&settings.host_root),
         kubelet_root: settings.kubelet_root.clone(),
-        require_kubelet_dirs: settings.pods.require_kubelet_dirs,
         pod_logs: settings.policy.logs.pods_root.clone(),
         container_logs: settings.policy.logs.containers_root.clone(),
         other_sockets: Vec::new(),
@@ -81,7 +80,6 @@ fn pod_source_options(settings: &Settings) -> PodSourceOptions {
         sources: settings.pods.sources.iter().collect(),
         node: settings.node.clone(),
         credentials: credential_candidates(settings),
-        max_silence: settings.pods.max_silence,
         kubelet: kubelet_access(settings),
         kubelet_key: kubelet_key(&settings.pods.kubelet),
         clock: clock::now,

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::served::{Meaning, ServedKinds};
 use super::snapshot::{ClusterSnapshot, ObjectMeta, OwnerAnswer, OwnerRead};
 use super::{
-    ApiKind, Dependent, Identity, Item, LiveObject, ObjectKeepReason, OwnerGuards, OwnerReference, OwnerState,
-    Propagation, ResourceId, Uid, Verdict, decide, too_many_owners,
+    ApiKind, Dependent, Identity, Item, LiveObject, ObjectKeepReason, OwnerReference, OwnerState, Propagation,
+    ResourceId, Uid, Verdict, decide, too_many_owners,
 };
 
 /// The finalizers of garbage collection.
@@ -24,7 +24,6 @@ pub(super) struct World<'a> {
     /// The objects whose owner references name this uid.
     dependents: HashMap<Uid, Vec<usize>>,
     reads: HashMap<&'a Identity, &'a OwnerRead>,
-    keep_cross_namespace: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -44,14 +43,13 @@ pub(super) struct Object<'a> {
 // === impl World ===
 
 impl<'a> World<'a> {
-    pub(super) fn new(snapshot: &'a ClusterSnapshot, guards: &OwnerGuards) -> Self {
+    pub(super) fn new(snapshot: &'a ClusterSnapshot) -> Self {
         let mut world = Self {
             served: ServedKinds::from(snapshot),
             objects: Vec::new(),
             by_uid: HashMap::new(),
             dependents: HashMap::new(),
             reads: snapshot.owners.iter().map(|read| (&read.owner, read)).collect(),
-            keep_cross_namespace: guards.keep_cross_namespace,
         };
         // The core group first: if two groups serve one object, that of the core group counts.
         let mut resources: Vec<_> = snapshot.resources.iter().collect();
@@ -143,12 +141,7 @@ impl<'a> World<'a> {
             Some(known) if known.is_deleting && known.is_foreground => OwnerState::WaitsForDependents,
             Some(_) => OwnerState::Exists,
             None if self.was_removed(&owner) => OwnerState::Absent,
-            None => match self.known(object, &owner) {
-                OwnerState::Absent if self.keep_cross_namespace && self.is_elsewhere(object, reference) => {
-                    OwnerState::InOtherNamespace
-                }
-                state => state,
-            },
+            None => self.known(object, &owner),
         }
     }
 

@@ -12,8 +12,7 @@ use crate::cli::namespace::NamespaceArgs;
 use crate::cli::render::Paint;
 use crate::cli::{CliError, ErrorKind, Format, Output};
 use crate::owners::{
-    ClusterAction, ClusterExplanation, ClusterSnapshot, Identity, OwnerGuards, Propagation, explain, find_objects,
-    predict_deletion,
+    ClusterAction, ClusterExplanation, ClusterSnapshot, Identity, Propagation, explain, find_objects, predict_deletion,
 };
 
 /// Explain why an object is kept or deleted: its owners, its dependents
@@ -66,22 +65,17 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
         return Err(not_found(args, &snapshot));
     }
     for object in &found {
-        if let Some(answer) = answer(&snapshot, &source.settings().controller.guards, object, args.if_deleted) {
+        if let Some(answer) = answer(&snapshot, object, args.if_deleted) {
             print(&answer, output)?;
         }
     }
     Ok(())
 }
 
-fn answer(
-    snapshot: &ClusterSnapshot,
-    guards: &OwnerGuards,
-    object: &Identity,
-    policy: Option<PolicyArg>,
-) -> Option<Answer> {
-    let explanation = explain(snapshot, guards, object)?;
+fn answer(snapshot: &ClusterSnapshot, object: &Identity, policy: Option<PolicyArg>) -> Option<Answer> {
+    let explanation = explain(snapshot, object)?;
     // An object that is deleted anyway has no consequences of its own.
-    let predict = |policy: PolicyArg| predict_deletion(snapshot, guards, object, policy.into());
+    let predict = |policy: PolicyArg| predict_deletion(snapshot, object, policy.into());
     let if_deleted = policy.map(|policy| predict(policy).unwrap_or_default());
     Some(Answer { explanation, if_deleted })
 }

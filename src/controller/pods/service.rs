@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::store::{Store, StoreSink};
-use super::{PodCollector, PodGcSettings, PodNotice, PodReport, convert};
+use super::{PodCollector, PodGcSettings, PodNotice, PodReport, WATCH, convert};
 use crate::kubernetes::{ApiResource, Clock, ClusterNode, ClusterPod, Connection, Form, Monitor, Timing};
 use crate::metrics::ControllerMetrics;
 use crate::pod_gc::PodsSnapshot;
@@ -102,8 +102,8 @@ impl PodsService {
     }
 
     fn monitor(&self, resource: ApiResource, lists: &Arc<Semaphore>) -> Monitor {
-        let PodCollector { calls, settings, .. } = &self.collector;
-        let timing = Timing { answer: calls.answer, watch: settings.watch, ..Timing::default() };
+        let calls = &self.collector.calls;
+        let timing = Timing { answer: calls.answer, watch: WATCH, ..Timing::default() };
         let connection = Arc::clone(&calls.connection);
         Monitor { connection, resource, form: Form::Whole, timing, lists: Arc::clone(lists) }
     }
