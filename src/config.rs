@@ -5,13 +5,10 @@
 //! configuration files, and it reads them once. `plan` receives a [`crate::plan::Policy`], without its origin.
 
 mod declarations;
-mod duration;
-mod entry;
 mod environment;
 mod error;
 mod files;
 mod key;
-mod keys;
 mod kubelet;
 mod layers;
 mod loaded;
@@ -27,16 +24,15 @@ mod values;
 
 pub use declarations::KEYS;
 pub use environment::Environment;
-pub use error::{ConfigError, ConfigFault, InvalidValue, Origin};
+pub use error::{ConfigError, ConfigFault, Origin};
 pub use files::ConfigFiles;
-pub use key::Key;
-pub use keys::{find, nearest};
+pub use key::{Key, find, nearest};
 pub use layers::Typed;
 pub use loaded::Loaded;
 pub use reference::{default_toml, reference};
 pub use resolve::load;
 pub use settings::{
-    Intervals, KubeletSettings, LogFormat, LogLevel, MetricsSettings, Mode, PodSettings, PodSources, RuntimeSettings,
-    Settings, StateSettings,
+    Intervals, KubeletSettings, LogFormat, LogLevel, MetricsSettings, Mode, PodSettings, RuntimeSettings, Settings,
+    StateSettings,
 };
 pub use show::schema;

@@ -4,7 +4,7 @@
 //! from it. The defaults are those of [`Settings::default`](super::Settings). The first paragraph of a description is
 //! its summary, for the help of a flag.
 
-use super::key::{Field, Key};
+use super::key::Key;
 use super::values::*;
 
 /// The descriptions of tables, by name.
@@ -41,7 +41,9 @@ macro_rules! settings {
             doc: concat!($($doc, "\n"),+),
             flags: &[$($($flag),+)?],
             short: &[$($short)?],
-            slot: &Field { of: $type, get: |s| &s.$($field).+, get_mut: |s| &mut s.$($field).+ },
+            allowed: &$type.allowed,
+            set: |settings, value| { settings.$($field).+ = ($type.read)(value)?; Some(()) },
+            get: |settings| ($type.print)(&settings.$($field).+),
         }),+];
     };
 }

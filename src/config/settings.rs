@@ -65,8 +65,8 @@ pub struct RuntimeSettings {
 /// The pod sources, and how to connect to them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodSettings {
-    /// `pods.source`
-    pub sources: PodSources,
+    /// `pods.source`: `auto` alone, `none` alone, or one or more others in the given order, each once.
+    pub sources: Vec<PodSourceName>,
     /// `pods.kubeconfig`. Several count as one.
     pub kubeconfigs: Vec<PathBuf>,
     /// `pods.exec_plugins`
@@ -94,10 +94,6 @@ pub struct KubeletSettings {
     /// `pods.kubelet_client_key`
     pub client_key: Option<PathBuf>,
 }
-
-/// The pod sources in use: `auto` alone, `none` alone, or one or more others in the given order, each once.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct PodSources(Vec<PodSourceName>);
 
 /// The store.
 #[derive(Clone, Debug, PartialEq)]
@@ -193,16 +189,31 @@ impl Default for Settings {
             node: String::new(),
             host_root: "/".into(),
             kubelet_root: "/var/lib/kubelet".into(),
-            runtime: RuntimeSettings::default(),
-            pods: PodSettings::default(),
+            runtime: RuntimeSettings {
+                endpoint: None,
+                image_endpoint: None,
+                // A restart of the runtime takes seconds.
+                options: CriOptions { patience: Duration::from_secs(10), ..CriOptions::default() },
+            },
+            pods: PodSettings { sources: vec![PodSourceName::Auto], ..PodSettings::default() },
             policy: Policy::default(),
-            state: StateSettings::default(),
-            intervals: Intervals::default(),
+            state: StateSettings {
+                path: "/var/lib/kubegc/kubegc.db".into(),
+                lock: "/run/kubegc/kubegc.lock".into(),
+                history_max_age: Duration::from_hours(30 * 24),
+            },
+            intervals: Intervals {
+                containers: Duration::from_mins(1),
+                images: Duration::from_mins(5),
+                pressure: Duration::from_secs(10),
+                max_backoff: Duration::from_mins(15),
+            },
             tells_events: true,
-            metrics: MetricsSettings::default(),
+            // Metrics and health show nothing secret, but other hosts reach them only if the user wants that.
+            metrics: MetricsSettings { address: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 10273))), file: None },
             log_format: LogFormat::default(),
             log_level: LogLevel::default(),
-            controller_address: Some(loopback(10274)),
+            controller_address: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 10274))),
             controller: ControllerSettings::default(),
             pod_gc: PodGcPolicy::default(),
         }
@@ -218,26 +229,12 @@ impl Settings {
     }
 }
 
-// === impl RuntimeSettings ===
-
-impl Default for RuntimeSettings {
-    fn default() -> Self {
-        let options = CriOptions { patience: Duration::from_secs(10), ..CriOptions::default() };
-        Self { endpoint: None, image_endpoint: None, options }
-    }
-}
-
 // === impl KubeletSettings ===
 
 impl Default for KubeletSettings {
     fn default() -> Self {
-        Self {
-            endpoint: "https://127.0.0.1:10250".to_owned(),
-            ca: None,
-            token_file: None,
-            client_certificate: None,
-            client_key: None,
-        }
+        let endpoint = "https://127.0.0.1:10250".to_owned();
+        Self { endpoint, ca: None, token_file: None, client_certificate: None, client_key: None }
     }
 }
 
@@ -248,77 +245,12 @@ impl KubeletSettings {
     }
 }
 
-// === impl PodSources ===
-
-impl PodSources {
-    /// Creates the list of sources; `None` if they cannot be combined.
-    pub fn of(sources: Vec<PodSourceName>) -> Option<Self> {
-        let stands_alone = |source: &PodSourceName| matches!(source, PodSourceName::Auto | PodSourceName::None);
-        let is_alone = sources.len() == 1 || !sources.iter().any(stands_alone);
-        let is_new = |(at, source)| !sources.iter().take(at).any(|before| before == source);
-        let fits = !sources.is_empty() && is_alone && sources.iter().enumerate().all(is_new);
-        fits.then_some(Self(sources))
-    }
-
-    /// Lists the sources.
-    pub fn iter(&self) -> impl Iterator<Item = PodSourceName> {
-        self.0.iter().copied()
-    }
-
-    /// Returns whether this source is in use.
-    pub fn contains(&self, source: PodSourceName) -> bool {
-        self.0.contains(&source)
-    }
-}
-
-impl Default for PodSources {
-    fn default() -> Self {
-        Self(vec![PodSourceName::Auto])
-    }
-}
-
 // === impl StateSettings ===
-
-impl Default for StateSettings {
-    fn default() -> Self {
-        Self {
-            path: "/var/lib/kubegc/kubegc.db".into(),
-            lock: "/run/kubegc/kubegc.lock".into(),
-            history_max_age: Duration::from_hours(30 * 24),
-        }
-    }
-}
 
 impl StateSettings {
     /// Returns the socket of the agent, with mode 0600. It is beside the lock, because both are one of the node, and what
     /// allows the one to be written allows the other.
     pub fn socket(&self) -> PathBuf {
         self.lock.with_extension("sock")
-    }
-}
-
-// === impl MetricsSettings ===
-
-impl Default for MetricsSettings {
-    fn default() -> Self {
-        Self { address: Some(loopback(10273)), file: None }
-    }
-}
-
-/// Metrics and health show nothing secret, but other hosts reach them only if the user wants that.
-fn loopback(port: u16) -> SocketAddr {
-    (Ipv4Addr::LOCALHOST, port).into()
-}
-
-// === impl Intervals ===
-
-impl Default for Intervals {
-    fn default() -> Self {
-        Self {
-            containers: Duration::from_mins(1),
-            images: Duration::from_mins(5),
-            pressure: Duration::from_secs(10),
-            max_backoff: Duration::from_mins(15),
-        }
     }
 }

@@ -198,7 +198,7 @@ impl<H: Remover> Cycle<H> {
     #[must_use]
     pub fn with_metrics(self, metrics: &AgentMetrics) -> Self {
         let mode = if H::IS_DRY { Mode::Observe } else { Mode::Collect };
-        metrics.in_force(mode.into(), self.settings.policy.profile.into(), self.settings.pods.sources.iter());
+        metrics.in_force(mode.into(), self.settings.policy.profile.into(), self.settings.pods.sources.iter().copied());
         Self { metrics: metrics.clone(), ..self }
     }
 }

@@ -77,7 +77,7 @@ fn places(settings: &Settings) -> Places {
 
 fn pod_source_options(settings: &Settings) -> PodSourceOptions {
     PodSourceOptions {
-        sources: settings.pods.sources.iter().collect(),
+        sources: settings.pods.sources.clone(),
         node: settings.node.clone(),
         credentials: credential_candidates(settings),
         kubelet: kubelet_access(settings),
@@ -135,7 +135,7 @@ fn kubelet_key(kubelet: &KubeletSettings) -> Option<&'static str> {
 /// Returns the connection for events. It opens at the first event. `None` = events are off, or the API server is not a
 /// pod source.
 pub fn connection_for_events(settings: &Settings) -> Option<Connection> {
-    let uses = |source| settings.pods.sources.contains(source);
+    let uses = |source| settings.pods.sources.contains(&source);
     let has_server = uses(PodSourceName::Auto) || uses(PodSourceName::KubeApi);
     (settings.tells_events && has_server).then(|| Connection::new(credential_candidates(settings)))
 }

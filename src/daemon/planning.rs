@@ -77,7 +77,7 @@ async fn look_for(saved: &Plan, observer: &Observer, taken_at: Timestamp, memory
 /// Returns the memory for a pass. If the pod source is `none`, no new pod list replaces the remembered one, so the
 /// images that its pods named are removed from the memory.
 pub fn recalled(memory: Memory, settings: &Settings) -> Memory {
-    if settings.pods.sources.contains(PodSourceName::None) {
+    if settings.pods.sources.contains(&PodSourceName::None) {
         return Memory { named_images: None, ..memory };
     }
     memory
