@@ -168,7 +168,7 @@ settings! {
 
     /// Pod sources: "auto", "none", or any of kube-api,kubelet,runtime.
     ///
-    /// Separate several with commas. A pod counts as deleted only if all of them agree.
+    /// Write several as a list, or with commas between them. A pod counts as deleted only if all of them agree.
     ///
     /// - `auto`: the sources that kubegc finds
     /// - `none`: no source, so no pod counts as deleted
@@ -181,8 +181,8 @@ settings! {
     /// Kubeconfig for the API server. Empty = $KUBECONFIG, the in-cluster service account, else the kubelet's
     /// kubeconfig.
     ///
-    /// Several files, with a colon between them, count as one. Those that are missing are skipped. `kubegc controller`
-    /// uses `~/.kube/config` before the service account.
+    /// Several files, as a list or with a colon between them, count as one. Those that are missing are skipped.
+    /// `kubegc controller` uses `~/.kube/config` before the service account.
     "pods.kubeconfig": KUBECONFIGS = pods.kubeconfigs, flags ["kubeconfig"];
 
     /// Let services run the program that a kubeconfig names for its credentials (exec plugin), as those of EKS do.

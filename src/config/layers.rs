@@ -14,7 +14,7 @@ use super::error::{ConfigFault, Origin};
 use super::files::{Unreadable, config_drop_ins, kubelet_drop_ins, main_file};
 use super::key::find;
 use super::kubelet::KubeletFiles;
-use super::sockets::OtherSockets;
+use super::sockets::{self, Sockets};
 
 /// The input from the command line.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -50,7 +50,7 @@ pub(super) struct Layers {
     /// Faults of sources that cannot be read.
     pub(super) faults: Vec<ConfigFault>,
     /// The sockets in the kubelet's files, if some were given and read.
-    pub(super) kubelet: OtherSockets,
+    pub(super) kubelet: Sockets,
     /// What is allowed and doubtful.
     pub(super) warnings: Vec<String>,
 }
@@ -87,7 +87,7 @@ impl Layers {
             }
         }
         self.entries.extend(files.entries());
-        self.kubelet = OtherSockets::of_kubelet(&files);
+        self.kubelet = sockets::of_kubelet(&files);
         self.faults.extend(files.faults);
         self.warnings.extend(files.warnings);
     }

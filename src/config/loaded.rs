@@ -8,9 +8,13 @@ use super::environment::Environment;
 use super::error::{ConfigFault, Origin};
 use super::key::{Key, find};
 use super::settings::Settings;
-use super::sockets::{IMAGES, OtherSockets, RUNTIME};
+use super::sockets::Sockets;
 use crate::cri::{CriError, Endpoint, EndpointCandidates, Named};
 use crate::host_path::HostFs;
+
+/// The keys of the sockets.
+const RUNTIME: &str = "runtime.endpoint";
+const IMAGES: &str = "runtime.image_endpoint";
 
 /// The settings in force, and the origin of each.
 #[derive(Clone, Debug, Default)]
@@ -101,14 +105,11 @@ impl Loaded {
         self.warnings.iter().cloned().chain(off).collect()
     }
 
-    /// Takes the sockets from the first program that names the runtime's, unless a setting names it. The image
+    /// Takes the sockets from the first program that names the runtime's, if no setting names it. The image
     /// service's comes from the same program, unless a setting names it.
-    pub(super) fn adopt(&mut self, others: impl IntoIterator<Item = OtherSockets>) {
-        if self.settings.runtime.endpoint.is_none()
-            && let Some(OtherSockets { runtime, images }) = others.into_iter().find(|other| other.runtime.is_some())
-        {
-            self.default_socket(RUNTIME, runtime);
-            self.default_socket(IMAGES, images);
+    pub(super) fn adopt(&mut self, others: [Sockets; 2]) {
+        if let Some(sockets) = others.into_iter().find(|[runtime, _]| runtime.is_some()) {
+            self.default_sockets(sockets);
         }
     }
 
@@ -117,10 +118,10 @@ impl Loaded {
     #[must_use]
     pub fn with_endpoint(mut self, found: &Result<Endpoint, CriError>) -> Self {
         match found {
-            Ok(endpoint) => {
-                self.default_socket(RUNTIME, Some((endpoint.runtime.clone(), Origin::Search)));
-                self.default_socket(IMAGES, Some((endpoint.images.clone(), Origin::SameAs(RUNTIME))));
-            }
+            Ok(Endpoint { runtime, images, .. }) => self.default_sockets([
+                Some((runtime.clone(), Origin::Search)),
+                Some((images.clone(), Origin::SameAs(RUNTIME))),
+            ]),
             Err(error) if self.settings.runtime.endpoint.is_none() => {
                 // Without the list of the sockets that were tried, the comment fits beside the value.
                 let is_plain = matches!(error, CriError::NoEndpoint { .. });
@@ -147,15 +148,17 @@ impl Loaded {
         }
     }
 
-    /// Sets a socket that is not set yet.
-    fn default_socket(&mut self, key: &'static str, socket: Option<(String, Origin)>) {
-        let runtime = &mut self.settings.runtime;
-        let field = if key == RUNTIME { &mut runtime.endpoint } else { &mut runtime.image_endpoint };
-        if field.is_none()
-            && let Some((socket, origin)) = socket
-        {
-            *field = Some(socket);
-            self.origins.insert(key, origin);
+    /// Sets the sockets that are not set yet.
+    fn default_sockets(&mut self, [runtime, images]: Sockets) {
+        let settings = &mut self.settings.runtime;
+        let fields = [(RUNTIME, &mut settings.endpoint, runtime), (IMAGES, &mut settings.image_endpoint, images)];
+        for (key, field, socket) in fields {
+            if field.is_none()
+                && let Some((socket, origin)) = socket
+            {
+                *field = Some(socket);
+                self.origins.insert(key, origin);
+            }
         }
     }
 }

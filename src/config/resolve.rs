@@ -5,8 +5,7 @@ use super::error::{ConfigError, ConfigFault};
 use super::key::{find, nearest};
 use super::layers::{Entry, Layers, is_section};
 use super::loaded::Loaded;
-use super::sockets::OtherSockets;
-use super::{Environment, Typed};
+use super::{Environment, Typed, sockets};
 use crate::host_path::HostFs;
 use crate::owners::OwnerGuards;
 use crate::plan::{Guards, Profile};
@@ -27,7 +26,7 @@ pub fn load(typed: &Typed, environment: &Environment) -> Result<Loaded, ConfigEr
     loaded.settings.pods.own_kubeconfig = environment.home.as_ref().map(|home| home.join(".kube/config"));
     if loaded.settings.runtime.endpoint.is_none() {
         let host = HostFs::new(&loaded.settings.host_root);
-        loaded.adopt([OtherSockets::of_crictl(environment, &host)?, kubelet]);
+        loaded.adopt([sockets::of_crictl(environment, &host)?, kubelet]);
     }
     Ok(loaded)
 }
