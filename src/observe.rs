@@ -48,15 +48,13 @@ type Shown<'a, T> = Cow<'a, Seen<Vec<T>>>;
 /// The longest time to measure the log directories.
 const MEASURING: Duration = Duration::from_secs(2);
 
-/// Paths on the host, and what must exist there.
+/// Paths on the host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Places {
     /// The host. Default: the agent's own root is the host's.
     pub host: HostFs,
     /// The kubelet's directory. Default `/var/lib/kubelet`.
     pub kubelet_root: PathBuf,
-    /// The kubelet's directory must contain a directory of pods if the pods come from a kubelet. Default true.
-    pub require_kubelet_dirs: bool,
     /// The pod log root. Default `/var/log/pods`.
     pub pod_logs: PathBuf,
     /// The container log root. Default `/var/log/containers`.
@@ -84,7 +82,6 @@ impl Default for Places {
         Self {
             host: HostFs::default(),
             kubelet_root: "/var/lib/kubelet".into(),
-            require_kubelet_dirs: true,
             pod_logs: "/var/log/pods".into(),
             container_logs: "/var/log/containers".into(),
             other_sockets: Vec::new(),
@@ -242,12 +239,12 @@ impl Observer {
     }
 
     async fn pod_dirs(&self, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Seen<Vec<PodUid>> {
-        let Places { host, kubelet_root, require_kubelet_dirs, .. } = self.places.clone();
+        let Places { host, kubelet_root, .. } = self.places.clone();
         let directory = kubelet_root.join("pods");
         let listed = host.run(&directory, move |host| PodDirs::list(host, &kubelet_root)).await;
         match listed.map_err(ObserveError::from).flatten() {
             Err(error) => Seen::NotSeen(error.to_string()),
-            Ok(dirs) if self.pods.has_kubelet() => dirs.of_running(require_kubelet_dirs, containers, sandboxes),
+            Ok(dirs) if self.pods.has_kubelet() => dirs.of_running(containers, sandboxes),
             Ok(dirs) => Seen::Seen(dirs.uids),
         }
     }

@@ -141,7 +141,7 @@ impl Args {
 impl From<&ConfigFault> for Fault {
     fn from(fault: &ConfigFault) -> Self {
         let (key, value) = fault.written.clone().unzip();
-        Self { origin: fault.origin.to_string(), line: fault.line, key, value, message: fault.right.clone() }
+        Self { origin: fault.origin.to_string(), line: fault.line(), key, value, message: fault.right.clone() }
     }
 }
 
@@ -210,7 +210,7 @@ fn explain(name: &str, loaded: &Loaded, output: &mut Output) -> Result<(), CliEr
     };
     let flags: Vec<_> = key.flags.iter().map(|flag| format!("--{flag}")).collect();
     let flags = if flags.is_empty() { String::new() } else { format!("Flags:     {}\n", flags.join(", ")) };
-    let (value, default) = (key.get(&loaded.settings), key.get(&crate::config::Settings::default()));
+    let (value, default) = (key.get(&loaded.settings), key.default());
     output.page(&format!(
         "{name}\n\n{}\n\nValue:     {value} ({})\nDefault:   {default}\nAllowed:   {}\n{flags}",
         key.description(),

@@ -26,6 +26,9 @@ use crate::observe::{Needs, Observer};
 use crate::plan::{Plan, Pressure, Report, Scope, update_memory};
 use crate::record::{Pass, PassEnd, SharedStore, Store, StoreError, after_outcomes, count_pass};
 
+/// The most removals in the history, and the most refusals: a month of a busy node, and a few MiB in the store.
+const HISTORY_ROWS: u64 = 10_000;
+
 /// Runs GC passes on one node. Passes can overlap.
 pub struct Cycle {
     observer: Observer,
@@ -92,7 +95,7 @@ impl Cycle {
         let memory = self.store.call(move |store| store.recall(started_at, taken_at)).await?;
         // Without a pod source no new list of pods replaces the remembered one, so the images that its pods named are
         // forgotten.
-        let has_pods = !self.settings.pods.sources.contains(PodSourceName::None);
+        let has_pods = !self.settings.pods.sources.contains(&PodSourceName::None);
         Ok(Memory { named_images: memory.named_images.filter(|_| has_pods), ..memory })
     }
 
@@ -186,10 +189,10 @@ impl Cycle {
     ) -> Result<(), StoreError> {
         let Settings { state, policy, .. } = &self.settings;
         let after = after_outcomes(&learnt, reports, taken_at, policy.guards.retry_after);
-        let (max_age, max_rows) = (state.history_max_age, state.history_max_rows);
+        let max_age = state.history_max_age;
         let learn = move |store: &mut Store| {
             store.learn(&learnt, &after)?;
-            store.prune(taken_at, max_age, max_rows).map(drop)
+            store.prune(taken_at, max_age, HISTORY_ROWS).map(drop)
         };
         self.store.call(learn).await
     }
@@ -216,7 +219,7 @@ impl Cycle {
     #[must_use]
     pub fn with_metrics(self, metrics: &AgentMetrics) -> Self {
         let mode = if self.is_dry() { Mode::Observe } else { Mode::Collect };
-        metrics.in_force(mode.into(), self.settings.policy.profile.into(), self.settings.pods.sources.iter());
+        metrics.in_force(mode.into(), self.settings.policy.profile.into(), self.settings.pods.sources.iter().copied());
         Self { metrics: metrics.clone(), ..self }
     }
 }

@@ -8,12 +8,12 @@ use crate::plan::Plan;
 /// Without them no pod counts as deleted, so a command that says nothing would look as if nothing was to be removed.
 pub fn failed_sources(plan: &Plan, settings: &Settings) -> Option<String> {
     let sources = &settings.pods.sources;
-    if sources.contains(PodSourceName::None) {
+    if sources.contains(&PodSourceName::None) {
         return None;
     }
     let causes: Vec<_> = match &plan.pods {
         // The cause of `auto` says it itself.
-        Seen::NotSeen(cause) if sources.contains(PodSourceName::Auto) => vec![cause.clone()],
+        Seen::NotSeen(cause) if sources.contains(&PodSourceName::Auto) => vec![cause.clone()],
         Seen::NotSeen(cause) => {
             let names: Vec<&str> = sources.iter().map(Into::into).collect();
             vec![format!("pod source {}{} unavailable: {cause}", names.join(", "), address(&names, settings))]

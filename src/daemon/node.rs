@@ -83,7 +83,6 @@ fn places(settings: &Settings) -> Places {
     Places {
         host: HostFs::new(&settings.host_root),
         kubelet_root: settings.kubelet_root.clone(),
-        require_kubelet_dirs: settings.pods.require_kubelet_dirs,
         pod_logs: settings.policy.logs.pods_root.clone(),
         container_logs: settings.policy.logs.containers_root.clone(),
         other_sockets: Vec::new(),
@@ -92,10 +91,9 @@ fn places(settings: &Settings) -> Places {
 
 fn pod_source_options(settings: &Settings) -> PodSourceOptions {
     PodSourceOptions {
-        sources: settings.pods.sources.iter().collect(),
+        sources: settings.pods.sources.clone(),
         node: settings.node.clone(),
         credentials: credential_candidates(settings),
-        max_silence: settings.pods.max_silence,
         kubelet: kubelet_access(settings),
         kubelet_key: kubelet_key(&settings.pods.kubelet),
         clock: clock::now,
@@ -151,7 +149,7 @@ fn kubelet_key(kubelet: &KubeletSettings) -> Option<&'static str> {
 /// Returns the connection for events. It opens at the first event. `None` = events are off, or the API server is not a
 /// pod source.
 pub fn connection_for_events(settings: &Settings) -> Option<Connection> {
-    let uses = |source| settings.pods.sources.contains(source);
+    let uses = |source| settings.pods.sources.contains(&source);
     let has_server = uses(PodSourceName::Auto) || uses(PodSourceName::KubeApi);
     (settings.tells_events && has_server).then(|| Connection::new(credential_candidates(settings)))
 }

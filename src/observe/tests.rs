@@ -173,22 +173,12 @@ impl PodSource for OfKubelet {
 
 /// Returns the kubelet's directories of pods in a snapshot of this host, with `web-0` (u1) running or nothing.
 async fn pod_dirs(runs: bool, dirs: &[&str], has_kubelet: bool) -> Seen<Vec<crate::model::PodUid>> {
-    pod_dirs_if(false, runs, dirs, has_kubelet).await
-}
-
-/// As [`pod_dirs`]; the directory of pods may be required.
-async fn pod_dirs_if(
-    require_kubelet_dirs: bool,
-    runs: bool,
-    dirs: &[&str],
-    has_kubelet: bool,
-) -> Seen<Vec<crate::model::PodUid>> {
     let sim = Sim::start(if runs { node() } else { Node::new() }).unwrap();
     for dir in dirs {
         std::fs::create_dir_all(sim.dir().join(dir)).unwrap();
     }
     let mut observer = observer(&sim);
-    observer.places = Places { host: HostFs::new(sim.dir()), require_kubelet_dirs, ..Places::default() };
+    observer.places = Places { host: HostFs::new(sim.dir()), ..Places::default() };
     if has_kubelet {
         observer.pods = Arc::new(OfKubelet);
     }
@@ -217,20 +207,18 @@ async fn a_kubelet_root_without_the_running_pods_is_unavailable_and_says_which_o
     }
     let right = &["var/lib/kubelet/pods/u1", "var/lib/kubelet/pods/u9", of_k0s][..];
     assert_eq!(pod_dirs(true, right, true).await, Seen::Seen(vec!["u1".into(), "u9".into()]));
-    for dirs in [&[][..], &[default][..]] {
-        assert_eq!(pod_dirs(false, dirs, true).await, Seen::Seen(Vec::new()), "a node before its first pod");
-    }
+    assert_eq!(pod_dirs(false, &[default], true).await, Seen::Seen(Vec::new()), "a node before its first pod");
 }
 
 #[tokio::test]
-async fn a_required_directory_of_pods_that_is_missing_is_unavailable_where_pods_come_from_a_kubelet() {
+async fn a_missing_directory_of_pods_is_unavailable_where_pods_come_from_a_kubelet() {
     let cause = "cannot list /var/lib/kubelet/pods: entity not found; \
                  hint: set kubelet_root to the --root-dir of the kubelet";
     for dirs in [&[][..], &["var/lib/kubelet"]] {
-        assert_eq!(pod_dirs_if(true, false, dirs, true).await.cause(), Some(cause));
-        assert_eq!(pod_dirs_if(true, false, dirs, false).await, Seen::Seen(Vec::new()), "without a kubelet");
+        assert_eq!(pod_dirs(false, dirs, true).await.cause(), Some(cause));
+        assert_eq!(pod_dirs(false, dirs, false).await, Seen::Seen(Vec::new()), "without a kubelet");
     }
-    assert_eq!(pod_dirs_if(true, false, &["var/lib/kubelet/pods"], true).await, Seen::Seen(Vec::new()));
+    assert_eq!(pod_dirs(false, &["var/lib/kubelet/pods"], true).await, Seen::Seen(Vec::new()));
 }
 
 // --- sources that fail -----------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 //! Determines which images are in use.
 //!
 //! The kubelet compares only the image ID that a container reports with the ID of the image. Runtimes differ in what
-//! they report, and pods refer to images by tag or digest. So `guards.match_image_names` compares all of these.
+//! they report, and pods refer to images by tag or digest. So the guard `match_image_names` compares all of these.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -83,7 +83,7 @@ fn keep_smaller_id<'a>(known: &mut &'a Container, container: &'a Container) {
 }
 
 /// Returns the images of a list by ID. A runtime may list an ID more than once, each time with other names. The entries
-/// are merged, and the size is that of the last entry, as in the kubelet. With `guards.match_image_names`, the image is
+/// are merged, and the size is that of the last entry, as in the kubelet. With the guard `match_image_names`, the image is
 /// pinned if any entry is; otherwise the last entry decides, as in the kubelet.
 pub(super) fn by_id<'a>(images: &'a [Image], guards: &Guards) -> BTreeMap<&'a ImageId, Image> {
     let mut by_id: BTreeMap<&ImageId, Image> = BTreeMap::new();

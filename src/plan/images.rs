@@ -161,7 +161,7 @@ fn usage(context: &Context) -> Result<Usage, PlanError> {
 }
 
 /// Removes images in order until their sizes add up to `target`. The first one is removed before any size is added, as
-/// in the kubelet. With `guards.measure_space`, the images beyond the target become the reserve (I9).
+/// in the kubelet. With the guard `measure_space`, the images beyond the target become the reserve (I9).
 fn free(context: &Context, builder: &mut PlanBuilder, candidates: Vec<Candidate>, target: i128, reason: &RemoveReason) {
     let mut freed: i128 = 0;
     let mut is_enough = false;

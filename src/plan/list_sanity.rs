@@ -41,7 +41,7 @@ fn baseline_lost(guards: &Guards) -> KeepReason {
 /// Returns the loss of the baseline after this pass, unless it was long enough ago.
 pub(super) fn baseline_loss(snapshot: &Snapshot, guards: &Guards) -> Option<BaselineLoss> {
     let since = snapshot.memory.baseline_lost?.since.unwrap_or(snapshot.taken_at);
-    let is_over = super::age(snapshot.taken_at, since) >= guards.fall_hold || guards.fall_percent == 0;
+    let is_over = super::age(snapshot.taken_at, since) >= guards.fall_hold;
     (!is_over).then_some(BaselineLoss { since: Some(since) })
 }
 
@@ -87,6 +87,9 @@ fn just_started(snapshot: &Snapshot, guards: &Guards) -> Option<KeepReason> {
 
 /// Returns the first list that became much shorter, unless the new length lasted long enough to be trusted.
 pub(super) fn fall(snapshot: &Snapshot, guards: &Guards) -> Option<Fall> {
+    if guards.fall_hold.is_zero() {
+        return None;
+    }
     let before = snapshot.memory.last_counts?;
     let now = counts(snapshot, before);
     let (list, before_count, now_count) = sharp(before, now, guards)?;

@@ -12,7 +12,7 @@ use crate::agent::Home;
 const WEB: &str = "docker.io/library/web:1";
 const OLD: &str = "docker.io/library/old:1";
 /// Short intervals, so that no test waits long for the next pass.
-const OFTEN: &str = "containers.interval = \"1s\"\nimages.interval = \"1s\"\ndaemon.max_backoff = \"1s\"";
+const OFTEN: &str = "containers.interval = \"1s\"\nimages.interval = \"1s\"";
 
 /// Returns a node with three dead containers, an unused image and running pods.
 fn node() -> Node {
@@ -115,8 +115,7 @@ async fn a_service_that_waits_for_its_runtime_stops_at_a_signal() {
     assert_eq!(service.ended().await.code(), Some(0));
 
     let silent = FakeSocket::silent().unwrap();
-    let mut service =
-        home.start(&["run", "--runtime-endpoint", &silent.endpoint(), "--set", "runtime.answer_timeout=1h"]);
+    let mut service = home.start(&["run", "--runtime-endpoint", &silent.endpoint()]);
     service.says("starting").await;
     service.signal(Signal::SIGTERM);
     assert_eq!(service.ended().await.code(), Some(0));

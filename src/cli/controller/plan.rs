@@ -48,7 +48,7 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
     if args.pods_only {
         return pods(args, source, output);
     }
-    let mut plan = plan(&source.snapshot(args.snapshot.as_ref())?, &source.settings().controller.guards);
+    let mut plan = plan(&source.snapshot(args.snapshot.as_ref())?);
     if let Some(namespace) = args.namespace.get() {
         keep_only(&mut plan, namespace);
     }

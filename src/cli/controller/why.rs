@@ -13,8 +13,8 @@ use crate::cli::render::Paint;
 use crate::cli::{CliError, ErrorKind, Output, format};
 use crate::model::Identity;
 use crate::owners::{
-    ClusterAction, ClusterExplanation, ClusterSnapshot, DependentNode, OwnerFinding, OwnerGuards, OwnerNode,
-    Propagation, explain, find_objects, predict_deletion,
+    ClusterAction, ClusterExplanation, ClusterSnapshot, DependentNode, OwnerFinding, OwnerNode, Propagation, explain,
+    find_objects, predict_deletion,
 };
 
 /// Explain why an object is kept or deleted: its owners, its dependents
@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
         return Err(not_found(args, &snapshot));
     }
     for object in &found {
-        if let Some(answer) = answer(&snapshot, &source.settings().controller.guards, object, args.if_deleted) {
+        if let Some(answer) = answer(&snapshot, object, args.if_deleted) {
             let paint = output.paint;
             output.result(&answer, |_| text(&answer, paint))?;
         }
@@ -64,15 +64,10 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
     Ok(())
 }
 
-fn answer(
-    snapshot: &ClusterSnapshot,
-    guards: &OwnerGuards,
-    object: &Identity,
-    policy: Option<Propagation>,
-) -> Option<Answer> {
-    let explanation = explain(snapshot, guards, object)?;
+fn answer(snapshot: &ClusterSnapshot, object: &Identity, policy: Option<Propagation>) -> Option<Answer> {
+    let explanation = explain(snapshot, object)?;
     // An object that is deleted anyway has no consequences of its own.
-    let predict = |policy| predict_deletion(snapshot, guards, object, policy);
+    let predict = |policy| predict_deletion(snapshot, object, policy);
     let if_deleted = policy.map(|policy| predict(policy).unwrap_or_default());
     Some(Answer { explanation, if_deleted })
 }

@@ -42,10 +42,10 @@ impl Reloads<'_> {
 
 /// Returns the new settings without those that need a restart: what an agent holds or listens on from its start.
 fn applicable(in_force: &Settings, new: &Settings) -> Settings {
-    let StateSettings { path, lock, socket, .. } = in_force.state.clone();
+    let StateSettings { path, lock, .. } = in_force.state.clone();
     let new = new.clone();
     Settings {
-        state: StateSettings { path, lock, socket, ..new.state },
+        state: StateSettings { path, lock, ..new.state },
         metrics: MetricsSettings { address: in_force.metrics.address, ..new.metrics },
         log_format: in_force.log_format,
         ..new
