@@ -15,7 +15,7 @@ use super::only::OnlyArgs;
 use super::overrides::Overrides;
 use super::plan::ScopeArg;
 use super::render::{self, Detail, Paint};
-use super::session::{begun, block_on, failed_sources, lock_and_open, look, memory_only, node, warn_without_history};
+use super::session::{block_on, failed_sources, lock_and_open, look, node, recorded, warn_without_history};
 use super::{CliError, ErrorKind, Format, Output, format, one_document};
 use crate::config::{Loaded, Mode};
 use crate::daemon::schedule::Limits;
@@ -24,7 +24,7 @@ use crate::daemon::{Cycle, PassKind, now, signals};
 use crate::execute::Remover;
 use crate::metrics::{AgentMetrics, Exposition, write_text_file};
 use crate::plan::{Outcome, Plan, PlanError, Report, Summary};
-use crate::record::{Pass, StoreError, count_no_pass};
+use crate::record::{Pass, Store, StoreError, count_no_pass};
 
 /// Make one GC pass: remove what `plan` shows
 #[derive(Debug, clap::Args)]
@@ -162,10 +162,10 @@ async fn collect(
     let settings = loaded.settings.clone();
     let saved = if args.only.is_set() { Some(limited(args, saved, loaded).await?) } else { saved };
     if is_dry(args.dry_run, loaded) {
-        let store = memory_only(&settings).await?;
-        let started_at = begun(&store)?;
+        let memory = recorded(&settings).await?.memory()?;
+        let started_at = memory.agent_started_at.unwrap_or_else(now);
         let node = node(loaded).await?.counted(metrics.calls());
-        let cycle = Cycle::dry(settings, &node, store, started_at).with_metrics(metrics);
+        let cycle = Cycle::dry(settings, &node, Store::without_file(memory), started_at).with_metrics(metrics);
         return Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?);
     }
     let (_lock, store) = match lock_and_open(&settings, "collect").await {
@@ -174,9 +174,10 @@ async fn collect(
         }
         opened => opened?,
     };
-    let begun_at = store.call(|store| store.begun_at()).await?;
+    // A single pass does not change the time since when the store has records.
+    let started_at = store.begun_at().unwrap_or_else(now);
     let node = node(loaded).await?.counted(metrics.calls());
-    let cycle = Cycle::live(settings, &node, store, begun_at.unwrap_or_else(now)).with_metrics(metrics);
+    let cycle = Cycle::live(settings, &node, store, started_at).with_metrics(metrics);
     if let Some(limit) = args.wait {
         wait::for_ages(&cycle, args.scope.into(), limit, stop).await?;
     }
@@ -212,8 +213,8 @@ async fn one_pass<H: Remover>(
     };
     let pass = cycle.pass(kind, stop, show).await;
     bar.finish_and_clear();
-    cycle.into_store().close().await;
-    pass
+    let not_recorded = cycle.into_store().close().await;
+    Ok(Pass { not_recorded, ..pass? })
 }
 
 /// Returns a progress bar. It is drawn on standard error, and only on a terminal.
@@ -266,8 +267,8 @@ fn verdict(pass: &Pass, interrupted_by: Option<Signal>, failed_sources: Option<S
         faults.push(format!("the image disk still needs {} of free space", format::size(pass.summary.shortfall_bytes)));
     }
     faults.extend(failed_sources);
-    if let Some(note) = pass.not_recorded() {
-        faults.push(format!("{note}, so this pass is not in the history"));
+    if let Some(cause) = &pass.not_recorded {
+        faults.push(format!("{cause}, so this pass is not in the history"));
     }
     let kind = cut_by.map_or(ErrorKind::Partial, ErrorKind::Interrupted);
     if faults.is_empty() { Ok(()) } else { Err(CliError::message(kind, format::list(&faults))) }

@@ -51,18 +51,15 @@ async fn show(sim: &Sim, pods: PodList, memory: &Memory, output: &mut Output) ->
     let endpoint = Endpoint::at(sim.endpoint());
     let disks = Arc::new(DiskFn(sim.disk_reader()));
     let node = LocalNode::new(endpoint, disks, Arc::new(DemoPods(pods)));
-    let mut store = Store::in_memory()?;
-    store.learn(&Memory::default(), memory)?;
 
     title("A node in memory", &Inventory::of(sim), paint, output)?;
     let policy = &settings.policy;
-    let memory = store.memory(now())?;
-    let (_, plan) = look_and_plan(&node.observer(&settings), policy, Scope::All, now(), memory).await;
+    let (_, plan) = look_and_plan(&node.observer(&settings), policy, Scope::All, now(), memory.clone()).await;
     // The socket of the simulated runtime says nothing.
     let plan = Plan { endpoint: String::new(), ..plan };
     output.page(&format!("\n{}\n{}\n", paint.bold("$ kubegc plan"), render::plan(&plan, false, paint)))?;
 
-    let cycle = Cycle::live(settings, &node, store, now());
+    let cycle = Cycle::live(settings, &node, Store::without_file(memory.clone()), now());
     let pass = cycle.pass(PassKind::Regular(Scope::All), &CancellationToken::new(), |_, _| {}).await?;
     output.page(&format!(
         "{}\n{}\n",

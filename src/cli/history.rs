@@ -14,7 +14,7 @@ use super::{CliError, Format, Output, format, formats};
 use crate::config::Loaded;
 use crate::daemon::now;
 use crate::plan::Kind;
-use crate::record::{HistoryEntry, HistoryFilter, RunEntry, Store};
+use crate::record::{HistoryEntry, HistoryFilter, RunEntry, StoreReader};
 
 /// Show past removals and their reasons, newest first
 #[derive(Debug, clap::Args)]
@@ -152,7 +152,7 @@ fn when(text: &str) -> Result<When, String> {
 /// Reads the store and prints the history.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let path = &loaded.settings.state.path;
-    let Some(store) = Store::open_read_only(path)? else {
+    let Some(store) = StoreReader::open(path)? else {
         return nothing(&format!("no removals recorded: no store at {}\n", path.display()), output);
     };
     let run = args.text.as_deref().and_then(|text| text.parse().ok());
@@ -166,7 +166,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
 }
 
 /// Prints one run and its removals, oldest first.
-fn one_run(run: &RunEntry, store: &Store, output: &mut Output) -> Result<(), CliError> {
+fn one_run(run: &RunEntry, store: &StoreReader, output: &mut Output) -> Result<(), CliError> {
     let mut entries = store.history(&HistoryFilter { run: Some(run.id), ..HistoryFilter::default() })?;
     entries.reverse();
     match output.format.unwrap_or(Format::Table) {
@@ -182,7 +182,7 @@ fn one_run(run: &RunEntry, store: &Store, output: &mut Output) -> Result<(), Cli
 }
 
 /// Prints new entries as they are recorded, oldest first. Interrupting the command ends it.
-fn follow(args: &Args, loaded: &Loaded, store: Store, output: &mut Output) -> Result<(), CliError> {
+fn follow(args: &Args, loaded: &Loaded, store: StoreReader, output: &mut Output) -> Result<(), CliError> {
     let (mut store, mut known) = (store, HashSet::new());
     let mut filter = args.filter();
     loop {
@@ -201,13 +201,13 @@ fn follow(args: &Args, loaded: &Loaded, store: Store, output: &mut Output) -> Re
         std::thread::sleep(FOLLOW);
         filter.limit = None;
         filter.since = filter.since.max(entries.iter().map(|entry| entry.at).max());
-        if let Some(again) = Store::open_read_only(&loaded.settings.state.path)? {
+        if let Some(again) = StoreReader::open(&loaded.settings.state.path)? {
             store = again;
         }
     }
 }
 
-fn removals(args: &Args, store: &Store, output: &mut Output) -> Result<(), CliError> {
+fn removals(args: &Args, store: &StoreReader, output: &mut Output) -> Result<(), CliError> {
     let entries = store.history(&args.filter())?;
     match output.format.unwrap_or(Format::Table) {
         Format::Json => entries.iter().try_for_each(|entry| output.json(entry)),
@@ -218,7 +218,7 @@ fn removals(args: &Args, store: &Store, output: &mut Output) -> Result<(), CliEr
     }
 }
 
-fn runs(args: &Args, store: &Store, output: &mut Output) -> Result<(), CliError> {
+fn runs(args: &Args, store: &StoreReader, output: &mut Output) -> Result<(), CliError> {
     let entries = store.runs(args.limit)?;
     match output.format.unwrap_or(Format::Table) {
         Format::Json => entries.iter().try_for_each(|entry| output.json(entry)),

@@ -15,7 +15,7 @@ use crate::daemon::{PressureMonitor, look_and_plan, now, recalled};
 use crate::model::{Memory, PodSourceName, PodSourceReport, Seen, Snapshot};
 use crate::observe::{Observer, StatusFor};
 use crate::plan::{Plan, Pressure, Scope, add_object_facts, decide};
-use crate::record::{Lock, LockError, STORE_LIMIT, SharedStore, Store, StoreError, read_within};
+use crate::record::{Lock, LockError, STORE_LIMIT, Store, StoreError, StoreReader, read_within};
 
 /// The longest time to measure the log directories, for display.
 const MEASURING: Duration = Duration::from_secs(2);
@@ -79,7 +79,7 @@ async fn planned(loaded: &Loaded, scope: Scope, shown: &[StatusFor]) -> Result<(
 /// document has no warning: its reader may read both outputs.
 pub(super) async fn warn_without_history(settings: &Settings, format: Option<Format>) -> Result<(), CliError> {
     let is_text = !matches!(format, Some(Format::Json | Format::Yaml | Format::Name));
-    if is_text && memory_only(settings).await?.begun_at()?.is_none() {
+    if is_text && recorded(settings).await?.memory()?.agent_started_at.is_none() {
         warn(NO_HISTORY);
     }
     Ok(())
@@ -114,9 +114,9 @@ impl Looking {
     async fn at(loaded: &Loaded, taken_at: Timestamp) -> Result<Self, CliError> {
         let settings = &loaded.settings;
         let node = node(loaded).await?;
-        let mut store = memory_only(settings).await?;
-        let started_at = begun(&store)?;
-        let memory = recalled(store.recall(started_at, taken_at)?, settings);
+        let memory = recorded(settings).await?.memory()?.until(taken_at);
+        let memory =
+            recalled(Memory { agent_started_at: memory.agent_started_at.or(Some(taken_at)), ..memory }, settings);
         let mut monitor = PressureMonitor::of(settings, node.reader(settings), Arc::clone(&node.disks));
         let pressure = monitor.look(&settings.policy.pressure).await;
         Ok(Self { observer: node.observer(settings), memory, pressure })
@@ -126,48 +126,43 @@ impl Looking {
 /// The warning for a node without a store.
 const NO_HISTORY: &str = "no history yet: ages count from this command; run the service, or `kubegc collect --wait`";
 
-/// Copies the store for a dry run. If its file system does not respond, or this user may not read it, a warning is logged
+/// Reads the store. If its file system does not respond, or this user may not read it, a warning is logged
 /// and the plan is made without memory. Without memory everything counts as new, so less is removed.
-pub(super) async fn memory_only(settings: &Settings) -> Result<Store, CliError> {
-    memory_within(STORE_LIMIT, settings).await
+pub(super) async fn recorded(settings: &Settings) -> Result<StoreReader, CliError> {
+    recorded_within(STORE_LIMIT, settings).await
 }
 
-async fn memory_within(limit: Duration, settings: &Settings) -> Result<Store, CliError> {
+async fn recorded_within(limit: Duration, settings: &Settings) -> Result<StoreReader, CliError> {
     let of = settings.clone();
-    or_none(read_within(limit, &settings.state.path, move || copy(&of)).await)
+    or_none(read_within(limit, &settings.state.path, move || read(&of)).await)
 }
 
-/// As [`memory_only`], for a thread that may wait.
-pub(super) fn memory_only_blocking(settings: &Settings) -> Result<Store, CliError> {
-    or_none(copy(settings))
+/// As [`recorded`], for a thread that may wait.
+pub(super) fn recorded_blocking(settings: &Settings) -> Result<StoreReader, CliError> {
+    or_none(read(settings))
 }
 
-/// Copies the store of the agent that holds the lock, else that of the settings.
-fn copy(settings: &Settings) -> Result<Option<Store>, StoreError> {
+/// Reads the store of the agent that holds the lock, else that of the settings.
+fn read(settings: &Settings) -> Result<Option<StoreReader>, StoreError> {
     let path = Lock::store_of_holder(&settings.state.lock).filter(|path| path.exists());
-    Store::open_read_only(path.as_deref().unwrap_or(&settings.state.path))
+    StoreReader::open(path.as_deref().unwrap_or(&settings.state.path))
 }
 
-fn or_none(copied: Result<Option<Store>, StoreError>) -> Result<Store, CliError> {
-    match copied {
+fn or_none(read: Result<Option<StoreReader>, StoreError>) -> Result<StoreReader, CliError> {
+    match read {
         Ok(Some(store)) => return Ok(store),
         Ok(None) => {}
         Err(error @ StoreError::Newer { .. }) => return Err(error.into()),
         Err(error) => tracing::warn!(%error, "planning without memory"),
     }
-    Ok(Store::in_memory()?)
+    Ok(StoreReader::empty()?)
 }
 
 /// Takes the lock and opens the store, for a pass that removes objects.
-pub(super) async fn lock_and_open(settings: &Settings, verb: &'static str) -> Result<(Lock, SharedStore), CliError> {
+pub(super) async fn lock_and_open(settings: &Settings, verb: &'static str) -> Result<(Lock, Store), CliError> {
     let mut lock = Lock::take(&settings.state.lock, verb)?;
     lock.names_store(&settings.state.path);
-    Ok((lock, SharedStore::open(&settings.state.path).await?))
-}
-
-/// Returns since when the store has records. A single pass does not change that time.
-pub(super) fn begun(store: &Store) -> Result<Timestamp, CliError> {
-    Ok(store.begun_at()?.unwrap_or_else(now))
+    Ok((lock, Store::open(&settings.state.path).await?))
 }
 
 /// Returns an error if a list that the plan needs is unavailable, although the decisions of the plan are correct.
@@ -251,10 +246,10 @@ mod tests {
         settings.state.path = dir.path().join("kubegc.db");
         settings.state.lock = dir.path().join("kubegc.lock");
         nix::unistd::mkfifo(&settings.state.path, Mode::S_IRWXU).unwrap();
-        let opened = memory_within(Duration::from_millis(50), &settings);
+        let opened = recorded_within(Duration::from_millis(50), &settings);
         let opened = tokio::time::timeout(Duration::from_secs(30), opened).await;
         drop(std::fs::OpenOptions::new().write(true).open(&settings.state.path).unwrap()); // ends the wait
         let store = opened.expect("a bounded wait").unwrap();
-        assert_eq!(store.begun_at().unwrap(), None);
+        assert_eq!(store.memory().unwrap(), Memory::default());
     }
 }

@@ -21,18 +21,17 @@ use crate::config::{Mode, Settings};
 use crate::cri::{Endpoint, RuntimeReader, RuntimeWriter};
 use crate::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Remover, ReportSink};
 use crate::metrics::{AgentMetrics, UsageOf};
-use crate::model::{Memory, Snapshot};
+use crate::model::{FileSystem, Memory, Snapshot};
 use crate::observe::Observer;
 use crate::plan::{Plan, Pressure, Report, Scope, update_memory};
-use crate::record::{Pass, PassEnd, SharedStore, Store, StoreError, after_outcomes, count_pass};
+use crate::record::{Pass, PassEnd, RunStart, Store, StoreError, StoreState, count_pass};
 
 /// Runs GC passes on one node. Passes can overlap.
 pub struct Cycle<H> {
     observer: Observer,
     settings: Settings,
     executor: Executor<H>,
-    /// Locked for one call at a time, never while a pass waits for anything else.
-    store: SharedStore,
+    store: Store,
     /// The start of the agent's observations.
     started_at: Timestamp,
     clock: Clock,
@@ -53,7 +52,7 @@ impl<H: Remover> Cycle<H> {
     ///
     /// # Errors
     /// None in practice: if the file of the store cannot be used, the pass keeps its records in memory and reports this
-    /// in [`Pass::store`].
+    /// in [`Pass::not_recorded`].
     pub async fn pass(
         &self,
         kind: PassKind,
@@ -66,7 +65,7 @@ impl<H: Remover> Cycle<H> {
         self.metrics.running(scope, self.running.end(scope));
         let end = PassEnd { scope, duration: Some(begun.elapsed()), at: (self.clock)() };
         count_pass(end, &pass, &self.metrics);
-        let is_in_file = pass.as_ref().is_ok_and(|pass| pass.not_recorded().is_none());
+        let is_in_file = pass.as_ref().is_ok_and(|pass| pass.not_recorded.is_none());
         let size = if is_in_file { self.store.size_bytes().await } else { None };
         self.metrics.store(size);
         pass
@@ -79,53 +78,59 @@ impl<H: Remover> Cycle<H> {
         watch: impl FnMut(&Plan, &Report) + Send,
     ) -> Result<Pass, StoreError> {
         let (taken_at, policy) = ((self.clock)(), &self.settings.policy);
-        let memory = self.memory(taken_at).await?;
-        let planned = Planned::of(kind, &self.observer, policy, taken_at, memory).await;
+        let planned = Planned::of(kind, &self.observer, policy, taken_at, self.memory(taken_at)).await;
         self.metrics.observed(&planned.snapshot);
-        self.show_usage(&planned).await?;
-        self.carry_out(planned, stop, watch).await
+        let usage = self.usage(&planned).await;
+        Ok(self.carry_out(planned, usage, stop, watch).await)
     }
 
     /// Returns what the passes before remembered.
-    async fn memory(&self, taken_at: Timestamp) -> Result<Memory, StoreError> {
-        let started_at = self.started_at;
-        let memory = self.store.call(move |store| store.recall(started_at, taken_at)).await?;
-        Ok(recalled(memory, &self.settings))
+    fn memory(&self, taken_at: Timestamp) -> Memory {
+        recalled(self.store.recall(self.started_at, taken_at), &self.settings)
     }
 
     /// Observes the node and stores what it learns, without removing anything. Returns the snapshot, the memory
     /// after it, and the plan.
-    ///
-    /// # Errors
-    /// As [`Self::pass`].
-    pub async fn learn(&self, scope: Scope) -> Result<(Snapshot, Memory, Plan), StoreError> {
+    pub async fn learn(&self, scope: Scope) -> (Snapshot, Memory, Plan) {
         let (taken_at, policy) = ((self.clock)(), &self.settings.policy);
-        let memory = self.memory(taken_at).await?;
-        let planned = Planned::of(PassKind::Regular(scope), &self.observer, policy, taken_at, memory).await;
-        let Planned { snapshot, plan, .. } = planned;
-        let (before, after) = (snapshot.memory.clone(), update_memory(&snapshot, policy));
-        let learnt = after.clone();
-        self.store.call(move |store| store.learn(&before, &learnt)).await?;
-        Ok((snapshot, after, plan))
+        let kind = PassKind::Regular(scope);
+        let planned = Planned::of(kind, &self.observer, policy, taken_at, self.memory(taken_at)).await;
+        let Planned { mut snapshot, plan, .. } = planned;
+        let learn = |state: &mut StoreState| {
+            state.learn(|memory| {
+                snapshot.memory = memory;
+                update_memory(&snapshot, policy)
+            });
+            state.memory().clone()
+        };
+        let after = self.store.change(learn).await;
+        (snapshot, after, plan)
     }
 
-    /// Carries out the plan, records each outcome as soon as its action ends, and updates the memory.
+    /// Carries out the plan, and records each outcome as soon as its action ends. What the snapshot shows is recorded
+    /// before the first removal, so that a kill in the middle does not lose it (I10).
     async fn carry_out(
         &self,
         planned: Planned,
+        usage: Option<Vec<FileSystem>>,
         stop: &CancellationToken,
         mut watch: impl FnMut(&Plan, &Report) + Send,
-    ) -> Result<Pass, StoreError> {
+    ) -> Pass {
         let Planned { scope, snapshot, plan, refused } = planned;
-        let (taken_at, learnt) = (snapshot.taken_at, Arc::new(update_memory(&snapshot, &self.settings.policy)));
-        let (before, after) = (snapshot.memory, Arc::clone(&learnt));
-        self.store.call(move |store| store.learn(&before, &after)).await?;
+        let (started_at, policy) = (snapshot.taken_at, &self.settings.policy);
+        let triggered_by = plan.pressure.as_ref().map(ToString::to_string);
+        let start = RunStart { started_at, scope, dry: H::IS_DRY, triggered_by };
+        let begin = |state: &mut StoreState| {
+            state.learn(|memory| update_memory(&Snapshot { memory, ..snapshot }, policy));
+            if let Some(usage) = usage {
+                state.record_usage(started_at, usage);
+            }
+            state.begin_run(start)
+        };
+        let run = self.store.change(begin).await;
         let watch = |report: &Report| watch(&plan, report);
-        let to = Records { store: &self.store, clock: &self.clock, metrics: &self.metrics };
-        let mut recording = Recording::begin(to, watch, taken_at, scope, H::IS_DRY, self.logged(scope)).await?;
-        if let Some(pressure) = &plan.pressure {
-            recording.set_trigger(pressure.to_string()).await?;
-        }
+        let Self { store, clock, metrics, settings, .. } = self;
+        let mut recording = Recording::of(run, Records { store, clock, metrics, settings }, watch, self.logged(scope));
         for report in &refused {
             recording.take(report.clone()).await;
         }
@@ -133,47 +138,24 @@ impl<H: Remover> Cycle<H> {
         for report in &refused {
             summary.add(report);
         }
-        self.learn_outcomes(learnt, taken_at, &recording.reports).await?;
         if H::IS_DRY {
             let logged = recording.reports.iter().map(|report| logged_as(&report.action)).collect();
             self.logged.lock().unwrap_or_else(PoisonError::into_inner).insert(format!("{scope:?}"), logged);
         }
-        let (reports, store) = recording.end(&plan, &summary).await?;
-        Ok(Pass { plan, reports, summary, store })
+        let (reports, not_recorded) = recording.end(&plan, &summary).await;
+        Pass { plan, reports, summary, not_recorded }
     }
 
-    /// Shows how full the file systems are. Passes over images also record it: those over containers are five times as
-    /// many.
-    async fn show_usage(&self, planned: &Planned) -> Result<(), StoreError> {
+    /// Shows how full the file systems are, and returns what passes over images record of it. Those over containers are
+    /// five times as many.
+    async fn usage(&self, planned: &Planned) -> Option<Vec<FileSystem>> {
         let Settings { policy, kubelet_root, .. } = &self.settings;
         let (logs, kubelet) = (&policy.logs.pods_root, kubelet_root.join("pods"));
         let others = [(UsageOf::Logs, &**logs), (UsageOf::Kubelet, &*kubelet)];
         let images = planned.snapshot.image_filesystem.as_ref();
         let found = file_systems(images, &*self.executor.disks, others).await;
         self.metrics.file_systems(&found, policy);
-        if planned.scope == Scope::Containers {
-            return Ok(());
-        }
-        let (at, found) = (planned.snapshot.taken_at, found.into_iter().map(|(_, disk)| disk).collect::<Vec<_>>());
-        self.store.call(move |store| store.record_usage(at, &found)).await
-    }
-
-    /// Updates the memory with the outcomes, and prunes old history. The memory is already updated with the snapshot
-    /// before the first removal, so that a kill in the middle loses neither (I10).
-    async fn learn_outcomes(
-        &self,
-        learnt: Arc<Memory>,
-        taken_at: Timestamp,
-        reports: &[Report],
-    ) -> Result<(), StoreError> {
-        let Settings { state, policy, .. } = &self.settings;
-        let after = after_outcomes(&learnt, reports, taken_at, policy.guards.retry_after);
-        let (max_age, max_rows) = (state.history_max_age, state.history_max_rows);
-        let learn = move |store: &mut Store| {
-            store.learn(&learnt, &after)?;
-            store.prune(taken_at, max_age, max_rows).map(drop)
-        };
-        self.store.call(learn).await
+        (planned.scope != Scope::Containers).then(|| found.into_iter().map(|(_, disk)| disk).collect())
     }
 
     /// Returns the settings. A reload makes another cycle.
@@ -202,7 +184,7 @@ impl<H: Remover> Cycle<H> {
 
 impl Cycle<LiveRemover> {
     /// Creates a cycle that removes objects.
-    pub fn live(settings: Settings, node: &LocalNode, store: impl Into<SharedStore>, started_at: Timestamp) -> Self {
+    pub fn live(settings: Settings, node: &LocalNode, store: Store, started_at: Timestamp) -> Self {
         let (Endpoint { runtime, images, .. }, options) = (&node.endpoint, settings.runtime.options.clone());
         let writer = RuntimeWriter::new(runtime, images, options).with_removals(&node.removals);
         let remover = |reader: &RuntimeReader, roots: &LogRoots| LiveRemover {
@@ -215,7 +197,7 @@ impl Cycle<LiveRemover> {
 
 impl Cycle<DryRun> {
     /// Creates a cycle that only records what it would remove.
-    pub fn dry(settings: Settings, node: &LocalNode, store: impl Into<SharedStore>, started_at: Timestamp) -> Self {
+    pub fn dry(settings: Settings, node: &LocalNode, store: Store, started_at: Timestamp) -> Self {
         Self::with(|_, _| DryRun::default(), settings, node, store, started_at)
     }
 }
@@ -225,7 +207,7 @@ impl<H> Cycle<H> {
         remover: impl FnOnce(&RuntimeReader, &LogRoots) -> H,
         settings: Settings,
         node: &LocalNode,
-        store: impl Into<SharedStore>,
+        store: Store,
         started_at: Timestamp,
     ) -> Self {
         let (observer, roots) = (node.observer(&settings), roots(&settings));
@@ -237,7 +219,7 @@ impl<H> Cycle<H> {
         let image_names = observer.image_names();
         let executor = Executor { reader, remover, pods, disks, image_names, roots, options };
         let (logged, running, metrics) = (Mutex::default(), Running::default(), AgentMetrics::default());
-        let (store, clock) = (store.into(), clock::system());
+        let clock = clock::system();
         Self { observer, settings, executor, store, started_at, clock, logged, metrics, running }
     }
 
@@ -247,7 +229,7 @@ impl<H> Cycle<H> {
     }
 
     /// Ends the cycle. Returns its store, which must be closed or used by another cycle.
-    pub fn into_store(self) -> SharedStore {
+    pub fn into_store(self) -> Store {
         self.store
     }
 

@@ -44,7 +44,7 @@ fn result(pass: &Result<Pass, StoreError>, next_at: Option<Timestamp>) -> PassSt
             let total = pass.summary.total();
             let errors = pass.plan.errors.iter().map(ToString::to_string);
             let errors = errors.chain(pass.summary.halts.iter().map(ToString::to_string));
-            let errors = errors.chain(pass.not_recorded().map(ToString::to_string)).collect();
+            let errors = errors.chain(pass.not_recorded.clone()).collect();
             let freed_bytes = pass.summary.total_measured_bytes();
             let (removed, would_remove, failed) = (total.removed, total.would_remove, total.failed);
             PassState { ended_at, next_at, removed, would_remove, failed, freed_bytes, errors }
@@ -65,8 +65,7 @@ fn result(pass: &Result<Pass, StoreError>, next_at: Option<Timestamp>) -> PassSt
 pub(super) fn done(pass: Result<Pass, StoreError>, observes: bool) -> PassEvent {
     match pass {
         Ok(pass) => {
-            let not_recorded = pass.not_recorded().map(ToString::to_string);
-            let Pass { plan, reports, summary, .. } = pass;
+            let Pass { plan, reports, summary, not_recorded } = pass;
             PassEvent::Done(Box::new(PassDone { observes, plan, reports, summary, not_recorded }))
         }
         Err(error) => PassEvent::Failed { error: error.to_string() },

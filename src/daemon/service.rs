@@ -17,7 +17,7 @@ use super::schedule::{self, Job, Limits, PassResult};
 use super::signals::Reload;
 use crate::execute::Remover;
 use crate::plan::{Plan, Pressure, PressurePolicy, Report, Scope};
-use crate::record::{Pass, SharedStore, StoreError, log_pass};
+use crate::record::{Pass, Store, StoreError, log_pass};
 use crate::serve::{Inbox, Live, Order, PassEvent, PassRequest, Progress};
 
 /// The name of a requested pass in [`Progress`].
@@ -59,7 +59,7 @@ pub async fn run<H: Remover, T>(
     requests: &mut Requests,
     reload: impl FnMut() -> Option<T>,
     after: impl FnMut(Scope, &Result<Pass, StoreError>),
-) -> (SharedStore, Option<T>) {
+) -> (Store, Option<T>) {
     let Requests { reload: requested, inbox: Inbox { live, orders }, progress } = requests;
     let (intervals, ends) = (cycle.settings().intervals.clone(), stop.child_token());
     let relief = Mutex::new((cycle.monitor(), PressureBackoff::new(&intervals)));

@@ -53,8 +53,8 @@ pub fn log_pass(scope: Scope, pass: &Result<Pass, StoreError>) {
     for halt in &pass.summary.halts {
         tracing::warn!(%scope, %halt, "pass did not begin all actions");
     }
-    if let Some(note) = pass.not_recorded() {
-        tracing::error!(%scope, %note, "pass is not recorded on disk");
+    if let Some(cause) = &pass.not_recorded {
+        tracing::error!(%scope, cause, "pass is not recorded on disk");
     }
     let total = pass.summary.total();
     tracing::info!(

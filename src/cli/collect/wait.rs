@@ -25,7 +25,7 @@ pub(super) async fn for_ages<H: Remover>(
 ) -> Result<(), CliError> {
     let mut left = limit;
     loop {
-        let (snapshot, memory, plan) = cycle.learn(scope).await?;
+        let (snapshot, memory, plan) = cycle.learn(scope).await;
         let wait = wait_for_ages(&snapshot, &memory, &plan);
         if wait.is_zero() || left.is_zero() || stop.is_cancelled() {
             return Ok(());

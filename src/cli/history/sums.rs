@@ -15,7 +15,7 @@ use super::{Args, nothing};
 use crate::cli::render::Grid;
 use crate::cli::{CliError, Format, Output, format};
 use crate::plan::Kind;
-use crate::record::{HistoryEntry, HistoryFilter, Store};
+use crate::record::{HistoryEntry, HistoryFilter, StoreReader};
 
 /// The reason of the row with the bytes of containers and sandboxes. It is last of its kind.
 const BY_PASS: &str = "measured_by_pass";
@@ -38,7 +38,7 @@ struct Sum {
 struct Sums(BTreeMap<(Reverse<Date>, Kind, bool, String), Sum>);
 
 /// Prints the number of removals and the reclaimed bytes by day and reason.
-pub(super) fn print(args: &Args, store: &Store, output: &mut Output) -> Result<(), CliError> {
+pub(super) fn print(args: &Args, store: &StoreReader, output: &mut Output) -> Result<(), CliError> {
     let filter = HistoryFilter { limit: None, ..args.filter() };
     let mut sums = Sums::default();
     for entry in store.history(&filter)?.iter().filter(|entry| entry.outcome == "removed") {

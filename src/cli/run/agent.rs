@@ -16,7 +16,7 @@ use crate::daemon::service::{self, Requests};
 use crate::daemon::{Cycle, now};
 use crate::plan::Scope;
 use crate::record::events::Events;
-use crate::record::{Lock, Pass, SharedStore, StoreError};
+use crate::record::{Lock, Pass, Store, StoreError};
 
 /// An agent that holds the lock of its node.
 pub(super) struct Agent<'a, F> {
@@ -79,8 +79,8 @@ impl<'a, F: FnMut() -> Result<Loaded, CliError>> Agent<'a, F> {
         &mut self,
         settings: &Settings,
         node: &LocalNode,
-        store: SharedStore,
-    ) -> (SharedStore, Option<Loaded>) {
+        store: Store,
+    ) -> (Store, Option<Loaded>) {
         self.shows(settings);
         let Self { stop, notifier, monitoring, lock, requests, reloads, started_at, .. } = self;
         let mut events = Events::start(connection_for_events(settings), &settings.node);
@@ -88,7 +88,7 @@ impl<'a, F: FnMut() -> Result<Loaded, CliError>> Agent<'a, F> {
         let after = |scope, pass: &Result<Pass, StoreError>| {
             notifier.status(&status(scope, pass));
             monitoring.passed(scope, pass);
-            lock.report(pass.as_ref().ok().and_then(Pass::not_recorded).map(ToString::to_string).as_deref());
+            lock.report(pass.as_ref().ok().and_then(|pass| pass.not_recorded.as_deref()));
             events.announce(now(), scope, pass);
         };
         let reload = || reloads.reload(notifier, monitoring);
@@ -133,7 +133,7 @@ fn status(scope: Scope, pass: &Result<Pass, StoreError>) -> String {
     if total.would_remove > 0 {
         return format!("{what}: would remove {}, kept {kept}", total.would_remove);
     }
-    let store = pass.not_recorded().map_or_else(String::new, |note| format!("; {note}"));
+    let store = pass.not_recorded.as_ref().map_or_else(String::new, |cause| format!("; {cause}"));
     format!(
         "{what}: removed {removed}, failed {failed}, kept {kept}, {} freed{store}",
         format::size(pass.summary.total_measured_bytes())

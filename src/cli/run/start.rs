@@ -12,7 +12,7 @@ use crate::config::{KEYS, Loaded, Origin, Settings};
 use crate::daemon::node::LocalNode;
 use crate::daemon::notify::Notifier;
 use crate::model::Backoff;
-use crate::record::{Lock, LockError, SharedStore};
+use crate::record::{Lock, LockError, Store};
 
 /// The end of the text in the lock of a one-shot `kubegc collect`.
 const ONE_SHOT: &str = ", collect";
@@ -29,7 +29,7 @@ pub(super) async fn await_lock(
     settings: &Settings,
     stop: &CancellationToken,
     notifier: &Notifier,
-) -> Result<Option<(Lock, SharedStore)>, CliError> {
+) -> Result<Option<(Lock, Store)>, CliError> {
     let mut is_logged = false;
     loop {
         let mut lock = match Lock::take(&settings.state.lock, "run") {
@@ -48,7 +48,7 @@ pub(super) async fn await_lock(
             Err(error) => return Err(error.into()),
         };
         lock.names_store(&settings.state.path);
-        return Ok(Some((lock, SharedStore::open(&settings.state.path).await?)));
+        return Ok(Some((lock, Store::open(&settings.state.path).await?)));
     }
 }
 

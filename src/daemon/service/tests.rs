@@ -14,7 +14,7 @@ use crate::execute::LiveRemover;
 use crate::model::ListCounts;
 use crate::observe::{DiskFn, RuntimePods};
 use crate::plan::Outcome;
-use crate::record::{SharedStore, Store};
+use crate::record::{Store, StoreReader};
 use crate::sim::{Fault, GIB, Node, Rpc, Sim, Times};
 
 mod as_root;
@@ -45,11 +45,11 @@ fn settings(sim: &Sim) -> Settings {
 }
 
 fn cycle(sim: &Sim, settings: Settings) -> Cycle<LiveRemover> {
-    let store = Store::open(&settings.state.path).unwrap().store;
-    cycle_with(sim, settings, store.into())
+    let store = Store::open_blocking(&settings.state.path).unwrap();
+    cycle_with(sim, settings, store)
 }
 
-fn cycle_with(sim: &Sim, settings: Settings, store: SharedStore) -> Cycle<LiveRemover> {
+fn cycle_with(sim: &Sim, settings: Settings, store: Store) -> Cycle<LiveRemover> {
     Cycle::live(settings, &local_node(sim), store, clock::now())
 }
 
@@ -182,7 +182,7 @@ async fn a_pass_that_ends_late_does_not_replace_the_counts_of_a_newer_observatio
     let (late, ()) = tokio::join!(late, newer);
     assert_eq!(late.unwrap().summary.total().failed, 0);
     drop(cycle);
-    let memory = Store::open_read_only(&path).unwrap().unwrap().memory(clock::now()).unwrap();
+    let memory = StoreReader::open(&path).unwrap().unwrap().memory().unwrap();
     // The newer observation counted 5 of each. Then the late pass removed 2.
     assert_eq!(memory.last_counts, Some(ListCounts { containers: 3, sandboxes: 3, images: 1 }));
 }
@@ -193,7 +193,7 @@ async fn a_reload_waits_for_a_removal_that_hangs_within_its_limit_and_does_not_s
     let sim = sim();
     sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::N(1));
     let (settings, node) = (settings(&sim), local_node(&sim));
-    let store = Store::open(&settings.state.path).unwrap().store;
+    let store = Store::open_blocking(&settings.state.path).unwrap();
     let moment = Duration::from_millis(100);
     let limits = Limits { hold_up: moment, shutdown: moment, stall: NEVER };
     let (signals, stop, reload) = signals::listen().unwrap();
