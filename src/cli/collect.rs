@@ -24,7 +24,7 @@ use crate::daemon::{Cycle, PassKind, now, signals};
 use crate::execute::Remover;
 use crate::metrics::{AgentMetrics, Exposition, write_text_file};
 use crate::plan::{Outcome, Plan, PlanError, Report, Summary};
-use crate::record::{Pass, Store, StoreError, count_no_pass};
+use crate::record::{Pass, Store, count_no_pass};
 
 /// Make one GC pass: remove what `plan` shows
 #[derive(Debug, clap::Args)]
@@ -166,7 +166,7 @@ async fn collect(
         let started_at = memory.agent_started_at.unwrap_or_else(now);
         let node = node(loaded).await?.counted(metrics.calls());
         let cycle = Cycle::dry(settings, &node, Store::without_file(memory), started_at).with_metrics(metrics);
-        return Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?);
+        return Ok(Box::pin(one_pass(cycle, args, saved, stop)).await);
     }
     let (_lock, store) = match lock_and_open(&settings, "collect").await {
         Err(error) if error.kind() == ErrorKind::Locked && settings.state.socket().exists() => {
@@ -179,9 +179,9 @@ async fn collect(
     let node = node(loaded).await?.counted(metrics.calls());
     let cycle = Cycle::live(settings, &node, store, started_at).with_metrics(metrics);
     if let Some(limit) = args.wait {
-        wait::for_ages(&cycle, args.scope.into(), limit, stop).await?;
+        wait::for_ages(&cycle, args.scope.into(), limit, stop).await;
     }
-    Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?)
+    Ok(Box::pin(one_pass(cycle, args, saved, stop)).await)
 }
 
 /// Returns a plan of the objects that the flags name. It is carried out like a saved plan, so every guard applies again.
@@ -190,12 +190,7 @@ async fn limited(args: &Args, saved: Option<Plan>, loaded: &Loaded) -> Result<Pl
     args.only.limit(saved.unwrap_or(plan), &snapshot, &loaded.settings.policy)
 }
 
-async fn one_pass<H: Remover>(
-    cycle: Cycle<H>,
-    args: &Args,
-    saved: Option<Plan>,
-    stop: &CancellationToken,
-) -> Result<Pass, StoreError> {
+async fn one_pass<H: Remover>(cycle: Cycle<H>, args: &Args, saved: Option<Plan>, stop: &CancellationToken) -> Pass {
     let bar = progress();
     let show = |plan: &Plan, report: &Report| {
         bar.set_length(plan.actions.len() as u64);
@@ -214,7 +209,7 @@ async fn one_pass<H: Remover>(
     let pass = cycle.pass(kind, stop, show).await;
     bar.finish_and_clear();
     let not_recorded = cycle.into_store().close().await;
-    Ok(Pass { not_recorded, ..pass? })
+    Pass { not_recorded, ..pass }
 }
 
 /// Returns a progress bar. It is drawn on standard error, and only on a terminal.

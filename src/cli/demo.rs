@@ -60,7 +60,7 @@ async fn show(sim: &Sim, pods: PodList, memory: &Memory, output: &mut Output) ->
     output.page(&format!("\n{}\n{}\n", paint.bold("$ kubegc plan"), render::plan(&plan, false, paint)))?;
 
     let cycle = Cycle::live(settings, &node, Store::without_file(memory.clone()), now());
-    let pass = cycle.pass(PassKind::Regular(Scope::All), &CancellationToken::new(), |_, _| {}).await?;
+    let pass = cycle.pass(PassKind::Regular(Scope::All), &CancellationToken::new(), |_, _| {}).await;
     output.page(&format!(
         "{}\n{}\n",
         paint.bold("$ kubegc collect"),

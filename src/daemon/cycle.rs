@@ -24,7 +24,7 @@ use crate::metrics::{AgentMetrics, UsageOf};
 use crate::model::{FileSystem, Memory, Snapshot};
 use crate::observe::Observer;
 use crate::plan::{Plan, Pressure, Report, Scope, update_memory};
-use crate::record::{Pass, PassEnd, RunStart, Store, StoreError, StoreState, count_pass};
+use crate::record::{Pass, PassEnd, RunStart, Store, StoreState, count_pass};
 
 /// Runs GC passes on one node. Passes can overlap.
 pub struct Cycle<H> {
@@ -49,23 +49,21 @@ struct Running(Mutex<BTreeMap<&'static str, u32>>);
 
 impl<H: Remover> Cycle<H> {
     /// Runs one pass. `watch` receives each report as soon as its action ends.
-    ///
-    /// # Errors
-    /// None in practice: if the file of the store cannot be used, the pass keeps its records in memory and reports this
-    /// in [`Pass::not_recorded`].
+    /// If the file of the store cannot be used, the pass keeps its records in memory and reports this in
+    /// [`Pass::not_recorded`].
     pub async fn pass(
         &self,
         kind: PassKind,
         stop: &CancellationToken,
         watch: impl FnMut(&Plan, &Report) + Send,
-    ) -> Result<Pass, StoreError> {
+    ) -> Pass {
         let (scope, begun) = (kind.scope(), Instant::now());
         self.metrics.running(scope, self.running.begin(scope));
         let pass = self.plan_and_carry_out(kind, stop, watch).await;
         self.metrics.running(scope, self.running.end(scope));
         let end = PassEnd { scope, duration: Some(begun.elapsed()), at: (self.clock)() };
         count_pass(end, &pass, &self.metrics);
-        let is_in_file = pass.as_ref().is_ok_and(|pass| pass.not_recorded.is_none());
+        let is_in_file = pass.not_recorded.is_none();
         let size = if is_in_file { self.store.size_bytes().await } else { None };
         self.metrics.store(size);
         pass
@@ -76,12 +74,12 @@ impl<H: Remover> Cycle<H> {
         kind: PassKind,
         stop: &CancellationToken,
         watch: impl FnMut(&Plan, &Report) + Send,
-    ) -> Result<Pass, StoreError> {
+    ) -> Pass {
         let (taken_at, policy) = ((self.clock)(), &self.settings.policy);
         let planned = Planned::of(kind, &self.observer, policy, taken_at, self.memory(taken_at)).await;
         self.metrics.observed(&planned.snapshot);
         let usage = self.usage(&planned).await;
-        Ok(self.carry_out(planned, usage, stop, watch).await)
+        self.carry_out(planned, usage, stop, watch).await
     }
 
     /// Returns what the passes before remembered.

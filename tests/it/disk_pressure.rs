@@ -73,8 +73,7 @@ async fn under_disk_pressure_objects_of_terminated_pods_and_unused_images_are_re
     let stop = CancellationToken::new();
 
     let mut passes = Vec::new();
-    let after = |scope, pass: &Result<kubegc::record::Pass, _>| {
-        let pass = pass.as_ref().unwrap();
+    let after = |scope, pass: &kubegc::record::Pass| {
         passes.push((scope, pass.plan.pressure.clone(), pass.plan.actions.len()));
         match (scope, passes.len()) {
             // There was no disk pressure until now. Other data fills the disk.

@@ -16,7 +16,7 @@ use crate::daemon::service::{self, Requests};
 use crate::daemon::{Cycle, now};
 use crate::plan::Scope;
 use crate::record::events::Events;
-use crate::record::{Lock, Pass, Store, StoreError};
+use crate::record::{Lock, Pass, Store};
 
 /// An agent that holds the lock of its node.
 pub(super) struct Agent<'a, F> {
@@ -85,10 +85,10 @@ impl<'a, F: FnMut() -> Result<Loaded, CliError>> Agent<'a, F> {
         let Self { stop, notifier, monitoring, lock, requests, reloads, started_at, .. } = self;
         let mut events = Events::start(connection_for_events(settings), &settings.node);
         let limits = Limits::of(&settings.runtime.options);
-        let after = |scope, pass: &Result<Pass, StoreError>| {
+        let after = |scope, pass: &Pass| {
             notifier.status(&status(scope, pass));
             monitoring.passed(scope, pass);
-            lock.report(pass.as_ref().ok().and_then(|pass| pass.not_recorded.as_deref()));
+            lock.report(pass.not_recorded.as_deref());
             events.announce(now(), scope, pass);
         };
         let reload = || reloads.reload(notifier, monitoring);
@@ -116,12 +116,8 @@ impl<'a, F: FnMut() -> Result<Loaded, CliError>> Agent<'a, F> {
 }
 
 /// Formats the result of the last pass, for `systemctl status`.
-fn status(scope: Scope, pass: &Result<Pass, StoreError>) -> String {
+fn status(scope: Scope, pass: &Pass) -> String {
     let what = if scope == Scope::Images { "images" } else { "containers" };
-    let pass = match pass {
-        Ok(pass) => pass,
-        Err(error) => return format!("{what}: {error}"),
-    };
     if let Some(error) = pass.plan.errors.first() {
         return format!("{what}: {error}");
     }

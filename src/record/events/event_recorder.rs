@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::rate_limiter::Bucket;
 use super::{EventSink, NodeEvent, Notice, Notices, Reason, SinkError};
 use crate::plan::Scope;
-use crate::record::{Pass, StoreError};
+use crate::record::Pass;
 
 /// The number of passes that the queue holds. Notices of further passes are dropped.
 const QUEUE: usize = 16;
@@ -58,7 +58,7 @@ pub fn start_recorder<S: EventSink>(node: &str, sink: S) -> (EventQueue, EventRe
 
 impl EventQueue {
     /// Queues the notices of a pass, and returns at once.
-    pub fn announce(&mut self, now: Timestamp, scope: Scope, pass: Result<&Pass, &StoreError>) {
+    pub fn announce(&mut self, now: Timestamp, scope: Scope, pass: &Pass) {
         let notices = self.notices.of(scope, pass);
         if !notices.is_empty() && self.queue.try_send((now, notices)).is_err() {
             tracing::debug!("events of a pass are dropped: those before are not written yet");

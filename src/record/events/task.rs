@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::{ApiSink, EventQueue, start_recorder};
 use crate::kubernetes::Connection;
 use crate::plan::Scope;
-use crate::record::{Pass, StoreError};
+use crate::record::Pass;
 
 /// How long a shutdown may wait for events that are not written yet.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(1);
@@ -31,9 +31,9 @@ impl Events {
     }
 
     /// Queues the events of a pass, and returns at once.
-    pub fn announce(&mut self, now: Timestamp, scope: Scope, pass: &Result<Pass, StoreError>) {
+    pub fn announce(&mut self, now: Timestamp, scope: Scope, pass: &Pass) {
         if let Some((queue, _)) = &mut self.0 {
-            queue.announce(now, scope, pass.as_ref());
+            queue.announce(now, scope, pass);
         }
     }
 

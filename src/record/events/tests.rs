@@ -11,7 +11,7 @@ use crate::plan::{
     Action, FailureCause, Halt, ImageSummary, Measure, Outcome, PlanError, Policy, RemoveReason, Report, Scope,
     Summary, Target, decide,
 };
-use crate::record::{Pass, StoreError};
+use crate::record::Pass;
 
 fn start() -> Timestamp {
     "2026-11-21T12:00:00Z".parse().unwrap()
@@ -69,7 +69,7 @@ fn failed() -> Outcome {
 }
 
 fn notices(notices: &mut Notices, scope: Scope, pass: &Pass) -> Vec<Notice> {
-    notices.of(scope, Ok(pass))
+    notices.of(scope, pass)
 }
 
 /// Returns the reasons and messages for the last of several passes.
@@ -185,15 +185,6 @@ fn removed_images_are_one_event_a_pass() {
     assert!(!Reason::ImagesRemoved.is_warning());
 }
 
-#[test]
-fn a_pass_without_a_store_failed() {
-    let broken = StoreError::NotOurs { path: PathBuf::from("/store") };
-    let mut state = Notices::default();
-    assert_eq!(state.of(Scope::Containers, Err(&broken))[0].reason, Reason::ContainerGcFailed);
-    assert_eq!(state.of(Scope::Images, Err(&broken)), []);
-    assert_eq!(state.of(Scope::Images, Err(&broken))[0].reason, Reason::ImageGcFailed);
-}
-
 /// Records all events, and fails as scripted.
 #[derive(Clone, Default)]
 struct Script(Arc<Mutex<Vec<(&'static str, NodeEvent)>>>, Arc<Mutex<VecDeque<Result<(), SinkError>>>>);
@@ -232,7 +223,7 @@ async fn announced(script: &Script, passes: impl IntoIterator<Item = (i64, Scope
     let (mut events, recorder) = start_recorder("node-1", script.clone());
     let announce = async move {
         for (at, scope, pass) in passes {
-            events.announce(seconds(at), scope, Ok(&pass));
+            events.announce(seconds(at), scope, &pass);
             tokio::task::yield_now().await;
         }
     };
@@ -333,7 +324,7 @@ async fn a_server_that_does_not_answer_holds_up_no_pass() {
     let pass = blind("containers");
     let announce = async move {
         for at in 0..1000 {
-            events.announce(seconds(at), Scope::Containers, Ok(&pass));
+            events.announce(seconds(at), Scope::Containers, &pass);
         }
         tokio::time::Instant::now()
     };

@@ -29,7 +29,7 @@ fn runs(store: &TestStore) -> Vec<(i64, u64, Option<String>)> {
 
 /// Removes all injected faults.
 fn heal(store: &TestStore) {
-    store.store.mirror().faults = Default::default();
+    store.store.mirror().faults = crate::record::faults::Faults::default();
 }
 
 /// Opens another connection that holds the write lock until it is dropped.

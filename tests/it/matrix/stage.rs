@@ -14,7 +14,7 @@ use kubegc::execute::LiveRemover;
 use kubegc::model::{Memory, PodList};
 use kubegc::observe::DiskFn;
 use kubegc::plan::{Pattern, Pressure, Scope};
-use kubegc::record::{Pass, Store, StoreError};
+use kubegc::record::{Pass, Store};
 use kubegc::sim::{Sim, Streaming};
 use tokio_util::sync::CancellationToken;
 
@@ -78,7 +78,7 @@ impl Stage {
     }
 
     /// Makes one pass.
-    pub async fn pass(&mut self, kind: Kind) -> Result<Pass, StoreError> {
+    pub async fn pass(&mut self, kind: Kind) -> Pass {
         let (stop, cycle) = (CancellationToken::new(), self.cycle.as_mut().unwrap());
         let pressure = Pressure::Asked {};
         let kind = match kind {
