@@ -222,11 +222,6 @@ impl Observer {
         let containers = received(containers, &mut list_bytes.containers, &mut partial.containers);
         // Checked after the lists too: a restart between them may have made one incomplete (I12).
         let listening_since = self.listening_since(now).await;
-        let runtime = runtime.map(|runtime| Runtime {
-            listening_since: listening_since.as_ref().copied().flatten(),
-            sandbox_image: sandbox_image.as_ref().cloned().flatten(),
-            ..runtime
-        });
         let image_filesystem = self.image_filesystem(&reader).await;
         RuntimeState {
             runtime,
