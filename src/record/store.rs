@@ -139,9 +139,8 @@ impl Store {
     /// Writes what the file does not have yet, and closes it, within the limit. A store that is only dropped closes its
     /// file in the caller's thread. Returns why the file does not have everything.
     pub async fn close(mut self) -> Option<String> {
-        lock(&self.state).retry();
-        let mirror = self.mirror.take()?;
-        let (state, is_due) = (Arc::clone(&self.state), self.apply(|_| ()).1);
+        let ((), is_due) = self.apply(StoreState::retry);
+        let (mirror, state) = (self.mirror.take()?, Arc::clone(&self.state));
         let close = move || {
             if is_due {
                 lock(&mirror).catch_up(&state);

@@ -1,4 +1,4 @@
-//! Tests with a call that is blocked in the file system.
+//! Tests with a call that is blocked in the file system, and of the end of a store.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -8,6 +8,7 @@ use nix::sys::stat::Mode;
 use tokio::time::timeout;
 
 use super::*;
+use crate::record::StoreFault;
 
 /// The limit of a call in these tests.
 const LIMIT: Duration = Duration::from_millis(50);
@@ -114,4 +115,16 @@ async fn a_file_that_blocks_when_it_is_opened_costs_one_limit() {
     // A reader that stays: the blocked thread may open the pipe more than once, and the runtime waits for its end.
     let reader = OpenOptions::new().read(true).write(true).custom_flags(nix::libc::O_NONBLOCK).open(&path).unwrap();
     std::mem::forget(reader);
+}
+
+#[tokio::test]
+async fn what_waits_is_written_when_the_store_closes() {
+    let (_dir, path) = place();
+    let store = Store::open(&path).await.unwrap();
+    store.inject(None, StoreFault::Locked, 1);
+    let run = begin(&store, 60).await;
+    record_one(&store, &run, "c1").await;
+    assert!(finish(&store, &run).await.is_some(), "the next pass would try the file again");
+    assert_eq!(store.close().await, None);
+    assert_eq!(recorded(&file(&path)), ["c1"]);
 }
