@@ -1,7 +1,6 @@
 //! The memory in the file: reads it, and writes its changes.
 
 use std::collections::HashMap;
-use std::hash::Hash;
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
@@ -96,11 +95,10 @@ fn fact<T: serde::de::DeserializeOwned>(connection: &Connection, key: &str) -> r
 }
 
 fn write_images(transaction: &Transaction<'_>, before: &[ImageMemory], after: &[ImageMemory]) -> rusqlite::Result<()> {
-    let changes = Changes::between(before.iter().map(|image| (&image.id, image)), after.iter().map(|i| (&i.id, i)));
-    let mut forget = transaction.prepare_cached("DELETE FROM images WHERE id = ?1")?;
-    for id in changes.removed {
-        forget.execute([id.as_str()])?;
+    fn by_id(image: &ImageMemory) -> (&str, &ImageMemory) {
+        (image.id.as_str(), image)
     }
+    let changed = delete_missing(transaction, "images", "id", before.iter().map(by_id), after.iter().map(by_id))?;
     let mut put = transaction.prepare_cached(
         "INSERT INTO images (id, first_seen, last_used, last_used_by) VALUES (?1, ?2, ?3, ?5)
          ON CONFLICT (id) DO UPDATE SET first_seen = excluded.first_seen, last_used = excluded.last_used,
@@ -110,38 +108,54 @@ fn write_images(transaction: &Transaction<'_>, before: &[ImageMemory], after: &[
             OR last_used_by IS NOT excluded.last_used_by",
     )?;
     let stamp = i64::try_from(STAMP.as_nanos()).unwrap_or(i64::MAX);
-    for (id, image) in changes.put {
+    for (id, image) in changed {
         let (first_seen, last_used) = (image.first_seen.map(nanos), image.last_used.map(nanos));
-        put.execute((id.as_str(), first_seen, last_used, stamp, &image.last_used_by))?;
+        put.execute((id, first_seen, last_used, stamp, &image.last_used_by))?;
     }
     Ok(())
 }
 
 fn write_absences(transaction: &Transaction<'_>, before: &[Absence], after: &[Absence]) -> rusqlite::Result<()> {
-    let changes = Changes::between(before.iter().map(|pod| (&pod.uid, pod)), after.iter().map(|pod| (&pod.uid, pod)));
-    let mut forget = transaction.prepare_cached("DELETE FROM absences WHERE uid = ?1")?;
-    for uid in changes.removed {
-        forget.execute([uid.as_str()])?;
+    fn by_uid(absence: &Absence) -> (&str, &Absence) {
+        (absence.uid.as_str(), absence)
     }
+    let changed = delete_missing(transaction, "absences", "uid", before.iter().map(by_uid), after.iter().map(by_uid))?;
     let mut put = transaction.prepare_cached("INSERT OR REPLACE INTO absences (uid, since) VALUES (?1, ?2)")?;
-    for (uid, absence) in changes.put {
-        put.execute((uid.as_str(), nanos(absence.since)))?;
+    for (uid, absence) in changed {
+        put.execute((uid, nanos(absence.since)))?;
     }
     Ok(())
 }
 
 fn write_failures(transaction: &Transaction<'_>, before: &Memory, after: &Memory) -> rusqlite::Result<()> {
-    let changes = Changes::between(before.failures.iter(), after.failures.iter());
-    let mut forget = transaction.prepare_cached("DELETE FROM failures WHERE key = ?1")?;
-    for key in changes.removed {
-        forget.execute([key])?;
+    fn by_key<'a>((key, failure): (&'a String, &'a Failure)) -> (&'a str, &'a Failure) {
+        (key.as_str(), failure)
     }
+    let (before, after) = (before.failures.iter().map(by_key), after.failures.iter().map(by_key));
+    let changed = delete_missing(transaction, "failures", "key", before, after)?;
     let mut put = transaction
         .prepare_cached("INSERT OR REPLACE INTO failures (key, count, retry_at, error) VALUES (?1, ?2, ?3, ?4)")?;
-    for (key, failure) in changes.put {
+    for (key, failure) in changed {
         put.execute((key, integer(failure.count.into()), nanos(failure.retry_at), &failure.error))?;
     }
     Ok(())
+}
+
+/// Deletes the rows whose keys are no longer there. Returns the entries that are new or changed.
+fn delete_missing<'a, T: PartialEq>(
+    transaction: &Transaction<'_>,
+    table: &str,
+    key: &str,
+    before: impl Iterator<Item = (&'a str, &'a T)>,
+    after: impl Iterator<Item = (&'a str, &'a T)>,
+) -> rusqlite::Result<Vec<(&'a str, &'a T)>> {
+    let mut before: HashMap<_, _> = before.collect();
+    let changed = after.filter(|(key, value)| before.remove(key) != Some(*value)).collect();
+    let mut delete = transaction.prepare_cached(&format!("DELETE FROM {table} WHERE {key} = ?1"))?;
+    for missing in before.into_keys() {
+        delete.execute([missing])?;
+    }
+    Ok(changed)
 }
 
 fn write_fact<T: Serialize + PartialEq>(
@@ -157,23 +171,5 @@ fn write_fact<T: Serialize + PartialEq>(
             put.execute((key, json(value)?)).map(drop)
         }
         None => transaction.prepare_cached("DELETE FROM facts WHERE key = ?1")?.execute([key]).map(drop),
-    }
-}
-
-/// The differences between two maps.
-struct Changes<'a, K, V> {
-    /// New or changed entries.
-    put: Vec<(&'a K, &'a V)>,
-    /// Keys that no longer exist.
-    removed: Vec<&'a K>,
-}
-
-// === impl Changes ===
-
-impl<'a, K: Eq + Hash, V: PartialEq> Changes<'a, K, V> {
-    fn between(before: impl Iterator<Item = (&'a K, &'a V)>, after: impl Iterator<Item = (&'a K, &'a V)>) -> Self {
-        let mut before: HashMap<_, _> = before.collect();
-        let put = after.filter(|(key, value)| before.remove(key) != Some(*value)).collect();
-        Self { put, removed: before.into_keys().collect() }
     }
 }
