@@ -86,7 +86,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
 fn once(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let looked = block_on(session::look(loaded, Scope::All));
     let mut status = Status::begin(loaded)?;
-    let trouble = match looked {
+    let fault = match looked {
         Ok((snapshot, plan)) => {
             status.failed_sources = session::failed_sources(&plan, &loaded.settings);
             status.observed(snapshot, plan);
@@ -99,7 +99,7 @@ fn once(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     };
     output.result(&status, |_| status.text())?;
     // The text has the cause.
-    trouble.map_or(Ok(()), |error| Err(CliError::message(error.kind(), "the runtime is unavailable")))?;
+    fault.map_or(Ok(()), |error| Err(CliError::message(error.kind(), "the runtime is unavailable")))?;
     status.verdict()
 }
 
@@ -282,9 +282,9 @@ fn live_pass(scope: &str, pass: &PassState, now: Timestamp) -> String {
 fn pass(run: &RunEntry, now: Timestamp) -> String {
     let age = format::age(now.duration_since(run.started_at).as_secs());
     let dry = if run.dry { ", dry run" } else { "" };
-    let trouble = run.error.as_ref().map_or_else(String::new, |error| format!("; {error}"));
+    let fault = run.error.as_ref().map_or_else(String::new, |error| format!("; {error}"));
     let (removed, failed, freed) = (run.removed, run.failed, format::size(run.freed_bytes));
-    format!("{}{dry}, {age} ago: removed {removed}, failed {failed}, reclaimed {freed}{trouble}", run.scope)
+    format!("{}{dry}, {age} ago: removed {removed}, failed {failed}, reclaimed {freed}{fault}", run.scope)
 }
 
 fn newest_of_each_scope(runs: Vec<RunEntry>) -> Vec<RunEntry> {
