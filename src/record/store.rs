@@ -183,12 +183,12 @@ impl Store {
         done.inspect_err(|error| self.blocked(error)).ok()
     }
 
-    /// Notes that a call did not return. The cause of one that is still blocked is known already.
+    /// Notes that a call did not return. The cause of one that is still blocked is known, unless it returned just now.
     fn blocked(&self, error: &CallError) {
         let text = match error {
+            CallError::StillBlocked { .. } if self.fault().is_some() => return,
             CallError::TimedOut { seconds, .. } => format!("file system did not respond within {seconds} s"),
-            CallError::StillBlocked { .. } => return,
-            CallError::Aborted { .. } => error.to_string(),
+            CallError::StillBlocked { .. } | CallError::Aborted { .. } => error.to_string(),
         };
         lock(&self.state).failed(&self.path, Cause { text, is_full: false });
     }
