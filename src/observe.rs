@@ -32,7 +32,7 @@ use jiff::Timestamp;
 use crate::cri::{CriError, List, RuntimeReader, check_alone};
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{
-    Container, FileSystem, ListBytes, ListReceipt, LogDir, Memory, Partial, PodUid, Runtime, Sandbox, Seen, Snapshot,
+    Container, FileSystem, ListBytes, ListReceipt, LogDir, Memory, Partial, PodUid, Sandbox, Seen, Snapshot,
     SnapshotKind,
 };
 use clock_skew::ClockSkew;
@@ -222,11 +222,7 @@ impl Observer {
         to.containers = received(containers, &mut to.list_bytes.containers, &mut to.partial.containers);
         // Checked after the lists too: a restart between them may have made one incomplete (I12).
         to.listening_since = self.listening_since(to.taken_at).await;
-        to.runtime = runtime.map(|runtime| Runtime {
-            listening_since: to.listening_since.as_ref().copied().flatten(),
-            sandbox_image: to.sandbox_image.as_ref().cloned().flatten(),
-            ..runtime
-        });
+        to.runtime = runtime;
         to.image_filesystem = self.image_filesystem(&reader).await;
         Ok(())
     }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::only::OnlyArgs;
 use super::overrides::Overrides;
 use super::render::{self, progress, reference};
-use super::session::{begun, block_on, lock_and_open, look, memory_only, warn_without_history};
+use super::session::{block_on, lock_and_open, look, recorded, warn_without_history};
 use super::{CliError, ErrorKind, Output, format, one_document};
 use crate::config::{Loaded, Mode};
 use crate::daemon::node::LocalNode;
@@ -23,7 +23,7 @@ use crate::daemon::signals::Signal;
 use crate::daemon::{Cycle, PassKind, failed_sources, now, signals};
 use crate::metrics::{AgentMetrics, Exposition, write_text_file};
 use crate::plan::{Outcome, Plan, PlanError, Report, Scope, Summary};
-use crate::record::{Pass, StoreError, count_no_pass};
+use crate::record::{Pass, Store, count_no_pass};
 
 /// Make one GC pass: remove what `plan` shows
 #[derive(Debug, clap::Args)]
@@ -164,11 +164,11 @@ async fn collect(
     let settings = loaded.settings.clone();
     let saved = if args.only.is_set() { Some(limited(args, saved, loaded).await?) } else { saved };
     if is_dry(args.dry_run, loaded) {
-        let store = memory_only(&settings).await?;
-        let started_at = begun(&store)?;
+        let memory = recorded(&settings).await?.memory()?;
+        let started_at = memory.agent_started_at.unwrap_or_else(now);
         let node = LocalNode::find(loaded).await?.counted(metrics.calls());
-        let cycle = Cycle::dry(settings, &node, store, started_at).with_metrics(metrics);
-        return Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?);
+        let cycle = Cycle::dry(settings, &node, Store::without_file(memory), started_at).with_metrics(metrics);
+        return Ok(Box::pin(one_pass(cycle, args, saved, stop)).await);
     }
     let (_lock, store) = match lock_and_open(&settings, "collect").await {
         Err(error) if error.kind() == ErrorKind::Locked && settings.state.socket().exists() => {
@@ -176,13 +176,14 @@ async fn collect(
         }
         opened => opened?,
     };
-    let begun_at = store.call(|store| store.begun_at()).await?;
+    // A single pass does not change the time since when the store has records.
+    let started_at = store.begun_at().unwrap_or_else(now);
     let node = LocalNode::find(loaded).await?.counted(metrics.calls());
-    let cycle = Cycle::live(settings, &node, store, begun_at.unwrap_or_else(now)).with_metrics(metrics);
+    let cycle = Cycle::live(settings, &node, store, started_at).with_metrics(metrics);
     if let Some(limit) = args.wait {
-        wait::for_ages(&cycle, args.scope, limit, stop).await?;
+        wait::for_ages(&cycle, args.scope, limit, stop).await;
     }
-    Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?)
+    Ok(Box::pin(one_pass(cycle, args, saved, stop)).await)
 }
 
 /// Returns a plan of the objects that the flags name. It is carried out like a saved plan, so every guard applies again.
@@ -191,12 +192,7 @@ async fn limited(args: &Args, saved: Option<Plan>, loaded: &Loaded) -> Result<Pl
     args.only.limit(saved.unwrap_or(plan), &snapshot, &loaded.settings.policy)
 }
 
-async fn one_pass(
-    cycle: Cycle,
-    args: &Args,
-    saved: Option<Plan>,
-    stop: &CancellationToken,
-) -> Result<Pass, StoreError> {
+async fn one_pass(cycle: Cycle, args: &Args, saved: Option<Plan>, stop: &CancellationToken) -> Pass {
     let bar = progress(0, PROGRESS);
     let show = |plan: &Plan, report: &Report| advance(&bar, plan.actions.len(), report);
     let pressure = match args.what_if.pressure() {
@@ -209,8 +205,8 @@ async fn one_pass(
     };
     let pass = cycle.pass(kind, stop, show).await;
     bar.finish_and_clear();
-    cycle.into_store().close().await;
-    pass
+    let not_recorded = cycle.into_store().close().await;
+    Pass { not_recorded, ..pass }
 }
 
 /// Shows that one of the planned actions is done.
@@ -259,8 +255,8 @@ fn verdict(pass: &Pass, interrupted_by: Option<Signal>, failed_sources: Option<S
         faults.push(format!("the image disk still needs {} of free space", format::size(pass.summary.shortfall_bytes)));
     }
     faults.extend(failed_sources);
-    if let Some(note) = pass.not_recorded() {
-        faults.push(format!("{note}, so this pass is not in the history"));
+    if let Some(cause) = &pass.not_recorded {
+        faults.push(format!("{cause}, so this pass is not in the history"));
     }
     let kind = cut_by.map_or(ErrorKind::Partial, ErrorKind::Interrupted);
     if faults.is_empty() { Ok(()) } else { Err(CliError::message(kind, format::list(&faults))) }

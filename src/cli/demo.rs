@@ -51,17 +51,15 @@ async fn show(sim: &Sim, pods: PodList, memory: &Memory, output: &mut Output) ->
     let endpoint = Endpoint::at(sim.endpoint());
     let disks = Arc::new(DiskFn(sim.disk_reader()));
     let node = LocalNode::new(endpoint, disks, Arc::new(DemoPods(pods)));
-    let mut store = Store::in_memory()?;
-    store.learn(&Memory::default(), memory)?;
 
     title("A node in memory", &Inventory::of(sim), paint, output)?;
-    let cycle = Cycle::live(settings, &node, store, now());
-    let (_, plan) = cycle.look(Scope::All, Needs::default()).await?;
+    let cycle = Cycle::live(settings, &node, Store::without_file(memory.clone()), now());
+    let (_, plan) = cycle.look(Scope::All, Needs::default()).await;
     // The socket of the simulated runtime says nothing.
     let plan = Plan { endpoint: String::new(), ..plan };
     output.page(&format!("\n{}\n{}\n", paint.bold("$ kubegc plan"), render::plan(&plan, false, paint)))?;
 
-    let pass = cycle.pass(PassKind::Regular(Scope::All), &CancellationToken::new(), |_, _| {}).await?;
+    let pass = cycle.pass(PassKind::Regular(Scope::All), &CancellationToken::new(), |_, _| {}).await;
     output.page(&format!("{}\n{}\n", paint.bold("$ kubegc collect"), render::collection(&pass, false, paint)))?;
     title("The node after", &Inventory::of(sim), paint, output)?;
     output.text("\nOn a real node, as root: kubegc plan   (changes nothing)\n")

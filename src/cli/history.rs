@@ -15,7 +15,7 @@ use super::{CliError, Format, Output, format, formats};
 use crate::config::Loaded;
 use crate::daemon::now;
 use crate::plan::Kind;
-use crate::record::{HistoryEntry, HistoryFilter, RunEntry, Store};
+use crate::record::{HistoryEntry, HistoryFilter, RunEntry, StoreReader};
 
 /// Show past removals and their reasons, newest first
 #[derive(Debug, clap::Args)]
@@ -107,7 +107,7 @@ fn when(text: &str) -> Result<Timestamp, String> {
 /// Reads the store and prints the history.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let path = &loaded.settings.state.path;
-    let Some(store) = Store::open_read_only(path)? else {
+    let Some(store) = StoreReader::open(path)? else {
         return match output.format {
             None | Some(Format::Table | Format::Wide) => {
                 output.text(&format!("no removals recorded: no store at {}\n", path.display()))
@@ -126,7 +126,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
 }
 
 /// Prints one run and its removals, oldest first.
-fn one_run(run: &RunEntry, store: &Store, output: &mut Output) -> Result<(), CliError> {
+fn one_run(run: &RunEntry, store: &StoreReader, output: &mut Output) -> Result<(), CliError> {
     let mut entries = store.history(&HistoryFilter { run: Some(run.id), ..HistoryFilter::default() })?;
     entries.reverse();
     output.list(&RunView { run, removals: &entries }, names(&entries), |wide| {
@@ -136,7 +136,7 @@ fn one_run(run: &RunEntry, store: &Store, output: &mut Output) -> Result<(), Cli
 }
 
 /// Prints new entries as they are recorded, oldest first. Interrupting the command ends it.
-fn follow(args: &Args, loaded: &Loaded, store: Store, output: &mut Output) -> Result<(), CliError> {
+fn follow(args: &Args, loaded: &Loaded, store: StoreReader, output: &mut Output) -> Result<(), CliError> {
     let (mut store, mut known) = (store, HashSet::new());
     let mut filter = args.filter();
     loop {
@@ -150,13 +150,13 @@ fn follow(args: &Args, loaded: &Loaded, store: Store, output: &mut Output) -> Re
         std::thread::sleep(FOLLOW);
         filter.limit = None;
         filter.since = filter.since.max(entries.iter().map(|entry| entry.at).max());
-        if let Some(again) = Store::open_read_only(&loaded.settings.state.path)? {
+        if let Some(again) = StoreReader::open(&loaded.settings.state.path)? {
             store = again;
         }
     }
 }
 
-fn removals(args: &Args, store: &Store, output: &mut Output) -> Result<(), CliError> {
+fn removals(args: &Args, store: &StoreReader, output: &mut Output) -> Result<(), CliError> {
     let entries = store.history(&args.filter())?;
     output.entries(&entries, names(&entries), |wide| match entries.as_slice() {
         [] => args.nothing().to_owned(),
@@ -164,7 +164,7 @@ fn removals(args: &Args, store: &Store, output: &mut Output) -> Result<(), CliEr
     })
 }
 
-fn runs(args: &Args, store: &Store, output: &mut Output) -> Result<(), CliError> {
+fn runs(args: &Args, store: &StoreReader, output: &mut Output) -> Result<(), CliError> {
     let entries = store.runs(args.limit)?;
     output.entries(&entries, [], |wide| match entries.as_slice() {
         [] => "no runs\n".to_owned(),

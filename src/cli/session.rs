@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use anyhow::anyhow;
-use jiff::Timestamp;
 
 use super::error::warn;
 use super::{CliError, ErrorKind, Format};
@@ -15,7 +14,7 @@ use crate::daemon::{Cycle, now};
 use crate::model::Snapshot;
 use crate::observe::Needs;
 use crate::plan::{Plan, Scope, decide};
-use crate::record::{Lock, LockError, STORE_LIMIT, SharedStore, Store, StoreError, read_within};
+use crate::record::{Lock, LockError, STORE_LIMIT, Store, StoreError, StoreReader, read_within};
 
 /// Runs a command that waits for the runtime and for signals. One thread is enough, because it waits most of the time.
 /// Background work that hangs, such as access to an unresponsive disk, does not delay the exit.
@@ -29,23 +28,23 @@ pub(super) fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Re
 /// Takes a snapshot of this node and plans what the agent would do now: under disk pressure it removes everything unused. It
 /// changes nothing, not even the memory.
 pub(super) async fn look(loaded: &Loaded, scope: Scope) -> Result<(Snapshot, Plan), CliError> {
-    Ok(dry_cycle(loaded).await?.look(scope, Needs { log_sizes: true, ..Needs::default() }).await?)
+    Ok(dry_cycle(loaded).await?.look(scope, Needs { log_sizes: true, ..Needs::default() }).await)
 }
 
 /// As [`look`], with the exit of each exited container.
 pub(super) async fn explain(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
-    Ok(dry_cycle(loaded).await?.look(Scope::All, Needs { ends: true, log_sizes: true, ..Needs::default() }).await?)
+    Ok(dry_cycle(loaded).await?.look(Scope::All, Needs { ends: true, log_sizes: true, ..Needs::default() }).await)
 }
 
 /// Takes a snapshot with the lists alone, for completions.
 pub(super) async fn lists(loaded: &Loaded) -> Result<Snapshot, CliError> {
-    Ok(dry_cycle(loaded).await?.snapshot(Needs::default()).await?)
+    Ok(dry_cycle(loaded).await?.snapshot(Needs::default()).await)
 }
 
 /// Takes a snapshot with everything that a plan with any policy needs, and makes a plan with the policy in force, which
 /// shows what is unavailable.
 pub(super) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
-    let snapshot = dry_cycle(loaded).await?.snapshot(Needs::ALL).await?;
+    let snapshot = dry_cycle(loaded).await?.snapshot(Needs::ALL).await;
     let plan = decide(&snapshot, &loaded.settings.policy, Scope::All);
     Ok((snapshot, plan))
 }
@@ -53,16 +52,16 @@ pub(super) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan), CliErr
 /// Returns a cycle that changes nothing: it has a copy of the store.
 async fn dry_cycle(loaded: &Loaded) -> Result<Cycle, CliError> {
     let node = LocalNode::find(loaded).await?;
-    let store = memory_only(&loaded.settings).await?;
-    let started_at = begun(&store)?;
-    Ok(Cycle::dry(loaded.settings.clone(), &node, store, started_at))
+    let memory = recorded(&loaded.settings).await?.memory()?;
+    let started_at = memory.agent_started_at.unwrap_or_else(now);
+    Ok(Cycle::dry(loaded.settings.clone(), &node, Store::without_file(memory), started_at))
 }
 
 /// Prints a warning if there is no history yet: then each image was first seen now and each pod is missing since now. A
 /// document has no warning: its reader may read both outputs.
 pub(super) async fn warn_without_history(settings: &Settings, format: Option<Format>) -> Result<(), CliError> {
     let is_text = !matches!(format, Some(Format::Json | Format::Yaml | Format::Name));
-    if is_text && memory_only(settings).await?.begun_at()?.is_none() {
+    if is_text && recorded(settings).await?.memory()?.agent_started_at.is_none() {
         warn(NO_HISTORY);
     }
     Ok(())
@@ -71,48 +70,43 @@ pub(super) async fn warn_without_history(settings: &Settings, format: Option<For
 /// The warning for a node without a store.
 const NO_HISTORY: &str = "no history yet: ages count from this command; run the service, or `kubegc collect --wait`";
 
-/// Copies the store for a dry run. If its file system does not respond, or this user may not read it, a warning is logged
+/// Reads the store. If its file system does not respond, or this user may not read it, a warning is logged
 /// and the plan is made without memory. Without memory everything counts as new, so less is removed.
-pub(super) async fn memory_only(settings: &Settings) -> Result<Store, CliError> {
-    memory_within(STORE_LIMIT, settings).await
+pub(super) async fn recorded(settings: &Settings) -> Result<StoreReader, CliError> {
+    recorded_within(STORE_LIMIT, settings).await
 }
 
-async fn memory_within(limit: Duration, settings: &Settings) -> Result<Store, CliError> {
+async fn recorded_within(limit: Duration, settings: &Settings) -> Result<StoreReader, CliError> {
     let of = settings.clone();
-    or_none(read_within(limit, &settings.state.path, move || copy(&of)).await)
+    or_none(read_within(limit, &settings.state.path, move || read(&of)).await)
 }
 
-/// As [`memory_only`], for a thread that may wait.
-pub(super) fn memory_only_blocking(settings: &Settings) -> Result<Store, CliError> {
-    or_none(copy(settings))
+/// As [`recorded`], for a thread that may wait.
+pub(super) fn recorded_blocking(settings: &Settings) -> Result<StoreReader, CliError> {
+    or_none(read(settings))
 }
 
-/// Copies the store of the agent that holds the lock, else that of the settings.
-fn copy(settings: &Settings) -> Result<Option<Store>, StoreError> {
+/// Reads the store of the agent that holds the lock, else that of the settings.
+fn read(settings: &Settings) -> Result<Option<StoreReader>, StoreError> {
     let path = Lock::store_of_holder(&settings.state.lock).filter(|path| path.exists());
-    Store::open_read_only(path.as_deref().unwrap_or(&settings.state.path))
+    StoreReader::open(path.as_deref().unwrap_or(&settings.state.path))
 }
 
-fn or_none(copied: Result<Option<Store>, StoreError>) -> Result<Store, CliError> {
-    match copied {
+fn or_none(read: Result<Option<StoreReader>, StoreError>) -> Result<StoreReader, CliError> {
+    match read {
         Ok(Some(store)) => return Ok(store),
         Ok(None) => {}
         Err(error @ StoreError::Newer { .. }) => return Err(error.into()),
         Err(error) => tracing::warn!(%error, "planning without memory"),
     }
-    Ok(Store::in_memory()?)
+    Ok(StoreReader::empty()?)
 }
 
 /// Takes the lock and opens the store, for a pass that removes objects.
-pub(super) async fn lock_and_open(settings: &Settings, verb: &'static str) -> Result<(Lock, SharedStore), CliError> {
+pub(super) async fn lock_and_open(settings: &Settings, verb: &'static str) -> Result<(Lock, Store), CliError> {
     let mut lock = Lock::take(&settings.state.lock, verb)?;
     lock.names_store(&settings.state.path);
-    Ok((lock, SharedStore::open(&settings.state.path).await?))
-}
-
-/// Returns since when the store has records. A single pass does not change that time.
-pub(super) fn begun(store: &Store) -> Result<Timestamp, CliError> {
-    Ok(store.begun_at()?.unwrap_or_else(now))
+    Ok((lock, Store::open(&settings.state.path).await?))
 }
 
 /// Returns an error if a list that the plan needs is unavailable, although the decisions of the plan are correct.
@@ -168,6 +162,7 @@ mod tests {
     use nix::sys::stat::Mode;
 
     use super::*;
+    use crate::model::Memory;
 
     /// Opening a pipe to read it waits for a writer, as every access to a disk that hangs waits.
     #[tokio::test]
@@ -177,10 +172,10 @@ mod tests {
         settings.state.path = dir.path().join("kubegc.db");
         settings.state.lock = dir.path().join("kubegc.lock");
         nix::unistd::mkfifo(&settings.state.path, Mode::S_IRWXU).unwrap();
-        let opened = memory_within(Duration::from_millis(50), &settings);
+        let opened = recorded_within(Duration::from_millis(50), &settings);
         let opened = tokio::time::timeout(Duration::from_secs(30), opened).await;
         drop(std::fs::OpenOptions::new().write(true).open(&settings.state.path).unwrap()); // ends the wait
         let store = opened.expect("a bounded wait").unwrap();
-        assert_eq!(store.begun_at().unwrap(), None);
+        assert_eq!(store.memory().unwrap(), Memory::default());
     }
 }

@@ -119,7 +119,7 @@ impl RuntimeReader {
     pub async fn runtime(&self) -> Result<Runtime, CriError> {
         let version = self.version().await?;
         let endpoint = self.runtime.path().display().to_string();
-        Ok(Runtime { name: version.runtime_name, version: version.runtime_version, endpoint, ..Runtime::default() })
+        Ok(Runtime { name: version.runtime_name, version: version.runtime_version, endpoint })
     }
 
     /// Returns the sandbox image; `None` = the runtime does not report it, and only its pin identifies it.

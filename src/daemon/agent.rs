@@ -30,7 +30,7 @@ use crate::cri::InProgress;
 use crate::model::size_text;
 use crate::plan::Scope;
 use crate::record::events::Events;
-use crate::record::{Lock, Pass, SharedStore, StoreError};
+use crate::record::{Lock, Pass, Store};
 use crate::serve::{Inbox, Progress};
 
 /// An agent that holds the lock of its node: what stays over all reloads of the settings.
@@ -160,20 +160,15 @@ impl Agent<'_> {
     }
 
     /// Runs the loops with these settings. Returns the store, and the settings of a reload; `None` = stopped.
-    async fn serve(
-        &mut self,
-        settings: &Settings,
-        node: &LocalNode,
-        store: SharedStore,
-    ) -> (SharedStore, Option<Loaded>) {
+    async fn serve(&mut self, settings: &Settings, node: &LocalNode, store: Store) -> (Store, Option<Loaded>) {
         self.shows(settings);
         let Self { stop, notifier, monitoring, lock, requests, reloads, started_at, .. } = self;
         let mut events = Events::start(connection_for_events(settings), &settings.node);
         let limits = Limits::of(&settings.runtime.options);
-        let after = |scope, pass: &Result<Pass, StoreError>| {
+        let after = |scope, pass: &Pass| {
             notifier.status(&status(scope, pass));
             monitoring.passed(scope, pass);
-            lock.report(pass.as_ref().ok().and_then(Pass::not_recorded).map(ToString::to_string).as_deref());
+            lock.report(pass.not_recorded.as_deref());
             events.announce(now(), scope, pass);
         };
         let reload = || reloads.reload(notifier, monitoring);
@@ -201,12 +196,8 @@ impl Agent<'_> {
 }
 
 /// Formats the result of the last pass, for `systemctl status`.
-fn status(scope: Scope, pass: &Result<Pass, StoreError>) -> String {
+fn status(scope: Scope, pass: &Pass) -> String {
     let what = if scope == Scope::Images { "images" } else { "containers" };
-    let pass = match pass {
-        Ok(pass) => pass,
-        Err(error) => return format!("{what}: {error}"),
-    };
     if let Some(error) = pass.plan.errors.first() {
         return format!("{what}: {error}");
     }
@@ -218,7 +209,7 @@ fn status(scope: Scope, pass: &Result<Pass, StoreError>) -> String {
     if total.would_remove > 0 {
         return format!("{what}: would remove {}, kept {kept}", total.would_remove);
     }
-    let store = pass.not_recorded().map_or_else(String::new, |note| format!("; {note}"));
+    let store = pass.not_recorded.as_ref().map_or_else(String::new, |cause| format!("; {cause}"));
     format!(
         "{what}: removed {removed}, failed {failed}, kept {kept}, {} freed{store}",
         size_text(pass.summary.total_measured_bytes())

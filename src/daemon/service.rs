@@ -16,7 +16,7 @@ use super::pressure::{PressureBackoff, PressureMonitor};
 use super::schedule::{self, Job, Limits, PassResult};
 use super::signals::Reload;
 use crate::plan::{Plan, Pressure, PressurePolicy, Report, Scope};
-use crate::record::{Pass, SharedStore, StoreError, log_pass};
+use crate::record::{Pass, Store, log_pass};
 use crate::serve::{Inbox, Live, Order, PassEvent, PassRequest, Progress};
 
 /// The name of a requested pass in [`Progress`].
@@ -57,8 +57,8 @@ pub async fn run<T>(
     stop: &CancellationToken,
     requests: &mut Requests,
     reload: impl FnMut() -> Option<T>,
-    after: impl FnMut(Scope, &Result<Pass, StoreError>),
-) -> (SharedStore, Option<T>) {
+    after: impl FnMut(Scope, &Pass),
+) -> (Store, Option<T>) {
     let Requests { reload: requested, inbox: Inbox { live, orders }, progress } = requests;
     let (intervals, ends) = (cycle.settings().intervals.clone(), stop.child_token());
     let relief = Mutex::new((cycle.monitor(), PressureBackoff::new(&intervals)));
@@ -85,7 +85,7 @@ pub async fn run<T>(
 
 impl<A> Service<'_, A>
 where
-    A: FnMut(Scope, &Result<Pass, StoreError>),
+    A: FnMut(Scope, &Pass),
 {
     async fn job(&self, job: Job) -> PassResult {
         let scope = match job {
@@ -141,13 +141,13 @@ where
         tracing::warn!(%scope, %pressure, "disk pressure: removing everything unused");
         let pass = self.scheduled(PassKind::Pressure(pressure, scope), scope).await;
         self.ended(scope, &pass);
-        pass.map_or(0, |pass| pass.summary.total().removed)
+        pass.summary.total().removed
     }
 
-    fn ended(&self, scope: Scope, pass: &Result<Pass, StoreError>) -> PassResult {
+    fn ended(&self, scope: Scope, pass: &Pass) -> PassResult {
         (self.after.borrow_mut())(scope, pass);
         log_pass(scope, pass);
-        let is_success = pass.as_ref().is_ok_and(Pass::is_success);
+        let is_success = pass.is_success();
         // A failed pass causes a back-off of its loop.
         let result = if is_success { PassResult::Succeeded } else { PassResult::Failed };
         let intervals = &self.cycle.settings().intervals;
@@ -162,7 +162,7 @@ where
     }
 
     /// Runs a pass of the schedule.
-    async fn scheduled(&self, kind: PassKind, scope: Scope) -> Result<Pass, StoreError> {
+    async fn scheduled(&self, kind: PassKind, scope: Scope) -> Pass {
         self.running.send_modify(|running| *running += 1);
         let pass = self.shown(kind, scope, |_, _| {}).await;
         self.running.send_modify(|running| *running -= 1);
@@ -170,12 +170,7 @@ where
     }
 
     /// Runs a pass, and shows its progress on the socket.
-    async fn shown(
-        &self,
-        kind: PassKind,
-        scope: Scope,
-        mut watch: impl FnMut(&Plan, &Report) + Send,
-    ) -> Result<Pass, StoreError> {
+    async fn shown(&self, kind: PassKind, scope: Scope, mut watch: impl FnMut(&Plan, &Report) + Send) -> Pass {
         live::begun(&self.live, scope);
         let shown = self.live.clone();
         let watch = move |plan: &Plan, report: &Report| {

@@ -93,8 +93,7 @@ async fn a_snapshot_holds_what_every_source_told() {
     assert_eq!(snapshot.pod_dirs, Seen::Seen(vec!["u1".into()]));
     assert_eq!(snapshot.pulling, ["docker.io/library/new:1"]);
     assert_eq!(snapshot.image_uses, Seen::Seen(()));
-    assert!(snapshot.runtime.as_ref().unwrap().listening_since.is_some());
-    assert_eq!(snapshot.listening_since, snapshot.runtime.map(|runtime| runtime.listening_since));
+    assert!(snapshot.listening_since.as_ref().unwrap().is_some());
 }
 
 #[tokio::test]
@@ -102,7 +101,7 @@ async fn without_a_version_it_is_known_since_when_the_runtime_listens() {
     let sim = Sim::start(node().sandbox_image("registry.k8s.io/pause:3.9")).unwrap();
     sim.fault(Rpc::Version, Fault::Fail(Code::Internal), Times::Forever);
     let snapshot = observed(&sim).await;
-    assert!(snapshot.listening_since().as_ref().unwrap().is_some());
+    assert!(snapshot.listening_since.as_ref().unwrap().is_some());
     assert_eq!(snapshot.sandbox_image(), Seen::Seen(Some("registry.k8s.io/pause:3.9")));
 }
 
@@ -112,7 +111,7 @@ async fn a_connection_that_was_made_again_to_a_socket_of_the_runtime_is_no_resta
     filetime(sim.socket(), std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000));
     let observer = observer(&sim);
     for _ in 0..2 {
-        let since = observer.observe(noon(), Memory::default()).await.listening_since();
+        let since = observer.observe(noon(), Memory::default()).await.listening_since;
         assert_eq!(since, Seen::Seen(Some(Timestamp::from_second(1_000_000).unwrap())), "the socket shows restarts");
         sim.cut_connections();
     }
@@ -337,7 +336,7 @@ async fn a_restart_during_the_pass_shows_in_the_age_of_the_socket() {
 }
 
 fn since(snapshot: &Snapshot) -> Timestamp {
-    snapshot.runtime.as_ref().unwrap().listening_since.unwrap()
+    snapshot.listening_since.as_ref().unwrap().unwrap()
 }
 
 /// Sets the modification time by path, because a socket cannot be opened.

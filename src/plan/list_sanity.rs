@@ -75,9 +75,9 @@ fn just_started(snapshot: &Snapshot, guards: &Guards) -> Option<KeepReason> {
     if guards.settle.is_zero() {
         return None;
     }
-    let since = match snapshot.listening_since() {
-        Seen::Seen(since) => since?,
-        Seen::NotSeen(cause) => return Some(KeepReason::RuntimeNotSeen { cause }),
+    let since = match &snapshot.listening_since {
+        Seen::Seen(since) => (*since)?,
+        Seen::NotSeen(cause) => return Some(KeepReason::RuntimeNotSeen { cause: cause.clone() }),
     };
     let known = snapshot.memory.runtime.as_ref().filter(|known| known.listening_since == Some(since));
     let since = known.map_or(since, |known| known.first_seen.min(since));

@@ -102,11 +102,6 @@ pub enum PassEvent {
     },
     /// The pass ended.
     Done(Box<PassDone>),
-    /// The pass could not be made.
-    Failed {
-        /// The cause.
-        error: String,
-    },
 }
 
 /// The result of a requested pass.

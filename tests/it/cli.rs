@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use kubegc::model::Snapshot;
 use kubegc::plan::{FailureCause, Measure, Outcome, Plan, Policy, Pressure, Refusal, Report, Scope, Summary, decide};
-use kubegc::record::Store;
+use kubegc::record::{Retention, RunEnd, RunStart, Store};
 
 use crate::shell::Shell;
 
@@ -593,9 +593,10 @@ fn store(path: &std::path::Path, plan: &Plan) {
 }
 
 fn store_with(path: &std::path::Path, plan: &Plan, mut summary: Summary) {
-    let mut store = Store::open(path).unwrap().store;
+    let store = Store::open_blocking(path).unwrap();
     let at = |second: i64| plan.taken_at + jiff::SignedDuration::from_secs(second);
-    let run = store.begin_run(at(0), Scope::All, false).unwrap();
+    let start = RunStart { started_at: at(0), scope: Scope::All, dry: false, triggered_by: None };
+    let run = store.change_blocking(|state| state.begin_run(start));
     let outcomes = [
         (0, Outcome::Removed {}, None),
         (4, Outcome::Refused { refusal: Refusal::Ready }, None),
@@ -616,10 +617,12 @@ fn store_with(path: &std::path::Path, plan: &Plan, mut summary: Summary) {
             proven_by: None,
             note: None,
         };
-        store.record(run, at(second), &report).unwrap();
+        store.change_blocking(|state| state.record(&run, at(second), &report, Duration::ZERO));
         summary.add(&report);
     }
-    store.finish_run(run, at(75), &summary, Some("1 removal failed")).unwrap();
+    let keep = Retention { max_age: Duration::MAX, max_rows: u64::MAX };
+    let end = RunEnd { at: at(75), summary, error: Some("1 removal failed".to_owned()), keep };
+    store.change_blocking(|state| state.end_run(&run, end));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
-use kubegc::record::{HistoryFilter, Store};
+use kubegc::record::{HistoryFilter, StoreReader};
 use kubegc::sim::{FakeSocket, Fault, MIB, Node, Rpc, Sim, Times};
 use nix::sys::signal::Signal;
 
@@ -68,7 +68,7 @@ async fn at_a_signal_the_service_finishes_and_records_the_action_in_progress() {
     let begun = sim.calls_of(Rpc::RemoveContainer);
     assert_eq!(begun.len(), 1, "nothing else is begun");
     assert_eq!(sim.state().container_state(&begun[0]), None, "it is finished");
-    let store = Store::open(&home.store()).unwrap().store;
+    let store = StoreReader::open(&home.store()).unwrap().unwrap();
     let history = store.history(&HistoryFilter::default()).unwrap();
     let recorded: Vec<_> = history.iter().map(|entry| (&entry.id, entry.outcome.as_str())).collect();
     assert_eq!(recorded, [(&begun[0], "removed")]);

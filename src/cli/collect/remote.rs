@@ -42,8 +42,8 @@ pub(super) async fn collect(
         Err(ServeError::Connect { .. }) => return Err(held),
         Err(error) => return Err(CliError::new(ErrorKind::Partial, error)),
     };
-    if let Some(note) = &done.not_recorded {
-        warn(&format!("{note}, so this pass is not in the history"));
+    if let Some(cause) = &done.not_recorded {
+        warn(&format!("{cause}, so this pass is not in the history"));
     }
     if done.observes {
         return Err(observing());
@@ -51,9 +51,9 @@ pub(super) async fn collect(
     // The agent has logged the outcomes.
     done.reports.iter().for_each(|report| count_and_log_outcome(report, metrics, true));
     let PassDone { plan, reports, summary, .. } = done;
-    let pass = Ok(Pass { plan, reports, summary, store: Vec::new() });
+    let pass = Pass { plan, reports, summary, not_recorded: None };
     count_pass(PassEnd { scope: args.scope, duration: None, at: now() }, &pass, metrics);
-    Ok(pass?)
+    Ok(pass)
 }
 
 fn interrupted() -> CliError {

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::CliError;
 use crate::cli::error::warn;
 use crate::cli::render::progress;
 use crate::daemon::Cycle;
@@ -16,18 +15,13 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Observes the node and waits, until nothing is too young to be decided, at most for `limit`. After the first wait there
 /// may be another: a pod counts as missing only when a runtime that has just started is trusted.
-pub(super) async fn for_ages(
-    cycle: &Cycle,
-    scope: Scope,
-    limit: Duration,
-    stop: &CancellationToken,
-) -> Result<(), CliError> {
+pub(super) async fn for_ages(cycle: &Cycle, scope: Scope, limit: Duration, stop: &CancellationToken) {
     let mut left = limit;
     loop {
-        let (snapshot, memory, plan) = cycle.learn(scope).await?;
+        let (snapshot, memory, plan) = cycle.learn(scope).await;
         let wait = wait_for_ages(&snapshot, &memory, &plan);
         if wait.is_zero() || left.is_zero() || stop.is_cancelled() {
-            return Ok(());
+            return;
         }
         let bounded = (wait + MARGIN).min(left);
         if bounded < wait {

@@ -15,7 +15,7 @@ use super::Args;
 use crate::cli::render::table;
 use crate::cli::{CliError, Output, format};
 use crate::plan::Kind;
-use crate::record::{HistoryFilter, Store};
+use crate::record::{HistoryFilter, StoreReader};
 
 /// The reason of the row with the bytes of containers and sandboxes. It is last of its kind.
 const BY_PASS: &str = "measured_by_pass";
@@ -34,7 +34,7 @@ struct Sum {
 }
 
 /// Prints the number of removals and the reclaimed bytes by day and reason.
-pub(super) fn print(args: &Args, store: &Store, output: &mut Output) -> Result<(), CliError> {
+pub(super) fn print(args: &Args, store: &StoreReader, output: &mut Output) -> Result<(), CliError> {
     let filter = HistoryFilter { limit: None, ..args.filter() };
     // Newest day first.
     let mut sums = BTreeMap::new();

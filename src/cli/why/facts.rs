@@ -134,7 +134,7 @@ pub(super) fn seconds_to_go(kept: &Kept, snapshot: &Snapshot) -> Option<i64> {
             let loss = snapshot.memory.baseline_lost.unwrap_or_default();
             after(loss.since.unwrap_or(now), *hold_seconds)?
         }
-        KeepReason::RuntimeJustStarted { settle_seconds } => match snapshot.listening_since() {
+        KeepReason::RuntimeJustStarted { settle_seconds } => match snapshot.listening_since {
             Seen::Seen(Some(since)) => after(since, *settle_seconds)?,
             Seen::Seen(None) | Seen::NotSeen(_) => return None,
         },

@@ -9,7 +9,7 @@ use crate::daemon::{failed_sources, now};
 use crate::metrics::AgentMetrics;
 use crate::page::{Outlook, STYLE_HASH};
 use crate::plan::{PlanError, Scope};
-use crate::record::{Pass, StoreError};
+use crate::record::Pass;
 use crate::serve::{AgentState, Health, Inbox, Live, Pages, Progress, ReportPage, Server};
 
 /// Makes the page for people, of what the last passes show of the next ones or why nothing is known of them.
@@ -94,24 +94,18 @@ impl Monitoring {
     }
 
     /// Shows which sources a pass could not read. The agent is ready when those of all loops have answered.
-    pub(super) fn passed(&self, scope: Scope, pass: &Result<Pass, StoreError>) {
-        let unseen =
-            |pass: &Pass| pass.plan.errors.iter().find(|error| matches!(error, PlanError::NotSeen { .. })).cloned();
-        let fault = match pass {
-            Ok(pass) => unseen(pass).map(|error| error.to_string()),
-            Err(error) => Some(error.to_string()),
-        };
+    pub(super) fn passed(&self, scope: Scope, pass: &Pass) {
+        let unseen = pass.plan.errors.iter().find(|error| matches!(error, PlanError::NotSeen { .. }));
+        let fault = unseen.map(ToString::to_string);
         for of in [Scope::Containers, Scope::Images].into_iter().filter(|of| scope == *of || scope == Scope::All) {
             self.has_or_lacks(of.as_str(), fault.clone());
         }
-        if let Ok(pass) = pass {
-            let outlook = Outlook::new(&pass.plan, None, &pass.reports);
-            let mut known = self.outlooks.lock().unwrap_or_else(PoisonError::into_inner);
-            known.retain(|of, _| scope != Scope::All && *of != Scope::All.as_str());
-            known.insert(scope.as_str(), outlook);
-            let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
-            self.has_or_lacks(PODS, failed_sources(&pass.plan, &settings));
-        }
+        let outlook = Outlook::new(&pass.plan, None, &pass.reports);
+        let mut known = self.outlooks.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|of, _| scope != Scope::All && *of != Scope::All.as_str());
+        known.insert(scope.as_str(), outlook);
+        let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        self.has_or_lacks(PODS, failed_sources(&pass.plan, &settings));
     }
 
     /// Shows whether the configuration could be loaded again, and the error if not.

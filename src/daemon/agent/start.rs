@@ -11,7 +11,7 @@ use crate::config::{KEYS, Loaded, Origin, Settings};
 use crate::daemon::node::LocalNode;
 use crate::daemon::notify::Notifier;
 use crate::model::Backoff;
-use crate::record::{Lock, LockError, SharedStore};
+use crate::record::{Lock, LockError, Store};
 
 /// The end of the text in the lock of a one-shot `kubegc collect`.
 const ONE_SHOT: &str = ", collect";
@@ -28,7 +28,7 @@ pub(super) async fn await_lock(
     settings: &Settings,
     stop: &CancellationToken,
     notifier: &Notifier,
-) -> Result<Option<(Lock, SharedStore)>, AgentError> {
+) -> Result<Option<(Lock, Store)>, AgentError> {
     let mut is_logged = false;
     loop {
         let mut lock = match Lock::take(&settings.state.lock, "run") {
@@ -47,7 +47,7 @@ pub(super) async fn await_lock(
             Err(error) => return Err(error.into()),
         };
         lock.names_store(&settings.state.path);
-        return Ok(Some((lock, SharedStore::open(&settings.state.path).await?)));
+        return Ok(Some((lock, Store::open(&settings.state.path).await?)));
     }
 }
 

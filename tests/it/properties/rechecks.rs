@@ -170,7 +170,7 @@ fn built(node: &Snapshot) -> Node {
         built = built.id(image.id.as_str()).image(tag, &[(tag, image.size_bytes * 10 * MIB)]);
         built = if image.pinned { built.pinned() } else { built };
     }
-    if let Some(image) = node.runtime.as_ref().and_then(|runtime| runtime.sandbox_image.as_deref()) {
+    if let Some(image) = node.sandbox_image.as_ref().and_then(Option::as_deref) {
         built = built.sandbox_image(image);
     }
     let sandboxes = node.sandboxes.as_ref().map_or(&[][..], Vec::as_slice);
