@@ -15,9 +15,10 @@ use super::only::OnlyArgs;
 use super::overrides::Overrides;
 use super::plan::ScopeArg;
 use super::render::{self, Detail, Paint};
-use super::session::{begun, block_on, lock_and_open, look, memory_only, warn_without_history};
+use super::session::{begun, block_on, look, memory_only, warn_without_history};
 use super::{CliError, ErrorKind, Format, Output, format, one_document};
 use crate::config::{Loaded, Mode};
+use crate::daemon::agent::lock_and_open;
 use crate::daemon::node::LocalNode;
 use crate::daemon::schedule::Limits;
 use crate::daemon::signals::Signal;
@@ -168,7 +169,7 @@ async fn collect(
         let cycle = Cycle::dry(settings, &node, store, started_at).with_metrics(metrics);
         return Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?);
     }
-    let (_lock, store) = match lock_and_open(&settings, "collect").await {
+    let (_lock, store) = match lock_and_open(&settings, "collect").await.map_err(CliError::from) {
         Err(error) if error.kind() == ErrorKind::Locked && settings.state.socket().exists() => {
             return remote::collect(args, saved, loaded, stop, error, metrics).await;
         }

@@ -15,7 +15,7 @@ use crate::daemon::{Cycle, now};
 use crate::model::Snapshot;
 use crate::observe::Needs;
 use crate::plan::{Plan, Scope, decide};
-use crate::record::{Lock, LockError, STORE_LIMIT, SharedStore, Store, StoreError, read_within};
+use crate::record::{Lock, LockError, STORE_LIMIT, Store, StoreError, read_within};
 
 /// Runs a command that waits for the runtime and for signals. One thread is enough, because it waits most of the time.
 /// Background work that hangs, such as access to an unresponsive disk, does not delay the exit.
@@ -101,13 +101,6 @@ fn or_none(copied: Result<Option<Store>, StoreError>) -> Result<Store, CliError>
         Err(error) => tracing::warn!(%error, "planning without memory"),
     }
     Ok(Store::in_memory()?)
-}
-
-/// Takes the lock and opens the store, for a pass that removes objects.
-pub(super) async fn lock_and_open(settings: &Settings, verb: &'static str) -> Result<(Lock, SharedStore), CliError> {
-    let mut lock = Lock::take(&settings.state.lock, verb)?;
-    lock.names_store(&settings.state.path);
-    Ok((lock, SharedStore::open(&settings.state.path).await?))
 }
 
 /// Returns since when the store has records. A single pass does not change that time.
