@@ -66,9 +66,6 @@ pub struct ExecuteOptions {
     /// Whether the recheck keeps an image that a pod names by then (I6). Off if `guards.keep_pod_images` is off.
     /// Default on.
     pub keeps_pod_images: bool,
-    /// Grace period between the stop signal and the kill, for a container in state unknown. Default 2 s, the minimum of
-    /// the kubelet.
-    pub stop_grace: Duration,
     /// How long to wait for free space before a fallback candidate is removed. Some runtimes answer a removal first and
     /// delete the data later. The measurement after containers waits up to four times as long for the space of their
     /// writable layers. Default 1 s; 0 = no wait.
@@ -102,7 +99,6 @@ impl Default for ExecuteOptions {
             kubelet_pods: None,
             asks_for_pods: true,
             keeps_pod_images: true,
-            stop_grace: Duration::from_secs(2),
             space_settle: Duration::from_secs(1),
             stop_wait: Duration::from_mins(1),
         }

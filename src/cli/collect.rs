@@ -14,9 +14,10 @@ use tokio_util::sync::CancellationToken;
 use super::only::OnlyArgs;
 use super::overrides::Overrides;
 use super::render::{self, progress, reference};
-use super::session::{block_on, lock_and_open, look, recorded, warn_without_history};
+use super::session::{block_on, look, recorded, warn_without_history};
 use super::{CliError, ErrorKind, Output, format, one_document};
 use crate::config::{Loaded, Mode};
+use crate::daemon::agent::lock_and_open;
 use crate::daemon::node::LocalNode;
 use crate::daemon::schedule::Limits;
 use crate::daemon::signals::Signal;
@@ -170,7 +171,7 @@ async fn collect(
         let cycle = Cycle::dry(settings, &node, Store::without_file(memory), started_at).with_metrics(metrics);
         return Ok(Box::pin(one_pass(cycle, args, saved, stop)).await);
     }
-    let (_lock, store) = match lock_and_open(&settings, "collect").await {
+    let (_lock, store) = match lock_and_open(&settings, "collect").await.map_err(CliError::from) {
         Err(error) if error.kind() == ErrorKind::Locked && settings.state.socket().exists() => {
             return remote::collect(args, saved, loaded, stop, error, metrics).await;
         }

@@ -208,6 +208,21 @@ mod tests {
         assert_eq!(read("  \n"), []);
     }
 
+    /// An input that must not be read.
+    struct NotYet;
+
+    impl Read for NotYet {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            panic!("read before the next document is needed");
+        }
+    }
+
+    #[test]
+    fn a_document_is_complete_before_the_next_one_begins() {
+        let mut snapshots = Snapshots::new(Box::new(ONE.as_bytes().chain(NotYet)), "f");
+        assert_eq!(snapshots.next().unwrap().unwrap().node, "n1");
+    }
+
     #[test]
     fn an_error_has_its_line() {
         let cases = [

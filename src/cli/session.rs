@@ -102,13 +102,6 @@ fn or_none(read: Result<Option<StoreReader>, StoreError>) -> Result<StoreReader,
     Ok(StoreReader::empty()?)
 }
 
-/// Takes the lock and opens the store, for a pass that removes objects.
-pub(super) async fn lock_and_open(settings: &Settings, verb: &'static str) -> Result<(Lock, Store), CliError> {
-    let mut lock = Lock::take(&settings.state.lock, verb)?;
-    lock.names_store(&settings.state.path);
-    Ok((lock, Store::open(&settings.state.path).await?))
-}
-
 /// Returns an error if a list that the plan needs is unavailable, although the decisions of the plan are correct.
 pub(super) fn all_seen(plan: &Plan) -> Result<(), CliError> {
     let blind = plan.errors.iter().find(|error| error.is_unobserved());

@@ -9,8 +9,7 @@ mod start;
 pub use error::AgentError;
 pub use monitoring::PageOf;
 pub use reload::Load;
-
-use std::time::Duration;
+pub use start::lock_and_open;
 
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
@@ -77,7 +76,7 @@ pub async fn run(
         biased;
         signal = signals.aborted() => Ok(Some(signal)),
         () = notify_stopping(&stop, &notifier) => Ok(None),
-        () = answer_watchdog(environment.watchdog, &notifier, &progress) => Ok(None),
+        () = watchdog::run(&notifier, &progress, environment.watchdog) => Ok(None),
         () = files.run(&reload) => Ok(None),
         served = serve(loaded, load, (&stop, &reload), &notifier, monitoring, &progress) => served.map(|()| None),
     }
@@ -88,14 +87,6 @@ async fn notify_stopping(stop: &CancellationToken, notifier: &Notifier) {
     stop.cancelled().await;
     notifier.stopping();
     std::future::pending::<()>().await;
-}
-
-/// Answers the watchdog of the service manager, if it has one, twice within its limit. Never returns.
-async fn answer_watchdog(limit: Option<Duration>, notifier: &Notifier, progress: &Progress) {
-    match limit {
-        Some(limit) => watchdog::run(notifier, progress, limit / 2).await,
-        None => std::future::pending().await,
-    }
 }
 
 /// Runs the loops with the settings in force, and again after each reload, until `stop`.

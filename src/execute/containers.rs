@@ -6,6 +6,7 @@
 //! the removal of the container.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::action_result::{Done, ExecuteError};
 use super::run::Run;
@@ -13,6 +14,9 @@ use super::{LogError, RemovedStats};
 use crate::cri::ContainerStatus;
 use crate::model::{ContainerId, ContainerState, LinkTarget, PodRef, log_link_name};
 use crate::plan::{Action, Measure, Refusal};
+
+/// The time between the stop signal and the kill, for a container in state unknown: the minimum of the kubelet.
+const STOP_GRACE: Duration = Duration::from_secs(2);
 
 impl Run<'_> {
     /// Removes a container that is still in the planned state (I1).
@@ -39,7 +43,7 @@ impl Run<'_> {
             return Ok(Done { note: Some(note), ..Done::refused(Refusal::StateChanged) });
         }
         if status.state == ContainerState::Unknown {
-            self.exec.remover.stop_container(id, self.exec.options.stop_grace).await?;
+            self.exec.remover.stop_container(id, STOP_GRACE).await?;
         }
         let pod = status.pod.as_ref().or(action.pod.as_ref());
         let mut left = Vec::new();

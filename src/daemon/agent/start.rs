@@ -31,24 +31,30 @@ pub(super) async fn await_lock(
 ) -> Result<Option<(Lock, Store)>, AgentError> {
     let mut is_logged = false;
     loop {
-        let mut lock = match Lock::take(&settings.state.lock, "run") {
-            Ok(lock) => lock,
-            Err(LockError::Held { path, holder }) if holder.ends_with(ONE_SHOT) => {
-                if !is_logged {
+        match lock_and_open(settings, "run").await {
+            Err(AgentError::Lock(LockError::Held { path, holder })) if holder.ends_with(ONE_SHOT) => {
+                if !std::mem::replace(&mut is_logged, true) {
                     tracing::warn!(lock = %path.display(), holder, "waiting for the end of a one-shot pass");
                     notifier.ready("waiting for the end of a one-shot pass");
-                    is_logged = true;
-                }
-                tokio::select! {
-                    () = stop.cancelled() => return Ok(None),
-                    () = tokio::time::sleep(LOCK_WAIT) => continue,
                 }
             }
-            Err(error) => return Err(error.into()),
-        };
-        lock.names_store(&settings.state.path);
-        return Ok(Some((lock, Store::open(&settings.state.path).await?)));
+            opened => return opened.map(Some),
+        }
+        tokio::select! {
+            () = stop.cancelled() => return Ok(None),
+            () = tokio::time::sleep(LOCK_WAIT) => {}
+        }
     }
+}
+
+/// Takes the lock and opens the store, for passes that remove objects. The lock says which command holds it.
+///
+/// # Errors
+/// Another process holds the lock, or a file cannot be used.
+pub async fn lock_and_open(settings: &Settings, verb: &'static str) -> Result<(Lock, Store), AgentError> {
+    let mut lock = Lock::take(&settings.state.lock, verb)?;
+    lock.names_store(&settings.state.path);
+    Ok((lock, Store::open(&settings.state.path).await?))
 }
 
 /// Logs the settings in force that differ from the built-in ones.
