@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 
-use super::containers::counted_from;
 use super::instances::known;
 use super::{Kind, Plan, Policy};
 use crate::model::Snapshot;
@@ -32,7 +31,7 @@ pub fn add(plan: &mut Plan, snapshot: &Snapshot, policy: &Policy) {
 
 fn all(snapshot: &Snapshot, policy: &Policy) -> HashMap<(Kind, String), Facts> {
     let containers = snapshot.listed_containers().into_iter().flatten().map(|one| {
-        let facts = Facts { since: known(counted_from(&policy.containers, one)), bytes: one.log_bytes };
+        let facts = Facts { since: known(policy.containers.age_from.of(one)), bytes: one.log_bytes };
         ((Kind::Container, one.id.to_string()), facts)
     });
     let sandboxes = snapshot.listed_sandboxes().into_iter().flatten();
