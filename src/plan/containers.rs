@@ -153,7 +153,7 @@ fn why_kept(context: &Context, stopped: &HashSet<&SandboxId>, container: &Contai
     if guards.keep_newest_instance && may_run {
         return Some(KeepReason::MaybeRunning {});
     }
-    if !is_old_enough(context, counted_from(policy, container)) {
+    if !is_old_enough(context, policy.age_from.of(container)) {
         return Some(KeepReason::YoungerThanMinAge { min_age_seconds: super::seconds(policy.min_age) });
     }
     context.backing_off(Kind::Container, container.id.as_str())
@@ -164,14 +164,6 @@ fn is_old_enough(context: &Context, since: Timestamp) -> bool {
     let min_age = context.policy.containers.min_age;
     let is_unknown = context.policy.guards.keep_newest_instance && instances::known(since).is_none();
     if is_unknown { min_age.is_zero() } else { super::is_older(context.now, since, min_age) }
-}
-
-/// Returns the time from which the age counts.
-fn counted_from(policy: &ContainerPolicy, container: &Container) -> Timestamp {
-    match policy.age_from {
-        AgeFrom::Created => container.created_at,
-        AgeFrom::Finished => container.finished_at.unwrap_or(container.created_at),
-    }
 }
 
 /// Removes every candidate of deleted pods, and with `evict_terminated_pods` those of terminated pods.
@@ -292,7 +284,7 @@ fn remove<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dead: Dead<'
 
 /// The age is shown from where the rule counts it.
 fn keep(context: &Context, builder: &mut PlanBuilder, container: &Container, reason: KeepReason) {
-    let since = instances::known(counted_from(&context.policy.containers, container));
+    let since = instances::known(context.policy.containers.age_from.of(container));
     builder.keep(Kept {
         kind: Kind::Container,
         id: container.id.to_string(),
@@ -306,6 +298,18 @@ fn keep(context: &Context, builder: &mut PlanBuilder, container: &Container, rea
 
 fn slot_key(container: &Container) -> SlotKey<'_> {
     (container.pod_uid(), &container.name)
+}
+
+// === impl AgeFrom ===
+
+impl AgeFrom {
+    /// Returns the time from which the age of a container counts.
+    pub(super) fn of(self, container: &Container) -> Timestamp {
+        match self {
+            Self::Created => container.created_at,
+            Self::Finished => container.finished_at.unwrap_or(container.created_at),
+        }
+    }
 }
 
 // === impl Dead ===
