@@ -73,7 +73,7 @@ async fn a_blocked_call_ends_within_its_limit_and_the_store_goes_on_in_memory_un
 
     release.send(()).unwrap();
     return_to_file(&store).await;
-    assert_eq!(Arc::into_inner(store).unwrap().close().await, None);
+    assert_eq!(Arc::into_inner(store).unwrap().with_limit(BOUND).close().await, None);
     let store = file(&path);
     assert_eq!(recorded(&store), ["c1", "sha256:bb", "c2", "c3"], "each is in the history once");
     let runs = store.runs(100_000).unwrap();
@@ -94,7 +94,7 @@ async fn the_beginning_of_a_run_that_is_blocked_is_the_same_run_in_the_file() {
     finish(&store, &run).await.expect("it is in memory");
     release.send(()).unwrap();
     return_to_file(&store).await;
-    assert_eq!(Arc::into_inner(store).unwrap().close().await, None);
+    assert_eq!(Arc::into_inner(store).unwrap().with_limit(BOUND).close().await, None);
     let store = file(&path);
     let runs: Vec<_> = store.runs(100_000).unwrap().into_iter().filter(|run| run.started_at == at(60)).collect();
     assert_eq!((runs.len(), runs[0].removed, runs[0].error.as_deref()), (1, 1, None));
