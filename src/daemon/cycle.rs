@@ -101,7 +101,9 @@ impl Cycle {
     /// `shown` has parts of the snapshot for display, without effect on the plan.
     pub async fn look(&self, scope: Scope, shown: Needs) -> (Snapshot, Plan) {
         let kind = PassKind::of(self.pressure().await, scope);
-        let Planned { snapshot, plan, .. } = self.planned(kind, shown).await;
+        let Planned { mut snapshot, plan, .. } = self.planned(kind, Needs { ends: false, ..shown }).await;
+        // The status of an exited container names images that it no longer has mounted, so the plan must not have it.
+        self.observer.fill(&mut snapshot, Needs { ends: shown.ends, ..Needs::default() }).await;
         (snapshot, plan)
     }
 

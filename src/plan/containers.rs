@@ -110,12 +110,11 @@ fn removable<'a>(
     let newest = instances::newest(instances.iter().map(order));
     let mut removable = Vec::new();
     for (rank, (position, container)) in instances.iter().enumerate() {
-        match why_kept(context, stopped, container) {
-            Some(reason) => keep(context, builder, container, reason),
-            None => {
-                let is_newest = guards.keep_newest_instance && newest.contains(&Some(rank));
-                removable.push(Dead::new(guards, container, *position, is_newest));
-            }
+        if let Some(reason) = why_kept(context, stopped, container) {
+            keep(context, builder, container, reason);
+        } else {
+            let is_newest = guards.keep_newest_instance && newest.contains(&Some(rank));
+            removable.push(Dead::new(guards, container, *position, is_newest));
         }
     }
     removable

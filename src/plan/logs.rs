@@ -56,12 +56,11 @@ fn decide_dirs<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dirs: &
         let (kind, id) = (Kind::LogDir, path.display().to_string());
         let (pod, size_bytes) = (pod_of_dir(&dir.name), dir.size_bytes);
         let age_seconds = dir.modified_at.map(|at| context.age_seconds(at));
-        match why_dir_kept(context, &in_runtime, dir).or_else(|| context.backing_off(kind, &id)) {
-            Some(reason) => builder.keep(Kept { kind, id, name: None, pod, age_seconds, size_bytes, reason }),
-            None => {
-                let (target, reason) = (Target::RemoveLogDir { path }, RemoveReason::PodGone {});
-                builder.remove(Action { target, pod, age_seconds, size_bytes, reason });
-            }
+        if let Some(reason) = why_dir_kept(context, &in_runtime, dir).or_else(|| context.backing_off(kind, &id)) {
+            builder.keep(Kept { kind, id, name: None, pod, age_seconds, size_bytes, reason });
+        } else {
+            let (target, reason) = (Target::RemoveLogDir { path }, RemoveReason::PodGone {});
+            builder.remove(Action { target, pod, age_seconds, size_bytes, reason });
         }
     }
 }
@@ -108,12 +107,11 @@ fn decide_links(context: &Context, builder: &mut PlanBuilder, links: &[LogLink])
         let path = context.policy.logs.containers_root.join(&link.name);
         let (kind, id) = (Kind::LogLink, path.display().to_string());
         let (name, pod, age_seconds, size_bytes) = Default::default();
-        match why_link_kept(context, &containers, link).or_else(|| context.backing_off(kind, &id)) {
-            Some(reason) => builder.keep(Kept { kind, id, name, pod, age_seconds, size_bytes, reason }),
-            None => {
-                let (target, reason) = (Target::RemoveLogLink { path }, RemoveReason::Dangling {});
-                builder.remove(Action { target, pod, age_seconds, size_bytes, reason });
-            }
+        if let Some(reason) = why_link_kept(context, &containers, link).or_else(|| context.backing_off(kind, &id)) {
+            builder.keep(Kept { kind, id, name, pod, age_seconds, size_bytes, reason });
+        } else {
+            let (target, reason) = (Target::RemoveLogLink { path }, RemoveReason::Dangling {});
+            builder.remove(Action { target, pod, age_seconds, size_bytes, reason });
         }
     }
 }
