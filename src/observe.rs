@@ -3,6 +3,12 @@
 //! It reads only and decides nothing. A source that fails is `NotSeen` with its cause, never an empty list (I2). All
 //! file system calls run outside the async threads and within a limit, so that a blocked mount costs one time-out, not
 //! the pass.
+//!
+//! Facts about the runtime are remembered: since when its socket exists, which sandbox image it named, and when
+//! kubegc first saw that socket. So a failed Version or Status call turns no guard off. A sandbox image is valid
+//! until the runtime restarts. A restart behind a socket of the service manager does not change the socket: there
+//! `guards.settle` counts from the connection that had to be made again, and the owner of the listening socket
+//! (`SO_PEERCRED`) distinguishes the two cases.
 
 mod clock_skew;
 mod disk;

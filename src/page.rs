@@ -2,6 +2,9 @@
 //!
 //! `kubegc report` prints it, and the agent serves it. It is one HTML document without scripts, and its charts are
 //! inline SVG. This room makes text from data: it reads nothing and decides nothing.
+//!
+//! The page of the agent shows what the last passes planned. A request for it observes and plans nothing, so many
+//! requests do not load the runtime.
 
 mod chart;
 mod document;

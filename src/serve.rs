@@ -9,6 +9,10 @@
 //!
 //! The server has a thread of its own, so that a busy agent still answers. It decides nothing and removes nothing: the
 //! service makes the passes (`daemon`).
+//!
+//! A `collect` beside the agent is a pass of the agent, because the lock is one per node: the command sends a request
+//! to the socket, and the agent makes the pass with its own settings. The command waits for a pass that runs, at most
+//! 30 s.
 
 mod address;
 mod client;

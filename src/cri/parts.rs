@@ -10,6 +10,10 @@
 //! in the part of a later state. So each container that existed at the first part is found, or was removed since. A
 //! container that changes its state between two parts is in both, and the later part counts. Sandboxes only move from
 //! READY to NOTREADY.
+//!
+//! **A list with missing parts** is unavailable, and what was received is in `partial`. Slots are decided from it if
+//! all their instances could be listed, so that the list becomes small enough again. Images wait. A pod is proven
+//! deleted only if all RUNNING containers and READY sandboxes were listed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::pin::pin;

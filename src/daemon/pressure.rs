@@ -3,6 +3,10 @@
 //! A check is a few `statvfs` calls, so it can run every ten seconds. A pass lists everything. If other data fills a
 //! disk, removals do not end the pressure. Then a back-off delays the next pass: at first by the interval of passes
 //! over containers, doubling up to the longest wait. The checks continue.
+//!
+//! Disk pressure starts two passes. The first removes what terminated pods left. Then the image disk is measured
+//! again, and only if it is below the threshold does the second remove unused images: images on a disk of their own
+//! free nothing on another.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

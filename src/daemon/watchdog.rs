@@ -2,6 +2,10 @@
 //!
 //! systemd kills a service that does not answer for `WatchdogSec=`. The answers come from the task of the loops: if it
 //! is blocked, there are none. If one loop hangs, this module stops them.
+//!
+//! It covers what no limit covers: a defect of kubegc itself. A pass makes progress whenever something ends that it
+//! waits for, and its limit is longer than the longest single wait (`Limits::stall`), so no runtime and no disk can
+//! cause a kill.
 
 use std::time::Duration;
 

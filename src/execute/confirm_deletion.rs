@@ -4,6 +4,10 @@
 //! Each pod is looked up at most once per pass, and only if `guards.gone_after` is on. A lookup without an answer
 //! proves nothing (I2). If the source hangs, the lookups of the pass end, because the duration of a pass must not grow
 //! with the number of pods (I14).
+//!
+//! The lookup comes before the recheck: a remote answer takes time, and nothing should come between the recheck of an
+//! object and its removal. A lookup without an answer is a refusal, not a failure, so the next pass tries again
+//! without a back-off.
 
 use std::time::Duration;
 

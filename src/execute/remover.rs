@@ -1,4 +1,8 @@
 //! The operations that change a node. A dry run has the same ones, without effect.
+//!
+//! A removal is never cancelled, and never sent twice at a time. It outlives the wait for it: until its answer
+//! arrives or the connection ends, other removals of the object are refused. If a runtime loses a call, its object
+//! cannot be removed until one of the two processes restarts.
 
 use std::ffi::OsStr;
 use std::time::Duration;

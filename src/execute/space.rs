@@ -1,4 +1,6 @@
 //! Measures the free space for images (I9). The sizes of removed images are not summed up.
+//!
+//! `observe` measures with the same reader of disks, so both measure the same.
 
 use std::path::PathBuf;
 

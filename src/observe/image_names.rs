@@ -2,6 +2,9 @@
 //!
 //! Only the runtime can resolve them: its aliases may map `busybox` to another registry than Docker's. It resolves each
 //! name once, and again after the list of images has changed.
+//!
+//! A name that cannot be resolved protects every image of the same last part, so one bad name does not stop image
+//! collection.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};

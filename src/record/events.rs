@@ -4,6 +4,8 @@
 //! repeated notice raises the count of the existing event. A token bucket limits the writes, as in client-go. Events never
 //! delay a pass: a full queue drops notices, and each write has a timeout. If kubegc may not write events, it logs that
 //! once and tries again after a back-off.
+//!
+//! A repeated event increases a count, which also counts events that were not written.
 
 mod api;
 mod event_recorder;

@@ -7,6 +7,9 @@
 //! The kernel holds the lock while the file is open, so the lock ends with the process, even after a kill (I10). The
 //! file itself is never deleted: an agent that deletes it could delete the file of another agent. Its content is only
 //! for the error message of a second agent and for `kubegc status`.
+//!
+//! There is no automatic second location: two agents that chose differently would both collect. Where `/run/kubegc`
+//! cannot be written, the error says to set `state.lock`.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};

@@ -1,4 +1,8 @@
 //! The memory after outcomes, as data.
+//!
+//! A refusal backs off like a failure if its cause does not change by itself (a foreign path), or if it is the second in a
+//! row: then the snapshot and the recheck disagree. Consecutive refusals of one object are one entry of the history, so they
+//! displace no removal from it.
 
 use std::time::Duration;
 
