@@ -233,7 +233,7 @@ impl Collection {
             let decision = if self.has_ended() { Next::Done.into() } else { decision };
             self.engine.carry_out(&key, decision).await;
         });
-        stream::iter(changes).buffer_unordered(at_once(self.settings.workers)).collect().await
+        stream::iter(changes).buffer_unordered(at_once(self.settings.workers)).collect::<()>().await;
     }
 
     async fn ended(&self) {

@@ -163,7 +163,7 @@ fn wave(world: &mut World<'_>) -> Vec<ClusterAction> {
 }
 
 /// Only an object with owners, or one in deletion, can be concerned. Each comes with its position.
-fn candidates<'w, 'a>(world: &'w World<'a>) -> impl Iterator<Item = (usize, &'w Object)> {
+fn candidates<'w>(world: &'w World<'_>) -> impl Iterator<Item = (usize, &'w Object)> {
     let is_concerned = |object: &Object| !object.meta.owners.is_empty() || object.meta.is_deleting();
     world.objects.iter().enumerate().filter(move |(_, object)| !object.is_removed() && is_concerned(object))
 }

@@ -216,7 +216,7 @@ impl<'a> World<'a> {
 
 // === impl World: predictions ===
 
-impl<'a> World<'a> {
+impl World<'_> {
     /// Carries out what a verdict says.
     pub(super) fn carry_out(&mut self, at: usize, verdict: &Verdict) {
         match verdict {
