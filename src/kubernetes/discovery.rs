@@ -223,22 +223,27 @@ fn in_version(found: APIResourceDiscovery, api_version: &str) -> Option<ApiResou
 impl ApiResource {
     /// Returns the pods, which every API server serves.
     pub fn pods() -> Self {
-        Self::core("pods", "Pod", true)
+        Self::known("v1", "pods", "Pod", true)
     }
 
     /// Returns the nodes, which every API server serves.
     pub fn nodes() -> Self {
-        Self::core("nodes", "Node", false)
+        Self::known("v1", "nodes", "Node", false)
     }
 
     /// Returns the ConfigMaps, which every API server serves.
     pub fn config_maps() -> Self {
-        Self::core("configmaps", "ConfigMap", true)
+        Self::known("v1", "configmaps", "ConfigMap", true)
     }
 
-    fn core(resource: &str, kind: &str, namespaced: bool) -> Self {
+    /// Returns the Leases.
+    pub(super) fn leases() -> Self {
+        Self::known("coordination.k8s.io/v1", "leases", "Lease", true)
+    }
+
+    fn known(api_version: &str, resource: &str, kind: &str, namespaced: bool) -> Self {
         Self {
-            api_version: "v1".to_owned(),
+            api_version: api_version.to_owned(),
             resource: resource.to_owned(),
             kind: kind.to_owned(),
             namespaced,

@@ -112,8 +112,8 @@ impl Monitor {
 
     /// Follows the resource until the future is dropped.
     pub async fn run<T: Watched>(self, follower: impl Follower<T>) {
-        let pauses = Pauses::new(&self.timing);
-        let mut round = Round { monitor: &self, follower, version: None, pauses, is_failing: true, is_doubtful: false };
+        let (monitor, pauses) = (&self, Pauses::new());
+        let mut round = Round { monitor, follower, version: None, pauses, is_failing: true, is_doubtful: false };
         loop {
             if let Err(error) = round.follow().await {
                 round.fail(&error);
