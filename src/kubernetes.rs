@@ -26,6 +26,7 @@ mod pod_lookup;
 mod pods;
 mod proxies;
 mod repeats;
+mod resource;
 mod target;
 mod watch;
 mod watch_lines;
@@ -36,19 +37,20 @@ mod tests;
 
 pub use access::{Access, CredentialCandidates, ExecPlugins};
 pub use connection::Connection;
-pub use discovery::{ApiResource, Discovered, discover, server_version};
+pub use discovery::{Discovered, discover, server_version};
 pub use error::KubernetesError;
 pub use kubelet::{Kubelet, KubeletAccess, KubeletError, KubeletPod, KubeletPods, KubeletProcess};
 pub use lease::{LeaseName, read_lease, write_lease};
-pub use list::list_objects;
+pub use list::{Watched, list_objects};
 pub use metadata::{MetadataOnly, list_metadata, read_metadata};
-pub use monitor::{Follower, Monitor, News, Watched};
+pub use monitor::{Follower, Monitor, News};
 pub use node::{ApiNode, NodeInfo, read_node};
 pub use overrides::ConfigOverrides;
 pub use path::is_path_segment;
 pub use pod_lookup::pod_exists;
 pub use pods::{ApiPod, PodMetadata, PodSpec, PodStatus};
 pub use proxies::Proxies;
+pub use resource::ApiResource;
 pub use watch::{KnownPods, PodWatch};
 pub use writer::{
     Deleted, Deletion, PropagationPolicy, WriteTarget, create_event, delete_object, patch_object, patch_status,
